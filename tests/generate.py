@@ -80,6 +80,7 @@ def _tables() -> dict[str, str]:
         "metrics": _columns(messages.MetricsRow, columns.METRICS),
         "events": _described(columns.EVENT_COLUMNS),
         "rollouts": _described(columns.ROLLOUT_COLUMNS),
+        "rollout_files": _described(columns.ROLLOUT_FILE_COLUMNS),
         "rewards": _columns(messages.RewardFile, columns.REWARDS),
         "judge": _columns(judge_messages.JudgedRow, columns.JUDGE),
     }

@@ -17,7 +17,7 @@ from swarm.study.record import studies
 from swarm.study.tables.export import FORMATS, Format, encode_frame, refuse_existing, write_frame
 from swarm.study.tables.frames import TABLES, experiment_frame, study_frame
 
-TableName = Literal["metrics", "events", "rollouts", "rewards", "judge"]
+TableName = Literal["metrics", "events", "rollouts", "rollout_files", "rewards", "judge"]
 
 
 def export(

@@ -16,11 +16,12 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready
-from swarm.cli.flags import command_again, flag_words
+from swarm.cli.flags import command_again, flag_words, setting_parameter
+from swarm.cli.mirroring import bring_back_record, bring_back_runs, mirror_study, refuse_own_place
 from swarm.cli.say import say
 from swarm.cli.slurm_flags import SlurmFlags, describe_jobs, slurm_of
 from swarm.cli.study_places import Places, different, places
-from swarm.cli.study_rehearsal import hopeless, predicted, rehearsed, wanted
+from swarm.cli.study_rehearsal import foreseen, hopeless, predicted, rehearsed, wanted
 from swarm.cli.study_running import parts, run_all
 from swarm.cli.suiting import say_chosen
 from swarm.config import Settings, sources_of, variable
@@ -49,6 +50,7 @@ class StudyFlags:
 
     name: Annotated[str | None, Parameter(help="Name of the study; the matrix's if not given.")] = None
     path: Annotated[str | None, Parameter(help="The shared folder.")] = None
+    mirror: Annotated[str | None, setting_parameter("mirror")] = None
     config: Annotated[str | None, Parameter(help="TOML file of settings for all runs.")] = None
     rounds: Annotated[int | None, Parameter(help="Rounds of each run.")] = None
     nodes: Annotated[int | None, Parameter(help="Workers of each swarm.")] = None
@@ -74,7 +76,7 @@ def run(
         Parameter(
             negative="--no-rehearse",
             help="Run a few rounds of each configuration, say how long the study takes and what it begins with, and "
-            "start no more. Without it a long study of models that are not embedded is rehearsed, and begins then.",
+            "start no more. Without it a long study is rehearsed, and begins then.",
         ),
     ] = None,
     cluster: SlurmFlags | None = None,
@@ -93,9 +95,11 @@ def run(
     chosen = _overridden(_matrix(matrix), flags)
     if rehearse and slurm:
         raise ConfigError("--rehearse says how long this machine takes, and --on slurm takes others: leave out one")
-    names = ("path", "model", "learning_rate", "adapter")
+    names = ("path", "mirror", "model", "learning_rate", "adapter")
     given = {name: getattr(flags, name) for name in names}
-    chosen, shared = _as_begun_or_suited(chosen, given, flags.config)
+    chosen, shared = _as_begun_or_suited(chosen, given, flags.config, bring_back=not dry_run)
+    if shared.mirror and slurm:
+        raise ConfigError("SWARM_MIRROR is for swarms of this machine; for jobs: swarm copy PLACE MIRROR --follow")
     folder = shared.shared_folder
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
@@ -107,14 +111,21 @@ def run(
         _show_dry_run(_whole(folder, asked), folder, slurm, flags.jobs, shared.hub_token)
         return 0
     with alone(folder, chosen.name):
+        if shared.mirror and chosen.name in studies(folder):
+            bring_back_runs(shared, read_study(folder, chosen.name))
         record = _whole(folder, asked)
         room = None if slurm else places(record, folder, flags.jobs, shared.hub_token)  # before anything is written
-        if room and wanted(rehearse, record, folder, models_of(chosen, shared)):
+        if room and wanted(rehearse, record, folder):
             code = _rehearse(record, folder, room, shared, models_of(chosen, shared), alone_asked=bool(rehearse))
             if code or rehearse:
                 return code
+        elif room:
+            say(foreseen(record, folder, room))
         write_study(folder, record)
-        launcher = Launcher(record, folder, os.environ, versions(shared), slurm or LocalBackend())
+        if shared.mirror:
+            mirror_study(shared, record.study)
+        backend = slurm or LocalBackend()
+        launcher = Launcher(record, folder, os.environ, versions(shared), backend, str(shared.mirror or ""))
         jobs = room.at_once if room else flags.jobs or len(record.runs)
         return run_all(launcher, jobs, shared.liveness_timeout, again, slurm)
 
@@ -137,8 +148,14 @@ def _rehearse(
     return 0
 
 
-def _as_begun_or_suited(matrix: Matrix, given: Mapping[str, Any], config: str | None) -> tuple[Matrix, Settings]:
-    """A new study with what suits its models; one that is there with what it was begun with, which is said."""
+def _as_begun_or_suited(
+    matrix: Matrix, given: Mapping[str, Any], config: str | None, *, bring_back: bool
+) -> tuple[Matrix, Settings]:
+    """A new study with what suits its models; one that is there with what it was begun with, which is said.
+
+    Args:
+        bring_back: one that only the mirror has is copied from there first.
+    """
     named = sources_of(given, os.environ, config)
 
     def load(one: Matrix) -> Settings:
@@ -146,6 +163,10 @@ def _as_begun_or_suited(matrix: Matrix, given: Mapping[str, Any], config: str | 
 
     new = suited(matrix, load(matrix), named)
     shared = load(new)
+    if shared.mirror:
+        refuse_own_place(shared)
+        if bring_back:
+            bring_back_record(shared, matrix.name)
     if matrix.name not in studies(shared.shared_folder):
         if new.settings.get(PROFILE) != matrix.settings.get(PROFILE):
             say_chosen(models_of(new, shared))

@@ -49,11 +49,11 @@ LARGEST = 16 * 2**20
 """Bytes of what a rehearsal leaves."""
 
 
-def wanted(asked: bool | None, record: StudyRecord, folder: Path, models: list[str]) -> bool:
-    """Whether a study is rehearsed: if asked, or by itself before a long one of models whose start nobody knows."""
+def wanted(asked: bool | None, record: StudyRecord, folder: Path) -> bool:
+    """Whether a study is rehearsed: if asked, or by itself before a long one, so that its hours are known."""
     if asked is not None:
         return asked
-    return not any_embedded(models) and pays(record) and not any(_rounds_done(record, folder).values())
+    return pays(record) and not any(_rounds_done(record, folder).values())
 
 
 def rehearsed(
@@ -133,6 +133,14 @@ def _observed(path: Path, experiment: str, configuration: str, seconds: float) -
     return Observed(configuration, seconds, rows, saved // rounds_saved, size_of(run.store).bytes - saved)
 
 
+def foreseen(record: StudyRecord, folder: Path, room: Places) -> str:
+    """What is said of the hours of a study that is not rehearsed now: by its rehearsal, if it had one."""
+    before = _read(folder, record.study)
+    if before and before.of == identity(record, room.at_once):
+        return predicted(before, record, folder, room)
+    return "how long it takes is said from its first rounds on; --rehearse says it before them"
+
+
 def _read(folder: Path, study: str) -> Rehearsal | None:
     try:
         return read_form(study_store(folder, study), FILE, Rehearsal, LARGEST)
@@ -170,9 +178,10 @@ _NOT_KNOWN = "longer answers than in these rounds, and other work on the machine
 
 
 def hopeless(found: Rehearsal, models: list[str]) -> str:
-    """What to do where no group of a rehearsal had a signal; empty where some had."""
+    """What to do where no group of a rehearsal had a signal; empty where some had, and of embedded models, which are
+    known to learn."""
     seen = found.all_rounds
-    return advice(seen, models, f"in {found.rounds} rounds") if seen else ""
+    return advice(seen, models, f"in {found.rounds} rounds") if seen and not any_embedded(models) else ""
 
 
 def _paces(found: Rehearsal) -> str:

@@ -44,8 +44,8 @@ class Settings(ComputingSettings):
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
     `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
     mirror: Text | None = setting(None, "SWARM_MIRROR")
-    """Of `swarm up`: another place, which has all that a restart needs, ten seconds later: where the shared place is
-    behind it, or gone, it is brought back from there before the start."""
+    """Of `swarm up` and `swarm study run`: another place, which has all that a restart needs, ten seconds later: where
+    the shared place is behind it, or gone, it is brought back from there before the start."""
     experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
         "default_experiment", "EXPERIMENT_NAME"
     )

@@ -11,9 +11,11 @@ from swarm.study.tables.frames import (
     get_experiment_metrics,
     get_judge_metrics,
     get_rewards,
+    get_rollout_files,
     get_rollouts,
     get_study_judge_metrics,
     get_study_metrics,
+    get_study_rollout_files,
 )
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "get_experiment_metrics",
     "get_judge_metrics",
     "get_rewards",
+    "get_rollout_files",
     "get_rollouts",
     "get_study_judge_metrics",
     "get_study_metrics",
+    "get_study_rollout_files",
 ]

@@ -5,9 +5,11 @@ Of swarms of unlike sizes all their nodes together count, else one node.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from swarm.config.settings import FIELDS
+from swarm.records.split_moves import Moves, said
 from swarm.study.record import StudyRecord
 
 
@@ -26,10 +28,37 @@ class Split(NamedTuple):
 
 def split_of(record: StudyRecord, configuration: str) -> Split:
     """I and J of a configuration, to begin with."""
+    return Split(*(int(_stated(record, configuration, name)) for name in ("local_groups", "external_groups")))
+
+
+def _stated(record: StudyRecord, configuration: str, name: str) -> Any:
+    """The value of a setting in a configuration's runs."""
     own = next(one.settings for one in record.configurations if one.name == configuration)
-    said = {**(record.defaults or {}), **record.settings, **own}
-    local, external = (int(said.get(name, FIELDS[name].default)) for name in ("local_groups", "external_groups"))
-    return Split(local, external)
+    return {**(record.defaults or {}), **record.settings, **own}.get(name, FIELDS[name].default)
+
+
+def adapts(record: StudyRecord, configuration: str) -> bool:
+    """Whether a rule chooses its splits."""
+    return bool(_stated(record, configuration, "adaptive"))
+
+
+def not_adapting(record: StudyRecord, moves: Mapping[str, Moves]) -> list[str]:
+    """A sentence on each configuration whose rule never left its first J, and on what would move it.
+
+    Args:
+        moves: by configuration, of all its runs.
+    """
+    found = (
+        said(
+            one.name,
+            moves[one.name],
+            str(_stated(record, one.name, "adaptive_rule")),
+            float(_stated(record, one.name, "adaptive_alpha")),
+        )
+        for one in record.configurations
+        if one.name in moves
+    )
+    return [*filter(None, found)]
 
 
 def unequal(record: StudyRecord, configuration: str, baseline: str) -> str:

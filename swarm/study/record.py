@@ -46,10 +46,14 @@ MEASURES = (
     "planted_final",
     "planters_logprob",
     "honest_reward",
+    "weaker_over_stronger",
+    "quality_J",
+    "quality_J_changes",
 )
 """What a comparison may be declared on: columns of swarm.study.analysis.measures.totals, one value per run."""
-TESTS = ("welch", "paired")
-"""`welch`: Welch's t-test of two independent means; `paired`: Student's t-test of the differences at equal seeds."""
+TESTS = ("welch", "paired", "zero")
+"""`welch`: Welch's t-test of two independent means; `paired`: Student's t-test of the differences at equal seeds;
+`zero`: Student's t-test of one mean against 0, without a baseline."""
 
 
 FIRST_DEFAULTS: dict[str, Any] = {"profile": "tiny", "model": ["tiny-qwen2"], "empty_update": "skip"}
@@ -83,8 +87,8 @@ class DeclaredComparison(msgspec.Struct, kw_only=True, frozen=True):
     """A comparison that was fixed before any run of its configuration began; all of a study's are one Holm family."""
 
     configuration: str
-    baseline: str
-    """Name of the configuration that it is tested against."""
+    baseline: str = ""
+    """Name of the configuration that it is tested against; empty where the test is `zero`."""
     measure: str = "cumulative_reward"
     """One of MEASURES."""
     test: str = "welch"

@@ -29,3 +29,18 @@ def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
         .reset_index()
     )
     return found.assign(node_reward=found["node_reward"] / found["nodes"])[columns]
+
+
+def weaker_over_stronger(metrics: pd.DataFrame) -> pd.Series[float]:
+    """Run -> what a node of the weakest model earned in it / what one of the strongest did; none without mixed swarms.
+
+    Weaker is whose nodes earned less in round 0, over all runs: that is before any update, so that nothing that the
+    runs differ in can have a part in it. Between two configurations of equal seeds the ratio of these is how many times
+    as much as the stronger the weaker gained. NaN where the stronger earned nothing.
+    """
+    rewards = rewards_by_model(metrics)
+    if rewards.empty:
+        return pd.Series(dtype="float64", name="node_reward")
+    start = metrics[metrics["round"] == 0].groupby("model", sort=False)["my_reward"].mean()
+    runs = rewards.set_index([*RUN, "model"])["node_reward"].unstack("model")
+    return runs[start.idxmin()] / runs[start.idxmax()].where(runs[start.idxmax()] > 0)

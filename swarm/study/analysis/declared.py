@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from swarm.study.analysis.baseline import samples_by_configuration
-from swarm.study.analysis.effect_size import improvement
-from swarm.study.analysis.significance import FEWEST_SEEDS, holm, paired, welch
+from swarm.study.analysis.effect_size import Effect, improvement
+from swarm.study.analysis.significance import FEWEST_SEEDS, holm, paired, welch, zero
 from swarm.study.record import DeclaredComparison, StudyRecord
 
 
@@ -30,15 +30,17 @@ class DeclaredResult(NamedTuple):
     hypothesis: str
     n: int
     """Runs; of a paired test those whose seed the other side has, too, as on the baseline's."""
-    n_baseline: int
+    n_baseline: int | None
+    """None where there is no baseline."""
     mean: float | None
     baseline_mean: float | None
     improvement: float | None
-    """Percent by which the mean lies above the baseline's."""
+    """Percent by which the mean lies above the baseline's; None without one, as its interval."""
     improvement_low: float | None
     """95 % interval of the ratio of means, paired where the test is."""
     improvement_high: float | None
     difference: float | None
+    """Of the means; the mean itself where it is tested against 0."""
     difference_low: float | None
     """95 % interval from the test's own t."""
     difference_high: float | None
@@ -53,7 +55,8 @@ class DeclaredResult(NamedTuple):
         """Why there is no p-value; empty where there is one."""
         if self.p is not None:
             return ""
-        return f"n < {FEWEST_SEEDS}" if min(self.n, self.n_baseline) < FEWEST_SEEDS else "no spread"
+        fewest = self.n if self.n_baseline is None else min(self.n, self.n_baseline)
+        return f"n < {FEWEST_SEEDS}" if fewest < FEWEST_SEEDS else "no spread"
 
 
 def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[DeclaredResult]:
@@ -70,10 +73,11 @@ def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[Declared
 
 def _tested(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> DeclaredResult:
     a, b = _samples(totals, record, known)
-    in_pairs = known.test == "paired"
-    found = (paired if in_pairs else welch)(a, b)
-    gain = improvement(a, b, paired=in_pairs)
+    in_pairs, alone = known.test == "paired", known.test == "zero"
+    found = zero(a) if alone else (paired if in_pairs else welch)(a, b)
+    gain = Effect() if alone else improvement(a, b, paired=in_pairs)
     means = [sum(x) / len(x) if x else None for x in (a, b)]
+    to = 0.0 if alone else means[1]
     return DeclaredResult(
         configuration=known.configuration,
         baseline=known.baseline,
@@ -81,13 +85,13 @@ def _tested(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison
         test=known.test,
         hypothesis=known.hypothesis,
         n=len(a),
-        n_baseline=len(b),
+        n_baseline=None if alone else len(b),
         mean=means[0],
         baseline_mean=means[1],
         improvement=gain.value,
         improvement_low=gain.low,
         improvement_high=gain.high,
-        difference=None if means[0] is None or means[1] is None else means[0] - means[1],
+        difference=None if means[0] is None or to is None else means[0] - to,
         difference_low=found.low,
         difference_high=found.high,
         t=found.t,

@@ -20,9 +20,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from swarm.study.analysis.by_model import weaker_over_stronger
 from swarm.study.analysis.curves import smooth
 from swarm.study.analysis.learned import learned_from_others
 from swarm.study.analysis.planted import planted_measures
+from swarm.study.analysis.splits import quality_and_split, splits_by_round
 from swarm.study.tables.columns import RUN as RUN_COLUMNS
 
 RUN = list(RUN_COLUMNS)
@@ -66,6 +68,8 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
             swarm.study.analysis.learned. NaN for others.
         planted, planted_final, planters_logprob, honest_tagged_final, honest_given_tagged, honest_reward: see
             swarm.study.analysis.planted.
+        weaker_over_stronger: of swarms that mix models, see swarm.study.analysis.by_model. NaN for others.
+        quality_J, quality_J_changes: see swarm.study.analysis.splits.quality_and_split. NaN where no rule was on.
         mean_adaptive_I, mean_adaptive_J, least_adaptive_J, most_adaptive_J: over the same; NaN where no adaptive rule
             was on.
     """
@@ -85,6 +89,8 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
     found["reward_given_tagged_balanced"] = _balanced(metrics)
     found["learned_from_others"] = learned_from_others(metrics)
     found = found.join(planted_measures(metrics))
+    found["weaker_over_stronger"] = weaker_over_stronger(metrics)
+    found = found.join(quality_and_split(splits_by_round(metrics)))
     splits = metrics.astype({"adaptive_I": "float64", "adaptive_J": "float64"}).groupby(RUN, sort=False)
     found["mean_adaptive_I"], found["mean_adaptive_J"] = splits["adaptive_I"].mean(), splits["adaptive_J"].mean()
     found["least_adaptive_J"], found["most_adaptive_J"] = splits["adaptive_J"].min(), splits["adaptive_J"].max()
@@ -259,6 +265,23 @@ def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP
         highest = float(values.max())
         found.append((*name, _steep_drops(values, window, steep), drawdown, drawdown / highest if highest else 0.0))
     return pd.DataFrame(found, columns=[*RUN, "steep_drops", "max_drawdown", "max_drawdown_share"])
+
+
+def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
+    """How far each run lies below what it had reached before: one row per run and round from the first full window on.
+
+    Columns:
+        round, smoothed: the round, and the agent average as oscillation measures it.
+        drawdown: the highest value so far less this one.
+        drawdown_share: the same as a share of that highest value; 0 where that is 0.
+    """
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    runs = smooth.groupby(RUN, sort=False)
+    full = smooth[runs.cumcount() >= (runs["round"].transform("size").clip(upper=window) - 1)]
+    highest = full.groupby(RUN, sort=False)["smoothed"].cummax()
+    drawdown = highest - full["smoothed"]
+    share = (drawdown / highest.where(highest > 0)).fillna(0.0)
+    return full[[*RUN, "round", "smoothed"]].assign(drawdown=drawdown, drawdown_share=share).reset_index(drop=True)
 
 
 def _steep_drops(values: pd.Series[float], window: int, steep: float) -> int:

@@ -1,4 +1,4 @@
-"""Hypothesis tests between configurations: Welch's and the paired t-test, analysis of variance, Holm's adjustment.
+"""Hypothesis tests of configurations: t-tests (Welch's, paired, against 0), analysis of variance, Holm's adjustment.
 
 One value per run goes in: the seed is the unit.
 
@@ -45,10 +45,14 @@ def welch(a: Sample, b: Sample) -> TTest:
 
 def paired(a: Sample, b: Sample) -> TTest:
     """Student's paired t-test; a[i] and b[i] come from the same seed, and so from the same questions."""
-    differences = np.subtract(a, b)
-    if _too_few(a, b) or _constant(differences.tolist()):
+    return TTest() if _too_few(a, b) else zero(np.subtract(a, b).tolist())
+
+
+def zero(a: Sample) -> TTest:
+    """Student's t-test of mean(a) against 0."""
+    if _too_few(a) or _constant(a):
         return TTest()
-    return _two_sided(stats.ttest_1samp(differences, 0.0))
+    return _two_sided(stats.ttest_1samp(a, 0.0))
 
 
 def _two_sided(found: Any) -> TTest:

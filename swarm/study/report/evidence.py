@@ -28,7 +28,7 @@ from swarm.study.analysis.splits import splits_by_round
 from swarm.study.record import StudyRecord, open_run, read_run, read_study
 from swarm.study.report.figure_style import Look
 from swarm.study.report.progress import FINISHED, progress_table
-from swarm.study.tables.frames import get_rollouts, get_study_judge_metrics, get_study_metrics
+from swarm.study.tables.frames import get_rollouts, get_study_judge_metrics, get_study_metrics, get_study_rollout_files
 from swarm.wire.judge_messages import ExamRow
 
 DIGITS = 9
@@ -79,6 +79,8 @@ class Evidence:
     """From planted_by_round, of the runs that count; empty where nobody plants words."""
     splits: pd.DataFrame = field(default_factory=pd.DataFrame)
     """From splits_by_round, of the runs that count; empty where no configuration adapts."""
+    rollout_files: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run and round with rollouts: `nodes` that published, `files` and `bytes` that lie there."""
     metrics: pd.DataFrame | None = None
     """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
@@ -152,6 +154,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
         models=rewards_by_model(rows),
         planted=planted_by_round(record, rows, partial(get_rollouts, path)).round(DIGITS),
         splits=splits_by_round(rows).round(DIGITS),
+        rollout_files=_rollout_files(path, study),
         metrics=metrics,
     )
 
@@ -187,6 +190,11 @@ def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:
         for row in _exam_of(open_run(path, run.experiment))
     ]
     return pd.DataFrame(rows, columns=["configuration", "seed", *ExamRow.__struct_fields__])
+
+
+def _rollout_files(path: Path, study: str) -> pd.DataFrame:
+    rounds = get_study_rollout_files(path, study).groupby([*RUN, "round"], sort=False)
+    return rounds.agg(nodes=("peer_id", "nunique"), files=("files", "sum"), bytes=("bytes", "sum")).reset_index()
 
 
 def _exam_of(run: Run) -> list[ExamRow]:

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from swarm.study.analysis.significance import FEWEST_SEEDS
-from swarm.study.budget import unequal
+from swarm.study.analysis.splits import moves_by_configuration
+from swarm.study.budget import not_adapting, unequal
 from swarm.study.record import StudyRecord
 from swarm.study.report import paper
 from swarm.study.report.evidence import Evidence
@@ -39,7 +40,8 @@ def notes_section(evidence: Evidence) -> Section:
     beside = against_paper(compared, record)
     nothing = NOTHING if record.tests else EXPLORED
     text = (*(declared or ([] if record.declared else [nothing])), *looked, *moved, *beside)
-    return Section("In plain words", (*text, *_limits(compared, evidence.runs, record)))
+    still = not_adapting(record, moves_by_configuration(evidence.splits))
+    return Section("In plain words", (*text, *still, *_limits(compared, evidence.runs, record)))
 
 
 def verdict(row: dict[Any, Any]) -> str:
@@ -51,7 +53,7 @@ def verdict(row: dict[Any, Any]) -> str:
     Returns:
         Nothing where both sides earned nothing: there is nothing to say about two zeros.
     """
-    pair = f"{row['configuration']} {{}} {row['baseline']} in {row['measure'].replace('_', ' ')}"
+    pair = f"{row['configuration']} {{}} {row['baseline'] or 0} in {row['measure'].replace('_', ' ')}"
     if is_missing(row["difference"]):
         return f"Declared: {pair.format('against')} is not tested: one side has no finished run with that measure."
     if row["mean"] == row["baseline_mean"] == 0:

@@ -100,6 +100,7 @@ def traffic_section(evidence: Evidence) -> Section:
         ),
         (
             Table("traffic", "Per node and round.", traffic, columns),
+            *rollout_file_tables(evidence),
             Picture(
                 "bytes_per_round",
                 "Bytes published and fetched per node and round.",
@@ -107,6 +108,20 @@ def traffic_section(evidence: Evidence) -> Section:
             ),
         ),
     )
+
+
+def rollout_file_tables(evidence: Evidence) -> list[Table]:
+    """How many files of rollouts a round left, by configuration; none where none lie there any more."""
+    if evidence.rollout_files.empty:
+        return []
+    runs = evidence.rollout_files.groupby("configuration", observed=True)
+    found = runs.agg(
+        rounds=("round", "size"), files=("files", "mean"), least=("files", "min"), most=("files", "max"),
+        nodes=("nodes", "mean"), kilobytes=("bytes", "mean"),
+    )  # fmt: skip
+    found["kilobytes"] /= 1000
+    caption = "Files of rollouts in a round, where they lie there still; all rounds: rollout_files_by_round.csv."
+    return [Table("rollout_files", caption, evidence.look.in_order(found.reset_index(), "configuration"), _FILES)]
 
 
 def traffic_table(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
@@ -158,6 +173,15 @@ def bytes_per_round(traffic: pd.DataFrame, look: Look) -> Any:
     return figure
 
 
+_FILES = (
+    CONFIGURATION,
+    Column("rounds", "rounds", whole),
+    Column("files in a round", "files", number(1)),
+    Column("least", "least", whole),
+    Column("most", "most", whole),
+    Column("nodes that published", "nodes", number(1)),
+    Column("kB in a round", "kilobytes", number(1)),
+)
 _EFFORT: tuple[Column, ...] = (
     CONFIGURATION,
     Column("seeds", "seeds", whole),

@@ -32,7 +32,8 @@ def declared_section(evidence: Evidence) -> Section:
             "These comparisons, their measures and their tests were fixed in the study's matrix before any run that "
             "this study made of their configurations began; what came out of runs that it took over was known. All of "
             "them stand here. Tests are two-sided, the unit is the seed: welch is "
-            "Welch's t-test of two independent means, paired is Student's of the differences at equal seeds. They "
+            "Welch's t-test of two independent means, paired is Student's of the differences at equal seeds, zero is "
+            "Student's of one mean against 0. They "
             f"are the one family of this page ({len(tested)}): Holm's p is adjusted over all that could be "
             "tested, and is the one to decide by. The interval of an improvement is that of the ratio's logarithm.",
         ),

@@ -11,6 +11,7 @@ from swarm.study.analysis.measures import (
     SHARES_OF_BEST,
     STEEP,
     WINDOW,
+    drawdowns,
     median_or_later,
     oscillation,
     rounds_to_threshold,
@@ -18,7 +19,8 @@ from swarm.study.analysis.measures import (
 )
 from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import Look
-from swarm.study.report.sections import CONFIGURATION, Column, Section, Table, number, percent, whole
+from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, percent, whole
+from swarm.study.report.sections_factors import column_curves
 
 
 def thresholds_section(evidence: Evidence) -> Section:
@@ -77,7 +79,17 @@ def steadiness_section(evidence: Evidence) -> Section:
             "most by which a run ever lay below what it had reached before. Both are per run; the table shows their "
             "means and worst over seeds.",
         ),
-        (Table("oscillation", "By configuration.", look.in_order(found.reset_index(), "configuration"), _OSCILLATION),),
+        (
+            Table(
+                "oscillation", "By configuration.", look.in_order(found.reset_index(), "configuration"), _OSCILLATION
+            ),
+            Picture(
+                "oscillation",
+                "The moving average, and how far it lies below what the run had reached before: means over seeds with "
+                "their 95 % interval. A line that leaves 0 below is a run that falls back.",
+                column_curves(drawdowns(evidence.counted_rounds), _DRAWDOWN, look, 1),
+            ),
+        ),
     )
 
 
@@ -129,6 +141,8 @@ _THRESHOLDS = (
     Column("trained tokens per node", "trained_per_node", whole),
     Column("seconds", "seconds", whole),
 )
+_DRAWDOWN = {"smoothed": "mean reward", "drawdown_share": "below its highest so far, as a share of it"}
+"""Columns of drawdowns that are drawn, and their titles."""
 _OSCILLATION = (
     CONFIGURATION,
     Column("seeds", "seeds", whole),

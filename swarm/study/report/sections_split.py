@@ -8,7 +8,8 @@ import pandas as pd
 
 from swarm.study.analysis.curves import by_seed, common_rounds
 from swarm.study.analysis.measures import FINAL_ROUNDS, median_or_later
-from swarm.study.analysis.splits import NEAR, THIRDS, split_measures
+from swarm.study.analysis.splits import NEAR, THIRDS, moves_by_configuration, quality_and_split, split_measures
+from swarm.study.budget import not_adapting
 from swarm.study.report.evidence import Evidence
 from swarm.study.report.figure_style import Look, draw_band, draw_curve, legend_below, new_figure
 from swarm.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, percent, whole
@@ -35,12 +36,16 @@ def split_section(evidence: Evidence) -> Section | None:
         parts.append(Picture("split_trajectory", "J over the rounds.", trajectory))
     parts.append(Table("split", "I and J over all rounds, nodes and seeds.", table, _SPLIT))
     if not evidence.splits.empty:
+        text += not_adapting(evidence.record, moves_by_configuration(evidence.splits))
         text.append(
             "Thirds are those of a run's rounds, by J before it was rounded, mean over the nodes. A change is a "
             "rounded J that is another than that of the node's round before. J has settled in the first round from "
             f"which on it stays within {NEAR:g} groups of its mean over the last {FINAL_ROUNDS} rounds; shown is the "
             "median over seeds, and nothing where half of them had not settled before these rounds. The share of the "
-            "peers' groups with an advantage is what the rules call swarm quality, there as a mean of ten rounds."
+            "peers' groups with an advantage is what the rules call swarm quality, there as a mean of ten rounds. "
+            "Quality and J is the correlation of the two "
+            "over a run's rounds (Pearson), mean over seeds; two that only rise together have one, too, so beside it "
+            "stands that of their changes from round to round."
         )
         phases = evidence.look.in_order(phases_table(evidence), "configuration")
         parts.append(Table("split_phases", "J by third of the run, and how restless it was.", phases, _PHASES))
@@ -67,6 +72,8 @@ def phases_table(evidence: Evidence) -> pd.DataFrame:
     runs = split_measures(evidence.splits).groupby("configuration", sort=False, observed=True)
     table = runs[[*THIRDS, "changes"]].mean()
     table["settled"] = runs["settled"].agg(median_or_later)
+    together = quality_and_split(evidence.splits).groupby("configuration", sort=False, observed=True)
+    table[["quality_J", "quality_J_changes"]] = together.mean()
     return table.reset_index()
 
 
@@ -100,4 +107,6 @@ _PHASES = (
     Column("J, last third", "J_last", number(2)),
     Column("rounds with a change", "changes", percent),
     Column("settled in round", "settled", number(0)),
+    Column("quality and J", "quality_J", number(2)),
+    Column("their changes", "quality_J_changes", number(2)),
 )

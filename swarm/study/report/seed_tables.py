@@ -46,6 +46,7 @@ LATER_FILES = {
     "models": "models_by_run.csv",
     "planted": "planted_by_round.csv",
     "splits": "splits_by_round.csv",
+    "rollout_files": "rollout_files_by_round.csv",
 }
 """The same of what few studies have: written where there is something, and empty where there is no file."""
 TEXT = {"whose", "configuration", "experiment", "task", "node_id", "model", "state", "other_versions", "basis"}

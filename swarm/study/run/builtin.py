@@ -21,6 +21,11 @@ ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random")
 """The last one is a control: it moves as much as the others, and follows nothing. They are held against 6/2, the best
 fixed split of the first study."""
 
+ALPHAS = (0.05, 0.1, 0.2)
+"""Of the rule `gradient` in `thesis`."""
+WEAKER_AND_STRONGER = ("tiny-2-qwen2-rare", "tiny-2-qwen2")
+"""The models of `thesis`: the same but for their warm start, which earns 0.004 and 0.013 (docs/models.md)."""
+
 _SMALL = "Sharing raises the cumulative reward of a small swarm: {} is above 4/0."
 
 
@@ -36,9 +41,33 @@ def _half(name: str, **settings: Any) -> ConfigurationRecord:
     return ConfigurationRecord(name=name, settings={"local_groups": 4, "external_groups": 4, **settings})
 
 
+def _gradient(alpha: float) -> ConfigurationRecord:
+    """2/2 to begin with, and J += alpha (r - b) after each round; I + J stays 4."""
+    own = {"adaptive": True, "adaptive_rule": "gradient", "adaptive_alpha": alpha}
+    split = {"local_groups": 2, "external_groups": 2}
+    return ConfigurationRecord(name=f"adaptive-{alpha:g}", settings=split | own, baseline="2/2")
+
+
 def _twice(hypothesis: str) -> str:
     """For a configuration that trains on twice as many groups as its baseline."""
     return f"{hypothesis} {{}} trains on twice as many groups a round, so that this is not the effect of sharing alone."
+
+
+_ADAPTING = "RQ3: The cumulative reward of {} differs from that of 2/2, the fixed split that it begins with."
+_WEAKER = DeclaredComparison(
+    configuration="2/2",
+    baseline="4/0",
+    measure="weaker_over_stronger",
+    test="paired",
+    hypothesis="RQ2: A weaker model gains more by sharing: what its nodes earn over what the stronger model's nodes do "
+    "is larger in 2/2 than in 4/0.",
+)
+
+
+def _quality(alpha: float) -> DeclaredComparison:
+    name = _gradient(alpha).name
+    said = f"RQ4: In {name}, J and swarm quality go together over the rounds: their correlation is not 0."
+    return DeclaredComparison(configuration=name, measure="quality_J", test="zero", hypothesis=said)
 
 
 def _matrix(
@@ -49,12 +78,16 @@ def _matrix(
     *configurations: ConfigurationRecord,
     nodes: int = 8,
     otherwise: Mapping[str, str] = MappingProxyType({}),
+    model: tuple[str, ...] = SETTINGS["model"],
+    further: tuple[DeclaredComparison, ...] = (),
 ) -> Matrix:
-    """A built-in one; each configuration is declared against the baseline, on cumulative reward.
+    """A built-in one; each configuration is declared against its baseline, on cumulative reward.
 
     Args:
+        baseline: of configurations that name none.
         hypothesis: on a configuration, `{}`.
         otherwise: on those of these names.
+        further: comparisons that are declared besides.
     """
     compared = with_baseline(configurations, baseline)
     return Matrix(
@@ -64,16 +97,19 @@ def _matrix(
         rounds=ROUNDS,
         seeds=SEEDS,
         configurations=compared,
-        settings=SETTINGS,
+        settings={**SETTINGS, "model": model},
         built_in=True,
-        declared=tuple(
-            DeclaredComparison(
-                configuration=one.name,
-                baseline=one.baseline,
-                hypothesis=otherwise.get(one.name, hypothesis).replace("{}", one.name),
-            )
-            for one in compared
-            if one.baseline
+        declared=(
+            *(
+                DeclaredComparison(
+                    configuration=one.name,
+                    baseline=one.baseline,
+                    hypothesis=otherwise.get(one.name, hypothesis).replace("{}", one.name),
+                )
+                for one in compared
+                if one.baseline
+            ),
+            *further,
         ),
     )
 
@@ -98,13 +134,16 @@ MATRICES = {
         ),
         _matrix(
             "thesis",
-            "Does sharing help five nodes? Budgets of 4 groups, and of 8",
+            "Does sharing help five nodes, whom, and can the split adapt?",
             "4/0",
-            _SMALL,
+            f"RQ1: {_SMALL}",
             *(_split(4 - j, j) for j in range(4)),
             _split(4, 4),
+            *map(_gradient, ALPHAS),
             nodes=4,
-            otherwise={"4/4": _twice(_SMALL)},
+            otherwise={"4/4": _twice(f"RQ1: {_SMALL}"), **{_gradient(alpha).name: _ADAPTING for alpha in ALPHAS}},
+            model=WEAKER_AND_STRONGER,
+            further=(_WEAKER, *map(_quality, ALPHAS)),
         ),
         _matrix(
             "adaptive",

@@ -16,7 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
@@ -56,6 +56,8 @@ class Launcher:
     """Of this process; of the settings in it only secrets reach the runs."""
     versions: Mapping[str, str]
     backend: Backend = field(default_factory=lambda: LocalBackend())
+    mirror: str = ""
+    """A second place into which each swarm copies itself (`swarm up --mirror`); empty: none."""
 
     def start(self, run: RunRecord, now: float) -> Program:
         """Start the swarm of a run, or let it go on.
@@ -71,7 +73,8 @@ class Launcher:
         there = open_run(self.path, run.experiment)
         self._refuse_foreign(there)
         if not can_go_on(there):
-            self._set_aside(run.experiment)
+            for place in filter(None, (str(self.path), self.mirror)):
+                self._set_aside(place, run.experiment)
         self._write_down(run, now)
         nodes = str(self.record.nodes_of(run.configuration))
         return self.backend.start(self._launch(run, (*SWARM, "up", "--in-process", "--nodes", nodes)))
@@ -87,7 +90,8 @@ class Launcher:
 
     def _environment(self, run: RunRecord) -> dict[str, str]:
         secrets = {name: self.environ[name] for name in SECRETS if name in self.environ}
-        return {**without_settings(self.environ), **_stated(run_settings(self.record, run, self.path)), **secrets}
+        settings = replace(run_settings(self.record, run, self.path), mirror=self.mirror or None)
+        return {**without_settings(self.environ), **_stated(settings), **secrets}
 
     def _refuse_foreign(self, there: Run) -> None:
         root = there.store.describe()
@@ -102,9 +106,11 @@ class Launcher:
                 f"{root} was not made by study {self.record.study!r}: choose another --name, or move it away"
             )
 
-    def _set_aside(self, experiment: str) -> None:
+    def _set_aside(self, path: str, experiment: str) -> None:
         """What a run left that lost updates is kept where nothing reads it, and the run begins anew."""
-        place, aside = open_place(self.path), f"studies/{self.record.study}/interrupted"
+        place, aside = open_place(path), f"studies/{self.record.study}/interrupted"
+        if not place.has(experiment):
+            return
         taken = {entry.name for entry in entries(place.beside(aside), "")}
         number = next(n for n in range(1, len(taken) + 2) if f"{experiment}-{n}" not in taken)
         place.move(experiment, f"{aside}/{experiment}-{number}")

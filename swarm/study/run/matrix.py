@@ -45,6 +45,9 @@ DEFAULTS: dict[str, Any] = {
 """What every run gets where nobody says otherwise. A killed run redoes what it had not saved, however much that is; no
 node is given up for being slow, so that what is learned does not depend on the machine; and a run takes one core."""
 
+BESIDE = ("mirror",)
+"""Settings of the place, which no record holds: a study goes on with another one, or with none."""
+
 FREE = ("checkpoint_interval", "checkpoint_keep", "redo_rounds", "log_level")
 """Settings that do not decide what a run computes: a study may go on with others than it was begun with."""
 
@@ -138,18 +141,19 @@ def ignored_settings(shared: Settings) -> list[str]:
 
 def changed_settings(shared: Settings) -> dict[str, Any]:
     """Setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
-    return {name: _as_read_back(getattr(shared, name)) for name in _changed(shared) if name not in OWNED}
+    return {name: _as_read_back(getattr(shared, name)) for name in _changed(shared) if name not in (*OWNED, *BESIDE)}
 
 
 def _defaults(shared: Settings) -> dict[str, Any]:
-    left = FIELDS.keys() - OWNED.keys() - set(_changed(shared))
+    left = FIELDS.keys() - OWNED.keys() - set(_changed(shared)) - set(BESIDE)
     return {name: _as_read_back(getattr(shared, name)) for name in FIELDS if name in left}
 
 
 def stated(record: StudyRecord) -> dict[str, Any]:
     """Setting name -> value as JSON has it, of all that the runs of a study share."""
     fields = {name: _as_read_back(field.default) for name, field in FIELDS.items() if name not in OWNED}
-    return {**fields, **(record.defaults or {}), **record.settings}
+    said = {**fields, **(record.defaults or {}), **record.settings}
+    return {name: value for name, value in said.items() if name not in BESIDE}  # records of earlier versions have them
 
 
 def _changed(settings: Settings) -> list[str]:
@@ -225,12 +229,15 @@ def _check_names(where: str, matrix: Matrix) -> None:
 
 
 def _check_declared(where: str, declared: DeclaredComparison, names: Sequence[str]) -> None:
-    where = f"{where}, comparison of {declared.configuration!r} with {declared.baseline!r}"
+    where = f"{where}, comparison of {declared.configuration!r} with {declared.baseline or 0!r}"
+    alone = declared.test == "zero"
+    if alone and declared.baseline:
+        raise ConfigError(f"{where}: the test zero has no baseline: leave baseline = {declared.baseline!r} out")
     for key, value, known in (
         ("configuration", declared.configuration, names),
-        ("baseline", declared.baseline, names),
         ("measure", declared.measure, MEASURES),
         ("test", declared.test, TESTS),
+        ("baseline", declared.baseline, [""] if alone else names),
     ):
         if value not in known:
             raise ConfigError(f"{where}: there is no {key} {value!r}{meant_among(value, known)}")

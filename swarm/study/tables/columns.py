@@ -78,11 +78,19 @@ ROLLOUT_COLUMNS = {
     "model": Column("str", "", "Name of the policy that wrote it."),
     "timestamp": Column("float64", "Unix seconds", "When the file was published."),
 }
+ROLLOUT_FILE_COLUMNS = {
+    "round": Column("int64", "rounds", "Counted from 0; a round whose files were cleaned away has no row."),
+    "stage": Column("int64", "stages", "Counted from 0."),
+    "peer_id": Column("str", "", "The node that published them."),
+    "files": Column("int64", "files", "That lie in rollouts/; with the frequency `generation` one per group."),
+    "bytes": Column("int64", "bytes", "Of these files."),
+}
 
 METRICS = columns_of(MetricsRow)
 RUN: Columns = {name: column.dtype for name, column in RUN_COLUMNS.items()}
 EVENTS: Columns = {name: column.dtype for name, column in EVENT_COLUMNS.items()}
 ROLLOUTS: Columns = {name: column.dtype for name, column in ROLLOUT_COLUMNS.items()}
+ROLLOUT_FILES: Columns = {name: column.dtype for name, column in ROLLOUT_FILE_COLUMNS.items()}
 REWARDS = _picked(columns_of(RewardFile), "round", "stage", "peer_id", "reward", "submitted_at")
 
 JUDGE = _picked(

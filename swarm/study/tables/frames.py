@@ -45,6 +45,7 @@ TABLES = {
     "metrics": Table(columns.METRICS, rows.metrics_rows),
     "events": Table(columns.EVENTS, rows.event_rows),
     "rollouts": Table(columns.ROLLOUTS, rows.rollout_rows),
+    "rollout_files": Table(columns.ROLLOUT_FILES, rows.rollout_file_rows),
     "rewards": Table(columns.REWARDS, rows.reward_rows),
     "judge": Table(columns.JUDGE, rows.judge_rows),
 }
@@ -94,6 +95,17 @@ def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = N
         as get_experiment_metrics does.
     """
     return experiment_frame(path, name, Table(columns.ROLLOUTS, partial(rows.rollout_rows, rounds=rounds)))
+
+
+def get_rollout_files(path: Path | str, name: str) -> DataFrame:
+    """One row per round, stage and node that published rollouts: how many files lie there. Raises as
+    get_experiment_metrics does."""
+    return experiment_frame(path, name, TABLES["rollout_files"])
+
+
+def get_study_rollout_files(path: Path | str, study: str) -> DataFrame:
+    """The same of all runs of a study, with three columns in front. Raises as get_study_metrics does."""
+    return study_frame(path, study, TABLES["rollout_files"])
 
 
 def get_rewards(path: Path | str, name: str) -> DataFrame:

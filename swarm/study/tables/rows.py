@@ -17,11 +17,12 @@ from msgspec import UNSET
 from swarm.errors import ProtocolError
 from swarm.records.files import read_form
 from swarm.records.growing import parse_line
-from swarm.records.listing import count_files
+from swarm.records.listing import count_files, entries, rounds_in
 from swarm.records.made_by import made_by, unknown_columns
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.rows import read_judged, read_metrics
 from swarm.records.stream import EventStream
+from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -111,6 +112,26 @@ def _completions(file: RolloutFile | None) -> Iterator[Row]:
                 "model": file.policy.model,
                 "timestamp": file.timestamp,
             }
+
+
+def rollout_file_rows(run: Run) -> list[Row]:
+    """How many files of rollouts each node has for each stage, and how large they are, by round, stage and node."""
+    found: dict[tuple[int, int, str], list[int]] = {}
+    for number in rounds_in(run.store, keys.ROLLOUTS):
+        place = f"{keys.ROLLOUTS}/round_{number}"
+        for of_stage in entries(run.store, place):
+            stage = next(
+                (s for s in (keys.stage_of(of_stage.name), keys.stage_of_parts(of_stage.name)) if s is not None), None
+            )
+            if stage is None or of_stage.kind is not Kind.PREFIX:
+                continue
+            for entry in entries(run.store, f"{place}/{of_stage.name}", tags=True):
+                if node := keys.owner_of(f"{place}/{of_stage.name}/{entry.name}"):
+                    found.setdefault((number, stage, node), []).append(entry.size)
+    return [
+        {"round": number, "stage": stage, "peer_id": node, "files": len(sizes), "bytes": sum(sizes)}
+        for (number, stage, node), sizes in sorted(found.items())
+    ]
 
 
 def reward_rows(run: Run) -> list[Row]:

@@ -67,7 +67,7 @@ def _needed(path: Path, adapter: str) -> int:
 def begun(path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, Any]:
     """What the record of a study says, which is begun and starts nothing."""
     monkeypatch.setattr("swarm.cli.study.run_all", lambda *_: 0)
-    assert run([*THESIS, str(path), *words]) == 0
+    assert run([*THESIS, str(path), "--no-rehearse", *words]) == 0
     return msgspec.to_builtins(read_study(path, "thesis"))  # type: ignore[no-any-return]
 
 

@@ -44,9 +44,13 @@ def place(path: Path) -> Path:
 
 
 def rehearsal(signal: float = 0.5) -> Rehearsal:
-    paces = {name: Pace(1.0, 2.0, 5.0) for name in ("4/0", "3/1", "2/2", "1/3", "4/4")}
+    paces = {name: Pace(1.0, 2.0, 5.0) for name in thesis_names()}
     seen = first_round([row(0, zero_advantage_local=1 - signal, my_reward=signal / 2)], 0, 8)
     return Rehearsal(of={}, rounds=10, at_once=2, paces=paces, start=seen, all_rounds=seen)
+
+
+def thesis_names() -> list[str]:
+    return [one.name for one in built_in("thesis").configurations]
 
 
 def thesis() -> StudyRecord:
@@ -89,11 +93,8 @@ def test_a_run_of_a_rehearsal_that_fails_is_shown_and_predicts_nothing(
     assert run(command(tmp_path, "--rehearse")) == 0, "what the failed one left is in nobody's way"
 
 
-def test_a_long_study_of_a_model_that_is_not_embedded_is_rehearsed_by_itself_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = shutil.copytree(embedded_path("tiny-2-qwen2"), tmp_path / "mine")
-    of = ["--model", str(model), "--seeds", "4", "--rounds"]
+def test_a_long_study_is_rehearsed_by_itself_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    of = ["--seeds", "4", "--rounds"]
     words = command(tmp_path, *of, "30")
     assert run([*words, "--dry-run"]) == 0
     assert starts(place(tmp_path)) == []
@@ -103,21 +104,28 @@ def test_a_long_study_of_a_model_that_is_not_embedded_is_rehearsed_by_itself_onc
     said = capsys.readouterr().out
     assert said.index("12 runs x 30 rounds, 2 at a time: about") < said.index("12 runs of 30 rounds, 2 at a time\n")
     assert run(command(tmp_path, *of, "40")) == 0
-    assert len(starts(place(tmp_path))) == 3, "what has begun says its time itself"
+    assert len(starts(place(tmp_path))) == 3, "what has begun is not rehearsed"
+    assert "12 runs x 40 rounds, 2 at a time: about" in capsys.readouterr().out, "by the rehearsal that it had"
+
+
+def test_a_short_study_says_where_its_hours_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command(tmp_path)) == 0
+    assert starts(place(tmp_path)) == []
+    assert "--rehearse says it before" in capsys.readouterr().out
 
 
 def test_nobody_waits_for_a_rehearsal_that_was_not_asked_for_where_it_tells_little(tmp_path: Path) -> None:
     record = thesis()
-    assert wanted(None, record, tmp_path, REAL)
-    assert not wanted(None, record, tmp_path, ["tiny-2-qwen2"])
-    assert not wanted(None, msgspec.structs.replace(record, rounds=19), tmp_path, REAL)
-    assert not wanted(False, record, tmp_path, REAL)
-    assert wanted(True, msgspec.structs.replace(record, rounds=19), tmp_path, ["tiny-2-qwen2"])
+    short = msgspec.structs.replace(record, rounds=19)
+    assert wanted(None, record, tmp_path)
+    assert not wanted(None, short, tmp_path)
+    assert not wanted(False, record, tmp_path)
+    assert wanted(True, short, tmp_path)
 
 
 def test_what_is_predicted_is_hours_memory_disk_and_the_start(tmp_path: Path) -> None:
     first, *others = predicted(rehearsal(), thesis(), tmp_path, Places(2, 10**9)).splitlines()
-    assert first == ("thesis: 25 runs x 100 rounds, 2 at a time: about 23m to 44m, by 10 rounds of each configuration")
+    assert first == ("thesis: 40 runs x 100 rounds, 2 at a time: about 35m to 68m, by 10 rounds of each configuration")
     said = "\n".join(others)
     assert "seconds per round: 4/0 1 to 2, 3/1 1 to 2" in said
     assert "memory: not known, 1.1 GB by the plan" in said or "memory: not known, 1.0 GB by the plan" in said
@@ -131,6 +139,7 @@ def test_where_no_group_of_a_rehearsal_had_a_signal_the_study_does_not_begin(
 ) -> None:
     assert "`swarm probe --model gpt2`" in hopeless(rehearsal(signal=0.0), REAL)
     assert hopeless(rehearsal(), REAL) == ""
+    assert hopeless(rehearsal(signal=0.0), ["tiny-2-qwen2-rare"]) == "", "it is known to learn"
     model = shutil.copytree(embedded_path("tiny-2-qwen2"), tmp_path / "mine")
     monkeypatch.setattr(study, "rehearsed", lambda *_, **__: rehearsal(signal=0.0))
     monkeypatch.setattr(study, "run_all", lambda *_: 0)

@@ -63,3 +63,28 @@ def test_what_cannot_be_tested_says_why_and_is_no_member_of_the_family() -> None
     assert (none.n, none.mean, none.difference, none.why_untested) == (0, None, None, "n < 3")
     (same,) = results({"8/0": [1.0] * 3, "4/4": [1.0] * 3}, declared())
     assert (same.p, same.why_untested) == (None, "no spread")
+
+
+def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> None:
+    totals = make_totals({"8/0": ALONE, "4/4": SHARING})
+    totals["quality_J"] = [float("nan")] * 3 + [0.5, 0.25, 0.75]
+    record = make_record("8/0", "4/4", declared=[declared(), correlation()])
+    _, against_zero = declared_results(totals, record)
+    direct = stats.ttest_1samp([0.5, 0.25, 0.75], 0.0)
+    assert (against_zero.n, against_zero.mean, against_zero.difference) == (3, 0.5, 0.5)
+    assert (against_zero.n_baseline, against_zero.baseline_mean, against_zero.improvement) == (None, None, None)
+    assert (against_zero.t, against_zero.p) == pytest.approx((direct.statistic, direct.pvalue))
+    assert (against_zero.difference_low, against_zero.difference_high) == pytest.approx(
+        tuple(direct.confidence_interval(0.95))
+    )
+    assert against_zero.p_holm != against_zero.p, "of two that were declared"
+
+
+def test_a_correlation_of_too_few_runs_says_so() -> None:
+    totals = make_totals({"4/4": [1.0, 2.0]}).assign(quality_J=[0.5, 0.25])
+    (row,) = declared_results(totals, make_record("4/4", declared=[correlation()]))
+    assert (row.p, row.why_untested) == (None, "n < 3")
+
+
+def correlation() -> DeclaredComparison:
+    return DeclaredComparison(configuration="4/4", measure="quality_J", test="zero")

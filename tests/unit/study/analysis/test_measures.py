@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from swarm.study.analysis.measures import (
     agent_average,
+    drawdowns,
     oscillation,
     rounds_to_threshold,
     smoothed,
@@ -211,3 +212,17 @@ def test_oscillation_is_finite_and_none_for_a_rising_curve(means: list[float]) -
     assert 0 <= row["max_drawdown"] <= max(means)
     (rising,) = oscillation(make_curve(sorted(means))).to_dict("records")
     assert (rising["steep_drops"], rising["max_drawdown"]) == (0, pytest.approx(0))
+
+
+def test_a_drawdown_is_how_far_a_run_lies_below_what_it_had_reached() -> None:
+    found = drawdowns(make_curve([0.2, 0.4, 0.1, 0.4, 0.5]), window=1)
+    assert found["drawdown"].tolist() == pytest.approx([0.0, 0.0, 0.3, 0.0, 0.0])
+    assert found["drawdown_share"].tolist() == pytest.approx([0.0, 0.0, 0.75, 0.0, 0.0])
+    assert drawdowns(make_curve([0.0, 0.0]), window=1)["drawdown_share"].tolist() == [0.0, 0.0]
+
+
+@given(curves, st.integers(1, 12))
+def test_the_largest_drawdown_is_that_of_oscillation(means: list[float], window: int) -> None:
+    found = drawdowns(make_curve(means), window)
+    assert found["drawdown"].max() == pytest.approx(oscillation(make_curve(means), window).loc[0, "max_drawdown"])
+    assert len(found) == len(means) - min(window, len(means)) + 1

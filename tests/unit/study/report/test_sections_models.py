@@ -11,7 +11,8 @@ pytest.importorskip("matplotlib")
 
 import pandas as pd
 
-from swarm.study.analysis.by_model import rewards_by_model
+from swarm.study.analysis.by_model import rewards_by_model, weaker_over_stronger
+from swarm.study.analysis.measures import totals
 from swarm.study.report.evidence import read_evidence
 from swarm.study.report.sections_models import models_section, models_table
 from swarm.study.report.seed_tables import read_tables, write_tables
@@ -74,3 +75,23 @@ def test_the_table_comes_out_of_committed_tables_as_it_went_in(tmp_path: Path) -
         (tmp_path / "out" / name).write_bytes(data)
     read = read_tables(tmp_path / "out" / "tables", None).models
     assert read.to_dict("records") == found.to_dict("records")
+
+
+def test_the_weaker_model_is_who_earned_less_before_any_update_whatever_came_later() -> None:
+    models = ["late", "early", "early"]
+    rows = pd.concat(
+        metrics(name, 1, [[0.1, 0.2, 0.2], [late, 0.2, 0.2]], models)
+        for name, late in (("alone", 0.1), ("shared", 0.9))
+    )
+    found = weaker_over_stronger(rows).droplevel(["seed", "experiment"])
+    assert found["alone"] == pytest.approx(0.2 / 0.4)
+    assert found["shared"] == pytest.approx(1.0 / 0.4)
+    of_runs = totals(rows).set_index("configuration")["weaker_over_stronger"]
+    assert of_runs.to_dict() == pytest.approx(found.to_dict())
+
+
+def test_swarms_of_one_model_and_a_stronger_one_that_earned_nothing_have_no_ratio() -> None:
+    one = metrics("alone", 1, [[0.1, 0.3]], ["weak", "weak"])
+    assert totals(one)["weaker_over_stronger"].isna().all()
+    none = metrics("alone", 1, [[0.0, 0.0]], ["weak", "strong"])
+    assert weaker_over_stronger(none).isna().all()

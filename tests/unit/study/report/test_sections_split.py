@@ -11,9 +11,12 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+import msgspec
 import pandas as pd
 
-from swarm.study.analysis.splits import split_measures, splits_by_round
+from swarm.study.analysis.splits import moves_by_configuration, quality_and_split, split_measures, splits_by_round
+from swarm.study.budget import not_adapting
+from swarm.study.record import ConfigurationRecord
 from swarm.study.report.evidence import read_evidence
 from swarm.study.report.figure_style import Look
 from swarm.study.report.sections import Picture, Table
@@ -128,3 +131,36 @@ def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> Non
     assert found is not None
     figure = split_trajectory(found, Look(("gradient",)), 1)
     assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5
+
+
+def with_quality(quality: Sequence[float], J: Sequence[float]) -> dict[str, Any]:
+    rows = metrics([[value] for value in J]).assign(
+        pool_groups=100, pool_informative=[100 * q for q in quality], zero_advantage_local=0.0
+    )
+    (found,) = quality_and_split(splits_by_round(rows)).to_dict("records")
+    return {str(name): value for name, value in found.items()}
+
+
+def test_quality_and_j_that_move_together_are_told_from_two_that_only_rise() -> None:
+    together = with_quality([0.1, 0.5, 0.2, 0.6], [1.0, 3.0, 1.5, 3.5])
+    assert together["quality_J"] == pytest.approx(1.0)
+    assert together["quality_J_changes"] == pytest.approx(1.0)
+    rising = with_quality([0.1, 0.3, 0.4, 0.6, 0.7], [1.0, 1.1, 1.3, 1.4, 1.6])
+    assert rising["quality_J"] > 0.9
+    assert rising["quality_J_changes"] == pytest.approx(-1.0)
+
+
+def test_a_j_that_never_changed_has_no_correlation() -> None:
+    assert math.isnan(with_quality([0.1, 0.5, 0.2], [2.0, 2.0, 2.0])["quality_J"])
+
+
+@pytest.mark.parametrize(("last", "adapted"), [(4.25, False), (5.0, True)])
+def test_a_rule_that_never_left_its_first_j_is_said_in_plain_words(tmp_path: Path, last: float, adapted: bool) -> None:
+    rule = ConfigurationRecord(name="gradient", settings={"adaptive": True, "adaptive_rule": "gradient"})
+    record = msgspec.structs.replace(RECORD, configurations=(RECORD.configurations[0], rule))
+    rows = metrics([[4.0]] * 3 + [[last]]).assign(adaptive_round_reward=0.3, adaptive_baseline=0.25)
+    splits = splits_by_round(rows)
+    found = not_adapting(record, moves_by_configuration(splits))
+    assert bool(found) != adapted
+    assert adapted or "0.1 times 0.0500 in the mean" in found[0]
+    assert moves_by_configuration(splits.drop(columns=["furthest", "surprise"])) == {}, "tables of earlier versions"

@@ -46,9 +46,9 @@ def rehearsal(**paces: Pace) -> Rehearsal:
 def test_all_configurations_are_rehearsed_with_as_many_swarms_at_a_time_as_the_study_has() -> None:
     record = thesis()
     one = rehearsal_of(record, at_once=2)
-    assert (one.rounds, one.seeds, len(one.runs)) == (10, (6,), 5)
+    assert (one.rounds, one.seeds, len(one.runs)) == (10, (6,), 8)
     assert one.configurations == record.configurations
-    assert rehearsal_of(record, at_once=8).seeds == (6, 7)
+    assert rehearsal_of(record, at_once=12).seeds == (6, 7)
     assert rehearsal_of(msgspec.structs.replace(record, rounds=4), 1).rounds == 4
 
 
@@ -59,7 +59,7 @@ def test_a_checkpoint_falls_among_the_rounds_that_are_timed() -> None:
 
 def test_a_rehearsal_pays_before_a_study_ten_times_as_long() -> None:
     record = thesis()
-    assert pays(record), "50 rounds of 2,500"
+    assert pays(record), "80 rounds of 4,000"
     assert not pays(msgspec.structs.replace(record, rounds=19))
 
 
@@ -111,8 +111,8 @@ def test_hours_are_those_of_the_runs_that_are_left_as_they_find_places() -> None
 def test_disks_hold_the_checkpoints_that_are_kept_and_every_round() -> None:
     record = thesis()
     found = observed({}, [of_run("4/0", rows(10))], 1, 8)
-    assert disk_bytes(found, record) == 25 * (2 * 1000 + 100 * 50)
-    assert disk_bytes(found, thesis(checkpoint_keep=1)) == 25 * (1000 + 100 * 50)
+    assert disk_bytes(found, record) == 40 * (2 * 1000 + 100 * 50)
+    assert disk_bytes(found, thesis(checkpoint_keep=1)) == 40 * (1000 + 100 * 50)
 
 
 def test_a_rehearsal_stands_for_studies_of_other_lengths_and_no_other_settings() -> None:

@@ -15,9 +15,11 @@ from swarm.study import (
     get_experiment_metrics,
     get_judge_metrics,
     get_rewards,
+    get_rollout_files,
     get_rollouts,
     get_study_judge_metrics,
     get_study_metrics,
+    get_study_rollout_files,
 )
 from swarm.study.record import read_study
 from swarm.study.tables.columns import with_run
@@ -270,3 +272,20 @@ def test_a_study_of_many_runs_can_be_read_again(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_bytes(msgspec.json.encode(many))
     assert read_study(tmp_path, "small") == many
+
+
+def test_rollout_files_are_counted_by_round_stage_and_node(tmp_path: Path) -> None:
+    layout = empty_run(tmp_path)
+    for number, name, size in ((2, "ann.json", 3), (10, "ann.json", 4), (10, "ben.json", 5), (10, "notes.txt", 9)):
+        file = layout.rollouts / f"round_{number}" / "stage_0" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * size)
+    found = get_rollout_files(tmp_path, "young")
+    rows = found[["round", "peer_id", "files", "bytes"]].values.tolist()
+    assert rows == [[2, "ann", 1, 3], [10, "ann", 1, 4], [10, "ben", 1, 5]]
+
+
+def test_the_rollout_files_of_a_study_name_their_runs() -> None:
+    found = get_study_rollout_files(SMALL, "small")
+    assert set(found["experiment"]) == {FULL}
+    assert found.groupby("round")["files"].sum().tolist() == [3] * found["round"].nunique()
