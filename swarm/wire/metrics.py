@@ -166,7 +166,8 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     seconds_sharing_hidden: Seconds = 0.0
     """The part of it that ran while the node was computing."""
     publish_to_pool: Annotated[list[float], unit("seconds")] = []
-    """Per peer file, from its publisher's timestamp to its arrival in the pool (clocks of two hosts differ)."""
+    """Per peer file that came while the node looked, from its publisher's timestamp until it was seen (clocks of two
+    hosts differ). What lay there at the first look, as after a restart, says nothing of the place."""
     loop_lag_max: Seconds = 0.0
     """The longest that the event loop was held up."""
     executor_busy: Share = 0.0

@@ -199,6 +199,8 @@ class Intake:
         self._unlistable.gone()
         if key < self._oldest:
             return  # the clock went on while the round was listed
+        if (before := self._listed.get(key)) is not None:
+            self._examination.came(key, tags.keys() - before)
         self._listed[key] = frozenset(tags)
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         selection.flooded |= flooded
