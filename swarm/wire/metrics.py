@@ -19,6 +19,7 @@ from swarm.wire.kinds import (
     Round,
     Seconds,
     Share,
+    Spans,
     Stage,
     Tokens,
     UnixSeconds,
@@ -165,6 +166,16 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """In which publishing, or reading, verifying and scoring peers' files, was going on."""
     seconds_sharing_hidden: Seconds = 0.0
     """The part of it that ran while the node was computing."""
+    generating: Spans = []
+    """When the node generated since the last row, whatever round that was for, questions included: [begin, end], in
+    seconds after this round's start, which is `timestamp` - `seconds_round`; below 0 before it. Of more than eight the
+    nearest are one."""
+    publishing: Spans = []
+    """When own rollouts were on their way into the shared place, likewise."""
+    fetching: Spans = []
+    """When peers' files were read, verified and scored, likewise."""
+    updating: Spans = []
+    """When gradients were computed and the update made, likewise."""
     publish_to_pool: Annotated[list[float], unit("seconds")] = []
     """Per peer file that came while the node looked, from its publisher's timestamp until it was seen (clocks of two
     hosts differ). What lay there at the first look, as after a restart, says nothing of the place."""

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import starmap
+from threading import Lock
 from typing import NamedTuple, TypeVar
 
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.node.base.context import Compute, NodeContext
+from swarm.node.base.timeline import Timeline
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
@@ -45,6 +47,8 @@ class WorkerContext(NodeContext):
     """Of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
     """Of its steps."""
+    steps: dict[str, Timeline] = field(default_factory=dict)
+    """Step -> when it was going on."""
 
     async def ask(self, key: RoundKey, count: int) -> list[Asked]:
         """This node's questions of the first `count` slots of a round, less those that cannot be made within limits."""
@@ -68,10 +72,15 @@ class WorkerContext(NodeContext):
 
     @contextmanager
     def timed(self, seconds: dict[str, float], step: str) -> Iterator[None]:
-        """Add the time of the block to a step's seconds."""
+        """Add the time of the block to a step's seconds, and keep when it was."""
         begun = self.clock.monotonic()
-        yield
+        with self.when(step).running():
+            yield
         seconds[step] += self.clock.monotonic() - begun
+
+    def when(self, step: str) -> Timeline:
+        """When a step was going on: `generate`, `score`, `publish`, `train` or `average`."""
+        return self.steps.setdefault(step, Timeline(self.clock.monotonic, Lock()))
 
     async def compute_timed(self, seconds: dict[str, float], step: str, call: Callable[[], Result]) -> Result:
         """Compute; the seconds are those of computing, without the wait for its turn."""
