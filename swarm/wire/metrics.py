@@ -167,15 +167,15 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     seconds_sharing_hidden: Seconds = 0.0
     """The part of it that ran while the node was computing."""
     generating: Spans = []
-    """When the node generated since the last row, whatever round that was for, questions included: [begin, end], in
-    seconds after this round's start, which is `timestamp` - `seconds_round`; below 0 before it. Of more than eight the
-    nearest are one."""
+    """When the node generated, questions included: what has ended since the last row, whatever round it was for. Pairs
+    of begin and end in seconds after this round's start, which is `timestamp` - `seconds_round`; below 0 before it. Of
+    more than eight the nearest are one."""
     publishing: Spans = []
-    """When own rollouts were on their way into the shared place, likewise."""
+    """When own rollouts were on their way into the shared place, likewise; cut at the row, and goes on in the next."""
     fetching: Spans = []
     """When peers' files were read, verified and scored, likewise."""
     updating: Spans = []
-    """When gradients were computed and the update made, likewise."""
+    """When gradients were computed and the update made, as of `generating`."""
     publish_to_pool: Annotated[list[float], unit("seconds")] = []
     """Per peer file that came while the node looked, from its publisher's timestamp until it was seen (clocks of two
     hosts differ). What lay there at the first look, as after a restart, says nothing of the place."""

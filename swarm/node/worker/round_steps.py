@@ -18,7 +18,7 @@ from swarm.algo.registry import advantage_scaling, sampler
 from swarm.algo.sampling import first_of_each_peer, most_of_peer, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
-from swarm.node.base.timeline import Timeline, coarse, merge, overlap, total
+from swarm.node.base.timeline import Interval, coarse, merge, overlap, total
 from swarm.node.sharing.intake import Intake, Wanted
 from swarm.node.sharing.trained_groups import TrainedGroups
 from swarm.node.worker.averaging import Around, Averaging
@@ -110,7 +110,7 @@ class RoundSteps:
         self._intake.forget_before(RoundKey(oldest))
         self._trained.forget_before(oldest)
         self._ctx.contexts.forget_before(oldest)
-        for timeline in (*self._timelines().values(), *self._ctx.steps.values(), self._ctx.compute.busy):
+        for timeline in (self._ctx.writes.publishing, self._intake.fetching, self._ctx.compute.busy):
             timeline.forget_before(min(self._told_until, self._round_ended))
         ahead = self._take_ahead(key)
         attempts = self._ctx.settings.dynamic_sampling
@@ -273,21 +273,19 @@ class RoundSteps:
         self._fill_remote(row)
         return row
 
-    def _timelines(self) -> dict[str, Timeline]:
-        """Column of the row -> when that was going on."""
-        return {
-            "generating": self._ctx.when("generate"),
-            "publishing": self._ctx.writes.publishing,
-            "fetching": self._intake.fetching,
-            "updating": self._ctx.when("train"),
-        }
-
     def _fill_times(self, row: MetricsRow, now: float) -> None:
         """When the node generated, published, fetched and updated since the last row."""
-        since, self._told_until, begun = self._told_until, now, self.work.started
-        for column, timeline in self._timelines().items():
-            spans = coarse(timeline.since(since), MOST_SPANS)
-            setattr(row, column, [[round(begin - begun, 3), round(end - begun, 3)] for begin, end in spans])
+        since, self._told_until = self._told_until, now
+        row.generating = self._as_told(self._ctx.take_spans("generate"))
+        row.publishing = self._as_told(self._ctx.writes.publishing.since(since))
+        row.fetching = self._as_told(self._intake.fetching.since(since))
+        row.updating = self._as_told(self._ctx.take_spans("train"))
+
+    def _as_told(self, spans: list[Interval]) -> list[list[float]]:
+        """In seconds after the round's start."""
+        begun = self.work.started
+        found = merge([(round(begin - begun, 3), round(end - begun, 3)) for begin, end in spans])
+        return [[*span] for span in coarse(found, MOST_SPANS)]
 
     def _fill_remote(self, row: MetricsRow) -> None:
         """What a generation server gave since the last row, where there is one."""

@@ -163,7 +163,8 @@ async def test_the_row_and_the_log_say_when_a_node_generated_published_fetched_a
         assert moments == sorted(moments)
         assert moments[0] >= 0
         assert moments[-1] <= row.seconds_round + 0.001
-    assert row.generating[0][1] <= row.publishing[0][1] <= row.fetching[-1][1] <= row.updating[-1][1]
+    assert row.generating[0][1] <= row.publishing[0][1] <= row.updating[-1][1]
+    assert row.fetching[-1][1] <= row.updating[-1][1]
     (line,) = [log for log in logs if log["event"] == "round.completed"]
     assert line["updating"] == f"{row.updating[0][0]:.2f} to {row.updating[-1][1]:.2f}"
 
