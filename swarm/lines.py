@@ -1,14 +1,16 @@
 """Append-only line files: LineFile, durable on request; BufferedLog, which keeps lines while its file refuses them.
 
 LineFile ─▶ a file that grows by whole lines
-BufferedLog ─▶ a log: what its file does not take now is kept, in order and within bounds, and written later
+BufferedLog ─▶ a log: a thread of its own brings lines to the file, in order; what that does not take now waits
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +20,8 @@ from swarm.errors import StoreError
 
 MOST_WAITING = 4 * 2**20
 """Bytes of log lines that wait for a file; the oldest beyond it are dropped and counted."""
+PATIENCE_AT_END = 30.0
+"""Seconds that a process which ends waits for a file that does not answer."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _BLOCK = 64 * 1024
 MOST_TORN = 4 * 2**20
@@ -147,7 +151,12 @@ class LineFile:
 
 
 class BufferedLog:
-    """The lines of a log on their way to a file that may refuse them for a while. Never raises once it is open.
+    """The lines of a log on their way to a file that may be slow, hang, or refuse them for a while.
+
+        write ─▶ waiting lines ─ a thread of its own, one line at a time, in order ─▶ file
+
+    `write` never waits for the file, and nothing here raises once the file is open. Lines wait in memory; of more than
+    `most_waiting` bytes the oldest go, and are counted in the log. A kill -9 takes the lines that wait.
 
     Raises:
         StoreError: the file cannot be opened.
@@ -160,6 +169,7 @@ class BufferedLog:
         *,
         held: bool = False,
         most_waiting: int = MOST_WAITING,
+        patience: float = PATIENCE_AT_END,
     ) -> None:
         """Open the file.
 
@@ -168,55 +178,116 @@ class BufferedLog:
             note: the line that says how many were dropped.
             held: nothing is written before `begin`.
             most_waiting: bytes.
+            patience: seconds that the end waits for the file.
         """
         self._file = opener()
         self._note = note
         self._held = held
         self._most_waiting = most_waiting
+        self._patience = patience
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
+        self._in_hand = False
+        """The first of them is being written."""
         self._dropped = 0
-        self._lock = threading.RLock()
+        self._asked = False
+        """There is reason to try: something waits that was not tried since the last refusal."""
+        self._trying_since: float | None = None
+        """When the write that goes on now began."""
+        self._closing = False
+        self._changed = threading.Condition()  # its lock may be taken again: a line may be said while another one is
+        self._thread: threading.Thread | None = None
 
     def write(self, line: bytes) -> None:
-        """Append the line, after those that wait; where that fails, it waits as well."""
-        with self._lock:
+        """Have the line appended, after those that wait; where that fails, it waits for the next one."""
+        with self._changed:
             self._waiting.append(line)
             self._waiting_bytes += len(line)
-            while self._waiting_bytes > self._most_waiting:
-                self._waiting_bytes -= len(self._waiting.popleft())
+            while self._waiting_bytes > self._most_waiting and self._waiting:
+                self._take_first()
                 self._dropped += 1
-            self._write_waiting()
+            self._ask()
 
     def begin(self) -> None:
         """Write from now on, what waits first."""
-        with self._lock:
+        with self._changed:
             self._held = False
-            self._write_waiting()
+            self._ask()
 
     def forget(self) -> None:
         """A file that was held back, never begun, is another's or nobody's: drop what waits, and all that follows."""
-        with self._lock:
+        with self._changed:
             if self._held:
                 self._most_waiting = 0
                 self._waiting.clear()
                 self._waiting_bytes = 0
 
-    def _write_waiting(self) -> None:
+    def flush(self, patience: float) -> bool:
+        """Wait until everything was tried; False where the file has not answered for so many seconds."""
+        until = time.monotonic() + patience
+        with self._changed:
+            while self._asked and self._thread and self._thread.is_alive():
+                left = min(until, (self._trying_since or until) + patience) - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def _take_first(self) -> None:
+        self._waiting_bytes -= len(self._waiting.popleft())
+        self._in_hand = False
+
+    def _ask(self) -> None:
         if self._held:
             return
+        self._asked = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_on, name="log", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    # ── in the thread ───────────────────────────────────────────────────────────────────────────────────────────────
+    def _write_on(self) -> None:
+        while self._is_to_try():
+            with self._changed:
+                closing, dropped = self._closing, self._dropped
+                self._in_hand = not dropped
+                line = self._note(dropped) if dropped else self._waiting[0]
+                self._trying_since = time.monotonic()
+            written = self._try(line)
+            with self._changed:
+                self._trying_since = None
+                if not written:
+                    self._asked = self._closing and not closing  # the end tries once more
+                elif self._in_hand:
+                    self._take_first()
+                else:
+                    self._dropped -= dropped or 1  # the note's, or this line, given up meanwhile and written after all
+        with suppress(OSError, StoreError):
+            self._file.close()
+
+    def _is_to_try(self) -> bool:
+        """Waits until there is something to write; False at the end."""
+        with self._changed:
+            while not (self._asked and (self._waiting or self._dropped)):
+                self._asked = False
+                self._changed.notify_all()
+                if self._closing:
+                    return False
+                self._changed.wait()
+            return True
+
+    def _try(self, line: bytes) -> bool:
         try:
-            if self._dropped:
-                self._file.write(self._note(self._dropped))
-                self._dropped = 0
-            while self._waiting:
-                self._file.write(self._waiting[0])
-                self._waiting_bytes -= len(self._waiting.popleft())
+            self._file.write(line)
         except (OSError, StoreError) as error:
             if not isinstance(error, OSError) or error.errno not in _FULL:
                 with suppress(OSError, StoreError):
                     self._file.reopen()
+            return False
+        return True
 
+    # ── open and closed ─────────────────────────────────────────────────────────────────────────────────────────────
     def fileno(self) -> int | None:
         return self._file.fileno()
 
@@ -224,7 +295,20 @@ class BufferedLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
+        """Try once more what waits, and close the file; what it does not take is counted on the terminal."""
+        with self._changed:
+            self._closing = True
             if self._most_waiting:
                 self.begin()
+        if self._thread is None:
             self._file.close()
+            return
+        answers = self.flush(self._patience)
+        with self._changed:
+            lost = len(self._waiting) + self._dropped
+        if lost and (terminal := sys.__stderr__) is not None:
+            why = "its folder refuses them" if answers else f"its folder has not answered for {self._patience:g} s"
+            with suppress(OSError, ValueError):
+                terminal.write(f"{lost} lines of a log could not be written: {why}\n")
+        if answers:
+            self._thread.join(self._patience)

@@ -30,6 +30,12 @@ def begin_files(node_id: str) -> None:
         lines.begin()
 
 
+def flush_files(patience: float) -> None:
+    """Before a process ends at once: wait until the files have what was said, or for so many seconds."""
+    for lines in files_of(None):
+        lines.flush(patience)
+
+
 def files_of(node_id: str | None) -> list[BufferedLog]:
     """Of one node; None: of all."""
     handlers = [h for h in logging.root.handlers if isinstance(h, FileHandler)]

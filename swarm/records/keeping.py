@@ -56,6 +56,8 @@ class SummedRow(msgspec.Struct):
     external_groups: int
     external_by_model: dict[str, int]
     seconds_round: float
+    seconds_sharing: float
+    seconds_sharing_hidden: float
     local_groups: int = 0
     role: str | UnsetType = UNSET
 

@@ -97,6 +97,10 @@ class Summary(msgspec.Struct, frozen=True):
     duration_seconds: float
     """From the start of the first round to the end of the last."""
     rounds_per_minute: float
+    seconds_sharing: float = 0.0
+    """Of all nodes, in which they published or fetched: read, verified and scored peers' files."""
+    seconds_sharing_hidden: float = 0.0
+    """The part of it in which they computed as well."""
     out_of_range: dict[str, Odd] = {}
     """Node -> its rows that were left out, or in which a number was clamped."""
     made_by: str = ""
@@ -175,6 +179,8 @@ def summarise(
         external_by_model=_external_by_model(everything),
         duration_seconds=seconds,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
+        seconds_sharing=sum(row.seconds_sharing for row in everything),
+        seconds_sharing_hidden=sum(row.seconds_sharing_hidden for row in everything),
         out_of_range=dict(odd or {}),
         hints=tuple(hints),
         requests=requests,
@@ -293,7 +299,17 @@ def _totals(summary: Summary) -> str:
         f"{summary.rounds} rounds by {len(summary.nodes)} nodes in {age(summary.duration_seconds)}, "
         f"{summary.rounds_per_minute:.1f} rounds per minute\n"
         f"cumulative reward {summary.cumulative_reward:.2f}\n"
-        f"external groups   {external}{_models(summary.external_by_model)}"
+        f"external groups   {external}{_models(summary.external_by_model)}{_overlap(summary)}"
+    )
+
+
+def _overlap(summary: Summary) -> str:
+    shared, hidden = summary.seconds_sharing, summary.seconds_sharing_hidden
+    if not shared:
+        return ""
+    return (
+        f"\npublished and fetched for {age(shared)} of all nodes' time, "
+        f"{age(hidden)} of it while computing ({hidden / shared:.0%})"
     )
 
 

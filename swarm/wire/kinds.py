@@ -29,6 +29,8 @@ Tokens = Annotated[int, counted("tokens")]
 Bytes = Annotated[int, counted("bytes")]
 UnixSeconds = Annotated[float, unit("Unix seconds")]
 Seconds = Annotated[float, unit("seconds")]
+Spans = Annotated[list[list[float]], unit("seconds")]
+"""Pairs of begin and end, in order."""
 Reward = Annotated[float, unit("reward")]
 Share = Annotated[float, unit("share")]
 Nats = Annotated[float, unit("nats")]

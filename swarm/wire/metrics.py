@@ -19,6 +19,7 @@ from swarm.wire.kinds import (
     Round,
     Seconds,
     Share,
+    Spans,
     Stage,
     Tokens,
     UnixSeconds,
@@ -165,8 +166,19 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """In which publishing, or reading, verifying and scoring peers' files, was going on."""
     seconds_sharing_hidden: Seconds = 0.0
     """The part of it that ran while the node was computing."""
+    generating: Spans = []
+    """When the node generated, questions included: what has ended since the last row, whatever round it was for. Pairs
+    of begin and end in seconds after this round's start, which is `timestamp` - `seconds_round`; below 0 before it. Of
+    more than eight the nearest are one."""
+    publishing: Spans = []
+    """When own rollouts were on their way into the shared place, likewise; cut at the row, and goes on in the next."""
+    fetching: Spans = []
+    """When peers' files were read, verified and scored, likewise."""
+    updating: Spans = []
+    """When gradients were computed and the update made, as of `generating`."""
     publish_to_pool: Annotated[list[float], unit("seconds")] = []
-    """Per peer file, from its publisher's timestamp to its arrival in the pool (clocks of two hosts differ)."""
+    """Per peer file that came while the node looked, from its publisher's timestamp until it was seen (clocks of two
+    hosts differ). What lay there at the first look, as after a restart, says nothing of the place."""
     loop_lag_max: Seconds = 0.0
     """The longest that the event loop was held up."""
     executor_busy: Share = 0.0

@@ -24,8 +24,9 @@ import structlog
 
 from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, ScoringError, StoreError
 from swarm.lines import MOST_WAITING, BufferedLog
-from swarm.logs import begin_files, configure_logging, get_logger
+from swarm.logs import begin_files, configure_logging, flush_files, get_logger
 from swarm.store.folder.store import FolderStore
+from tests.patience import PATIENCE
 from tests.unit.log_files import log_in
 
 log = get_logger("swarm.test")
@@ -55,12 +56,14 @@ class Logs:
         return configure_logging([files], level=level, stream=self.terminal, held=held)
 
     def events(self) -> list[dict[str, Any]]:
+        flush_files(PATIENCE)
         return [json.loads(line) for line in self.events_file.read_text().splitlines()]
 
     def names(self) -> list[str]:
         return [event["event"] for event in self.events()]
 
     def stdout(self) -> str:
+        flush_files(PATIENCE)
         return self.stdout_file.read_text()
 
 
@@ -390,6 +393,7 @@ def a_full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as full:
         full.setattr(os, "write", write)
         yield
+        flush_files(PATIENCE)
 
 
 def test_lines_that_do_not_fit_are_written_when_they_do_in_their_order(
@@ -447,6 +451,7 @@ def test_a_descriptor_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch
         monkeypatch.setattr(os, "write", write)
         (tmp_path / "a.log").rename(tmp_path / "gone.log")  # the descriptor leads there still
         lines.write(b"one")
+        lines.flush(PATIENCE)
         stale[0] = False
         lines.write(b"two")
         assert lines.fileno() == number, "a fatal signal's traceback goes to this descriptor"

@@ -21,23 +21,34 @@ PAUSE = 2.0
 class LogOnce:
     """One kind of problem, which comes and goes."""
 
-    def __init__(self, began: str, over: str) -> None:
-        """The names of the events that tell of its beginning and of its end."""
+    def __init__(self, began: str, over: str, patience: float = 0.0) -> None:
+        """Args:
+        began: the name of the event that tells of its beginning.
+        over: the same of its end; what was not said has none.
+        patience: seconds of a problem that is not worth a word.
+        """
         self._began = began
         self._over = over
-        self._lasts = False
+        self._patience = patience
+        self._since: float | None = None
+        self._said = False
 
-    def found(self, problem: object) -> None:
-        """It is there: a warning, unless it was there already."""
-        if not self._lasts:
+    def found(self, problem: object, now: float = 0.0) -> None:
+        """It is there: a warning, once it has lasted longer than `patience`.
+
+        Args:
+            now: seconds of any clock; only a problem with `patience` needs them.
+        """
+        self._since = now if self._since is None else self._since
+        if not self._said and now - self._since >= self._patience:
             logger.warning(self._began, error=str(problem))
-        self._lasts = True
+            self._said = True
 
     def gone(self) -> None:
         """It is not there, or not any more."""
-        if self._lasts:
+        if self._said:
             logger.info(self._over)
-        self._lasts = False
+        self._since, self._said = None, False
 
 
 async def until_readable(ctx: NodeContext, read: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import anyio
@@ -28,6 +29,7 @@ import anyio
 from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
+from swarm.node.base.timeline import Timeline
 from swarm.types import RoundKey
 
 logger = get_logger(__name__)
@@ -80,6 +82,8 @@ class WriteQueue:
         self._late: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._unpublished: set[RoundKey] = set()
+        self.publishing = Timeline(ctx.clock.monotonic)
+        """When rollouts were on their way into the shared place; whoever waits for that counts it in."""
 
     # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
@@ -155,8 +159,10 @@ class WriteQueue:
     async def _write_all(self) -> None:
         while self._queue:
             write = self._writing = self._queue[0]
+            publishing = self.publishing.running() if write.what == "rollouts" else nullcontext()
             try:
-                await self._ctx.blocking.run(write.write)
+                with publishing:
+                    await self._ctx.blocking.run(write.write)
             except StoreError as error:
                 if not error.blocked:
                     self._refused(error)

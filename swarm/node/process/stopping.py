@@ -15,13 +15,15 @@ from typing import Protocol
 
 import anyio
 
-from swarm.logs import get_logger
+from swarm.logs import flush_files, get_logger
 from swarm.node.process.service import service_manager
 
 logger = get_logger(__name__)
 
 INTERRUPTED, TERMINATED = 130, 143
 SAME_ASK_SECONDS = 3.0
+LAST_WORDS_SECONDS = 1.0
+"""That a process which is to end at once waits for its log."""
 _EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 if sys.platform != "win32":
     _EXIT_CODES[signal.SIGHUP] = TERMINATED
@@ -46,6 +48,7 @@ async def on_signals(stop: Callable[[int], None], insist: Callable[[], None] = l
                 stop(code)
             elif not (number == first[0] == signal.SIGTERM and time.monotonic() - first[1] < SAME_ASK_SECONDS):
                 insist()
+                flush_files(LAST_WORDS_SECONDS)
                 os._exit(code)
 
 

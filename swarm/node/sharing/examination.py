@@ -81,6 +81,8 @@ class Examination:
         self._readings: dict[RoundKey, dict[str, Reading]] = {}
         self._there: dict[RoundKey, set[str]] = {}
         """Of whom THERE was told."""
+        self._came: dict[RoundKey, dict[str, float]] = {}
+        """When a listing first showed a peer's file, Unix seconds; of those alone that came while this node looked."""
         self._killed: Counter[tuple[str, RoundKey]] = Counter()
         """Answers of a file whose scoring had to be killed."""
         self._of_strangers: Counter[RoundKey] = Counter()
@@ -105,6 +107,10 @@ class Examination:
     def to_read(self, key: RoundKey) -> Mapping[str, str]:
         """Peers whose files may be read, each with its tag."""
         return self._tags.get(key, {})
+
+    def came(self, key: RoundKey, peers: Set[str]) -> None:
+        """Files of these peers are listed now, and were not at the look before."""
+        self._came.setdefault(key, {}).update(dict.fromkeys(peers, self._ctx.clock.wall()))
 
     async def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
         """What is listed at the names of peers whose files may be read now.
@@ -173,7 +179,8 @@ class Examination:
                 self._tell(key, {peer}, News.NOT_THEIRS)
             return None
         self._admission.check_size(file.groups)
-        self.counts.latencies.append(self._ctx.clock.wall() - file.timestamp)
+        if (came := self._came.get(key, {}).get(peer)) is not None:
+            self.counts.latencies.append(came - file.timestamp)
         logger.debug("peer.arrived", peer=peer, round=key.round, groups=len(file.groups), bytes=file.size)
         self._put(key, peer, file)
         self._settle_early(key, peer, file)
@@ -293,6 +300,7 @@ class Examination:
         self._tags = {k: tags for k, tags in self._tags.items() if k >= key}
         self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
         self._there = {k: peers for k, peers in self._there.items() if k >= key}
+        self._came = {k: peers for k, peers in self._came.items() if k >= key}
         self._killed = Counter({(peer, k): killed for (peer, k), killed in self._killed.items() if k >= key})
         self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
         self._context_missed = Counter({(peer, k): n for (peer, k), n in self._context_missed.items() if k >= key})

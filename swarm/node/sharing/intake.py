@@ -114,8 +114,8 @@ class Intake:
         self._progress = anyio.Event()
         """Set when the examination of a file has ended."""
         self._oldest = RoundKey(0)
-        self.activity = Timeline(ctx.clock.monotonic)
-        """When files were read, verified or scored; the own publishing is counted in."""
+        self.fetching = Timeline(ctx.clock.monotonic)
+        """When peers' files were read, verified or scored."""
         self._unlistable = LogOnce("rollouts.unlistable", over="rollouts.listable")
 
     # ── what the node asks for ──────────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +167,6 @@ class Intake:
         self._drawings.clear()
         self._ranks.clear()
         self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
-        self.activity.forget_before(self._ctx.clock.monotonic())
 
     def close_round(self, round_: int) -> Counts:
         """What was counted since the last call, for this round's row; from it follows who is quarantined."""
@@ -199,6 +198,8 @@ class Intake:
         self._unlistable.gone()
         if key < self._oldest:
             return  # the clock went on while the round was listed
+        if (before := self._listed.get(key)) is not None:
+            self._examination.came(key, tags.keys() - before)
         self._listed[key] = frozenset(tags)
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         selection.flooded |= flooded
@@ -293,7 +294,7 @@ class Intake:
         rank = COSTLY if early else self._rank(peer)
         async with self._examination.line.hold(rank):
             if key >= self._oldest and not (early and self._examination.pool.has(key, peer)):
-                with self.activity.running():
+                with self.fetching.running():
                     if early:
                         await self._examination.early.look_into(key, peer, slots)
                     else:

@@ -42,7 +42,7 @@ class Counts:
     errors: int = 0
     bytes_fetched: int = 0
     latencies: list[float] = field(default_factory=list)
-    """Per file: seconds from its timestamp to its arrival in the pool."""
+    """Per file that came while this node looked: seconds from its timestamp until it was listed."""
     quarantined: list[str] = field(default_factory=list)
     """Peers of which nothing is read in the round after the row."""
 

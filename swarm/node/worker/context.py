@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.node.base.context import Compute, NodeContext
+from swarm.node.base.timeline import Interval, merge
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
@@ -22,6 +24,8 @@ from swarm.types import GENERATION_FAILED, Question, RoundKey
 
 Result = TypeVar("Result")
 logger = get_logger(__name__)
+
+COMPUTING = ("generate", "train")
 
 
 class Asked(NamedTuple):
@@ -45,6 +49,8 @@ class WorkerContext(NodeContext):
     """Of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
     """Of its steps."""
+    spans: dict[str, deque[Interval]] = field(default_factory=lambda: {step: deque(maxlen=100) for step in COMPUTING})
+    """Of the steps that compute: when each was done since the last row. Filled by whichever thread does it."""
 
     async def ask(self, key: RoundKey, count: int) -> list[Asked]:
         """This node's questions of the first `count` slots of a round, less those that cannot be made within limits."""
@@ -68,10 +74,18 @@ class WorkerContext(NodeContext):
 
     @contextmanager
     def timed(self, seconds: dict[str, float], step: str) -> Iterator[None]:
-        """Add the time of the block to a step's seconds."""
+        """Add the time of the block to a step's seconds, and keep when it was."""
         begun = self.clock.monotonic()
         yield
-        seconds[step] += self.clock.monotonic() - begun
+        ended = self.clock.monotonic()
+        seconds[step] += ended - begun
+        if step in self.spans:
+            self.spans[step].append((begun, ended))
+
+    def take_spans(self, step: str) -> list[Interval]:
+        """When a step was done since the last call."""
+        spans = self.spans[step]
+        return merge([spans.popleft() for _ in range(len(spans))])
 
     async def compute_timed(self, seconds: dict[str, float], step: str, call: Callable[[], Result]) -> Result:
         """Compute; the seconds are those of computing, without the wait for its turn."""

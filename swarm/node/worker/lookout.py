@@ -44,6 +44,8 @@ logger = get_logger(__name__)
 
 
 WAITING = (Phase.IDLE, Phase.GATHERING)
+DOUBT_LASTS = 2.0
+"""Times as long as a jump of the clock has to stay: an honest one is believed by then, and its doubt worth no word."""
 
 
 class Lookout:
@@ -57,11 +59,12 @@ class Lookout:
         self._tell = tell
         self._liveness = Liveness(ctx.settings.liveness_timeout)
         self._open_round: RoundKey | None = None
-        self._belief = ClockBelief(PROOF_BEATS * ctx.settings.heartbeat_interval)
+        settle = PROOF_BEATS * ctx.settings.heartbeat_interval
+        self._belief = ClockBelief(settle)
         self._peers = peer_reader(ctx)
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._files = NodeFiles(ctx.run.store, ctx.clock.monotonic)
-        self._doubtful = LogOnce("state.doubted", over="state.undoubted")
+        self._doubtful = LogOnce("state.doubted", over="state.undoubted", patience=DOUBT_LASTS * settle)
         self._unreadable = LogOnce("state.unreadable", over="state.readable")
         self._unlistable = LogOnce("peers.unlistable", over="peers.listable")
         self._coordinators: frozenset[str] = frozenset()
@@ -164,7 +167,7 @@ class Lookout:
             self._doubtful.gone()
             return True
         if not seen.state.held and seen.key >= (self._open_round or seen.key):
-            self._doubtful.found(f"round {seen.state.round}{', finished' if seen.state.finished else ''}")
+            self._doubtful.found(f"round {seen.state.round}{', finished' if seen.state.finished else ''}", seen.now)
         return False
 
     # ── who is alive ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from swarm.algo.registry import advantage_scaling, sampler
 from swarm.algo.sampling import first_of_each_peer, most_of_peer, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
-from swarm.node.base.timeline import overlap, total
+from swarm.node.base.timeline import Interval, coarse, merge, overlap, total
 from swarm.node.sharing.intake import Intake, Wanted
 from swarm.node.sharing.trained_groups import TrainedGroups
 from swarm.node.worker.averaging import Around, Averaging
@@ -36,6 +36,9 @@ from swarm.types import Bill, Generator, RemoteGenerator, RoundKey, Trainer, Tra
 from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
+
+MOST_SPANS = 8
+"""Of one activity in a row: a round has some four."""
 
 
 class RoundSteps:
@@ -61,7 +64,8 @@ class RoundSteps:
         self.averaging = Averaging(ctx, trainer)
         self.cumulative_reward = 0.0
         """Sum of my_reward over all rounds of this node, those before a restart included."""
-        self._round_ended = ctx.clock.monotonic()
+        self._round_ended = self._told_until = ctx.clock.monotonic()
+        """`_told_until`: when the last row was made."""
         self._spent = (0, 0, 0, 0, 0, 0)
         """Of the shared place, by the last row."""
         self._billed = generator.bill
@@ -106,7 +110,8 @@ class RoundSteps:
         self._intake.forget_before(RoundKey(oldest))
         self._trained.forget_before(oldest)
         self._ctx.contexts.forget_before(oldest)
-        self._ctx.compute.busy.forget_before(self._round_ended)
+        for timeline in (self._ctx.writes.publishing, self._intake.fetching, self._ctx.compute.busy):
+            timeline.forget_before(min(self._told_until, self._round_ended))
         ahead = self._take_ahead(key)
         attempts = self._ctx.settings.dynamic_sampling
         self.work = ahead or RoundWork(key, self._schedule.of(key), attempts=attempts)
@@ -140,7 +145,7 @@ class RoundSteps:
     async def publish(self) -> None:
         """Give the groups to the peers; once they are on disk they count as acknowledged."""
         work = self.work
-        with self._ctx.timed(work.seconds, "publish"), self._intake.activity.running():
+        with self._ctx.timed(work.seconds, "publish"), self._ctx.writes.publishing.running():
             if not work.published:
                 await self.own_groups.publish(work)
         work.gather_from = self._ctx.clock.monotonic()
@@ -232,7 +237,7 @@ class RoundSteps:
 
     def _row(self, live_peers: int, loop_lag: float) -> MetricsRow:
         work, intake, busy, now = self.work, self._intake, self._ctx.compute.busy, self._ctx.clock.monotonic()
-        sharing = intake.activity.since(work.started)
+        sharing = merge(intake.fetching.since(work.started) + self._ctx.writes.publishing.since(work.started))
         leased = work.report.seconds_lease if work.report else 0.0
         whole_round = now - self._round_ended
         counts = intake.close_round(work.key.round)
@@ -262,10 +267,25 @@ class RoundSteps:
         row.seconds_sharing = total(sharing)
         row.seconds_sharing_hidden = overlap(sharing, busy.since(work.started))
         row.loop_lag_max = loop_lag
+        self._fill_times(row, now)
         self._fill_spent(row)
         self._fill_bill(row)
         self._fill_remote(row)
         return row
+
+    def _fill_times(self, row: MetricsRow, now: float) -> None:
+        """When the node generated, published, fetched and updated since the last row."""
+        since, self._told_until = self._told_until, now
+        row.generating = self._as_told(self._ctx.take_spans("generate"))
+        row.publishing = self._as_told(self._ctx.writes.publishing.since(since))
+        row.fetching = self._as_told(self._intake.fetching.since(since))
+        row.updating = self._as_told(self._ctx.take_spans("train"))
+
+    def _as_told(self, spans: list[Interval]) -> list[list[float]]:
+        """In seconds after the round's start."""
+        begun = self.work.started
+        found = merge([(round(begin - begun, 3), round(end - begun, 3)) for begin, end in spans])
+        return [[*span] for span in coarse(found, MOST_SPANS)]
 
     def _fill_remote(self, row: MetricsRow) -> None:
         """What a generation server gave since the last row, where there is one."""
@@ -295,6 +315,11 @@ class RoundSteps:
         row.store_sent, row.store_received, row.store_spared = since[3:]
 
 
+def _from_to(spans: Sequence[Sequence[float]]) -> str:
+    """The first begin and the last end; empty for none."""
+    return f"{spans[0][0]:.2f} to {spans[-1][1]:.2f}" if spans else ""
+
+
 def _log_round(row: MetricsRow) -> None:
     """The canonical line: one per node, round and stage."""
     logger.info(
@@ -311,6 +336,10 @@ def _log_round(row: MetricsRow) -> None:
         loss=round(row.loss, 5),
         grad_norm=round(row.grad_norm, 4),
         seconds=round(row.seconds_round, 2),
+        generating=_from_to(row.generating),
+        publishing=_from_to(row.publishing),
+        fetching=_from_to(row.fetching),
+        updating=_from_to(row.updating),
         updated=row.updated,
         late=row.late,
     )

@@ -93,7 +93,7 @@ class NodeLogs(NamedTuple):
     torn: bool
     """A file ends within a line."""
     delays: list[float]
-    """Of its last rows: seconds from each file's publication to its arrival in the pool."""
+    """Of its last rows: seconds from each file's publication until the node saw it."""
 
 
 class _Delays(msgspec.Struct):

@@ -184,6 +184,7 @@ def test_rewards_without_bounds_are_left_out_and_said_by_each_view(tmp_path: Pat
         ("task_rewards", '{"a":1e300,"b":0.5}', {"a": 1.0, "b": 0.5}),
         ("refused_by_peer", '{"p":{"x":-1}}', {"p": {"x": 0}}),
         ("publish_to_pool", "[1e300,0.5]", [1e9, 0.5]),
+        ("updating", "[[-0.5,1e300],[1,2]]", [[-0.5, 1e9], [1.0, 2.0]]),
         ("reward_given_tagged", "9", 1.0),
     ],
 )

@@ -56,6 +56,7 @@ MEASURED_COLUMNS = {
     *("memory_allocated", "memory_reserved", "memory_peak", "memory_total", "memory_free", "disk_free", "disk_used"),
     "executor_busy",
     "publish_to_pool",
+    *("generating", "publishing", "fetching", "updating"),
     "bytes_published",  # a timestamp has more or fewer digits
     "bytes_fetched",  # the same, and a node that comes back reads peers' files again
     "accepted_by_peer",  # what it read between two rows

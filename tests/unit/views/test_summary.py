@@ -58,6 +58,16 @@ def test_rows_that_measure_nothing_are_in_no_mean() -> None:
     assert workers.reward.first == pytest.approx(0.2)
 
 
+def test_how_much_of_the_sharing_went_on_beside_the_computing_is_one_line() -> None:
+    rows = {node: make_rows(node, [0.1, 0.2], seconds_sharing=1.0, seconds_sharing_hidden=0.75) for node in "ab"}
+    summary = summarise(rows)
+    assert (summary.seconds_sharing, summary.seconds_sharing_hidden) == (4.0, 3.0)
+    (line,) = [line for line in render(summary).splitlines() if "while computing" in line]
+    assert {"4.0s", "3.0s", "(75%)"} <= {*line.replace(",", "").split()}
+    alone = summarise({"a": make_rows("a", [0.1], seconds_sharing=0.0, seconds_sharing_hidden=0.0)})
+    assert "while computing" not in render(alone), "nobody shared, or nobody measured it"
+
+
 def test_cumulative_reward_is_the_sum_over_nodes_and_rounds() -> None:
     summary = summarise({"a": make_rows("a", [0.1, 0.2]), "b": make_rows("b", [0.3, 0.4])})
     assert summary.cumulative_reward == pytest.approx(1.0)

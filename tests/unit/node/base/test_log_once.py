@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.node.base.log_once import PAUSE, until_readable
+from swarm.node.base.log_once import PAUSE, LogOnce, until_readable
 
 
 class Context:
@@ -44,3 +45,25 @@ def test_what_is_there_and_not_to_be_taken_is_said_at_once() -> None:
     with pytest.raises(ProtocolError):
         read(context, "odd")
     assert context.slept == []
+
+
+def test_a_problem_that_passes_before_patience_ends_is_never_said() -> None:
+    with capture_logs() as logs:
+        problem = LogOnce("trouble", over="trouble.over", patience=6.0)
+        for seconds in (0.0, 3.0, 5.9):
+            problem.found("a while", seconds)
+        problem.gone()
+        problem.found("again", 100.0)
+        problem.found("again", 105.9)
+        problem.gone()
+    assert logs == []
+
+
+def test_one_that_lasts_is_said_once_with_its_end() -> None:
+    with capture_logs() as logs:
+        problem = LogOnce("trouble", over="trouble.over", patience=6.0)
+        for seconds in (0.0, 5.0, 6.0, 7.0, 60.0):
+            problem.found(seconds, seconds)
+        problem.gone()
+        problem.gone()
+    assert [log["event"] for log in logs] == ["trouble", "trouble.over"]

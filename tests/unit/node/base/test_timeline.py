@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.base.timeline import Interval, Timeline, merge, overlap, total
+from swarm.node.base.timeline import Interval, Timeline, coarse, merge, overlap, total
 
 GRID = 30
 intervals = st.lists(
@@ -32,6 +32,18 @@ def test_merging_covers_the_same_time_once(spans: list[Interval]) -> None:
 @given(intervals, intervals)
 def test_overlap_is_the_time_that_both_cover(left: list[Interval], right: list[Interval]) -> None:
     assert overlap(merge(left), merge(right)) == len(cells(left) & cells(right))
+
+
+@given(intervals, st.integers(1, 5))
+def test_of_many_intervals_those_next_to_each_other_become_one(spans: list[Interval], most: int) -> None:
+    merged = merge(spans)
+    fewer = coarse(merged, most)
+    assert len(fewer) == min(most, len(merged))
+    assert cells(merged) <= cells(fewer)
+    left_in = [later[0] - earlier[1] for earlier, later in pairwise(fewer)]
+    closed = total(fewer) - total(merged)
+    gaps = sorted(later[0] - earlier[1] for earlier, later in pairwise(merged))
+    assert closed == sum(gaps[: len(gaps) - len(left_in)]), "the shortest gaps are closed"
 
 
 class Watch:

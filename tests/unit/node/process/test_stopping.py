@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +71,43 @@ def test_who_asks_a_second_time_ends_it_at_once(seconds: str, signals: tuple[sig
     said, code = ends(seconds, *signals)
     assert "saved" not in said
     assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}[signals[1]]
+
+
+LAST_WORDS = """
+import os, signal, sys, threading, anyio
+from pathlib import Path
+from swarm.logs import configure_logging, get_logger
+from swarm.node.process import stopping
+from tests.unit.log_files import log_in
+
+stopping.LAST_WORDS_SECONDS = 1000.0
+reached, real = threading.Event(), os.write
+
+def write(descriptor, data):
+    if b"node.killed" in data:
+        reached.wait()  # the folder answers once the process has begun to wait for it
+    return real(descriptor, data)
+
+def flush(seconds):
+    reached.set()
+    known(seconds)
+
+os.write, known, stopping.flush_files = write, stopping.flush_files, flush
+with configure_logging([log_in(Path(sys.argv[1]), "n", "events")], level="error"):
+    async def main():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stopping.on_signals, lambda _: os.kill(os.getpid(), signal.SIGINT))
+            await anyio.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+    anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no nodes")
+def test_last_words_of_a_process_that_is_ended_at_once_are_in_its_log(tmp_path: Path) -> None:
+    root = Path(__file__).parents[4]
+    done = subprocess.run(
+        [sys.executable, "-c", LAST_WORDS, str(tmp_path)], cwd=root, env=child_environment(os.environ), check=False
+    )
+    assert done.returncode == 130
+    assert '"event":"node.killed"' in (tmp_path / "events").read_text()

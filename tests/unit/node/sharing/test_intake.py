@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 import os
@@ -17,6 +18,7 @@ from structlog.testing import capture_logs
 
 from swarm.algo.drawing import Sample
 from swarm.errors import ProtocolError
+from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.intake_counts import LINES_PER_PEER, OTHERS
 from swarm.node.sharing.reading import MOST_AGAIN, MOST_BY_NAME, MOST_TRIES, UNSEEN, PeersFiles
 from swarm.store.base import PAGE
@@ -684,3 +686,35 @@ async def test_of_a_folder_no_versions_are_looked_for_but_of_files_that_were_rea
     assert tags.keys() == {*names}
     assert {name for name, tag in tags.items() if tag != UNSEEN} == {*(names[:3] if read == 3 else names)}
     assert len(looked) == (3 if read == 3 else len(names))
+
+
+# ── how late the place is ───────────────────────────────────────────────────────────────────────────────────────────
+async def delays_of(layout: Layout, *, published_before_the_first_look: bool, drawn_after: float) -> list[float]:
+    """What the row says of a file that is listed one second after its publication, and drawn some time later."""
+    now = 1_000_000.0
+    intake = TestedIntake(layout, times=dataclasses.replace(SYSTEM_CLOCK, wall=lambda: now))
+    if not published_before_the_first_look:
+        await intake.look(live=["bob"])
+    publish(layout, msgspec.structs.replace(make_rollouts("bob", R0), timestamp=now))
+    now += 1.0
+    async with anyio.create_task_group() as tasks:
+        await intake.intake.look({R0}, frozenset({"bob"}), tasks)
+    now += drawn_after
+    await intake.look(live=["bob"])
+    row = MetricsRow(timestamp=now, round=0, stage=0, node_id="alice", experiment="exp", my_reward=0.0, total_agents=2)
+    intake.intake.close_round(0).fill(row)
+    return row.publish_to_pool
+
+
+async def test_a_file_that_came_while_the_node_looked_tells_how_late_the_place_is(layout: Layout) -> None:
+    assert await delays_of(layout, published_before_the_first_look=False, drawn_after=0.0) == [1.0]
+
+
+async def test_how_late_a_file_is_drawn_says_nothing_of_the_place(layout: Layout) -> None:
+    """Who waits a minute for a node that is loading again reads others' files then."""
+    assert await delays_of(layout, published_before_the_first_look=False, drawn_after=60.0) == [1.0]
+
+
+async def test_what_a_node_that_begins_finds_there_says_nothing_of_the_place(layout: Layout) -> None:
+    """It was published while nobody looked."""
+    assert await delays_of(layout, published_before_the_first_look=True, drawn_after=60.0) == []

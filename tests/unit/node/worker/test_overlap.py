@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
+from structlog.testing import capture_logs
 
+from swarm.node.worker.round_steps import MOST_SPANS
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from tests.layout import Layout
@@ -142,6 +145,54 @@ async def test_the_row_says_how_busy_the_executor_was(layout: Layout) -> None:
         policy.go.set()
         await until(lambda: rows_of(layout, "alice"))
     assert 0 < rows_of(layout, "alice")[0].executor_busy < 1
+
+
+async def test_the_row_and_the_log_say_when_a_node_generated_published_fetched_and_updated(layout: Layout) -> None:
+    make_ghost(layout, "bob")
+    with capture_logs() as logs:
+        async with running(make_worker(layout, "alice")):
+            await set_clock(layout, 0)
+            await until(lambda: layout.rollout_file(R0, "alice").exists())
+            put_rollouts(layout, "bob")
+            await until(lambda: [log for log in logs if log["event"] == "round.completed"])
+    row = rows_of(layout, "alice")[0]
+    activities = (row.generating, row.publishing, row.fetching, row.updating)
+    assert all(activities)
+    for spans in activities:
+        moments = [moment for span in spans for moment in span]
+        assert moments == sorted(moments)
+        assert moments[0] >= 0
+        assert moments[-1] <= row.seconds_round + 0.001
+    assert row.generating[0][1] <= row.publishing[0][1] <= row.updating[-1][1]
+    assert row.fetching[-1][1] <= row.updating[-1][1]
+    (line,) = [log for log in logs if log["event"] == "round.completed"]
+    assert line["updating"] == f"{row.updating[0][0]:.2f} to {row.updating[-1][1]:.2f}"
+
+
+async def test_what_is_generated_ahead_stands_in_the_row_of_the_round_in_which_it_was(layout: Layout) -> None:
+    """So that the rows of a node, one after the other, draw what it did at every moment."""
+    policy = FakePolicy()
+    worker = make_worker(layout, "alice", policy, external_groups=0, staleness=1)
+    assert await run_all(make_coordinator(layout), worker) == [0, 0]
+    first, *_, last = rows_of(layout, "alice")
+    assert len(first.generating) >= 2
+    assert last.generating == [], "the last round was generated before"
+    ends = [row.timestamp - row.seconds_round + row.updating[-1][1] for row in rows_of(layout, "alice")]
+    assert ends == sorted(ends)
+
+
+async def test_of_many_peers_files_a_row_says_few_times(layout: Layout) -> None:
+    names = [f"peer{number}" for number in range(3 * MOST_SPANS)]
+    for name in names:
+        make_ghost(layout, name)
+    async with running(make_worker(layout, "alice", external_groups=64)):
+        await set_clock(layout, 0)
+        await until(lambda: layout.rollout_file(R0, "alice").exists())
+        for name in names:
+            put(layout.rollout_file(R0, name), encode(make_rollouts(name, R0)))
+            await anyio.lowlevel.checkpoint()
+        await until(lambda: rows_of(layout, "alice"))
+    assert 0 < len(rows_of(layout, "alice")[0].fetching) <= MOST_SPANS
 
 
 def put_rollouts(layout: Layout, peer: str) -> None:

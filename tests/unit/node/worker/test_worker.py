@@ -596,3 +596,16 @@ async def test_one_write_of_the_state_file_sends_no_worker_away(layout: Layout, 
         await play_rounds(layout, range(2, 4))
         assert not codes
     assert [row.round for row in rows_of(layout, "alice")] == [0, 1, 2, 3]
+
+
+async def test_a_worker_that_is_slower_than_the_clock_doubts_nothing_aloud(layout: Layout) -> None:
+    """Rounds that close before it is done, and an end that finds it at work, are every slow node's lot."""
+    slow = FakePolicy(hold_at="train")
+    alice = make_worker(layout, "alice", slow, heartbeat_interval=0.3)  # much slower than others' beats
+    with capture_logs() as logs:
+        async with running(alice, make_worker(layout, "bob"), make_coordinator(layout, round_interval=0.2)) as codes:
+            await until(lambda: len(codes) == 2)  # all but alice
+            slow.go.set()
+            await until(lambda: len(codes) == 3)
+    assert codes == [0, 0, 0]
+    assert "state.doubted" not in [log["event"] for log in logs]

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,9 @@ from swarm.views.doctor.watching import Timing
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look
 
 pytest.importorskip("obstore")
+import obstore
+
+from swarm.store.bucket import trials
 from swarm.store.bucket.client import Client
 from swarm.store.bucket.health import BucketHealth, bucket_health
 from tests.unit.store.bucket.buckets import BUSY, Faults, MemoryBucket, error
@@ -95,6 +100,31 @@ def test_late_listings_are_told_and_those_that_never_come_are_failures() -> None
     assert [finding.verdict for finding in found.values()] == [OK, WARNING]
     assert "the slowest after 3.0 s" in found["list after write"].measured
     assert [finding.verdict for finding in bucket.judge_visibility(Visibility([0.0], [math.inf]))] == [OK, FAILURE]
+
+
+def test_a_listing_that_is_a_moment_late_is_no_alarm() -> None:
+    """Nodes list every ten seconds."""
+    found = list(bucket.judge_visibility(Visibility([0.0], [0.1, 0.0])))
+    assert [finding.verdict for finding in found] == [OK, OK]
+    assert found[1].measured == "1 of 2 at once, the slowest after 0.1 s"
+
+
+def test_what_requests_take_is_not_taken_for_lateness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server far away shows everything at once, each answer 0.2 s later."""
+    now, head = 0.0, obstore.head
+
+    def far_away(*args: Any, **kwargs: Any) -> Any:
+        nonlocal now
+        now += 0.2
+        return head(*args, **kwargs)
+
+    monkeypatch.setattr("obstore.head", far_away)
+    monkeypatch.setattr(trials, "time", SimpleNamespace(monotonic=lambda: now, sleep=lambda _: None))
+    with examined(MemoryBucket()) as context:
+        assert isinstance(context.health, BucketHealth)
+        seen = context.health.visibility()
+    assert now > 0
+    assert {*seen.read, *seen.listed} == {0.0}
 
 
 @pytest.mark.parametrize(
