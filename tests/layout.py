@@ -90,8 +90,8 @@ class Layout:
     def rollout_file(self, key: RoundKey, node: str) -> Path:
         return self.root / keys.rollout(key, node)
 
-    def part_file(self, key: RoundKey, node: str, slot: int) -> Path:
-        return self.root / keys.part(key, node, slot)
+    def group_file(self, key: RoundKey, node: str, slot: int) -> Path:
+        return self.root / keys.group_file(key, node, slot)
 
     def rewards_of(self, key: RoundKey) -> Path:
         return self.root / keys.rewards(key)

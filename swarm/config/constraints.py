@@ -23,6 +23,8 @@ from msgspec import Meta
 T = TypeVar("T")
 
 NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?<!\.)(?<!\.json)")
+ENDS_LIKE_A_SLOT = re.compile(r"\.[0-9]+\Z")
+"""Of an id of earlier versions that no node takes any more: `{node}.{slot}.json` is a file of one group."""
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}(?<!\.)(?<!\.json)")
 _FUNCTION = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 _LARGEST = 2**31 - 1

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from swarm.config.averaging import check_averaging
-from swarm.config.constraints import NODE_ID, allowed, options
+from swarm.config.constraints import ENDS_LIKE_A_SLOT, NODE_ID, allowed, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.misspelled import meant
 from swarm.config.names import JUDGE, QUICK
@@ -205,6 +205,11 @@ def _check(settings: Settings, given: set[str]) -> Settings:
     if settings.node_id == JUDGE:
         raise ConfigError(
             f"{variable('node_id')} must not be {JUDGE!r}: logs/{JUDGE} belongs to the judge; choose another"
+        )
+    if ENDS_LIKE_A_SLOT.search(name := settings.node_id or ""):
+        raise ConfigError(
+            f"{variable('node_id')}={name} must not end in a dot and a number, for so end files of single groups: say "
+            f"{variable('node_id')}={'-'.join(name.rsplit('.', 1))}"
         )
     if settings.signing == "off" and (keys := sorted(n for n in settings.expected_names if not NODE_ID.fullmatch(n))):
         raise ConfigError(

@@ -21,7 +21,7 @@ sharing      peers' files on their way into the swarm pool
   intake                                lists peers' files, and has drawn what groups of them are looked at
   published                             what a node published for one stage, read again
   contexts                              groups of the stage before, which a later stage's questions show
-  early_parts                           groups that are published before the file that names them, verified early
+  early_groups                          groups that are published before the file that names them, verified early
   examination                           one file after the other: read once, and verified as far as it is drawn
   selection, priority_lock, quarantine  whose files are read of too many, in which order, and whose not for now
   reading, admission, verification      what a file says, which groups may come in, what they are worth

@@ -174,12 +174,11 @@ class Janitor:
         return self._remove(key, kind)
 
     def _found(self, prefix: str) -> list[tuple[str, Entry]]:
-        """What lies in a round's stages and their parts, and beside them; folders that are empty go at once."""
+        """What lies in a round's stages, and beside them; folders that are empty go at once."""
         found = list[tuple[str, Entry]]()
         for entry in entries(self._run.store, prefix, tags=True):
             place = f"{prefix}/{entry.name}"
-            of_a_stage = keys.stage_of(entry.name) is not None or keys.stage_of_parts(entry.name) is not None
-            if not of_a_stage or entry.kind is not Kind.PREFIX:
+            if not keys.holds_rollouts(entry.name) or entry.kind is not Kind.PREFIX:
                 found.append((place, entry))
             else:
                 there = [(f"{place}/{one.name}", one) for one in entries(self._run.store, place, tags=True)]

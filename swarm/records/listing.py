@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
@@ -38,7 +39,22 @@ def _pages(store: Store, prefix: str, *, tags: bool) -> Iterator[Page]:
 
 def nodes_in(store: Store, prefix: str) -> set[str]:
     """The nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
-    return {node for entry in entries(store, prefix) if (node := keys.node_of(entry.name))}
+    return {node for entry in entries(store, prefix) if (node := keys.node_in(prefix, entry.name))}
+
+
+def authors(store: Store) -> Callable[[str], str | None]:
+    """Tells the node whose rollout file a name is; None: it is a file of one group, or no node's.
+
+    Ids of earlier versions may end as names of such files do: a file is a node's own where one is registered that is
+    called so.
+    """
+    registered = cache(lambda: {keys.node_of(entry.name) for entry in _listed(store, keys.PEERS, [])})
+
+    def author(file_name: str) -> str | None:
+        node = keys.node_of(file_name)
+        return None if node and keys.is_group_file(file_name) and node not in registered() else node
+
+    return author
 
 
 class NodeFiles:
@@ -75,7 +91,7 @@ class NodeFiles:
         if began < self._list_at.get(prefix, -math.inf):
             return self._by_name(prefix, known)
         pages = list(_pages(self._store, prefix, tags=tags))
-        found = {node: entry for page in pages for entry in page.entries if (node := keys.node_of(entry.name))}
+        found = {node: entry for page in pages for entry in page.entries if (node := keys.node_in(prefix, entry.name))}
         flooded = sum(page.looked for page in pages) - len(found.keys() & known) > PAGE
         ended = self._now()
         self._list_at = {listed: at for listed, at in self._list_at.items() if at > ended}
@@ -130,7 +146,7 @@ def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None
     Args:
         rounds: these alone, without a listing of all; None: all.
     """
-    counted = Counted({}, [])
+    counted, author = Counted({}, []), authors(store)
     asked = None if rounds is None else [Entry(f"round_{round_}", Kind.PREFIX) for round_ in sorted(rounds)]
     for of_round in entries(store, prefix) if asked is None else asked:
         round_, place = keys.round_of(of_round.name), f"{prefix}/{of_round.name}"
@@ -139,13 +155,13 @@ def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None
             continue
         for of_stage in _listed(store, place, counted.strays):
             stage, below = keys.stage_of(of_stage.name), f"{place}/{of_stage.name}"
-            if keys.stage_of_parts(of_stage.name) is not None and of_stage.kind is Kind.PREFIX:
-                names = (f"{below}/{entry.name}" for entry in _listed(store, below, counted.strays))
-                counted.strays.extend(name for name in names if not keys.part_of(name))
-            elif stage is None or of_stage.kind is not Kind.PREFIX:
+            if of_stage.kind is not Kind.PREFIX or not keys.holds_rollouts(of_stage.name):
                 counted.strays.append(below)
+            elif stage is None:
+                named = [f"{below}/{entry.name}" for entry in _listed(store, below, counted.strays)]
+                counted.strays.extend(key for key in named if not keys.group_file_of(key))
             else:
-                nodes, strays = count_stage(store, below)
+                nodes, strays = count_stage(store, below, author)
                 counted.nodes[RoundKey(round_, stage)] = nodes
                 counted.strays.extend(strays)
     return counted
@@ -160,16 +176,19 @@ def _listed(store: Store, prefix: str, strays: list[str]) -> list[Entry]:
         return []
 
 
-def count_stage(store: Store, prefix: str) -> tuple[set[str], list[str]]:
-    """The nodes that have a file in one stage's prefix, and the keys of the other names in it.
+def count_stage(
+    store: Store, prefix: str, author: Callable[[str], str | None] | None = None
+) -> tuple[set[str], list[str]]:
+    """The nodes that have a file in one stage's prefix, and the keys of names that are neither theirs nor a group's.
 
     What cannot be listed, such as a link that somebody put there, is itself a stray: those who only look go on.
     """
     strays = list[str]()
     found = [*_listed(store, prefix, strays)]
-    nodes = {entry.name: keys.node_of(entry.name) for entry in found if entry.kind is not Kind.PREFIX}
-    strays += [f"{prefix}/{entry.name}" for entry in found if not nodes.get(entry.name)]
-    return {node for node in nodes.values() if node}, strays
+    author = (author or authors(store)) if prefix.startswith(keys.ROLLOUTS) else keys.node_of
+    nodes = {entry.name: author(entry.name) for entry in found if entry.kind is not Kind.PREFIX}
+    others = [f"{prefix}/{entry.name}" for entry in found if not nodes.get(entry.name)]
+    return {node for node in nodes.values() if node}, strays + [key for key in others if not keys.group_file_of(key)]
 
 
 def saved_rounds(run: Run) -> dict[str, list[int]]:

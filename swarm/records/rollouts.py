@@ -1,7 +1,7 @@
 """The rollout files of a run, wherever they lie: where nodes published them, or in the archive.
 
     rollouts/round_R/stage_S/{node}.json ─┐
-    archives/{experiment}/rollouts/ ──────┴▶ RolloutFiles: which there are, and each by stage and node
+    archives/{experiment}/rollouts/ ──────┴▶ RolloutFiles: which there are, and each by stage and node, whole
 
 What is archived goes from the one place after it has come to the other, so that is where a reader looks first.
 """
@@ -16,13 +16,13 @@ from itertools import islice
 from swarm.errors import ProtocolError
 from swarm.records.archives import Archive
 from swarm.records.files import read_form
-from swarm.records.listing import Counted, count_files, rounds_in
+from swarm.records.listing import Counted, authors, count_files, rounds_in
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
+from swarm.wire.group_files import put_together
 from swarm.wire.messages import CleanedFile, RolloutFile
-from swarm.wire.parts import put_together
 
 MOST_EMPTY = 16
 """Folders of rounds that are looked into for the first one with rollouts: a cleanup leaves no empty ones."""
@@ -71,15 +71,18 @@ class RolloutFiles:
     def counted(self) -> Counted:
         """Which there are, and what else lies where nodes publish them."""
         nodes = {key: set(there) for key, there in self._in_place.nodes.items()}
-        for key, node in filter(None, map(keys.rollout_of, self._archived)):
-            nodes.setdefault(key, set()).add(node)
+        author = authors(self._run.store)
+        for place in self._archived:
+            named, node = keys.published_in(place), author(place.rpartition("/")[2])
+            if named and node:
+                nodes.setdefault(named[0], set()).add(node)
         return Counted(nodes, self._in_place.strays)
 
     def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:
-        """One file by its form, its parts put together; None if it is nowhere any more.
+        """What a node published, whole; None if it is nowhere any more.
 
         Args:
-            limit: bytes of the file, and of its parts together.
+            limit: bytes of its file, and of those of single groups together.
 
         Raises:
             ProtocolError: it cannot be taken, or has another form.
@@ -92,7 +95,7 @@ class RolloutFiles:
         return put_together(file, node, key, self.read, most_bytes=limit)
 
     def read(self, place: str, limit: int) -> bytes:
-        """A file, or a part of one, by its key. Raises FileNotFoundError if it is nowhere, and ProtocolError."""
+        """A file by its key. Raises FileNotFoundError if it is nowhere, and ProtocolError."""
         with suppress(FileNotFoundError):
             return self._run.store.get(place, limit).data
         return self._from_archive(place)

@@ -108,14 +108,14 @@ def to_rollout_file(
     policy: PolicyInfo,
     *,
     with_logprobs: bool = False,
-    parts: Mapping[int, str] | None = None,
+    earlier: Mapping[int, str] | None = None,
     mixture: Mapping[str, float] | None = None,
 ) -> RolloutFile:
     """A node's own groups as the file that its peers read.
 
     Args:
+        earlier: the other groups, which were published before: slot -> SHA-256.
         mixture: of tasks, that the node asks; None: that of everybody.
-        parts: where they were published one by one, slot -> SHA-256; `groups` are none then.
         with_logprobs: beside each text its token ids and log-probs, rounded to LOGPROB_DECIMALS, and beside the
             policy's name what explains them. Nothing of it is written otherwise.
     """
@@ -127,7 +127,7 @@ def to_rollout_file(
         rollouts={str(scored.group.slot): _entries(scored, with_logprobs) for scored in groups},
         groups={str(scored.group.slot): _info(scored.group.question) for scored in groups},
         policy=policy if with_logprobs else msgspec.structs.replace(policy, tokenizer=UNSET, temperature=UNSET),
-        parts={str(slot): parts[slot] for slot in sorted(parts)} if parts else UNSET,
+        earlier={str(slot): earlier[slot] for slot in sorted(earlier)} if earlier else UNSET,
         mixture=UNSET if mixture is None else dict(mixture),
     )
 

@@ -5,7 +5,8 @@ tasks/{sha256}                        a file that the run's own tasks are asked 
 state/current_state.json              the round clock                                          the active coordinator
 peers/{node}.json                     registration and heartbeat                               the node
 rollouts/round_R/stage_S/{node}.json  the node's rollout groups                                the node
-rollouts/round_R/parts_S/{node}@{slot}.json  one group of that file, published before it       the node
+rollouts/round_R/stage_S/{node}.{slot}.json  one of them that was published before the others  the node
+rollouts/round_R/parts_S/{node}@{slot}.json  the same, as earlier versions wrote it               the node
 completions/round_R/{node}.json       token ids of its own completions, for redo               the node
 completions/round_R/stage_S/{node}.json  the same of a stage after the first                   the node
 weights/round_R/{node}.safetensors    what it trains, after a round whose weights are averaged      the node
@@ -63,8 +64,9 @@ ANYBODY = "@first"
 _TENSORS = ".safetensors"
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
-_PARTS = re.compile(r"parts_(0|[1-9][0-9]{0,8})")
-_PART = re.compile(r"([^@]+)@(0|[1-9][0-9]{0,5})\.json")
+_GROUP = re.compile(r"(.+)\.(0|[1-9][0-9]{0,5})\.json")
+_EARLIER_GROUP = re.compile(r"([^@]+)@(0|[1-9][0-9]{0,5})\.json")
+_OF_A_STAGE = re.compile(r"(stage|parts)_(0|[1-9][0-9]{0,8})")
 _ARCHIVED = re.compile(r"round_(0|[1-9][0-9]{0,8})-([0-9a-f]{16})\.tar\.gz")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FIXED = {
@@ -96,6 +98,16 @@ def node_of(file_name: str) -> str | None:
     return stem if dot and suffix == "json" and is_node_id(stem) else None
 
 
+def is_group_file(file_name: str) -> bool:
+    """Whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id that ends so."""
+    return bool(_GROUP.fullmatch(file_name))
+
+
+def node_in(prefix: str, file_name: str) -> str | None:
+    """As node_of, of a file in a prefix: among rollouts one of a single group tells of no node."""
+    return None if prefix.startswith(f"{ROLLOUTS}/") and is_group_file(file_name) else node_of(file_name)
+
+
 def round_of(folder_name: str) -> int | None:
     """The R of `round_R`, or None."""
     match = _ROUND.fullmatch(folder_name)
@@ -108,10 +120,9 @@ def stage_of(folder_name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def stage_of_parts(folder_name: str) -> int | None:
-    """The S of `parts_S`, or None."""
-    match = _PARTS.fullmatch(folder_name)
-    return int(match[1]) if match else None
+def holds_rollouts(folder_name: str) -> bool:
+    """Whether a folder of a round is `stage_S`, or `parts_S` of earlier versions."""
+    return bool(_OF_A_STAGE.fullmatch(folder_name))
 
 
 def archive(experiment: str) -> str:
@@ -135,24 +146,25 @@ def rollout_of(key: str) -> tuple[RoundKey, str] | None:
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
-    round_, stage, node = round_of(parts[1]), stage_of(parts[2]), node_of(parts[3])
+    round_, stage, node = round_of(parts[1]), stage_of(parts[2]), node_in(key, parts[3])
     return None if round_ is None or stage is None or not node else (RoundKey(round_, stage), node)
 
 
-def part_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a part of a rollout file; None for a key of anything else."""
+def group_file_of(key: str) -> tuple[RoundKey, str] | None:
+    """Stage and node of a file of one group, that of an earlier version too; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
-    round_, stage, name = round_of(parts[1]), stage_of_parts(parts[2]), _PART.fullmatch(parts[3])
-    if round_ is None or stage is None or name is None or not is_node_id(name[1]):
+    round_, stage = round_of(parts[1]), _OF_A_STAGE.fullmatch(parts[2])
+    if round_ is None or stage is None:
         return None
-    return RoundKey(round_, stage), name[1]
+    name = (_GROUP if stage[1] == "stage" else _EARLIER_GROUP).fullmatch(parts[3])
+    return (RoundKey(round_, int(stage[2])), name[1]) if name and is_node_id(name[1]) else None
 
 
 def published_in(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a rollout file or of a part of one; None for a key of anything else."""
-    return rollout_of(key) or part_of(key)
+    """Stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
+    return rollout_of(key) or group_file_of(key)
 
 
 def peer(node: str) -> str:
@@ -168,13 +180,13 @@ def rollout(key: RoundKey, node: str) -> str:
     return f"{rollouts(key)}/{node}.json"
 
 
-def parts(key: RoundKey) -> str:
-    """Prefix of the parts of one stage's rollout files."""
-    return f"{ROLLOUTS}/round_{key.round}/parts_{key.stage}"
+def group_file(key: RoundKey, node: str, slot: int) -> str:
+    return f"{rollouts(key)}/{node}.{slot}.json"
 
 
-def part(key: RoundKey, node: str, slot: int) -> str:
-    return f"{parts(key)}/{node}@{slot}.json"
+def earlier_group_file(key: RoundKey, node: str, slot: int) -> str:
+    """Where earlier versions had it."""
+    return f"{ROLLOUTS}/round_{key.round}/parts_{key.stage}/{node}@{slot}.json"
 
 
 def task_file(sha256: str) -> str:
@@ -249,7 +261,7 @@ def owner_of(key: str) -> str | None:
         return parts[2] if round_of(parts[1]) is not None and is_node_id(parts[2]) else None
     if key.startswith(f"{JUDGE_QUESTIONS}/"):
         return JUDGE
-    if named := part_of(key):
+    if named := group_file_of(key):
         return named[1]
     if parts[0] == WEIGHTS:
         return _node_of_weights(parts)

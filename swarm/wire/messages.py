@@ -177,7 +177,8 @@ class PolicyInfo(msgspec.Struct, kw_only=True):
 
 
 class RolloutFile(msgspec.Struct, kw_only=True):
-    """`rollouts/round_R/stage_S/{node}.json`: the node's I groups of that stage, keyed "0" .. "I-1"."""
+    """`rollouts/round_R/stage_S/{node}.json`: the node's I groups of that stage, keyed "0" .. "I-1"; of those that were
+    published before, each in `{node}.{slot}.json`, it says how many there are."""
 
     peer_id: str
     """As in the path."""
@@ -193,9 +194,11 @@ class RolloutFile(msgspec.Struct, kw_only=True):
     """Slot -> what is said once per group; needed for a group to be read."""
     policy: PolicyInfo = msgspec.field(default_factory=PolicyInfo)
     """Who wrote the completions."""
+    earlier: dict[str, str] | UnsetType = UNSET
+    """Of groups that were published before, and that `rollouts` lacks: slot -> SHA-256 of the bytes of
+    `{node}.{slot}.json`, in lower-case hexadecimal."""
     parts: dict[str, str] | UnsetType = UNSET
-    """Where the groups were published one by one, and `rollouts` is empty: slot -> SHA-256 of its part's bytes, in
-    lower-case hexadecimal."""
+    """The same of files `parts_S/{node}@{slot}.json`, in the place of `rollouts`; read, and written no more."""
     mixture: dict[str, float] | UnsetType = UNSET
     """As in its registration."""
     schema_version: int = SCHEMA_VERSION

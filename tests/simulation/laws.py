@@ -35,9 +35,9 @@ from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode
+from swarm.wire.group_files import digest, named_by, put_together
 from swarm.wire.messages import PeerFile, RewardFile, RolloutFile, StateFile
 from swarm.wire.metrics import MetricsRow
-from swarm.wire.parts import digest, parts_of, put_together
 from tests.simulation.cleaning_laws import CleaningLaws
 from tests.simulation.engine import WEIGHTS, Update, prompt_of, read_weights
 from tests.simulation.plan import ARCHIVE, TASKS
@@ -167,22 +167,22 @@ class Laws:
 
     def has_synced(self, host: Host, key: str) -> None:
         there = self._there(key)
-        if keys.part_of(key) and there is not None and self._is_own(there, host.name):
+        if keys.group_file_of(key) and there is not None and self._is_own(there, host.name):
             self._acknowledged.setdefault(host.name, {})[key] = there
 
     def _names_what_is_there(self, host: Host, key: str, data: bytes) -> None:
-        """A file that names parts comes when they are in place; what is written over afterwards is a vandal's."""
+        """A file that names groups comes when they are in place; what is written over afterwards is a vandal's."""
         if (named := keys.rollout_of(key)) is None:
             return
-        for slot, sha256 in parts_of(decode(data, RolloutFile, key)).items():
-            self._world.injected["named_parts"] += 1
-            place = keys.part(named[0], host.name, slot)
+        for slot, sha256 in named_by(decode(data, RolloutFile, key)).items():
+            self._world.injected["named_groups"] += 1
+            place = keys.group_file(named[0], host.name, slot)
             there = self._there(place)
             spoilt = there is None or not self._is_own(there, host.name)
             if there is not None and not spoilt and digest(there) != sha256:
-                raise self.broken(f"it names another part than it has published ({place})", host.name, named[0].round)
+                raise self.broken(f"it names another group than it has published ({place})", host.name, named[0].round)
             if spoilt and not self._world.injected["vandalised_rollouts"]:
-                raise self.broken(f"it names a part that is not there ({place})", host.name, named[0].round)
+                raise self.broken(f"it names a group that is not there ({place})", host.name, named[0].round)
 
     def _publishes(self, host: Host, key: str, data: bytes) -> None:
         there = self._there(key)
@@ -262,7 +262,7 @@ class Laws:
         """
         draw: m.Draw | None = host.draw  # type: ignore[attr-defined]
         odd = self.strangers.have_earned or any(self._world.injected[kind] for kind in _OF_A_POOL)
-        odd = odd or (self._world.plan.one_by_one and self._world.injected["late"] > 0)  # a file before its parts
+        odd = odd or (self._world.plan.one_by_one and self._world.injected["late"] > 0)  # a file before its groups
         if odd or draw is None or draw.key != (row.round, row.stage):
             return
         settings: Settings = host.settings()

@@ -38,8 +38,8 @@ from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.store.memory import MemoryStore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
+from swarm.wire.group_files import digest
 from swarm.wire.messages import RolloutFile
-from swarm.wire.parts import digest
 from tests.simulation.faults import STRANGERS
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import Plan
@@ -385,20 +385,20 @@ def a_registration_need_not_beat(patch: Patch) -> None:
     patch.setattr(Heartbeats, "observe", lambda self, peer: True)
 
 
-def a_part_is_made_again_at_another_time(patch: Patch) -> None:
-    patch.setattr(own_completions, "_parts", lambda *asked: {})
+def a_group_is_made_again_at_another_time(patch: Patch) -> None:
+    patch.setattr(own_completions, "_some", lambda *asked: {})
     usual = own_groups.to_rollouts
 
     def to_rollouts(
-        ctx: WorkerContext, generator: Any, work: Any, groups: Any, timestamp: float, parts: Any = None
+        ctx: WorkerContext, generator: Any, work: Any, groups: Any, timestamp: float, earlier: Any = None
     ) -> RolloutFile:
-        return usual(ctx, generator, work, groups, ctx.clock.wall(), parts)
+        return usual(ctx, generator, work, groups, ctx.clock.wall(), earlier)
 
     patch.setattr(own_groups, "to_rollouts", to_rollouts)
 
 
-def a_part_is_named_and_not_written(patch: Patch) -> None:
-    patch.setattr(RoundFiles, "part", lambda self, file, slot: (digest(encode(file)), len(encode(file))))
+def a_group_is_named_and_not_written(patch: Patch) -> None:
+    patch.setattr(RoundFiles, "early", lambda self, file, slot: (digest(encode(file)), len(encode(file))))
 
 
 @dataclass(frozen=True)
@@ -485,8 +485,8 @@ BUGS = [
         ),
         {"obstructers": 1.0},
     ),
-    Planted(a_part_is_made_again_at_another_time, ("a published rollout file is changed",), one_by_one=True),
-    Planted(a_part_is_named_and_not_written, ("it names a part that is not there",), one_by_one=True),
+    Planted(a_group_is_made_again_at_another_time, ("a published rollout file is changed",), one_by_one=True),
+    Planted(a_group_is_named_and_not_written, ("it names a group that is not there",), one_by_one=True),
     Planted(a_registration_need_not_beat, ("a node ends with DuplicateNodeError",), {"claimants": 1.0}, first=7),
 ]
 

@@ -84,15 +84,15 @@ class Vandal(Bystander):
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.acts_left = world.rng.randrange(1, 12)
-        self._of_parts = Random(f"parts {world.plan.seed} {name}")
+        self._of_groups = Random(f"parts {world.plan.seed} {name}")
 
     def start(self) -> None:
         self.world.after(self.world.rng.expovariate(0.1), self._act)
 
     def _place(self, key: RoundKey, victim: str) -> str:
-        """Of the victim's file, or of a part of it."""
-        one_by_one = self.world.plan.one_by_one and self._of_parts.random() < 0.5
-        return keys.part(key, victim, self._of_parts.randrange(2)) if one_by_one else keys.rollout(key, victim)
+        """Of the victim's file, or of one of a single group."""
+        one_by_one = self.world.plan.one_by_one and self._of_groups.random() < 0.5
+        return keys.group_file(key, victim, self._of_groups.randrange(2)) if one_by_one else keys.rollout(key, victim)
 
     def _act(self) -> None:
         world, rng = self.world, self.world.rng

@@ -21,7 +21,7 @@ from swarm.config import (
     without_settings,
 )
 from swarm.config import settings as settings_module
-from swarm.config.constraints import Text, allowed, plain_type
+from swarm.config.constraints import ENDS_LIKE_A_SLOT, Text, allowed, plain_type
 from swarm.config.meanings import meanings
 from swarm.config.misspelled import slips
 from swarm.config.presets import PRESETS
@@ -575,7 +575,8 @@ def test_another_process_with_the_environment_of_these_settings_has_these_settin
     beat, timeout = flags.get("heartbeat_interval", 1.0), flags.get("liveness_timeout", 15.0)
     assume(timeout >= 3 * beat)
     on, total = flags.setdefault("adaptive", False), settings_total(flags)
-    assume(flags.get("node_id") != "judge")
+    node_id = flags.get("node_id") or ""
+    assume(node_id != "judge" and not ENDS_LIKE_A_SLOT.search(node_id))
     assume(not on or total >= 2)
     low, high = flags.get("adaptive_min_j", 0), flags.get("adaptive_max_j", total - 1)
     assume(not on or low <= flags.get("adaptive_initial_j", low) <= high <= total - 1)
@@ -637,6 +638,11 @@ def test_no_variable_sets_two_settings() -> None:
     names = [name for f in fields(Settings) for name in f.metadata["env"]]
     assert len(names) == len(set(names))
     assert all(name.startswith("SWARM_") or name in {row[0] for row in OWNERS} | {"CHECKPOINT_KEEP"} for name in names)
+
+
+def test_no_node_is_called_so_that_its_file_has_the_name_of_anothers_group() -> None:
+    assert "NODE_ID=qwen2-5" in refusal({"NODE_ID": "qwen2.5"})
+    assert load({"NODE_ID": "qwen2.5b"}).node_id == "qwen2.5b"
 
 
 def test_no_node_is_called_as_the_judge() -> None:

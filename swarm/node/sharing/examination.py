@@ -20,7 +20,7 @@ from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.contexts import CONTEXT_GONE
-from swarm.node.sharing.early_parts import EarlyParts
+from swarm.node.sharing.early_groups import EarlyGroups
 from swarm.node.sharing.intake_counts import OTHERS, Counts, Refusals
 from swarm.node.sharing.mixtures import Mixtures
 from swarm.node.sharing.pool import Pool
@@ -72,7 +72,7 @@ class Examination:
         self._files = PeersFiles(ctx.settings, ctx.run)
         self._admission = admission
         self._mixtures = mixtures
-        self.early = EarlyParts(ctx, self._files, admission, mixtures, task_source)
+        self.early = EarlyGroups(ctx, self._files, admission, mixtures, task_source)
         self.pool = Pool(most_bytes=ctx.settings.pool_bytes)
         self.line = PriorityLock()
         """Whose turn it is: one file at a time."""
@@ -185,12 +185,12 @@ class Examination:
         self._put(key, peer, file)
         self._settle_early(key, peer, file)
         if not is_stranger:
-            self.early.learns(peer, in_parts=bool(file.parts))
+            self.early.learns(peer, one_by_one=bool(file.earlier))
         return self._are_there(key, {peer})
 
     def _settle_early(self, key: RoundKey, peer: str, file: PeersFile) -> None:
-        """What was verified of its parts need not be verified again."""
-        early = self.early.take(key, peer, file.parts)
+        """What was verified of it before it was there need not be verified again."""
+        early = self.early.take(key, peer, file.earlier)
         for group, _ in self.pool.unverified(key, peer, early.keys()):
             self.pool.settle(name_of(group), self._counted(key, peer, early[group.slot]))
             self.counts.accepted_by_peer[peer] += 1

@@ -8,7 +8,7 @@
     unblocks    the gathering, by what it tells of each peer: also of one whose file is not to be read at all
 
 What is drawn is examined when the gathering is over; what will be drawn if all live peers publish, as soon as it is
-listed, also while this node computes, and of files that come in parts even before that (early_parts.py). Only what was
+listed, also while this node computes, and groups that come one by one even before that (early_groups.py). Only what was
 listed is ever drawn, and of that no more than is needed.
 
 Where there is no file that can be taken, and later there is, that one is read: the first may be a stranger's. What
@@ -280,7 +280,7 @@ class Intake:
 
     # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
     def _examine(self, wave: Iterable[tuple[Source, int]], tasks: TaskGroup, *, early: bool = False) -> None:
-        """`early`: their file is not there yet, but a part of it may be."""
+        """`early`: their file is not there yet, but a group that it will name may be."""
         by_file: dict[Source, set[int]] = defaultdict(set)
         for source, slot in wave:
             by_file[source].add(slot)

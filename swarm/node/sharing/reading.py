@@ -1,7 +1,7 @@
 """Reading peers' rollout files: listing a stage, one bounded read per file, and whether a file has changed since.
 
-A file whose groups were published one by one is read with its parts, all of which take no more bytes than one file.
-A part that a stranger may have taken away or written over may come yet: then the file is as one that is not there.
+A file is read with the groups that it names, which were published before it; all together take no more bytes than one
+file may. What a stranger may have taken away or written over may come yet: then the file is as one that is not there.
 
 All of it blocks, on files of strangers, and is called through Blocking.
 """
@@ -25,8 +25,8 @@ from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import Claims, decode, to_claims, to_groups
+from swarm.wire.group_files import digest, named_by, one_group, put_together
 from swarm.wire.messages import RolloutFile
-from swarm.wire.parts import digest, part_file, parts_of, put_together
 
 MOST_AGAIN = 3
 """Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
@@ -40,7 +40,7 @@ GONE = "gone"
 """Instead of a reason for which a file was refused."""
 MISSING = "missing_part"
 MAY_COME_YET = NOT_ITS_OWN | {MISSING}
-"""What is wrong with a part while its author's may not have arrived."""
+"""What is wrong with a file of one group while its author's may not have arrived."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Reading:
     digest: bytes
     """Of its bytes."""
     size: int
-    """Bytes, those of its parts included."""
+    """Bytes, those of the groups that it names included."""
     again: int = 0
     """How often it was read again because its tag had changed."""
     refused: str = ""
@@ -73,15 +73,15 @@ class PeersFile(NamedTuple):
     timestamp: float
     """When it was published, by the peer's clock."""
     size: int
-    """Bytes, those of its parts included."""
-    parts: Mapping[int, str]
-    """Slot -> SHA-256 of the part that holds it; empty for a file without parts."""
+    """Bytes, those of the groups that it names included."""
+    earlier: Mapping[int, str]
+    """Slot -> SHA-256 of the groups that it names."""
     mixture: Mapping[str, float] | UnsetType = UNSET
     """As it says."""
 
 
-class Part(NamedTuple):
-    """One group that was published before its file."""
+class EarlyGroup(NamedTuple):
+    """A group that was published before the file that names it."""
 
     group: RolloutGroup
     claims: Claims
@@ -128,14 +128,14 @@ class PeersFiles:
         Raises:
             StoreError: the stage cannot be listed.
         """
-        store, found, wanted, junk = self._run.store, dict[str, str](), read, 0
+        store, prefix, found, wanted, junk = self._run.store, keys.rollouts(key), dict[str, str](), read, 0
         if only is None:
             has_tags = self._has_tags or len(read) > MOST_BY_NAME
-            page = store.list(keys.rollouts(key), tags=True) if has_tags else Page([])
+            page = store.list(prefix, tags=True) if has_tags else Page([])
             more = page.next or not has_tags
-            rest = store.list(keys.rollouts(key), after=page.next, limit=MOST_NAMES) if more else Page([])
-            found = {node: entry.tag for entry in page.entries if (node := keys.node_of(entry.name))}
-            kinds = {node: entry.kind for entry in rest.entries if (node := keys.node_of(entry.name))}
+            rest = store.list(prefix, after=page.next, limit=MOST_NAMES) if more else Page([])
+            found = {node: entry.tag for entry in page.entries if (node := keys.node_in(prefix, entry.name))}
+            kinds = {node: entry.kind for entry in rest.entries if (node := keys.node_in(prefix, entry.name))}
             found |= {node: UNSEEN if kind is Kind.FILE else "" for node, kind in kinds.items()}
             wanted, junk = read & kinds.keys(), page.looked + rest.looked - len(found)
         for node in sorted(wanted | (only or set())):
@@ -145,7 +145,7 @@ class PeersFiles:
         return Listed(found, junk > PAGE)
 
     def fetch(self, key: RoundKey, peer: str, tag: str = "") -> Fetched:
-        """Read a file, and its parts if it has any. Raises StoreError as Store.get does.
+        """Read a file, and the groups that it names. Raises StoreError as Store.get does.
 
         Args:
             tag: as it was listed; what cannot be read at all is known by that, also what is gone since: a file that was
@@ -160,9 +160,9 @@ class PeersFiles:
             return Fetched(replace(reading, refused=GONE if tag else "not_a_file"), None)
         except ProtocolError as error:
             return Fetched(replace(reading, refused=error.reason), error.as_value())
-        return self._with_parts(key, peer, file, reading)
+        return self._whole(key, peer, file, reading)
 
-    def _with_parts(self, key: RoundKey, peer: str, file: RolloutFile, reading: Reading) -> Fetched:
+    def _whole(self, key: RoundKey, peer: str, file: RolloutFile, reading: Reading) -> Fetched:
         sizes = [reading.size]
 
         def get(place: str, most: int) -> bytes:
@@ -171,18 +171,18 @@ class PeersFiles:
             self._run.trust.check(blob.data, place)
             return blob.data
 
-        limits = {"most_bytes": self._limit - reading.size, "most_parts": self._most_groups}
+        limits = {"most_bytes": self._limit - reading.size, "most_groups": self._most_groups}
         try:
             whole = put_together(file, peer, key, get, **limits)
             groups = to_groups(whole, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
         except ProtocolError as error:
-            of_a_part = file.parts is not UNSET and error.reason in MAY_COME_YET
-            tag = "" if of_a_part else reading.tag  # then it is read again, whatever its own tag
+            may_come = (file.earlier or file.parts) and error.reason in MAY_COME_YET
+            tag = "" if may_come else reading.tag  # then it is read again, whatever its own tag
             refused = Reading(tag, reading.digest, sum(sizes), refused=error.reason)
             return Fetched(refused, error.as_value())
         read = replace(reading, size=sum(sizes))
         return Fetched(
-            read, PeersFile(groups, to_claims(whole), file.timestamp, read.size, parts_of(file), file.mixture)
+            read, PeersFile(groups, to_claims(whole), file.timestamp, read.size, named_by(file), file.mixture)
         )
 
     def _decoded(self, key: RoundKey, peer: str, data: bytes) -> RolloutFile:
@@ -195,16 +195,16 @@ class PeersFiles:
             raise ProtocolError("malformed", f"{where} has no finite timestamp")
         return file
 
-    def part(self, key: RoundKey, peer: str, slot: int) -> Part | None:
-        """A group that was published before its file; None: it is not there. Raises ProtocolError, and StoreError."""
-        place = keys.part(key, peer, slot)
+    def early(self, key: RoundKey, peer: str, slot: int) -> EarlyGroup | None:
+        """A group that is there before the file that names it; None: it is not. Raises ProtocolError, StoreError."""
+        place = keys.group_file(key, peer, slot)
         try:
             data = self._run.get_checked(place, self._limit).data
         except FileNotFoundError:
             return None
-        file = part_file(data, peer, key, slot)
+        file = one_group(data, peer, key, slot)
         groups = to_groups(file, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
-        return Part(groups[0], to_claims(file)[0], digest(data), len(data))
+        return EarlyGroup(groups[0], to_claims(file)[0], digest(data), len(data))
 
     def read_again(self, key: RoundKey, peer: str, before: Reading) -> Reading | None:
         """A file whose tag is another one by now, as it is to be known from now on; None: its content is another one.

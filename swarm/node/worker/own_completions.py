@@ -1,7 +1,7 @@
 """A node's own completions of one round, as files: what it sampled, and what it published of them.
 
     completions/round_R/...           texts, token ids and log-probs as sampled; written first, for this node alone
-    rollouts/round_R/...              the texts, for everybody; published one by one, each a part of its own
+    rollouts/round_R/...              the texts, for everybody; some groups perhaps before the others
 
 A node that comes back takes up what it had sampled: bit for bit, without sampling again. Where the first file is
 missing (as in runs of earlier versions), damaged, or tells other texts than were published, the published ones count.
@@ -25,8 +25,8 @@ from swarm.store.run import Run
 from swarm.types import Completion, RolloutGroup, RoundKey, Turn
 from swarm.wire import keys
 from swarm.wire.codec import decode, to_groups
+from swarm.wire.group_files import digest, named_by, one_group, put_together
 from swarm.wire.messages import CompletionsFile, RolloutFile, SampledCompletion, SampledGroup, SampledTurn
-from swarm.wire.parts import digest, part_file, parts_of, put_together
 
 logger = get_logger(__name__)
 
@@ -41,11 +41,12 @@ class Published(NamedTuple):
     bytes: int
 
 
-class OwnPart(NamedTuple):
-    """One group that was published before its file."""
+class OneGroup(NamedTuple):
+    """Of which the others are not all there."""
 
     group: RolloutGroup
     sha256: str
+    """Of its file; empty for a group in the last file itself."""
     bytes: int
 
 
@@ -54,10 +55,10 @@ class Left(NamedTuple):
 
     published: Published | None
     sampled: CompletionsFile | None
-    parts: Mapping[int, OwnPart] = {}
-    """By slot."""
+    some: Mapping[int, OneGroup] = {}
+    """By slot, where not everything is published, or not any more."""
     named: Mapping[int, str] = {}
-    """Slot -> SHA-256 of the parts of a file that has not all of them any more."""
+    """Slot -> SHA-256 of the groups that the last file names, of which one is not there any more."""
 
 
 def to_file(
@@ -117,23 +118,30 @@ def _as_sampled(completion: SampledCompletion) -> Completion:
     return replace(convert(completion, Completion, from_attributes=True), earlier=earlier)
 
 
-def what_is_left(ctx: NodeContext, key: RoundKey) -> Left:
-    """Read the files, and see that they are on disk: a kill may have come between a write and its sync. Blocking."""
+def what_is_left(ctx: NodeContext, key: RoundKey, *, early: bool = False) -> Left:
+    """Read the files, and see that they are on disk: a kill may have come between a write and its sync. Blocking.
+
+    Args:
+        early: look for groups that no file names yet. They stay as they are, for somebody may have read them.
+    """
     sampled, found = _completions(ctx, key), _file(ctx, key)
-    published = _published(ctx, key, *found) if found else None
-    if published:
+    if found and (published := _published(ctx, key, *found)):
         return Left(published, sampled)
-    named = parts_of(found[0]) if found else {}
-    return Left(None, sampled, _parts(ctx, key, named), named)
+    if not found or not found[0].earlier:
+        slots = range(ctx.settings.most_local_groups if early else 0)
+        return Left(None, sampled, _some(ctx, key, dict.fromkeys(slots, "")))
+    named, last = named_by(found[0]), without_planted(found[0], ctx.settings.plants(ctx.node_id))
+    own = {group.slot: OneGroup(group, "", 0) for group in (to_groups(last, ctx.node_id, key) if last.rollouts else ())}
+    return Left(None, sampled, own | _some(ctx, key, named), named)
 
 
 def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
-    """With its bytes, those of its parts left out."""
+    """With its bytes, those of the groups that it names left out."""
     place = keys.rollout(key, ctx.node_id)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
         file = decode(data, RolloutFile, ctx.run.store.describe(place))
-        if not parts_of(file):
+        if not named_by(file):
             to_groups(file, ctx.node_id, key)
     except FileNotFoundError:
         return None
@@ -146,36 +154,34 @@ def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
 
 
 def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
-    """The file with its parts; None where they are not what it names."""
+    """The file with the groups that it names; None where they are not what it names."""
     sizes = [size]
 
-    def get(part: str, most: int) -> bytes:
-        sizes.append(len(data := ctx.run.get_checked(part, most).data))
+    def get(place: str, most: int) -> bytes:
+        sizes.append(len(data := ctx.run.get_checked(place, most).data))
         return data
 
     try:
         whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.max_file_bytes)
         whole = without_planted(whole, ctx.settings.plants(ctx.node_id))
         return Published(to_groups(whole, ctx.node_id, key), sum(sizes))
-    except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a part
+    except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a group
         logger.warning("rollouts.unreadable", round=key.round, error=str(error))
         return None
 
 
-def _parts(ctx: NodeContext, key: RoundKey, named: Mapping[int, str]) -> dict[int, OwnPart]:
-    """What was published of a round whose file was not: it stays as it is, for somebody may have read it. Where a file
-    names parts, those alone."""
-    one_by_one = named or ctx.settings.publish_frequency == "generation"
-    found = {slot: _part(ctx, key, slot) for slot in range(ctx.settings.most_local_groups if one_by_one else 0)}
-    return {slot: part for slot, part in found.items() if part and part.sha256 == named.get(slot, part.sha256)}
+def _some(ctx: NodeContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[int, OneGroup]:
+    """The groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
+    found = {slot: _one(ctx, key, slot) for slot in wanted}
+    return {slot: one for slot, one in found.items() if one and wanted[slot] in ("", one.sha256)}
 
 
-def _part(ctx: NodeContext, key: RoundKey, slot: int) -> OwnPart | None:
-    place = keys.part(key, ctx.node_id, slot)
+def _one(ctx: NodeContext, key: RoundKey, slot: int) -> OneGroup | None:
+    place = keys.group_file(key, ctx.node_id, slot)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
-        part = without_planted(part_file(data, ctx.node_id, key, slot), ctx.settings.plants(ctx.node_id))
-        group = to_groups(part, ctx.node_id, key)[0]
+        file = without_planted(one_group(data, ctx.node_id, key, slot), ctx.settings.plants(ctx.node_id))
+        group = to_groups(file, ctx.node_id, key)[0]
     except FileNotFoundError:
         return None
     except ProtocolError as error:
@@ -183,7 +189,7 @@ def _part(ctx: NodeContext, key: RoundKey, slot: int) -> OwnPart | None:
         return None
     with suppress(StoreError):
         ctx.run.store.sync(place)
-    return OwnPart(group, digest(data), len(data))
+    return OneGroup(group, digest(data), len(data))
 
 
 def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:

@@ -3,12 +3,12 @@
     questions ─generator─▶ sampled ──▶ completions file (round_files.py) and, at the same time, the scoring children
                               ▲
     completions file ─────────┤ of a former life that died in this round: taken up as they were sampled
-    rollouts file, parts ─────┘ without token ids, where nothing else tells what had been published
+    rollouts files ───────────┘ without token ids, where nothing else tells what had been published
 
 With ROLLOUT_PUBLISH_FREQUENCY=generation each group goes its way once its completions are written, while the generator
 writes the others: all of them in one batch, as ever, so that what comes out is the same to the last bit.
 
-    generator ─a group is ready─▶ scored ─▶ its part ─▶ write queue        (publish: the file that names the parts)
+    generator ─a group is ready─▶ scored ─▶ {node}.{slot}.json   (publish: {node}.json with the last, naming the others)
 
 Of a task that converses the completions are whole conversations, turn by turn of all questions together: conversing.py.
 
@@ -71,6 +71,8 @@ class OwnGroups:
         self._generator = generator
         self._files = files
         self._asked: dict[RoundKey, list[Asked]] = {}
+        self._is_first = True
+        """No round was begun in this life."""
         self._of_a_former_life: frozenset[int] | None = None
         """Where requests are spared: the rounds in which something of it may lie, as listed when this life began."""
 
@@ -153,9 +155,9 @@ class OwnGroups:
             work.groups, work.scores = await self._sample_all(work.key, questions, work.seconds)
         work.queued.set()  # where all turns of conversations are said
         if not work.scored.is_set():
-            work.groups = [self._as_its_part(work, left, group) for group in work.groups]
-        if left.parts:
-            logger.info("rollouts.taken_up", round=work.key.round, groups=len(left.parts), rewritten=not work.adopted)
+            work.groups = [self._as_it_was(work, left, group) for group in work.groups]
+        if left.some:
+            logger.info("rollouts.taken_up", round=work.key.round, groups=len(left.some), rewritten=not work.adopted)
         if left.published:
             work.published, work.bytes_published = True, left.published.bytes
             work.adopted = not same_texts(work.groups, left.published.groups)
@@ -187,7 +189,7 @@ class OwnGroups:
             self._ctx.compute.tell(partial(pass_on, self._group(work.key, *questions[number], completions)))
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._publish_each, work, left, receive)
+            tasks.start_soon(self._publish_each, work, left, receive, told, len(questions))
             with send:
                 for group in await self.sample(work.key, questions, work.seconds, ready):
                     if group.slot not in told:  # by a generator that cannot tell before the end
@@ -196,48 +198,52 @@ class OwnGroups:
         work.scored.set()
         return [scored.group for scored in work.own]
 
-    async def _publish_each(self, work: RoundWork, left: Left, groups: MemoryObjectReceiveStream[RolloutGroup]) -> None:
+    async def _publish_each(
+        self, work: RoundWork, left: Left, groups: MemoryObjectReceiveStream[RolloutGroup], told: Set[int], count: int
+    ) -> None:
+        """But for the last one, and those that were ready with it, which the last file holds."""
         with groups:
             async for group in groups:
-                group = self._as_its_part(work, left, group)
+                group = self._as_it_was(work, left, group)
                 with self._ctx.timed(work.seconds, "score"):
                     (score,) = await score_groups(self._ctx.task_source, [group])
-                if (scored := self._judged(work, group, score)) and group.slot not in work.parts:
-                    self.publish_part(work, scored)
+                is_early = group.slot in told - work.earlier.keys() and len(work.own) + 1 < count
+                if (scored := self._judged(work, group, score)) and is_early and not left.named:
+                    self.publish_early(work, scored)
 
-    def _as_its_part(self, work: RoundWork, left: Left, group: RolloutGroup) -> RolloutGroup:
+    def _as_it_was(self, work: RoundWork, left: Left, group: RolloutGroup) -> RolloutGroup:
         """What a former life has published of a group stays, whatever comes out now."""
-        if (part := left.parts.get(group.slot)) is None:
+        if (one := left.some.get(group.slot)) is None:
             return group
-        work.parts[group.slot] = part.sha256
-        work.bytes_published += part.bytes
-        if same_texts([group], [part.group]):
+        work.earlier |= {group.slot: one.sha256} if one.sha256 else {}
+        work.bytes_published += one.bytes
+        if same_texts([group], [one.group]):
             return group
         work.adopted = True
-        return part.group
+        return one.group
 
-    def publish_part(self, work: RoundWork, scored: ScoredGroup) -> None:
+    def publish_early(self, work: RoundWork, scored: ScoredGroup) -> None:
         """Give one group to the peers. It says no time: it is the same bytes whenever it is made."""
         file = to_rollouts(self._ctx, self._generator, work, [scored], timestamp=0.0)
-        work.parts[scored.group.slot], size = self._files.part(file, scored.group.slot)
+        work.earlier[scored.group.slot], size = self._files.early(file, scored.group.slot)
         work.bytes_published += size
 
     async def publish(self, work: RoundWork) -> None:
-        """Give the groups to the peers; of those of which some were published, the others and what names them all.
+        """Give the groups to the peers, those that were published before by name.
 
         Where nothing was answered nothing is published: a file without groups is refused.
         """
         if not work.own:
             return
         for scored in work.own:
-            if work.parts and scored.group.slot not in work.parts:
-                self.publish_part(work, scored)
-        if not work.parts or work.parts != work.named:  # else the file is there, and has all of its parts again
-            groups, now = () if work.parts else work.own, self._ctx.clock.wall()
-            file = to_rollouts(self._ctx, self._generator, work, groups, now, work.parts)
+            if scored.group.slot in work.named.keys() - work.earlier.keys():
+                self.publish_early(work, scored)
+        if not work.named or work.earlier != work.named:  # else the file is there, and all that it names is there again
+            rest = [scored for scored in work.own if scored.group.slot not in work.earlier]
+            file = to_rollouts(self._ctx, self._generator, work, rest, self._ctx.clock.wall(), work.earlier)
             work.bytes_published += await self._files.rollouts(file)
-        if work.parts:
-            self._files.keep_parts(work.key, work.parts)
+        if work.earlier:
+            self._files.keep_early(work.key, work.earlier)
 
     def _keeps_what_it_samples(self) -> bool:
         """Not where a write is paid for and a redo samples the same once more."""
@@ -255,7 +261,8 @@ class OwnGroups:
                 self._of_a_former_life = frozenset((*ahead, *published))
             if key.round not in self._of_a_former_life:
                 return Left(None, None)
-        return await until_readable(self._ctx, what_is_left, self._ctx, key)
+        early, self._is_first = self._one_by_one or self._is_first, False
+        return await until_readable(self._ctx, partial(what_is_left, early=early), self._ctx, key)
 
     def _sampled_before(self, left: Left, questions: list[Asked], rounds_trained: int) -> list[RolloutGroup] | None:
         """What a former life sampled for this round; None: nothing that this one would, or has published."""

@@ -1,6 +1,6 @@
 """Writes the files of a round through the write queue, in this order:
 
-    (parts,) completions, rollouts, row, reward, vote
+    (single groups,) completions, rollouts, row, reward, vote
 
 The metrics row is the commit point of a round: a node that finds its row has done that round, whatever else a crash
 took. So a row on disk implies rollouts and completions on disk, unless a full disk had the queue give them up, or the
@@ -26,9 +26,9 @@ from swarm.records.liveness import EVALUATOR
 from swarm.types import Generator, RoundKey, ScoredGroup
 from swarm.wire import keys
 from swarm.wire.codec import encode, to_rollout_file
+from swarm.wire.group_files import digest
 from swarm.wire.messages import CompletionsFile, PolicyInfo, RewardFile, RolloutFile, WinnersFile
 from swarm.wire.metrics import MetricsRow
-from swarm.wire.parts import digest
 
 BYTES_PER_TOKEN = 32
 """Of a completions file, at most: a token id, a log-prob to its last digit, and two commas."""
@@ -60,23 +60,23 @@ class RoundFiles:
         return len(data)
 
     def _put_unless_given_up(self, key: RoundKey, place: str, data: bytes) -> None:
-        """Nobody is told of parts of which one was given up."""
+        """No file names a group that was given up."""
         if not self._ctx.writes.gave_up_rollouts(key):
             self._ctx.run.put_sealed(place, data)
 
-    def part(self, file: RolloutFile, slot: int) -> tuple[str, int]:
+    def early(self, file: RolloutFile, slot: int) -> tuple[str, int]:
         """Give one group to the peers before the others, without waiting for it or its disk: those that wait for the
         file would. Returns its SHA-256 and its bytes."""
         key, node = RoundKey(file.round, file.stage), self._ctx.node_id
-        place = keys.part(key, node, slot)
+        place = keys.group_file(key, node, slot)
         data = self._ctx.run.trust.seal(encode(file), place)
         write = partial(self._ctx.run.store.put, place, data, durable=False)
         self._ctx.writes.add(Write("rollouts", key, write, len(data), droppable=True))
         return digest(data), len(data)
 
-    def keep_parts(self, key: RoundKey, slots: Iterable[int]) -> None:
-        """Have the parts of a round on disk before its row."""
-        places = [keys.part(key, self._ctx.node_id, slot) for slot in slots]
+    def keep_early(self, key: RoundKey, slots: Iterable[int]) -> None:
+        """Have what was published early on disk before its row."""
+        places = [keys.group_file(key, self._ctx.node_id, slot) for slot in slots]
         self._ctx.writes.add(Write("rollouts", key, partial(self._sync, places), 0, droppable=True))
 
     def _sync(self, places: Iterable[str]) -> None:
@@ -151,7 +151,7 @@ def to_rollouts(
     work: RoundWork,
     groups: Sequence[ScoredGroup],
     timestamp: float,
-    parts: Mapping[int, str] | None = None,
+    earlier: Mapping[int, str] | None = None,
 ) -> RolloutFile:
     """As to_rollout_file, of a node and its policy."""
     settings = ctx.settings
@@ -170,7 +170,7 @@ def to_rollouts(
         timestamp,
         policy,
         with_logprobs=settings.publish_logprobs,
-        parts=parts,
+        earlier=earlier,
         mixture=ctx.mixture and ctx.mixture.weights,
     )
     return with_planted(file, settings.plants(ctx.node_id))

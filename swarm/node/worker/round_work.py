@@ -47,8 +47,8 @@ class RoundWork:
     """Prepared ahead, and then the clock left this round out."""
     published: bool = False
     """The node died in this round after it had published: its groups are in the folder."""
-    parts: dict[int, str] = field(default_factory=dict)
-    """Slot -> SHA-256 of the groups that were published one by one."""
+    earlier: dict[int, str] = field(default_factory=dict)
+    """Slot -> SHA-256 of the groups that were published before the file that names them."""
     named: Mapping[int, str] = field(default_factory=dict)
     """As the file says that a former life published."""
     adopted: bool = False

@@ -25,17 +25,17 @@ from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
+from swarm.wire.group_files import digest
 from swarm.wire.messages import ArchiveFile, ExperimentFile
-from swarm.wire.parts import digest
 from tests.conformance.worlds import WORLDS, World
-from tests.unit.wire.forms import ROLLOUTS_PART
+from tests.unit.wire.forms import ROLLOUTS_EARLY
 
 NODES = ("anna", "ben", "zoe")
 ROUNDS = 6
 KEPT_FROM = 4
 ARCHIVING, DELETING = Rules(True, 8, 10**6), Rules(False, 8, 10**6)
 EXPERIMENT = ExperimentFile(experiment_name="demo", created_at=1760000000.0, created_by="clock", identity={})
-ROLLOUTS_PART_OF_ROUND_0 = msgspec.structs.replace(ROLLOUTS_PART, round=0)
+ROLLOUTS_EARLY_OF_ROUND_0 = msgspec.structs.replace(ROLLOUTS_EARLY, round=0)
 
 
 def files_of(rounds: range = range(ROUNDS)) -> dict[tuple[RoundKey, str], bytes]:
@@ -97,24 +97,28 @@ def test_without_an_archive_old_rounds_are_deleted_and_it_is_said(run: Run) -> N
     assert (said.rollouts_before, said.archived) == (KEPT_FROM, False)
 
 
-def test_parts_go_into_the_archive_with_the_file_that_names_them_and_are_put_together_out_of_it(run: Run) -> None:
-    part = keys.part(RoundKey(0), "anna", 0)
-    run.store.put(part, encode(ROLLOUTS_PART_OF_ROUND_0))
-    named = {"0": digest(encode(ROLLOUTS_PART_OF_ROUND_0))}
-    file = msgspec.structs.replace(ROLLOUTS_PART_OF_ROUND_0, rollouts={}, groups={}, parts=named)
+@pytest.mark.parametrize(("place", "field"), [(keys.group_file, "earlier"), (keys.earlier_group_file, "parts")])
+def test_single_groups_go_into_the_archive_with_the_file_that_names_them_and_are_read_out_of_it(
+    run: Run, place: Callable[[RoundKey, str, int], str], field: str
+) -> None:
+    part = place(RoundKey(0), "anna", 0)
+    run.store.put(part, encode(ROLLOUTS_EARLY_OF_ROUND_0))
+    named = {"0": digest(encode(ROLLOUTS_EARLY_OF_ROUND_0))}
+    file = msgspec.structs.replace(ROLLOUTS_EARLY_OF_ROUND_0, rollouts={}, groups={}, **{field: named})
     publish(run.store, {(RoundKey(0), "anna"): encode(file)})
     publish(run.store, files_of(range(1, ROUNDS)))
     before = RolloutFiles(run).decoded(RoundKey(0), "anna", 10**6)
     assert janitor(run).clean(KEPT_FROM, NODES).files == 2 + 3 * len(NODES)
     assert run.store.stat(part) is None
     assert rounds_in_place(run) == [4, 5]
-    assert RolloutFiles(run).decoded(RoundKey(0), "anna", 10**6) == before == ROLLOUTS_PART_OF_ROUND_0
+    assert RolloutFiles(run).decoded(RoundKey(0), "anna", 10**6) == before == ROLLOUTS_EARLY_OF_ROUND_0
 
 
-def test_what_else_lies_among_the_parts_goes_as_well(run: Run) -> None:
+def test_what_else_lies_among_the_groups_goes_as_well(run: Run) -> None:
     publish(run.store, files_of())
     run.store.put("rollouts/round_0/parts_0/junk", b"x")
-    run.store.put(keys.part(RoundKey(0), "eve", 7), b"x" * 2 * 10**6)
+    for place in (keys.group_file, keys.earlier_group_file):
+        run.store.put(place(RoundKey(0), "eve", 7), b"x" * 2 * 10**6)
     janitor(run).clean(KEPT_FROM, NODES)
     assert rounds_in_place(run) == [4, 5]
 

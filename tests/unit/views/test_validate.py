@@ -12,8 +12,8 @@ import pytest
 from swarm.types import RoundKey
 from swarm.views.spans import gaps, named, spans
 from swarm.views.validate import Report, render, validate
+from swarm.wire.group_files import digest
 from swarm.wire.messages import RewardFile
-from swarm.wire.parts import digest
 from tests.layout import Layout
 from tests.unit.views.factories import (
     START,
@@ -160,25 +160,25 @@ def test_rollout_files_must_have_their_form(tmp_path: Path, fields: dict[str, ob
     assert said in problems(report)
 
 
-def in_parts(layout: Layout) -> Path:
-    """Bob's second round as if he had published one by one; returns the first part."""
-    file = make_rollouts("bob", RoundKey(1))
+def one_by_one(layout: Layout) -> Path:
+    """Bob's second round as if he had published one by one, all groups before the last file; returns the first."""
+    key, file = RoundKey(1), make_rollouts("bob", RoundKey(1))
     named = {}
     for slot, entries in file.rollouts.items():
-        part = msgspec.structs.replace(file, rollouts={slot: entries}, groups={slot: file.groups[slot]})
-        write(layout.part_file(RoundKey(1), "bob", int(slot)), part)
-        named[slot] = digest(layout.part_file(RoundKey(1), "bob", int(slot)).read_bytes())
-    write(layout.rollout_file(RoundKey(1), "bob"), msgspec.structs.replace(file, rollouts={}, groups={}, parts=named))
-    return layout.part_file(RoundKey(1), "bob", 0)
+        place = layout.group_file(key, "bob", int(slot))
+        write(place, msgspec.structs.replace(file, rollouts={slot: entries}, groups={slot: file.groups[slot]}))
+        named[slot] = digest(place.read_bytes())
+    write(layout.rollout_file(key, "bob"), msgspec.structs.replace(file, rollouts={}, groups={}, earlier=named))
+    return layout.group_file(key, "bob", 0)
 
 
-def test_groups_that_were_published_one_by_one_are_whole_with_their_parts_and_not_without(tmp_path: Path) -> None:
+def test_groups_that_were_published_one_by_one_are_whole_with_all_files_and_not_without(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
-    part = in_parts(layout)
+    first = one_by_one(layout)
     assert failed(check(layout)) == []
-    part.write_bytes(part.read_bytes() + b" ")
+    first.write_bytes(first.read_bytes() + b" ")
     assert "other_part" in problems(check(layout))
-    part.unlink()
+    first.unlink()
     report = check(layout)
     assert failed(report) == ["rollout files have the documented form"]
     assert "missing_part" in problems(report)

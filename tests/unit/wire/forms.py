@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from swarm.types import Origin
 from swarm.wire.codec import encode
+from swarm.wire.group_files import digest
 from swarm.wire.judge_messages import JudgeAnswer, JudgedRow, JudgeQuestion
 from swarm.wire.messages import (
     ArchiveFile,
@@ -32,7 +33,6 @@ from swarm.wire.messages import (
     TurnEntry,
     WinnersFile,
 )
-from swarm.wire.parts import digest
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -103,7 +103,7 @@ ROLLOUTS = RolloutFile(
     policy=PolicyInfo(model="tiny-qwen2", rounds_trained=17),
 )
 
-ROLLOUTS_PART = RolloutFile(
+ROLLOUTS_EARLY = RolloutFile(
     peer_id="anna",
     round=17,
     stage=0,
@@ -113,14 +113,15 @@ ROLLOUTS_PART = RolloutFile(
     policy=ROLLOUTS.policy,
 )
 
-ROLLOUTS_IN_PARTS = RolloutFile(
+ROLLOUTS_LAST = RolloutFile(
     peer_id="anna",
     round=17,
     stage=0,
     timestamp=1760000121.75,
-    rollouts={},
+    rollouts={"1": ROLLOUTS.rollouts["1"]},
+    groups={"1": ROLLOUTS.groups["1"]},
     policy=ROLLOUTS.policy,
-    parts={"0": digest(encode(ROLLOUTS_PART))},
+    earlier={"0": digest(encode(ROLLOUTS_EARLY))},
 )
 
 ROLLOUTS_WITH_LOGPROBS = RolloutFile(
@@ -411,8 +412,8 @@ FORMS: dict[str, msgspec.Struct] = {
     "state.json": STATE,
     "peer.json": PEER,
     "rollouts.json": ROLLOUTS,
-    "rollouts_part.json": ROLLOUTS_PART,
-    "rollouts_in_parts.json": ROLLOUTS_IN_PARTS,
+    "rollouts_early.json": ROLLOUTS_EARLY,
+    "rollouts_last.json": ROLLOUTS_LAST,
     "rollouts_with_logprobs.json": ROLLOUTS_WITH_LOGPROBS,
     "rollouts_with_turns.json": ROLLOUTS_WITH_TURNS,
     "completions.json": COMPLETIONS,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.types import RoundKey
-from swarm.wire.keys import is_node_id, node_of, owner_of, part_of, round_of, stage_of
+from swarm.wire.keys import group_file_of, is_node_id, node_in, node_of, owner_of, rollout_of, round_of, stage_of
 from tests.layout import Layout
 
 LAYOUT = Layout(Path("/shared"), "demo")
@@ -24,7 +24,7 @@ PATHS = {
     LAYOUT.rollouts: "rollouts",
     LAYOUT.rollouts_of(KEY): "rollouts/round_17/stage_2",
     LAYOUT.rollout_file(KEY, "anna"): "rollouts/round_17/stage_2/anna.json",
-    LAYOUT.part_file(KEY, "anna", 3): "rollouts/round_17/parts_2/anna@3.json",
+    LAYOUT.group_file(KEY, "anna", 3): "rollouts/round_17/stage_2/anna.3.json",
     LAYOUT.rewards: "rewards",
     LAYOUT.rewards_of(KEY): "rewards/round_17/stage_2",
     LAYOUT.reward_file(KEY, "anna"): "rewards/round_17/stage_2/anna.json",
@@ -137,18 +137,22 @@ def test_rounds_are_not_stages() -> None:
     assert round_of("xround_1") is None
 
 
-def test_a_part_is_its_nodes_and_no_node_is_called_like_one() -> None:
-    assert part_of("rollouts/round_17/parts_2/anna-1@3.json") == (KEY, "anna-1")
+def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() -> None:
+    key = "rollouts/round_17/stage_2/anna-1.b.3.json"
+    assert group_file_of(key) == (KEY, "anna-1.b")
+    assert owner_of(key) == "anna-1.b"
+    assert rollout_of(key) is None
+    assert node_in("rollouts/round_17/stage_2", "anna-1.b.3.json") is None
+    assert node_in("peers", "qwen2.5.json") == "qwen2.5"
+
+
+@pytest.mark.parametrize("name", ["anna.03.json", "anna.-1.json", "anna.1000000.json", "anna.3b.json", "anna.json"])
+def test_other_names_beside_them_are_those_of_whole_files(name: str) -> None:
+    assert group_file_of(f"rollouts/round_17/stage_2/{name}") is None
+    assert rollout_of(f"rollouts/round_17/stage_2/{name}") == (KEY, name.removesuffix(".json"))
+
+
+def test_a_group_of_an_earlier_version_is_its_nodes_where_those_wrote_it() -> None:
+    assert group_file_of("rollouts/round_17/parts_2/anna-1@3.json") == (KEY, "anna-1")
     assert owner_of("rollouts/round_17/parts_2/anna-1@3.json") == "anna-1"
-    assert node_of("anna-1@3.json") is None
-
-
-@pytest.mark.parametrize(
-    "name", ["anna@03.json", "anna@-1.json", "anna@1000000.json", "anna@.json", "@3.json", "a@b@3.json"]
-)
-def test_other_names_among_parts_are_nobodys(name: str) -> None:
-    assert owner_of(f"rollouts/round_17/parts_2/{name}") is None
-
-
-def test_a_part_in_the_place_of_a_file_is_nobodys() -> None:
     assert owner_of("rollouts/round_17/stage_2/anna@3.json") is None

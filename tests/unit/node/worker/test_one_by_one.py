@@ -11,8 +11,8 @@ import pytest
 
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
+from swarm.wire.group_files import digest, put_together
 from swarm.wire.messages import RolloutFile
-from swarm.wire.parts import digest, put_together
 from tests.layout import Layout
 from tests.unit.node.factories import MEASURED_COLUMNS, FakePolicy, make_rollouts, put
 from tests.unit.node.nodes import (
@@ -25,7 +25,7 @@ from tests.unit.node.nodes import (
     set_clock,
     until,
 )
-from tests.unit.node.sharing.test_parts import publish_parts
+from tests.unit.node.sharing.test_group_files import publish_early
 
 pytestmark = pytest.mark.anyio
 ONE_BY_ONE = {"publish_frequency": "generation"}
@@ -38,7 +38,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def whole(layout: Layout, round_: int) -> RolloutFile:
-    """A file of alice's with the groups of its parts."""
+    """A file of alice's with the groups that it names."""
     key = RoundKey(round_)
 
     def get(place: str, _: int) -> bytes:
@@ -47,9 +47,10 @@ def whole(layout: Layout, round_: int) -> RolloutFile:
     return put_together(rollouts_of(layout, round_, "alice"), "alice", key, get, most_bytes=10**6)
 
 
-def parts(layout: Layout, round_: int = 0) -> dict[str, bytes]:
-    folder = layout.part_file(RoundKey(round_), "alice", 0).parent
-    return {file.name: file.read_bytes() for file in sorted(folder.glob("*"))} if folder.exists() else {}
+def early(layout: Layout, round_: int = 0) -> dict[str, bytes]:
+    """Files of single groups."""
+    folder = layout.rollouts_of(RoundKey(round_))
+    return {file.name: file.read_bytes() for file in sorted(folder.glob("alice.*.json"))}
 
 
 def lived(layout: Layout) -> list[dict[str, Any]]:
@@ -68,11 +69,11 @@ async def test_both_frequencies_give_the_same_texts_rewards_and_updates(tmp_path
     assert lived(layout) == lived(at_once)
 
 
-async def test_a_row_counts_the_bytes_of_the_parts_and_of_what_names_them(layout: Layout) -> None:
+async def test_a_row_counts_the_bytes_of_all_files(layout: Layout) -> None:
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
     (row,) = rows_of(layout, "alice")
     file = layout.rollout_file(R0, "alice").read_bytes()
-    assert row.bytes_published == len(file) + sum(map(len, parts(layout).values()))
+    assert row.bytes_published == len(file) + sum(map(len, early(layout).values()))
 
 
 async def test_a_group_is_published_while_the_others_are_generated(layout: Layout) -> None:
@@ -80,76 +81,94 @@ async def test_a_group_is_published_while_the_others_are_generated(layout: Layou
     await set_clock(layout, 0)
     with released(policy):
         async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
-            await until(lambda: parts(layout))
-            assert list(parts(layout)) == ["alice@0.json"]
+            await until(lambda: early(layout))
+            assert list(early(layout)) == ["alice.0.json"]
             assert not layout.rollout_file(R0, "alice").exists()
 
 
-async def die_among_the_parts(layout: Layout) -> dict[str, bytes]:
+async def die_while_publishing(layout: Layout) -> dict[str, bytes]:
     """What a node leaves that is killed once its first group is published."""
     policy = FakePolicy(hold_at="others")
     await set_clock(layout, 0)
     with released(policy):
         async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
-            await until(lambda: parts(layout))
-    return parts(layout)
+            await until(lambda: early(layout))
+    return early(layout)
 
 
-async def test_who_died_among_its_parts_goes_on_with_those_that_are_there(layout: Layout) -> None:
-    left = await die_among_the_parts(layout)
-    place = layout.part_file(R0, "alice", 0)
+async def test_who_died_while_publishing_goes_on_with_the_groups_that_are_there(layout: Layout) -> None:
+    left = await die_while_publishing(layout)
+    place = layout.group_file(R0, "alice", 0)
     node = place.stat().st_ino
     await play_to_the_end(layout, range(2), make_worker(layout, "alice", **ONE_BY_ONE))
     assert place.stat().st_ino == node  # not even written again
-    assert {name: parts(layout)[name] for name in left} == left
-    named = rollouts_of(layout, 0, "alice").parts
-    assert named == {str(slot): digest(data) for slot, data in enumerate(parts(layout).values())}
+    assert {name: early(layout)[name] for name in left} == left
+    last = rollouts_of(layout, 0, "alice")
+    assert last.earlier == {"0": digest(left["alice.0.json"])}
+    assert list(last.rollouts) == ["1"]
 
 
-async def test_parts_that_were_lost_come_out_as_the_same_bytes(layout: Layout) -> None:
-    left = await die_among_the_parts(layout)
-    layout.part_file(R0, "alice", 0).unlink()
+async def test_groups_that_were_lost_come_out_as_the_same_bytes(layout: Layout) -> None:
+    left = await die_while_publishing(layout)
+    layout.group_file(R0, "alice", 0).unlink()
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
-    assert parts(layout)["alice@0.json"] == left["alice@0.json"]
+    assert early(layout)["alice.0.json"] == left["alice.0.json"]
 
 
-async def test_a_published_part_stays_where_another_text_comes_out_now(layout: Layout) -> None:
-    left = await die_among_the_parts(layout)
+async def test_a_published_group_stays_where_another_text_comes_out_now(layout: Layout) -> None:
+    left = await die_while_publishing(layout)
     other = FakePolicy(weights="others")
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", other, **ONE_BY_ONE))
-    assert parts(layout)["alice@0.json"] == left["alice@0.json"]
-    part = decode(left["alice@0.json"], RolloutFile, "")
-    published = [entry.response for entry in part.rollouts["0"]]
+    assert early(layout)["alice.0.json"] == left["alice.0.json"]
+    first = decode(left["alice.0.json"], RolloutFile, "")
+    published = [entry.response for entry in first.rollouts["0"]]
     trained = [[one.text for one in group.completions] for group in other.trained[0]]
     assert published in trained
-    assert whole(layout, 0).rollouts["0"] == part.rollouts["0"]
+    assert whole(layout, 0).rollouts["0"] == first.rollouts["0"]
 
 
-async def test_what_stands_in_the_place_of_an_own_part_is_written_over(layout: Layout) -> None:
-    left = await die_among_the_parts(layout)
-    put(layout.part_file(R0, "alice", 0), b"rubbish")
+async def test_what_stands_in_the_place_of_an_own_group_is_written_over(layout: Layout) -> None:
+    left = await die_while_publishing(layout)
+    put(layout.group_file(R0, "alice", 0), b"rubbish")
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
-    assert parts(layout)["alice@0.json"] == left["alice@0.json"]
+    assert early(layout)["alice.0.json"] == left["alice.0.json"]
     assert whole(layout, 0).rollouts
 
 
-async def test_a_file_whose_part_somebody_wrote_over_is_not_changed_when_the_part_is_made_again(layout: Layout) -> None:
+async def test_the_last_file_is_not_changed_when_a_group_that_somebody_wrote_over_is_made_again(layout: Layout) -> None:
     policy = FakePolicy(hold_at="train")
     await set_clock(layout, 0)
     with released(policy):
         async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
             await until(layout.rollout_file(R0, "alice").exists)
-    published, before = layout.rollout_file(R0, "alice").read_bytes(), parts(layout)
-    put(layout.part_file(R0, "alice", 1), before["alice@0.json"])
+    published, before = layout.rollout_file(R0, "alice").read_bytes(), early(layout)
+    put(layout.group_file(R0, "alice", 0), published)
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
     assert layout.rollout_file(R0, "alice").read_bytes() == published
-    assert parts(layout) == before
+    assert early(layout) == before
 
 
 async def test_a_node_that_publishes_at_once_learns_from_a_peer_that_does_not(layout: Layout) -> None:
     policy = FakePolicy()
-    file = publish_parts(layout, make_rollouts("bob", R0, groups=4))
+    file = publish_early(layout, make_rollouts("bob", R0, groups=4))
     await anyio.to_thread.run_sync(put, layout.rollout_file(R0, "bob"), encode(file))
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", policy, external_groups=1))
     (row,) = rows_of(layout, "alice")
     assert row.external_by_peer == {"bob": 1}
+
+
+async def test_who_publishes_at_once_after_it_died_publishing_one_by_one_leaves_no_group_twice(layout: Layout) -> None:
+    left = await die_while_publishing(layout)
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice"))
+    assert early(layout) == left
+    assert list(rollouts_of(layout, 0, "alice").rollouts) == ["1"]
+
+
+async def test_a_generator_that_tells_nothing_before_the_end_leaves_one_file(layout: Layout) -> None:
+    class Silent(FakePolicy):
+        def generate(self, prompts: Any, **more: Any) -> Any:
+            return super().generate(prompts, **{**more, "ready": None})
+
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", Silent(), **ONE_BY_ONE))
+    assert early(layout) == {}
+    assert len(rollouts_of(layout, 0, "alice").rollouts) == 2

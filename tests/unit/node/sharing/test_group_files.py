@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import msgspec
 import pytest
-from msgspec import UNSET
 
 from swarm.node.sharing.reading import MOST_TRIES
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.codec import encode
+from swarm.wire.group_files import digest
 from swarm.wire.messages import RolloutFile
-from swarm.wire.parts import digest
 from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts, put
 from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
@@ -28,13 +29,26 @@ def layout(tmp_path: Path) -> Layout:
     return Layout(tmp_path, "exp")
 
 
-def publish_parts(layout: Layout, file: RolloutFile) -> RolloutFile:
-    """Each group as a part; returns the file that is to come."""
+def publish_early(layout: Layout, file: RolloutFile) -> RolloutFile:
+    """Each group in a file of its own, but for the last; returns the file with that, which is to come."""
+    last, key, named = max(file.rollouts), RoundKey(file.round, file.stage), {}
+    for slot in file.rollouts.keys() - {last}:
+        data = encode(msgspec.structs.replace(alone(file, slot), timestamp=0.0))
+        put(layout.group_file(key, file.peer_id, int(slot)), data)
+        named[slot] = digest(data)
+    return msgspec.structs.replace(alone(file, last), earlier=named)
+
+
+def alone(file: RolloutFile, slot: str) -> RolloutFile:
+    return msgspec.structs.replace(file, rollouts={slot: file.rollouts[slot]}, groups={slot: file.groups[slot]})
+
+
+def publish_as_before(layout: Layout, file: RolloutFile) -> RolloutFile:
+    """As earlier versions did."""
     key, named = RoundKey(file.round, file.stage), {}
-    for slot, entries in file.rollouts.items():
-        part = msgspec.structs.replace(file, rollouts={slot: entries}, groups={slot: file.groups[slot]}, timestamp=0.0)
-        data = encode(part)
-        put(layout.part_file(key, file.peer_id, int(slot)), data)
+    for slot in file.rollouts:
+        data = encode(msgspec.structs.replace(alone(file, slot), timestamp=0.0))
+        put(layout.root / keys.earlier_group_file(key, file.peer_id, int(slot)), data)
         named[slot] = digest(data)
     return msgspec.structs.replace(file, rollouts={}, groups={}, parts=named)
 
@@ -43,10 +57,13 @@ def texts(intake: TestedIntake, *peers: str, key: RoundKey = R0) -> list[list[st
     return [[one.text for one in scored.group.completions] for scored in intake.groups(*peers, key=key)]
 
 
-async def test_groups_in_parts_are_those_of_one_file(layout: Layout) -> None:
+@pytest.mark.parametrize("published", [publish_early, publish_as_before])
+async def test_groups_one_by_one_are_those_of_one_file(
+    layout: Layout, published: Callable[[Layout, RolloutFile], RolloutFile]
+) -> None:
     intake, other = TestedIntake(layout), TestedIntake(layout)
     whole = make_rollouts("bob", R0, groups=3)
-    publish(layout, publish_parts(layout, whole))
+    publish(layout, published(layout, whole))
     await intake.look()
     publish(layout, whole)
     await other.look()
@@ -55,41 +72,41 @@ async def test_groups_in_parts_are_those_of_one_file(layout: Layout) -> None:
     assert intake.arrived == [(R0, "bob")]
 
 
-async def test_parts_without_their_file_are_nothing(layout: Layout) -> None:
+async def test_groups_that_no_file_names_are_nothing(layout: Layout) -> None:
     intake = TestedIntake(layout)
-    publish_parts(layout, make_rollouts("bob", R0))
+    publish_early(layout, make_rollouts("bob", R0))
     await intake.look(live=["bob"])
     assert (intake.arrived, texts(intake, "bob"), intake.refused()) == ([], [], {})
 
 
-async def test_a_part_that_was_changed_refuses_the_file(layout: Layout) -> None:
+async def test_a_group_that_was_changed_refuses_the_file(layout: Layout) -> None:
     intake = TestedIntake(layout)
-    publish(layout, publish_parts(layout, make_rollouts("bob", R0)))
-    publish_parts(layout, make_rollouts("bob", R0, seed=8))
+    publish(layout, publish_early(layout, make_rollouts("bob", R0)))
+    publish_early(layout, make_rollouts("bob", R0, seed=8))
     await intake.look()
     assert texts(intake, "bob") == []
     assert intake.refused() == {"bob": {"other_part": 1}}
 
 
-async def test_a_file_before_its_parts_is_as_one_that_is_not_there_until_they_come(layout: Layout) -> None:
+async def test_a_file_before_those_that_it_names_is_as_one_that_is_not_there_until_they_come(layout: Layout) -> None:
     intake, file = TestedIntake(layout), make_rollouts("bob", R0)
-    publish(layout, publish_parts(layout, file))
-    layout.part_file(R0, "bob", 1).unlink()
+    publish(layout, publish_early(layout, file))
+    layout.group_file(R0, "bob", 0).unlink()
     await intake.look(live=["bob"])
     assert intake.silent == [(R0, "bob")]
-    publish_parts(layout, file)
+    publish_early(layout, file)
     await intake.look(live=["bob"])
     assert len(texts(intake, "bob")) == 2
     assert intake.arrived == [(R0, "bob")] * 2
     assert intake.refused() == {"bob": {"missing_part": 1}}
 
 
-async def test_a_file_whose_parts_never_come_is_read_so_many_times(
+async def test_a_file_whose_groups_never_come_is_read_so_many_times(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     intake, read = TestedIntake(layout), list[str]()
-    publish(layout, publish_parts(layout, make_rollouts("bob", R0)))
-    layout.part_file(R0, "bob", 0).unlink()
+    publish(layout, publish_early(layout, make_rollouts("bob", R0)))
+    layout.group_file(R0, "bob", 0).unlink()
     real = FolderStore.get
     monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
     for _ in range(MOST_TRIES + 5):
@@ -97,70 +114,61 @@ async def test_a_file_whose_parts_never_come_is_read_so_many_times(
     assert read.count("rollouts/round_0/stage_0/bob.json") == MOST_TRIES
 
 
-async def test_who_can_only_write_over_a_part_puts_nobody_to_blame(layout: Layout) -> None:
+async def test_who_can_only_write_over_a_group_puts_nobody_to_blame(layout: Layout) -> None:
     signed = Layout(layout.path, "exp", TrustsTabs())
     intake, file = TestedIntake(signed), make_rollouts("bob", R0)
-    file = publish_parts(layout, file)
-    for slot in (0, 1):
-        part = layout.part_file(R0, "bob", slot)
-        data = part.read_bytes() + b"\t"
-        put(part, data)
-        assert file.parts is not UNSET
-        file.parts[str(slot)] = digest(data)
-    genuine = layout.part_file(R0, "bob", 1).read_bytes()
+    file = publish_early(layout, file)
+    place = layout.group_file(R0, "bob", 0)
+    genuine = place.read_bytes() + b"\t"
+    file = msgspec.structs.replace(file, earlier={"0": digest(genuine)})
     put(layout.rollout_file(R0, "bob"), encode(file) + b"\t")
-    put(layout.part_file(R0, "bob", 1), b"{}")
+    put(place, b"{}")
     await intake.look(live=["bob"])
     assert texts(intake, "bob") == []
     assert intake.refused() == {"bob": {"unsigned": 1}}
-    put(layout.part_file(R0, "bob", 1), genuine)
+    put(place, genuine)
     await intake.look(live=["bob"])
     assert len(texts(intake, "bob")) == 2
 
 
-# ── what hostile parts cost ─────────────────────────────────────────────────────────────────────────────────────────
-async def test_parts_that_no_file_names_are_neither_listed_nor_read(
+# ── what hostile files cost ─────────────────────────────────────────────────────────────────────────────────────────
+async def test_a_flood_of_single_groups_is_not_read_and_hides_nobody(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    intake, asked = TestedIntake(layout), list[str]()
+    intake, read = TestedIntake(layout), list[str]()
     publish(layout, make_rollouts("bob", R0))
-    folder = layout.part_file(R0, "eve", 0).parent
-    folder.mkdir(parents=True)
     for number in range(3000):
-        (folder / f"eve@{number}.json").write_bytes(b"x")
-    for name in ("get", "stat", "list"):
-        real = getattr(FolderStore, name)
-        monkeypatch.setattr(
-            FolderStore,
-            name,
-            lambda store, key, *args, real=real, **more: (asked.append(key), real(store, key, *args, **more))[1],
-        )
+        layout.group_file(R0, "eve", number).write_bytes(b"x")
+    layout.group_file(R0, "bob", 7).write_bytes(b"x")
+    real = FolderStore.get
+    monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
     await intake.look(live=["bob", "eve"])
     assert len(texts(intake, "bob")) == 2
-    assert [key for key in asked if "parts_" in key] == []
+    assert read == ["rollouts/round_0/stage_0/bob.json"]
+    assert (intake.arrived, intake.refused()) == ([(R0, "bob")], {})
 
 
-async def test_parts_cost_no_more_bytes_than_one_file_also_of_a_file_that_is_refused(layout: Layout) -> None:
+async def test_single_groups_cost_no_more_bytes_than_one_file_also_of_a_file_that_is_refused(layout: Layout) -> None:
     one = make_rollouts("eve", R0, groups=4)
     size = len(encode(one))
     intake = TestedIntake(layout, max_file_bytes=size // 2)
-    publish(layout, publish_parts(layout, one))
+    publish(layout, publish_early(layout, one))
     await intake.look()
     assert intake.refused() == {"eve": {"oversized": 1}}
     (reading,) = intake.intake._examination._readings[R0].values()
     assert 0 < reading.size <= size // 2
 
 
-async def test_more_parts_than_groups_are_read_of_a_peer_are_refused_unread(
+async def test_more_single_groups_than_are_read_of_a_peer_are_refused_unread(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     intake, read = TestedIntake(layout, peer_groups=2), list[str]()
-    publish(layout, publish_parts(layout, make_rollouts("eve", R0, groups=3)))
+    publish(layout, publish_early(layout, make_rollouts("eve", R0, groups=4)))
     real = FolderStore.get
     monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
     await intake.look()
     assert intake.refused() == {"eve": {"oversized": 1}}
-    assert [key for key in read if "parts_" in key] == []
+    assert read == ["rollouts/round_0/stage_0/eve.json"]
 
 
 # ── before the file is there ────────────────────────────────────────────────────────────────────────────────────────
@@ -172,19 +180,19 @@ async def look_ahead(intake: TestedIntake, key: RoundKey, *live: str) -> None:
 
 
 async def knows(intake: TestedIntake, layout: Layout, peer: str) -> None:
-    """A round of this peer's, in parts, was good."""
-    publish(layout, publish_parts(layout, make_rollouts(peer, R0)))
+    """A round of this peer's, one by one, was good."""
+    publish(layout, publish_early(layout, make_rollouts(peer, R0)))
     await intake.look(live=[peer])
     intake.intake.close_round(0)
 
 
-async def test_parts_of_a_proven_peer_are_verified_before_their_file_and_not_again(layout: Layout) -> None:
+async def test_groups_of_a_proven_peer_are_verified_before_the_last_file_and_not_again(layout: Layout) -> None:
     source = FakeTaskSource()
     intake = TestedIntake(layout, source)
     await knows(intake, layout, "bob")
-    before, file = len(source.scored), publish_parts(layout, make_rollouts("bob", R1))
+    before, file = len(source.scored), publish_early(layout, make_rollouts("bob", R1))
     await look_ahead(intake, R1, "bob")
-    assert len(source.scored) == before + 2
+    assert len(source.scored) == before + 1
     assert (R1, "bob") not in intake.arrived
     publish(layout, file)
     await intake.look(R1, live=["bob"])
@@ -193,12 +201,12 @@ async def test_parts_of_a_proven_peer_are_verified_before_their_file_and_not_aga
     assert intake.intake.close_round(1).accepted_by_peer == {"bob": 2}
 
 
-async def test_parts_that_the_file_does_not_name_count_for_nothing_though_verified(layout: Layout) -> None:
+async def test_a_group_that_the_file_does_not_name_counts_for_nothing_though_verified(layout: Layout) -> None:
     intake = TestedIntake(layout)
     await knows(intake, layout, "bob")
-    publish_parts(layout, make_rollouts("bob", R1, seed=8))
+    publish_early(layout, make_rollouts("bob", R1, seed=8))
     await look_ahead(intake, R1, "bob")
-    publish(layout, publish_parts(layout, make_rollouts("bob", R1)))
+    publish(layout, publish_early(layout, make_rollouts("bob", R1)))
     await intake.look(R1, live=["bob"])
     named = [[entry.response for entry in entries] for entries in make_rollouts("bob", R1).rollouts.values()]
     assert [scored.rewards for scored in intake.groups("bob", key=R1)] == [
@@ -206,7 +214,7 @@ async def test_parts_that_the_file_does_not_name_count_for_nothing_though_verifi
     ]
 
 
-async def test_parts_of_who_has_no_record_or_publishes_whole_files_are_not_looked_for(layout: Layout) -> None:
+async def test_groups_of_who_has_no_record_or_publishes_whole_files_are_not_looked_for(layout: Layout) -> None:
     source = FakeTaskSource()
     intake = TestedIntake(layout, source)
     publish(layout, make_rollouts("bob", R0))
@@ -214,20 +222,20 @@ async def test_parts_of_who_has_no_record_or_publishes_whole_files_are_not_looke
     intake.intake.close_round(0)
     before = len(source.scored)
     for peer in ("bob", "eve"):
-        publish_parts(layout, make_rollouts(peer, R1))
+        publish_early(layout, make_rollouts(peer, R1))
     await look_ahead(intake, R1, "bob", "eve")
     assert len(source.scored) == before
 
 
-async def test_who_publishes_a_broken_part_early_is_not_looked_at_again(
+async def test_who_publishes_a_broken_group_early_is_not_looked_at_again(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     intake, read = TestedIntake(layout), list[str]()
     await knows(intake, layout, "bob")
-    put(layout.part_file(R1, "bob", 0), b"x" * 1000)
+    put(layout.group_file(R1, "bob", 0), b"x" * 1000)
     real = FolderStore.get
     monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), real(store, key, limit))[1])
     for _ in range(5):
         await look_ahead(intake, R1, "bob")
-    assert len([key for key in read if "parts_" in key]) == 1
+    assert read == ["rollouts/round_1/stage_0/bob.0.json"]
     assert intake.refused(1) == {}

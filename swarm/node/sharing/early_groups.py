@@ -1,10 +1,10 @@
-"""Early parts: groups that are verified before the file that names them is there, while their author generates others.
+"""Early groups: those that are verified before the file that names them is there, while their author generates others.
 
-    a look: what will likely be drawn ─▶ its part, by name ─▶ bounded read ─▶ admitted? ─▶ regenerate, score ─▶ kept
-    the file is read ─▶ what is kept of the very parts that it names is not verified again; the rest of it goes
+    a look: what will likely be drawn ─▶ its file, by name ─▶ bounded read ─▶ admitted? ─▶ regenerate, score ─▶ kept
+    the last file is read ─▶ what is kept of the very groups that it names is not verified again; the rest of it goes
 
 It spares time and decides nothing: what a node learns from is what it would have found without. So whatever is wrong
-with a part is left for the reading of its file to find and to count. Only peers whose last file came in parts are
+with a group is left for the reading of the last file to find and to count. Only peers who published so before are
 looked at, those alone that have a clean record, and of each no more bytes than one file may have; who costs the scorer
 more than it gives is not looked at again until its next file.
 """
@@ -18,7 +18,7 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.node.base.context import NodeContext
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.mixtures import Mixtures
-from swarm.node.sharing.reading import Part, PeersFiles
+from swarm.node.sharing.reading import EarlyGroup, PeersFiles
 from swarm.node.sharing.verification import TaskSource, Verdict, verify
 from swarm.types import RoundKey
 
@@ -26,7 +26,7 @@ File = tuple[RoundKey, str]
 """Stage and peer."""
 
 
-class EarlyParts:
+class EarlyGroups:
     """Of all peers, in the last rounds."""
 
     def __init__(
@@ -43,59 +43,59 @@ class EarlyParts:
         self._mixtures = mixtures
         self._task_source = task_source
         self._expected: dict[str, None] = {}
-        """Peers whose last file came in parts."""
+        """Peers whose last file named groups before it."""
         self._kept: dict[File, dict[int, tuple[str, Verdict] | None]] = {}
         """By slot what was read: its SHA-256 and the verdict, None if there is nothing to be kept."""
         self._read: Counter[File] = Counter()
         """Bytes."""
 
     def expects(self, peer: str) -> bool:
-        """Whether there may be parts of this peer's next file before it."""
+        """Whether groups of this peer may be there before the file that names them."""
         return peer in self._expected and not self._ctx.settings.sparing
 
-    def learns(self, peer: str, *, in_parts: bool) -> None:
+    def learns(self, peer: str, *, one_by_one: bool) -> None:
         """How the file came that was read last of a peer who is alive or has a clean record."""
         self._expected.pop(peer, None)
-        if in_parts and len(self._expected) < self._ctx.settings.max_peers:
+        if one_by_one and len(self._expected) < self._ctx.settings.max_peers:
             self._expected[peer] = None
 
     async def look_into(self, key: RoundKey, peer: str, slots: Set[int]) -> None:
-        """Verify these groups of a file to come, as far as they are there."""
+        """Verify these groups, as far as they are there."""
         kept = self._kept.setdefault((key, peer), {})
         try:
-            parts = [part async for part in self._there(key, peer, sorted(slots - kept.keys()))]
-            kept |= dict.fromkeys((part.group.slot for part in parts), None)
-            await self._verify(kept, parts)
+            groups = [early async for early in self._there(key, peer, sorted(slots - kept.keys()))]
+            kept |= dict.fromkeys((early.group.slot for early in groups), None)
+            await self._verify(kept, groups)
         except (ProtocolError, StoreError):
             self._expected.pop(peer, None)
 
-    async def _there(self, key: RoundKey, peer: str, slots: Sequence[int]) -> AsyncIterator[Part]:
-        """Raises ProtocolError where a part cannot be taken."""
+    async def _there(self, key: RoundKey, peer: str, slots: Sequence[int]) -> AsyncIterator[EarlyGroup]:
+        """Raises ProtocolError where a group cannot be taken."""
         for slot in slots:
             if not self._has_room(key, peer):
                 return
-            if part := await self._ctx.blocking.run(self._files.part, key, peer, slot):
-                self._read[key, peer] += part.size
-                self._admission.check_size([part.group])
-                if refusal := self._admission.refusals(peer, key, [part.group], self._mixtures.known(peer))[0]:
+            if early := await self._ctx.blocking.run(self._files.early, key, peer, slot):
+                self._read[key, peer] += early.size
+                self._admission.check_size([early.group])
+                if refusal := self._admission.refusals(peer, key, [early.group], self._mixtures.known(peer))[0]:
                     raise refusal
-                yield part
+                yield early
 
-    async def _verify(self, kept: dict[int, tuple[str, Verdict] | None], parts: Sequence[Part]) -> None:
+    async def _verify(self, kept: dict[int, tuple[str, Verdict] | None], groups: Sequence[EarlyGroup]) -> None:
         """Raises ProtocolError where an answer had to be killed."""
-        left = list(parts)
+        left = list(groups)
         verdicts_of = verify(
-            self._task_source, [part.group for part in parts], [part.claims for part in parts], trusting=True
+            self._task_source, [early.group for early in groups], [early.claims for early in groups], trusting=True
         )
         async for verdicts in verdicts_of:
-            for part, verdict in zip(left, verdicts, strict=False):
+            for early, verdict in zip(left, verdicts, strict=False):
                 if verdict.killed:
                     raise ProtocolError("scorer_abuse", "an answer had to be killed")
-                kept[part.group.slot] = (part.sha256, verdict) if verdict.scored else None
+                kept[early.group.slot] = (early.sha256, verdict) if verdict.scored else None
             del left[: len(verdicts)]
 
     def take(self, key: RoundKey, peer: str, named: Mapping[int, str]) -> dict[int, Verdict]:
-        """By slot, the verdicts on the parts that a file names."""
+        """By slot, the verdicts on the groups that a file names."""
         kept = self._kept.pop((key, peer), {})
         self._read.pop((key, peer), None)
         return {slot: found[1] for slot, found in kept.items() if found and named.get(slot) == found[0]}
