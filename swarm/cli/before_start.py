@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from swarm.cli.say import warn
-from swarm.config import Settings
-from swarm.errors import CheckpointError, ModelError, ProtocolError, StoreError
+from swarm.config import Settings, variable
+from swarm.config.file_names import why_reserved
+from swarm.errors import CheckpointError, ConfigError, ModelError, ProtocolError, StoreError
 from swarm.harmless import quoted
 from swarm.planner.startable import problems
 from swarm.policy.hub import fetch, is_hub_id
@@ -45,6 +46,9 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
         ModelError: a model cannot be had, or a device not be used; all of them, a line each.
     """
     known = list(nodes)
+    for name in {node.experiment for node in known}:
+        if why := why_reserved(name):
+            raise ConfigError(f"{variable('experiment')}: {why}")
     for folder in {node.place for node in known}:
         refuse_place(folder)
     for node in known:
