@@ -37,6 +37,7 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
+from swarm.node.coordinator.standing import Standing
 from swarm.records.liveness import STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
@@ -217,6 +218,7 @@ class ClockKeeper:
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
         self._machine = CoordinatorMachine(ctx.settings)
+        self._standing = Standing(presence, ctx.settings.round_interval)
 
     async def keep(self) -> bool:
         """Keep the clock.
@@ -271,6 +273,7 @@ class ClockKeeper:
         while look := await self._ctx.blocking.run(observe, self._machine.round_in_hand):
             self._notice(look)
             self._tell_of_awaited(look)
+            self._standing.look(self._machine.key, look, finished=self._machine.finished)
             match self._machine.handle(look):
                 case None:
                     return True if self._machine.finished else None
