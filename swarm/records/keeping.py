@@ -56,6 +56,7 @@ class SummedRow(msgspec.Struct):
     external_groups: int
     external_by_model: dict[str, int]
     seconds_round: float
+    seconds_wait: float = 0.0
     local_groups: int = 0
     role: str | UnsetType = UNSET
 

@@ -36,7 +36,7 @@ from swarm.node.base.cleaning import Cleaning
 from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.presence import Presence
 from swarm.node.base.start_record import record_start
-from swarm.node.base.write_queue import PATIENCE_AT_STOP, WriteQueue
+from swarm.node.base.write_queue import PATIENCE_AT_STOP, PATIENCE_FOR_THE_REST, WriteQueue
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import News
@@ -147,6 +147,7 @@ class Worker:
             tasks.start_soon(self._start)
             await self._decide(tasks)
             await self._ctx.writes.flush(PATIENCE_AT_STOP)
+            await self._ctx.writes.flush_the_rest(PATIENCE_FOR_THE_REST)
             tasks.cancel_scope.cancel()
 
     def stop(self, exit_code: int) -> None:

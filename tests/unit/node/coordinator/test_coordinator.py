@@ -249,7 +249,7 @@ async def test_a_clock_that_stands_for_want_of_rewards_says_so_once_and_that_it_
         async with running(make_coordinator(layout, max_rounds=50, round_interval=0.2, **STAYS)):
             await until(lambda: "clock.stands" in events_of(logs))
             (stands,) = [log for log in logs if log["event"] == "clock.stands"]
-            await until(lambda: read_peer(layout.run, "coordinator").phase == NO_REWARDS)
+            await until(lambda: (peer := read_peer(layout.run, "clock")) is not None and peer.phase == NO_REWARDS)
             await submit_rounds(layout, range(3, 5))
             await until(lambda: "clock.goes_on" in events_of(logs))
     assert (stands["round"], stands["workers"]) == (3, ["bob", "sleeper"])
