@@ -14,9 +14,12 @@ from typing import Any
 import msgspec
 
 from swarm.cli.say import warn
-from swarm.config import Settings
-from swarm.errors import CheckpointError, ModelError, ProtocolError, StoreError
+from swarm.config import Settings, variable
+from swarm.config.file_names import why_reserved
+from swarm.errors import CheckpointError, ConfigError, ModelError, ProtocolError, StoreError
 from swarm.harmless import quoted
+from swarm.planner.open_files import problem as open_files_problem
+from swarm.planner.open_files import raise_limit
 from swarm.planner.startable import problems
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.settings import LoraConfig, lora_config, trained_as
@@ -41,10 +44,17 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
 
     Raises:
         StoreError: nobody can write there.
-        ConfigError: no node of this name or role can, from this machine.
+        ConfigError: no node of this name or role can, from this machine; or it has too few open files.
         ModelError: a model cannot be had, or a device not be used; all of them, a line each.
     """
     known = list(nodes)
+    if here:
+        raise_limit()
+        if few := open_files_problem():
+            raise ConfigError(few)
+    for name in {node.experiment for node in known}:
+        if why := why_reserved(name):
+            raise ConfigError(f"{variable('experiment')}: {why}")
     for folder in {node.place for node in known}:
         refuse_place(folder)
     for node in known:

@@ -4,7 +4,6 @@ constraints, adaptive_rules ─▶ computing, settings, presets ─▶ environme
 """
 
 from swarm.config.adaptive_rules import ADAPTIVE_RULES, LITERAL_RULES, rule_in_settings
-from swarm.config.constraints import EXPERIMENT_NAME, NODE_ID
 from swarm.config.environment import (
     DAEMONS,
     NOBODY,
@@ -16,6 +15,7 @@ from swarm.config.environment import (
     given_variables,
     without_settings,
 )
+from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
 from swarm.config.from_folder import refuse_unsafe
 from swarm.config.names import ADVANTAGE_SCALINGS, FUNCTIONS, IDENTITY_DEFAULTS, JUDGE, LOSSES, SAMPLERS
 from swarm.config.settings import IDENTITY, Settings, variable

@@ -14,18 +14,17 @@ import math
 import re
 import sys
 from dataclasses import field
+from functools import partial
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
+from swarm.config.file_names import NODE_ID, broken_rule
+
 T = TypeVar("T")
 
-NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?<!\.)(?<!\.json)")
-ENDS_LIKE_A_SLOT = re.compile(r"\.[0-9]+\Z")
-"""Of an id of earlier versions that no node takes any more: `{node}.{slot}.json` is a file of one group."""
-EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}(?<!\.)(?<!\.json)")
 _FUNCTION = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 _LARGEST = 2**31 - 1
 
@@ -64,6 +63,7 @@ def named(pattern: re.Pattern[str], what: str) -> Meta:
     return Meta(
         pattern=rf"^{pattern.pattern}\Z",
         description=f"{what}: letters, digits, '_', '-' and '.', starting with a letter or digit",
+        extra={"broken_rule": partial(broken_rule, pattern=pattern)},
     )
 
 
@@ -127,6 +127,13 @@ def choices(kind: Any) -> tuple[str, ...]:
         return get_args(kind)
     metas = kind.__metadata__ if get_origin(kind) is Annotated else ()
     return tuple(name for meta in metas for name in (meta.extra or {}).get("choices", ()))
+
+
+def broken_rule_of(kind: Any, text: str) -> str:
+    """Which rule of its kind a refused text breaks, where the kind tells; else empty."""
+    metas = [meta for option in (kind, *get_args(kind)) for meta in getattr(option, "__metadata__", ())]
+    rules = [rule for meta in metas if (rule := (meta.extra or {}).get("broken_rule"))]
+    return str(rules[0](text)) if rules else ""
 
 
 def options(kind: Any) -> list[Any]:

@@ -14,8 +14,6 @@ from msgspec import Meta
 from swarm.config.adaptive_rules import ADAPTIVE_RULES, MEASURING_RULES
 from swarm.config.computing import ComputingSettings
 from swarm.config.constraints import (
-    EXPERIMENT_NAME,
-    NODE_ID,
     Names,
     Table,
     Text,
@@ -28,6 +26,7 @@ from swarm.config.constraints import (
     setting,
     whole,
 )
+from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
 from swarm.config.identity import identity_of
 from swarm.config.names import IDENTITY_DEFAULTS, QUICK, SAMPLERS
 from swarm.config.place import is_url, place_of

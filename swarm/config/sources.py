@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from swarm.config.averaging import check_averaging
-from swarm.config.constraints import ENDS_LIKE_A_SLOT, NODE_ID, allowed, options
+from swarm.config.constraints import allowed, broken_rule_of, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
+from swarm.config.file_names import ENDS_LIKE_A_SLOT, NODE_ID, why_reserved
 from swarm.config.misspelled import meant
 from swarm.config.names import JUDGE, QUICK
 from swarm.config.place import CADENCE, is_url, place_of
@@ -176,9 +177,10 @@ def parse(name: str, value: object, source: str) -> Any:
         plain = _from_text(options(kind), value) if isinstance(value, str) else value
         parsed = msgspec.convert(plain, kind)
     except (ValueError, KeyError, RecursionError, msgspec.ValidationError):
+        broken = broken_rule_of(kind, value) if isinstance(value, str) else ""
         raise ConfigError(
             f"{variable(name)} ({name}) must be {allowed(kind)}, got {quoted(value)} from {source}; "
-            "correct it or leave it out"
+            f"{f'{broken}: ' if broken else ''}correct it or leave it out"
         ) from None
     return parsed
 
@@ -211,6 +213,8 @@ def _check(settings: Settings, given: set[str]) -> Settings:
             f"{variable('node_id')}={name} must not end in a dot and a number, for so end files of single groups: say "
             f"{variable('node_id')}={'-'.join(name.rsplit('.', 1))}"
         )
+    if why := why_reserved(settings.node_id or ""):
+        raise ConfigError(f"{variable('node_id')}: {why}")
     if settings.signing == "off" and (keys := sorted(n for n in settings.expected_names if not NODE_ID.fullmatch(n))):
         raise ConfigError(
             f"{variable('expected_workers')} names the public key {keys[0]}, and without signatures nobody shows a "

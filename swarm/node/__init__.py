@@ -50,6 +50,7 @@ coordinator  the round clock
   coordinator                           active or standby
   coordinator_machine                   when a round opens and ends
   clock_keeper                          who is alive, who has submitted; the state file, read and written
+  standing                              says why the clock stands, where it does
   resume                                where the clock goes on
 
 process      a node as a process

@@ -58,6 +58,7 @@ class SummedRow(msgspec.Struct):
     seconds_round: float
     seconds_sharing: float
     seconds_sharing_hidden: float
+    seconds_wait: float = 0.0
     local_groups: int = 0
     role: str | UnsetType = UNSET
 

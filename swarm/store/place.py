@@ -85,11 +85,11 @@ class Place(ABC):
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Whether there is an experiment of that name."""
+        """Whether there is an experiment of that name. Raises StoreError: nobody can tell."""
 
     @abstractmethod
     def is_link(self, name: str) -> bool:
-        """An experiment that is a link may lead anywhere."""
+        """An experiment that is a link may lead anywhere. Raises StoreError: nobody can tell."""
 
     @abstractmethod
     def refuse_link(self, name: str) -> None:

@@ -47,7 +47,6 @@ _STDERR_FD = 2
 _PIPE_FD = 3
 PASSED_FD = 4
 """The first of the descriptors that a child is given beside its own."""
-_PARKED_FD = 64
 _HIGHEST_FD = 4_096
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before the fork: a child may not import
@@ -318,10 +317,11 @@ def _say(text: str) -> None:
 def _leave_the_server(kept: Sequence[int], server: int) -> None:
     """Own session, the server's descriptors closed but for some, and death with the server."""
     os.setsid()
-    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD, _PARKED_FD) for fd in kept]  # out of the way of each other's places
+    behind = _STDERR_FD + len(kept)
+    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD, behind) for fd in kept]  # out of the way of each other's places
     for place, fd in enumerate(parked, _STDERR_FD):
         os.dup2(fd, place)
-    os.closerange(_STDERR_FD + len(kept), _HIGHEST_FD)
+    os.closerange(behind, _HIGHEST_FD)
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != server:  # it died before it could be watched

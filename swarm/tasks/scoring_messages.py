@@ -83,9 +83,11 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Unable(msgspec.Struct, frozen=True, tag="unable"):
-    """Said instead of Ready: something that the run defines cannot be asked."""
+    """Said instead of Ready: something that the run defines cannot be asked, or this machine runs no children."""
 
     problem: str
+    machine: bool = False
+    """It is the machine's fault, and not the run's."""
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):

@@ -82,10 +82,11 @@ class ScoringProcess:
         Raises:
             ServerLostError: it has not, in time.
             ConfigError: a task that the run defines cannot be asked.
+            ScoringError: no child can work on this machine.
         """
         ready = _decode_ready(await self._exchange(self._setup, self._start_timeout_s))
         if isinstance(ready, Unable):
-            raise ConfigError(ready.problem)
+            raise ScoringError(ready.problem) if ready.machine else ConfigError(ready.problem)
         self.conversing = ready.conversing
         logger.debug("scorer.ready", pid=self.pid, bars=ready.bars, **ready.versions)
 

@@ -23,6 +23,7 @@ import functools
 import gc
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
@@ -63,6 +64,10 @@ _decode_made: Callable[[bytes], list[Made | Refused]] = msgspec.msgpack.Decoder(
 Raw = float | str | bool | None
 """What a child finds of one answer, conversation or turn: see _raw_of."""
 _decode_raw: Callable[[bytes], list[Raw]] = msgspec.msgpack.Decoder(list[Raw]).decode
+BROKEN = (
+    "no scoring child works on this machine: one that had nothing to do failed or used up its limits, so no question "
+    "could be made and no answer scored; the scorer.stderr events before this say why, `swarm doctor` looks for more"
+)
 
 
 def main() -> None:
@@ -77,6 +82,9 @@ def main() -> None:
     except ConfigError as error:  # what only asking can tell
         replies.write(frame(_encode(Unable(str(error)))))
         return
+    if not _children_work(bars):
+        replies.write(frame(_encode(Unable(BROKEN, machine=True))))
+        return
     replies.write(frame(_encode(Ready(families.versions, bars.up, families.conversing))))
     standby = Standby(functools.partial(_batch_job, families, bars))
     standby.prepare()
@@ -84,6 +92,11 @@ def main() -> None:
         replies.write(frame(_encode(serve(message, families, bars, standby))))
         standby.prepare()
     standby.close()
+
+
+def _children_work(bars: Bars) -> bool:
+    """Whether a child that has nothing to do comes to its end: if not, no question and no answer is to blame."""
+    return bool(run_bounded(functools.partial(_trivial_job, bars), Limits()))
 
 
 def _messages(requests: BinaryIO) -> Iterator[bytes]:
@@ -128,6 +141,8 @@ def serve(message: bytes, families: Families, bars: Bars, standby: Standby) -> S
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(families, batch.requests, made, frames[1:])
     if len(batch.requests) == 1 and (not replies or isinstance(replies[0], Unfinished)):
+        if not made and not _children_work(bars):  # not the question's fault: the node starts a new server, or ends
+            sys.exit(BROKEN)
         each_alone = functools.partial(_each_alone, families, bars, batch.limits)
         return [_see_through(batch.requests[0], made, each_alone)]
     return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
@@ -263,6 +278,11 @@ def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> No
             continue
         if not families.executes(questions.questions[0]):
             _emit_results(families, questions.questions[0], request.distinct, emit)
+
+
+def _trivial_job(bars: Bars, emit: Emit) -> None:
+    _confine(bars)
+    emit(b"done")
 
 
 def _confine(bars: Bars) -> None:

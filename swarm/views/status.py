@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from statistics import median
 
 import msgspec
@@ -17,6 +17,7 @@ from swarm.records.odd import Odd
 from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, Snapshot
+from swarm.records.standing import IN_WORDS, NO_WORKERS
 from swarm.store.replicated.state import Replication
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
@@ -33,6 +34,8 @@ NOTHING = NodeProgress()
 """Of a node without logs."""
 SPREAD_OVER = 10
 """Rounds whose rewards are looked at together."""
+OVERDUE = 2.0
+"""Intervals after which an open round is held up by something."""
 COLUMNS = ("node", "role", "round", "state", "seen", "reward", "cumulative", "external", "tokens", "refused")
 LONGEST_STATE = 46
 MOST_SPANS = 5
@@ -111,6 +114,8 @@ class Status(msgspec.Struct, kw_only=True):
     """Workers that did their last round by themselves, as no coordinator was alive."""
     problem: str
     """Why the state cannot be read, empty if it can."""
+    stands: str
+    """Why the clock does not move on, in words; empty if nothing keeps it."""
     nodes: list[NodeStatus]
     distrusted: list[Distrust]
     """Peers that others refuse, the most refused first."""
@@ -155,7 +160,7 @@ class StatusReader:
         missing = Missing(at_work - published, at_work - submitted, clocked=state is not None and not state.finished)
         updated_ago = max(0.0, wall - _last_move(now, by_workers)) if state or by_workers else None
         nodes = [self._node(node, now, missing, wall, live=node in live) for node in now.nodes]
-        pace = _pace(nodes)
+        pace, stands = _pace(nodes), _why_it_stands(now, live, updated_ago or 0.0)
         return Status(
             experiment=now.run.experiment,
             path=now.run.place,
@@ -167,12 +172,13 @@ class StatusReader:
             own_clocks=now.own_clocks,
             rounds_done=now.rounds_done,
             seconds_per_round=pace,
-            seconds_left=_seconds_left(now, pace, updated_ago),
+            seconds_left=None if stands else _seconds_left(now, pace, updated_ago),
             updated_ago=updated_ago,
             rollouts=len(published),
             rewards=len(submitted),
             alone=sorted(node for node, progress in now.progress.items() if progress.is_alone),
             problem=now.problem,
+            stands=stands,
             nodes=nodes,
             distrusted=distrusted(now.progress),
             hints=now.hints(),
@@ -211,6 +217,24 @@ class StatusReader:
             external_unverified=progress.unverified,
             out_of_range=progress.odd,
         )
+
+
+def _why_it_stands(now: Snapshot, live: Set[str], open_for: float) -> str:
+    """As the coordinator that is alive says; of one that says nothing, as far as the folder shows it."""
+    state = now.state
+    if state is None or state.finished or now.own_clocks:
+        return ""
+    there = [now.peers[node] for node in live]
+    keepers = [peer for peer in there if peer.node_role == "coordinator" and peer.status == ACTIVE]
+    if not keepers:
+        return ""
+    if said := next((IN_WORDS[peer.phase] for peer in keepers if peer.phase in IN_WORDS), ""):
+        return said
+    if not any(peer.node_role == "worker" for peer in there):
+        return IN_WORDS[NO_WORKERS]
+    if 0 < OVERDUE * state.round_interval < open_for:
+        return "the open round has lasted longer than the interval: the coordinator's log says why (`swarm logs`)"
+    return ""
 
 
 def _role(peer: PeerFile | None, node: str) -> str:
@@ -323,6 +347,11 @@ def clock_line(status: Status) -> str:
         return (
             f"no coordinator since round {status.round}, {status.round}/{last} done: {len(status.alone)} workers went "
             f"on by themselves; {_range_of_rounds(status.nodes)}"
+        )
+    if status.stands:
+        return (
+            f"the clock stands in round {status.round} since {age(status.updated_ago)}; {status.round}/{last} done: "
+            f"{status.stands}"
         )
     share = f" ({status.rounds_done / status.max_rounds:.0%})" if status.max_rounds else ""
     if not any(node.live for node in status.nodes):

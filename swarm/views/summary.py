@@ -95,7 +95,9 @@ class Summary(msgspec.Struct, frozen=True):
     external_groups: int | None
     external_by_model: dict[str, int]
     duration_seconds: float
-    """From the start of the first round to the end of the last."""
+    """From the start of the first round to the end of the last, by the nodes' clocks as far as the seconds that they
+    measured of their rounds allow: a clock that jumped adds nothing, and neither does the time for which all stopped.
+    """
     rounds_per_minute: float
     seconds_sharing: float = 0.0
     """Of all nodes, in which they published or fetched: read, verified and scored peers' files."""
@@ -154,7 +156,7 @@ def summarise(
     tasks = _by_task(rows)
     counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
     reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
-    seconds = _duration(everything)
+    seconds = _duration(nodes)
     return Summary(
         nodes=tuple(_node(node, rows, *windows) for node, rows in nodes.items()),
         rounds=len(numbers),
@@ -244,10 +246,20 @@ def _external_by_model(rows: Iterable[AnyRow]) -> dict[str, int]:
     return dict(total)
 
 
-def _duration(rows: Sequence[AnyRow]) -> float:
+def _duration(nodes: Mapping[str, Sequence[AnyRow]]) -> float:
+    """No less than the rounds of one node, one after the other; no more than the longest of each round together."""
+    rows = [row for of_node in nodes.values() for row in of_node]
     if not rows:
         return 0.0
-    return max(row.timestamp for row in rows) - min(row.timestamp - row.seconds_round for row in rows)
+    by_clocks = max(row.timestamp for row in rows) - min(row.timestamp - row.seconds_round for row in rows)
+    least = max(sum(row.seconds_round for row in of_node) for of_node in nodes.values())
+    if not any(row.seconds_wait for row in rows):  # of a version, or another program, that did not measure it
+        return max(least, by_clocks)
+    longest: dict[tuple[int, int], float] = {}
+    for row in rows:
+        key = (row.round, row.stage)
+        longest[key] = max(longest.get(key, 0.0), row.seconds_round + row.seconds_wait)
+    return max(least, min(by_clocks, sum(longest.values())))
 
 
 def render(summary: Summary) -> str:

@@ -21,7 +21,8 @@ from swarm.config import (
     without_settings,
 )
 from swarm.config import settings as settings_module
-from swarm.config.constraints import ENDS_LIKE_A_SLOT, Text, allowed, plain_type
+from swarm.config.constraints import Text, allowed, plain_type
+from swarm.config.file_names import ENDS_LIKE_A_SLOT
 from swarm.config.meanings import meanings
 from swarm.config.misspelled import slips
 from swarm.config.presets import PRESETS

@@ -44,6 +44,12 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts: half of the time that the folder has refused for, within these."""
 PATIENCE_AT_STOP = 60.0
 """Seconds that a node which ends goes on trying: a minute, which a remount takes."""
+PATIENCE_FOR_THE_REST = 5.0
+"""The same, of what may be lost, once all that must not be is there."""
+IN_ORDER_AT_STOP = 5.0
+"""Seconds for which it tries everything in order first: what was refused once may go now."""
+PAUSE_AT_STOP = 2.0
+"""Seconds between attempts then."""
 
 
 @dataclass(eq=False)
@@ -84,6 +90,10 @@ class WriteQueue:
         self._unpublished: set[RoundKey] = set()
         self.publishing = Timeline(ctx.clock.monotonic)
         """When rollouts were on their way into the shared place; whoever waits for that counts it in."""
+        self._patience: float | None = None
+        """Of a node that ends: seconds that it waits for what is left."""
+        self._ending_since = 0.0
+        self._told = False
 
     # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
@@ -154,28 +164,49 @@ class WriteQueue:
         """Seconds until the next attempt; None: there is nothing to try."""
         if self._error is None:
             return None
+        if self._patience is not None:
+            return min(PAUSE_AT_STOP, LONGEST_PAUSE)
         return min(max(SHORTEST_PAUSE, (self._ctx.clock.monotonic() - self._failing_since) / 2), LONGEST_PAUSE)
 
     async def _write_all(self) -> None:
         while self._queue:
-            write = self._writing = self._queue[0]
+            write = self._writing = self._next()
+            overtaken = self._overtaken_by(write)
+            self._unpublished.update(one.key for one in overtaken)  # its row says so
             publishing = self.publishing.running() if write.what == "rollouts" else nullcontext()
             try:
                 with publishing:
                     await self._ctx.blocking.run(write.write)
             except StoreError as error:
+                self._unpublished.difference_update(one.key for one in overtaken)
                 if not error.blocked:
                     self._refused(error)
                     return
                 self._blocked(write, error)
             else:
+                for one in overtaken:
+                    self._drop(one)
                 self._written(write)
             finally:
                 self._writing = None
         self._healed()
 
+    def _next(self) -> Write:
+        """The oldest; of a node that ends, while the folder refuses, the oldest that must not be lost: a full disk may
+        have room for a row, and none for rollouts."""
+        ends = self._patience is not None and self._error is not None
+        if ends and self._ctx.clock.monotonic() - self._ending_since >= IN_ORDER_AT_STOP:
+            return next((write for write in self._queue if not write.droppable), self._queue[0])
+        return self._queue[0]
+
+    def _overtaken_by(self, write: Write) -> list[Write]:
+        """Rollouts of the same round that are still waiting where its row goes: nobody will see them."""
+        if write.what != "row" or write is self._queue[0]:
+            return []
+        return [one for one in self._queue if one.key == write.key and one.what == "rollouts"]
+
     def _written(self, write: Write) -> None:
-        self._queue.popleft()
+        self._queue.remove(write)
         if self._error:
             self._late[write.what] += 1
         if write.what == "row":
@@ -202,6 +233,8 @@ class WriteQueue:
         self._error = error
         for write in self._queue:
             write.tried.set()
+        if self._patience is not None:
+            self._tell_of_patience()
 
     def _healed(self) -> None:
         if self._error is None:
@@ -219,21 +252,44 @@ class WriteQueue:
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     async def flush(self, patience: float) -> None:
-        """Wait until everything is on disk.
+        """As a node ends: wait until all that must not be lost is on disk, and say for what it waits.
 
         Raises:
             StoreError: it is not after `patience` seconds; says what is missing.
         """
+        self._patience, self._told, self._ending_since = patience, False, self._ctx.clock.monotonic()
+        if self._error is not None:
+            self._tell_of_patience()
         with self._ctx.clock.move_on_after(patience):
-            while self._queue:
+            while kept := [write for write in self._queue if not write.droppable]:
                 self._new.set()
-                await self._queue[-1].done.wait()
-        if self._queue:
+                await kept[-1].done.wait()
+        if any(not write.droppable for write in self._queue):
             reason = self._error or "a write that does not come back"
             raise StoreError(
                 f"{self._summary()} could not be written before this node ended: {reason}. Fix the "
                 f"folder and start the node anew: it does the rounds without a row again"
             )
+
+    async def flush_the_rest(self, patience: float) -> None:
+        """Wait until everything is on disk, or for `patience` seconds: this may be lost."""
+        with self._ctx.clock.move_on_after(patience):
+            while self._queue:
+                self._new.set()
+                await self._queue[-1].done.wait()
+
+    def _tell_of_patience(self) -> None:
+        if self._told or not self.keeps_back:
+            return
+        self._told = True
+        logger.warning(
+            "node.waits",
+            for_what="rows and rewards to be written, then the last checkpoint",
+            waiting=self._waiting(),
+            at_most=f"{self._patience:g} s",
+            error=str(self._error),
+            again="Ctrl-C once more ends it at once, and this is lost",
+        )
 
     def report_loss(self) -> None:
         """Say what a node that ends leaves unwritten, whatever it ends of."""
@@ -244,6 +300,6 @@ class WriteQueue:
         return dict(Counter(write.what for write in self._queue))
 
     def _summary(self) -> str:
-        rounds = [write.key.round for write in self._queue]
+        rounds = [write.key.round for write in self._queue if not write.droppable]
         things = ", ".join(f"{what} ({count})" for what, count in self._waiting().items())
         return f"{things} of rounds {min(rounds)} to {max(rounds)}"

@@ -38,6 +38,7 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
+from swarm.node.coordinator.standing import Standing
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
@@ -237,6 +238,7 @@ class ClockKeeper:
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
         self._machine = CoordinatorMachine(ctx.settings)
+        self._standing = Standing(presence, ctx.settings.round_interval)
 
     async def keep(self) -> bool:
         """Keep the clock.
@@ -293,6 +295,7 @@ class ClockKeeper:
             self._tell_of_awaited(look)
             decision = self._machine.handle(look)
             self._tell_of_held()
+            self._standing.look(self._machine.key, look, finished=self._machine.finished)
             match decision:
                 case None:
                     return True if self._machine.finished else None

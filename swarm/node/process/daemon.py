@@ -20,6 +20,7 @@ from swarm.node.process.generator_only import as_it_runs
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import check, make_context, node_log, remove_empty_logs, worker_maker
 from swarm.node.process.worker_settings import readable_name
+from swarm.planner.open_files import raise_limit
 
 Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
@@ -61,6 +62,7 @@ def run_logged(contexts: Sequence[NodeContext], main: Callable[[], int]) -> int:
 
     A node that was refused before it had its name leaves no log.
     """
+    raise_limit()
     files, level = [node_log(ctx) for ctx in contexts], contexts[0].settings.log_level
     try:
         with configure_logging(files, level=level, held=True):

@@ -32,7 +32,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import UNSET
 
 from swarm.algo.seeds import derive_seed
-from swarm.errors import ProtocolError
+from swarm.errors import ProtocolError, ScoringError
 from swarm.logs import get_logger
 from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.published import gone
@@ -63,6 +63,11 @@ from swarm.wire.messages import CompletionsFile
 logger = get_logger(__name__)
 
 
+MOST_WITHOUT = 3
+"""Rounds without a question that a node does before it ends, where it could never make one. The clock stands after as
+many rounds in which nobody published."""
+
+
 class OwnGroups:
     """Makes them, or takes up those that were made before."""
 
@@ -73,6 +78,8 @@ class OwnGroups:
         self._asked: dict[RoundKey, list[Asked]] = {}
         self._is_first = True
         """No round was begun in this life."""
+        self._never_made: set[RoundKey] | None = set()
+        """Rounds without a question, where there never was one; None: there was."""
         self._of_a_former_life: frozenset[int] | None = None
         """Where requests are spared: the rounds in which something of it may lie, as listed when this life began."""
 
@@ -83,7 +90,25 @@ class OwnGroups:
     async def _ask(self, key: RoundKey, least: int = 0) -> list[Asked]:
         """As many as the round may need: its split may not be known yet, and takes the first I of them."""
         early, most = self._asked.pop(key, None), self._ctx.settings.most_local_groups
-        return early if early and least <= most else await self._ctx.ask(key, max(most, least))
+        if early and least <= most:
+            return early
+        count = max(most, least)
+        asked = await self._ctx.ask(key, count)
+        self._refuse_to_go_on_without(key, count, asked)
+        return asked
+
+    def _refuse_to_go_on_without(self, key: RoundKey, count: int, asked: Sequence[Asked]) -> None:
+        """Raises ScoringError: not one question could be made in the first rounds of this life."""
+        if asked or self._never_made is None:
+            self._never_made = None
+            return
+        if count:
+            self._never_made.add(key)
+        if len(self._never_made) >= MOST_WITHOUT:
+            raise ScoringError(
+                f"no question could be made in {MOST_WITHOUT} rounds of {count}: the question.not_made events name "
+                "the tasks and say why; `swarm task try` asks one"
+            )
 
     def _attempts(self, left: Left) -> int:
         """That may be behind what was sampled; what was published says itself what it answers."""

@@ -57,7 +57,8 @@ class Saver:
             try:
                 where = await self._write(done)
             except CheckpointError as error:
-                logger.error("checkpoint.failed", rounds_done=rounds_done, error=str(error))
+                if self._failing_since is None:
+                    logger.error("checkpoint.failed", rounds_done=rounds_done, error=str(error))
                 if self._is_last(done):
                     await self._wait_to_try_again(error)
                 return SaveFailed(*done)
@@ -93,6 +94,12 @@ class Saver:
         now = self._ctx.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
+            logger.warning(
+                "node.waits",
+                for_what="its last checkpoint to be written",
+                at_most=f"{PATIENCE_AT_STOP:g} s",
+                again="Ctrl-C once more ends it at once, and what was learned since the checkpoint before is lost",
+            )
         blocked = isinstance(error.__cause__, StoreError) and error.__cause__.blocked
         if blocked or now - self._failing_since > PATIENCE_AT_STOP:
             raise error

@@ -28,6 +28,9 @@ from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
 
+Prepare = Callable[[], Coroutine[object, object, None]]
+"""Starts what scores answers."""
+
 
 class Started(NamedTuple):
     """A worker that is ready for its next round."""
@@ -44,13 +47,11 @@ class Started(NamedTuple):
     redone: Redone
 
 
-async def start(
-    ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: Callable[[], Coroutine[object, object, None]], intake: Intake
-) -> Started:
+async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: Prepare, intake: Intake) -> Started:
     """Load what is there of this node, and redo what a kill took from its weights.
 
     Args:
-        prepare: starts what scores answers; the policy is loaded meanwhile.
+        prepare: awaited while the policy is loaded.
 
     Raises:
         SwarmError: the model, or a checkpoint, cannot be loaded.

@@ -23,7 +23,7 @@ what a round does: round_steps.py; when it is saved: saving.py; what waits while
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Set
+from collections.abc import Awaitable, Callable, Set
 from datetime import UTC, datetime
 from functools import partial
 
@@ -37,7 +37,7 @@ from swarm.node.base.cleaning import Cleaning
 from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.presence import Presence
 from swarm.node.base.start_record import record_start
-from swarm.node.base.write_queue import PATIENCE_AT_STOP, WriteQueue
+from swarm.node.base.write_queue import PATIENCE_AT_STOP, PATIENCE_FOR_THE_REST, WriteQueue
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import News
@@ -51,7 +51,7 @@ from swarm.node.worker.planting import refuse_to_plant
 from swarm.node.worker.redo import NOTHING_REDONE
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.saving import Saver
-from swarm.node.worker.starting import compare_experiment, start
+from swarm.node.worker.starting import Prepare, compare_experiment, start
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
 from swarm.records.retention import Lived
@@ -72,7 +72,7 @@ class Worker:
         load_policy: Callable[[], Policy],
         task_source: TaskSource,
         compute: Compute,
-        prepare: Callable[[], Coroutine[object, object, None]] = anyio.lowlevel.checkpoint,
+        prepare: Prepare = anyio.lowlevel.checkpoint,
         loop_lag: Callable[[], float] = lambda: 0.0,
         others_ready: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
@@ -154,6 +154,7 @@ class Worker:
             tasks.start_soon(self._start)
             await self._decide(tasks)
             await self._ctx.writes.flush(PATIENCE_AT_STOP)
+            await self._ctx.writes.flush_the_rest(PATIENCE_FOR_THE_REST)
             if self._stop_code is None:
                 await self._cleaning.at_the_end(self._presence.beat, self._machine.earned)
             tasks.cancel_scope.cancel()

@@ -14,6 +14,7 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
 from swarm.store.folder.beneath import Within, open_beneath, scanned, stat_beneath, what_went_wrong
 from swarm.store.folder.by_path import Scanned
+from swarm.store.folder.remedies import remedy
 
 NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
 """Flag of open(2): a pipe keeps nobody."""
@@ -132,7 +133,7 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
         return Page([])
     except OSError as error:
         said, blocked = what_went_wrong(error, folder), error.errno in _IN_THE_WAY
-        raise StoreError(f"cannot list {folder}: {said}; see that it is there and readable", blocked=blocked) from error
+        raise StoreError(f"cannot list {folder}: {said}; {remedy(error)}", blocked=blocked) from error
 
 
 def _look(entry: os.DirEntry[str], folder: Scanned, *, tags: bool) -> Entry | None:

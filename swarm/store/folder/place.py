@@ -7,13 +7,14 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES, Store
 from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
+from swarm.store.folder.remedies import NOT_THERE, remedy
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.place import Place
@@ -48,6 +49,27 @@ def _unwritable(place: Path) -> str:
     return f"the disk of {place} is full" if room.total and not room.free else ""
 
 
+def _mode(path: Path, *, follow: bool = True) -> int:
+    """Of what stands at a path, as stat(2) gives it; 0 where nothing does. Raises StoreError: nobody can tell."""
+    try:
+        return path.stat(follow_symlinks=follow).st_mode
+    except OSError as error:
+        if error.errno in NOT_THERE:
+            return 0
+        raise StoreError(f"cannot look at {path}: {error.strerror or error}; {remedy(error)}") from None
+
+
+def _is_folder(path: Path) -> bool:
+    """Raises StoreError: nobody can tell."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def _is_known_as_folder(path: Path) -> bool:
+    with suppress(StoreError):  # one of many, such as a link to what is closed
+        return _is_folder(path)
+    return False
+
+
 class FolderPlace(Place):
     """A directory, local or mounted."""
 
@@ -76,15 +98,15 @@ class FolderPlace(Place):
         """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
         folder = self._path / EXPERIMENTS
         there = FolderStore(folder).list("", limit=MOST_NAMES).entries
-        return [entry.name for entry in there if (folder / entry.name).is_dir()]
+        return [entry.name for entry in there if _is_known_as_folder(folder / entry.name)]
 
     def has(self, name: str) -> bool:
         """Whether there is an experiment of that name."""
-        return (self._path / EXPERIMENTS / name).is_dir()
+        return _is_folder(self._path / EXPERIMENTS / name)
 
     def is_link(self, name: str) -> bool:
         """An experiment that is a link may lead anywhere."""
-        return (self._path / EXPERIMENTS / name).is_symlink()
+        return stat.S_ISLNK(_mode(self._path / EXPERIMENTS / name, follow=False))
 
     def refuse_link(self, name: str) -> None:
         """See that an experiment is no link: what lies elsewhere is not this place's to delete. Raises StoreError."""

@@ -19,6 +19,7 @@ from swarm.errors import AlreadyThereError, StoreError
 from swarm.store.folder import by_path
 from swarm.store.folder.beneath import EXPERIMENTS, Within, opened_folder, what_went_wrong
 from swarm.store.folder.obstacles import clear, may_clear
+from swarm.store.folder.remedies import remedy
 
 NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
 """What fsync of a folder says where the folder was lost; anything else is a mount that syncs no folders."""
@@ -101,8 +102,7 @@ def failing_to_write(target: Within, *, if_absent: bool = False) -> Iterator[Non
         if if_absent and isinstance(error, FileExistsError):
             raise AlreadyThereError(f"{target} is there already") from error
         raise StoreError(
-            f"cannot write {target}: {what_went_wrong(error, target.parent)}; "
-            f"see that the folder is there, writable and not full",
+            f"cannot write {target}: {what_went_wrong(error, target.parent)}; {remedy(error)}",
             blocked=error.errno in BLOCKED,
         ) from error
 

@@ -32,6 +32,7 @@ from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
+from swarm.store.folder.remedies import remedy
 from swarm.store.folder.rotation import MOST_OF_PART, RotatedLog, rotate
 from swarm.store.health import Room
 
@@ -206,15 +207,19 @@ class FolderStore:
         """
         if self._writer is None:
             raise StoreError(f"{self._root} was opened to read, and not to write")
-        holds_something = self._holds_something()
-        if self._held_something and not holds_something:
-            raise StoreError(f"{self._root} was there and is not any more; see that the shared folder is mounted")
-        self._held_something = holds_something
+        why_not = self._why_empty()
+        if self._held_something and why_not:
+            raise StoreError(why_not)
+        self._held_something = not why_not
         return Within(self._root, (".tmp", self._writer), self._by_path)
 
-    def _holds_something(self) -> bool:
+    def _why_empty(self) -> str:
+        """Why nothing is seen to be in the root; empty if something is."""
+        away = f"{self._root} was there and is not any more; see that the shared folder is mounted"
         try:
             with os.scandir(self._root) as entries:
-                return next(entries, None) is not None
-        except OSError:
-            return False
+                return "" if next(entries, None) else away
+        except FileNotFoundError:
+            return away
+        except OSError as error:
+            return f"cannot look into {self._root} any more: {error.strerror or error}; {remedy(error)}"

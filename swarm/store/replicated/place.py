@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -78,7 +79,7 @@ class ReplicatedPlace(Place):
         if own.has(name):
             own.remove(name)
         others = (member for member in members.members if member != members.own)
-        if left := [each for each in others if (self._path / each / EXPERIMENTS / name).is_dir()]:
+        if left := [each for each in others if os.path.isdir(self._path / each / EXPERIMENTS / name)]:
             raise StoreError(
                 f"what this machine wrote of {name} is gone from {self._path}; what {', '.join(left)} wrote is theirs "
                 "to remove, each on their own machine"

@@ -12,6 +12,7 @@ for a link in the place of `experiments` or of the experiment is a stranger's th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -264,7 +265,7 @@ class ReplicatedStore:
 
         def places(of: Sequence[str]) -> list[Within]:
             found = [self._within(member, prefix) for prefix in of for member in members.subtrees_of(prefix)]
-            return [place for place in found if place.root.is_dir()]
+            return [place for place in found if os.path.isdir(place.root)]
 
         if not (roots := await to_thread.run_sync(places, prefixes)):
             await anyio.sleep_forever()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from swarm.planner.free_memory import host_memory
+from swarm.planner.open_files import LEAST, limit, raise_limit
 from swarm.systems import instead, missing, why_not
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import size
@@ -16,8 +17,8 @@ from swarm.views.text import size
 AREA = Area("machine")
 DISTRIBUTION = "swarm-sapo"
 OLDEST_PYTHON = (3, 11)
-FEW_FILES, MANY_FILES = 256, 1024
-"""Open files: below the first a node fails, below the second several in one process may."""
+MANY_FILES = 1024
+"""Open files: below them several nodes in one process may fail."""
 LITTLE_MEMORY = 2**30
 """Bytes. One worker with an embedded model takes about 0.6 GB."""
 
@@ -57,16 +58,8 @@ def measure() -> Machine:
         free = host_memory()[0]
     except OSError:
         free = None
-    return Machine((int(major), int(minor)), packages(), _most_open_files(), free, tuple(missing()))
-
-
-def _most_open_files() -> float:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return math.inf
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return math.inf if limit == resource.RLIM_INFINITY else limit
+    raise_limit()  # as nodes do
+    return Machine((int(major), int(minor)), packages(), limit(), free, tuple(missing()))
 
 
 def packages() -> tuple[Package, ...]:
@@ -134,7 +127,7 @@ def _packages(found: tuple[Package, ...]) -> Finding:
     return AREA.failure("packages", named, "pip install " + " ".join(f"'{p.name}{p.wanted}'" for p in wrong))
 
 
-def _open_files(limit: float) -> Finding:
-    measured = "as many as one likes" if limit == math.inf else f"{limit:.0f} may be open"
+def _open_files(most: float) -> Finding:
+    measured = "as many as one likes" if most == math.inf else f"{most:.0f} may be open"
     fix = "ulimit -n 4096 before starting nodes"
-    return AREA.graded("open files", measured, fix, failure=limit < FEW_FILES, warning=limit < MANY_FILES)
+    return AREA.graded("open files", measured, fix, failure=most < LEAST, warning=most < MANY_FILES)

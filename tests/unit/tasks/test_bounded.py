@@ -242,3 +242,11 @@ def test_a_child_that_waits_ends_with_its_server() -> None:
         return
     assert select.select([child], [], [], PATIENCE)[0]
     os.close(child)
+
+
+@pytest.mark.parametrize("most", [16, 64])
+def test_children_work_where_few_files_may_be_open(most: int) -> None:
+    few = f"resource.setrlimit(resource.RLIMIT_NOFILE, ({most}, {most}))\n"
+    assert outcome(few + "show(lambda emit: emit(b'works'))") == "[b'works']"
+    standby = "standby = bounded.Standby(lambda message, emit: emit(message))\nprint(standby.run(b'works', quick))"
+    assert outcome(few + standby) == "[b'works']"

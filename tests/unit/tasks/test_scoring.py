@@ -301,6 +301,49 @@ def test_a_server_that_cannot_start_is_a_scoring_error_and_its_last_words_are_lo
         run(body)
 
 
+BROKEN_CHILDREN = """
+import swarm.tasks.scoring_server as server
+def refuse(kept, owner): raise OSError(22, 'Invalid argument')
+from swarm.tasks import bounded
+bounded._leave_the_server = refuse
+server.main()
+"""
+
+
+def test_a_machine_on_which_no_scoring_child_works_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(_scorer: Scorer) -> None:
+        raise AssertionError("never entered")
+
+    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", BROKEN_CHILDREN))
+    with capture_logs() as logs, pytest.raises(ScoringError, match="no scoring child works on this machine"):
+        run(body)
+    assert any("Invalid argument" in entry["line"] for entry in logs if entry["event"] == "scorer.stderr")
+
+
+BREAKING = BROKEN_CHILDREN.replace(
+    "server.main()",
+    """
+works, looks = server._children_work, []
+def breaks(bars):
+    looks.append(bars)
+    return works(bars) if len(looks) > 1 else True
+server._children_work = breaks
+server.main()
+""",
+)
+
+
+def test_a_machine_on_which_children_work_no_more_ends_the_scorer_and_blames_no_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def body(scorer: Scorer) -> None:
+        with pytest.raises(ScoringError):
+            await scorer.make([QuestionRequest.named("basic_arithmetic", "tiny", 1)])
+
+    monkeypatch.setattr(scoring_process, "_COMMAND", (sys.executable, "-c", BREAKING))
+    run(body)
+
+
 def test_a_server_takes_neither_secrets_nor_modules_from_where_the_node_stands(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

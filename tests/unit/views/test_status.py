@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from swarm.records.hints import FEW
+from swarm.records.standing import NO_REWARDS
 from swarm.types import RoundKey
 from swarm.views import summary
 from swarm.views.status import NodeStatus, Status, StatusReader, render
@@ -169,6 +170,38 @@ def test_how_far_how_fast_and_how_long_still(tmp_path: Path) -> None:
     assert (status.rounds_done, status.seconds_per_round, status.seconds_left) == (4, 2.0, 11.0)
     assert "4/10 done (40%)" in render(status)
     assert "\n2.0s per round, about 11s left\n" in render(status)
+
+
+STANDS = {
+    "as its coordinator says": (NO_REWARDS, 1.0, "worker"),
+    "as nobody works": ("", 1.0, "watcher"),
+    "as the round is long over": ("", 500.0, "worker"),
+}
+
+
+@pytest.mark.parametrize(("phase", "open_for", "role"), STANDS.values(), ids=STANDS)
+def test_a_clock_that_stands_is_shown_as_such_and_promises_no_time(
+    tmp_path: Path, phase: str, open_for: float, role: str
+) -> None:
+    layout = make_experiment(tmp_path, rounds=4)
+    moved = NOW - open_for
+    write(layout.state_file, make_state(layout, round=4, max_rounds=10, updated_at=moved, round_interval=60.0))
+    for node in ("alice", "bob"):
+        make_peer(layout, node, last_seen=NOW - 1, node_role=role)
+    make_peer(layout, "clock", last_seen=NOW - 1, node_role="coordinator", phase=phase)
+    status = read(layout)
+    assert status.stands
+    assert status.seconds_left is None
+    assert "the clock stands in round 4" in render(status)
+    assert " left" not in render(status).splitlines()[2]
+
+
+def test_a_clock_that_goes_is_not_said_to_stand(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, rounds=4)
+    write(layout.state_file, make_state(layout, round=4, max_rounds=10, updated_at=NOW - 100, round_interval=60.0))
+    make_peer(layout, "alice", last_seen=NOW - 1)
+    make_peer(layout, "clock", last_seen=NOW - 1, node_role="coordinator")
+    assert not read(layout).stands
 
 
 def test_a_run_in_which_nobody_is_alive_has_no_time_left(tmp_path: Path) -> None:

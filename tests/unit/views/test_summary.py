@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swarm.records.rows import one_per_stage
@@ -140,6 +141,20 @@ def test_pace_counts_the_first_round_too() -> None:
     summary = summarise({"a": make_rows("a", [0.1] * 30)})
     assert summary.duration_seconds == pytest.approx(30 * ROUND_SECONDS)
     assert summary.rounds_per_minute == pytest.approx(60 / ROUND_SECONDS)
+
+
+def jumped(rows: list[MetricsRow], seconds: float) -> list[MetricsRow]:
+    """Measured waits, and a wall clock that jumps in the middle."""
+    half = len(rows) // 2
+    stamps = [row.timestamp + seconds * (place >= half) for place, row in enumerate(rows)]
+    return [msgspec.structs.replace(row, timestamp=at, seconds_wait=0.5) for row, at in zip(rows, stamps, strict=True)]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 43_200.0, -43_200.0, 4e8])
+def test_a_jump_of_the_clock_makes_no_run_longer_or_shorter_than_its_rounds(seconds: float) -> None:
+    rows = {"a": jumped(make_rows("a", [0.1] * 88), seconds), "b": make_rows("b", [0.1] * 88)}
+    least, most = 88 * ROUND_SECONDS, 88 * (ROUND_SECONDS + 0.5)
+    assert least <= summarise(rows).duration_seconds <= most
 
 
 def test_nothing_measured_is_said_so() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.errors import ProtocolError
+from swarm.store.folder.place import FolderPlace
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
 from tests.layout import Layout
@@ -63,3 +64,67 @@ def test_permissions_count_for_root_too(tmp_path: Path) -> None:
     close(tmp_path / "a.json")
     with permissions_count(), pytest.raises(ProtocolError, match=r"unreadable: .*Permission denied"):
         FolderStore(tmp_path).get("a.json", 100)
+
+
+CLOSED: dict[str, Callable[[Layout], Path]] = {
+    "the place": lambda layout: layout.path,
+    "its experiments": lambda layout: layout.root.parent,
+    "the experiment": lambda layout: layout.root,
+}
+LOOKING = {
+    "status": ("--experiment", "exp"),
+    "logs": ("--experiment", "exp"),
+    "inspect": ("--experiment", "exp"),
+    "summary": ("--experiment", "exp"),
+    "validate": ("--experiment", "exp"),
+    "web": ("--experiment", "exp", "-o", "page.html"),
+    "export exp": ("--table", "events", "-o", "events.csv"),
+    "experiment list": (),
+    "experiment status exp": (),
+    "experiment settings exp": (),
+    "experiment archive exp": (),
+    "experiment prune exp": ("--keep", "1", "--yes"),
+    "experiment clean exp": ("--yes",),
+    "study list": (),
+    "study report mine": (),
+    "study compare exp exp": (),
+    "keys known": ("--experiment", "exp"),
+    "doctor": ("--experiment", "exp"),
+    "bugreport": ("--experiment", "exp", "--write", "report.txt"),
+    "model export alice": ("--experiment", "exp", "-o", "model"),
+    "judge exam": ("--experiment", "exp", "--questions", "2"),
+    "down": ("--experiment", "exp"),
+    "up": ("--experiment", "exp", "--dry-run"),
+    "node": ("--role", "coordinator", "--experiment", "exp"),
+}
+ALL_THERE_IS = ("experiment list", "doctor", "bugreport", "down", "study", "keys")
+"""These say what they can, whatever is closed."""
+
+
+@pytest.mark.parametrize("what", CLOSED)
+@pytest.mark.parametrize("command", LOOKING)
+def test_a_place_that_is_closed_to_this_user_is_said_and_what_to_do(
+    layout: Layout,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    command: str,
+    what: str,
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    close(CLOSED[what](layout))
+    with permissions_count():
+        code = run([*command.split(), "--path", str(layout.path), *LOOKING[command]])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    if not command.startswith(ALL_THERE_IS):
+        assert code == 1
+        assert "permission" in said.err.lower() or "may not" in said.err
+
+
+def test_an_experiment_that_leads_to_a_closed_place_hides_no_other(layout: Layout) -> None:
+    (layout.path / "closed" / "inner").mkdir(parents=True)
+    (layout.root.parent / "linked").symlink_to(layout.path / "closed" / "inner")
+    close(layout.path / "closed")
+    with permissions_count():
+        assert FolderPlace(layout.path).experiments() == ["exp"]

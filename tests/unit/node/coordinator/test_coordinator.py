@@ -20,6 +20,7 @@ from swarm.node.base.clock_file import believed_state
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.liveness import STANDBY, STOPPED
+from swarm.records.standing import NO_REWARDS
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import StateFile
@@ -239,6 +240,30 @@ async def test_fakes_that_beat_and_submit_rubbish_move_no_clock(layout: Layout) 
     assert opened(logs)[:8] == [*range(8)]
     reasons = [log["reason"] for log in logs if log["event"] == "round.opened"]
     assert reasons[4:8] == ["all_submitted"] * 4
+
+
+async def test_a_clock_that_stands_for_want_of_rewards_says_so_once_and_that_it_goes_on(layout: Layout) -> None:
+    for node in ("bob", "sleeper"):
+        make_ghost(layout, node)
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=50, round_interval=0.2, **STAYS)):
+            await until(lambda: "clock.stands" in events_of(logs))
+            (stands,) = [log for log in logs if log["event"] == "clock.stands"]
+            await until(lambda: (peer := read_peer(layout.run, "clock")) is not None and peer.phase == NO_REWARDS)
+            await submit_rounds(layout, range(3, 5))
+            await until(lambda: "clock.goes_on" in events_of(logs))
+    assert (stands["round"], stands["workers"]) == (3, ["bob", "sleeper"])
+
+
+async def test_a_clock_that_stands_for_want_of_workers_says_so(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=50, round_interval=60.0, **QUICK)):
+            async with beating(layout, "bob"):
+                await until(lambda: round_now(layout) == 0)
+            await until(lambda: "clock.stands" in events_of(logs))
+            async with beating(layout, "bob"):
+                await until(lambda: "clock.goes_on" in events_of(logs))
+    assert events_of(logs).count("clock.stands") == 1
 
 
 @pytest.mark.parametrize(

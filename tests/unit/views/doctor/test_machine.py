@@ -30,7 +30,7 @@ def test_a_good_machine_is_well_and_so_is_this_one() -> None:
         ({"packages": (machine.Package("torch", ">=2.11", ""),)}, "packages", FAILURE),
         ({"packages": ()}, "packages", WARNING),
         ({"open_files": 512}, "open files", WARNING),
-        ({"open_files": 64}, "open files", FAILURE),
+        ({"open_files": 48}, "open files", FAILURE),
         ({"memory": 2**28}, "memory", WARNING),
     ],
 )
