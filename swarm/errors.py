@@ -68,13 +68,16 @@ class StoreError(SwarmError):
     Attributes:
         blocked: something else stands where this is to be written or listed, such as a folder of that name: no patience
             fixes it.
+        astray: whoever writes began in another experiment than the one that is there now, and later than that was
+            begun: it is to end, and to start anew in the one that is there.
     """
 
     code = "SWARM-STORE"
 
-    def __init__(self, message: str, *, blocked: bool = False) -> None:
+    def __init__(self, message: str, *, blocked: bool = False, astray: bool = False) -> None:
         super().__init__(message)
         self.blocked = blocked
+        self.astray = astray
 
 
 class AlreadyThereError(StoreError):

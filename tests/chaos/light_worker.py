@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import anyio
-
 from swarm.config import load_settings
+from swarm.errors import SwarmError
 from swarm.logs import configure_logging
 from swarm.node.base.context import NodeContext
+from swarm.node.process.daemon import run_loop
 from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import make_context, node_log
@@ -67,7 +67,10 @@ def main() -> int:
     settings = load_settings({}, os.environ)
     ctx = make_context(settings, settings.node_id or "light")
     with configure_logging([node_log(ctx)], level=settings.log_level):
-        return anyio.run(_live, ctx)
+        try:
+            return run_loop(_live, ctx)
+        except SwarmError as error:
+            return error.exit_code
 
 
 async def _live(ctx: NodeContext) -> int:

@@ -82,11 +82,16 @@ class Daemon:
     def wait(self, timeout: float = PATIENCE) -> int:
         """The exit code, with all that it said in `output`."""
         said, _ = self.process.communicate(timeout=timeout)
+        self.output += said or ""
+        self.listen()
+        return self.process.returncode
+
+    def listen(self) -> str:
+        """All that it said until now, unless that is piped; also in `output`."""
         if self._said:  # read without moving the place at which its children may still write
             number = self._said.fileno()
-            said = os.pread(number, os.fstat(number).st_size, len(self.output.encode())).decode()
-        self.output += said or ""
-        return self.process.returncode
+            self.output += os.pread(number, os.fstat(number).st_size, len(self.output.encode())).decode()
+        return self.output
 
     def close(self) -> None:
         """Kill it if it still runs, and let go of what it said."""

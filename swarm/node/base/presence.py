@@ -257,6 +257,7 @@ class Presence:
 
         Raises:
             DuplicateNodeError: another process took the id and has the older claim.
+            StoreError: this node is `astray`.
         """
         while True:
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
@@ -267,6 +268,8 @@ class Presence:
                 self._give_way(await self._written())
                 await self.beat()
             except StoreError as error:
+                if error.astray:
+                    raise
                 self._failing.found(error)
             else:
                 self._failing.gone()

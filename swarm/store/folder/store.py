@@ -32,9 +32,11 @@ from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
+from swarm.store.folder.recognised import Recognised
 from swarm.store.folder.remedies import remedy
 from swarm.store.folder.rotation import MOST_OF_PART, RotatedLog, rotate
 from swarm.store.health import Room
+from swarm.wire.keys import EXPERIMENT
 
 _SOON = 5.0
 """Seconds for which `facts` waits to see its own file in a listing."""
@@ -44,7 +46,9 @@ class FolderStore:
     """Keys are the files below a root folder. Links to the root are followed, below it none.
 
     Drafts lie in `.tmp/{writer}` until they are renamed into place. Where a root that held something is gone or empty,
-    as an unmounted share is, nothing is written: it would lie under the mount point, where nobody sees it.
+    as an unmounted share is, nothing is written: it would lie under the mount point, where nobody sees it. Where a root
+    holds another experiment than before, as when somebody begins one under the mount point, a writer neither reads nor
+    writes.
     """
 
     def __init__(self, root: Path, writer: str | None = None, *, by_path: bool = not OPENS_FOLDERS) -> None:
@@ -58,6 +62,7 @@ class FolderStore:
         self._writer = writer
         self._by_path = by_path
         self._held_something = False
+        self._known = Recognised(root)
         self._room: Room | None = None
         """After the last file that was put here."""
 
@@ -67,34 +72,36 @@ class FolderStore:
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         publish(self._at(key), data, self._writing(), durable=durable, if_absent=if_absent, own=True)
         self._held_something = True
+        if key == EXPERIMENT:
+            self._known.begins(data)
         with suppress(OSError):
             self._room = room_at(self._root)
 
     def get(self, key: str, limit: int) -> Blob:
-        return read_tagged(self._at(key), limit)
+        return read_tagged(self._readable(key), limit)
 
     def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
         return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         try:
-            copy_out(self._at(key), target, limit)
+            copy_out(self._readable(key), target, limit)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise StoreError(f"cannot copy {self.describe(key)} to {target}: {error.strerror or error}") from error
 
     def stat(self, key: str) -> Entry | None:
-        return look_at(self._at(key))
+        return look_at(self._readable(key))
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
-        return list_page(self._at(prefix), after, limit, tags=tags)
+        return list_page(self._readable(prefix), after, limit, tags=tags)
 
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         bundles.put_bundle(self._at(prefix), fill, self._drafts())
 
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
-        return bundles.open_bundle(self._at(prefix), self._drafts() if self._writer else None)
+        return bundles.open_bundle(self._readable(prefix), self._drafts() if self._writer else None)
 
     def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
         drafts = self._drafts()
@@ -102,7 +109,7 @@ class FolderStore:
             growing.append(self._at(key), records, drafts, durable=durable)
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
-        return growing.read_on(self._at(key), cursor, limit)
+        return growing.read_on(self._readable(key), cursor, limit)
 
     def open_log(self, key: str) -> LineFile:
         at = self._at(key)
@@ -133,6 +140,8 @@ class FolderStore:
     def remove(self, key: str) -> None:
         self._writing()
         at = self._at(key)
+        if key == EXPERIMENT:
+            self._known.begins(b"")
         if at.by_path:
             self._remove_by_path(at)
             return
@@ -192,6 +201,12 @@ class FolderStore:
             raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
         return Within(self._root, names, self._by_path)
 
+    def _readable(self, key: str) -> Within:
+        """Where a key lies. Raises StoreError: the root holds another experiment than before, for a writer."""
+        if self._writer is not None:
+            self._known.see()
+        return self._at(key)
+
     def _drafts(self) -> Within:
         """As _writing, for what needs openat."""
         drafts = self._writing()
@@ -203,7 +218,7 @@ class FolderStore:
         """Where this writer's drafts lie, once it was seen that it may write.
 
         Raises:
-            StoreError: it is no writer, or the root is not there any more.
+            StoreError: it is no writer, or the root is not there any more, or is another one.
         """
         if self._writer is None:
             raise StoreError(f"{self._root} was opened to read, and not to write")
@@ -211,6 +226,7 @@ class FolderStore:
         if self._held_something and why_not:
             raise StoreError(why_not)
         self._held_something = not why_not
+        self._known.see()
         return Within(self._root, (".tmp", self._writer), self._by_path)
 
     def _why_empty(self) -> str:

@@ -1,0 +1,154 @@
+"""A shared folder that goes away in mid-run and comes back, as a mounted Drive does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from swarm.records.files import read_state
+from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventually, layout, rows, run_swarm
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+WORKERS = ("anna", "ben")
+ROUNDS = 40
+
+
+class Share(Protocol):
+    """A folder at `at` that can go away."""
+
+    at: Path
+    disk: Path
+    """Where its files lie at the end."""
+
+    def leave(self) -> None: ...
+    def come_back(self) -> None: ...
+
+
+class Moved:
+    """Goes away by a rename; what was written in its place meanwhile is then in `beneath`."""
+
+    def __init__(self, path: Path) -> None:
+        self.at, self._away, self.beneath = path / "share", path / "away", path / "beneath"
+        self.disk = self.at
+        self.at.mkdir()
+
+    def leave(self) -> None:
+        self.at.rename(self._away)
+        self.at.mkdir()
+
+    def come_back(self) -> None:
+        self.at.rename(self.beneath)
+        self._away.rename(self.at)
+
+
+class Mounted:
+    """Goes away as a FUSE mount does, with files of it open."""
+
+    def __init__(self, path: Path) -> None:
+        self.at, self.disk = path / "share", path / "disk"
+        for folder in (self.at, self.disk):
+            folder.mkdir()
+        self.come_back()
+
+    def leave(self) -> None:
+        subprocess.run(["fusermount3", "-u", "-z", self.at], check=True)
+
+    def come_back(self) -> None:
+        done = subprocess.run(["bindfs", "-o", "nonempty", self.disk, self.at], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"this machine mounts no FUSE: {done.stderr.strip()}")
+
+
+@pytest.fixture(params=[Moved, Mounted])
+def share(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Share]:
+    if request.param is Mounted and not shutil.which("bindfs"):
+        pytest.skip("bindfs is not installed: apt-get install bindfs fuse3")
+    made = request.param(tmp_path)
+    try:
+        yield made
+    finally:
+        if request.param is Mounted:
+            with suppress(subprocess.CalledProcessError):  # it is away
+                made.leave()
+
+
+def settings(share: Share) -> dict[str, str]:
+    return environment(
+        share.at,
+        MODEL_NAME="fake",
+        SWARM_PROFILE="tiny-2",
+        SWARM_EXPECTED_WORKERS=2,
+        MAX_ROUNDS=ROUNDS,
+        CHECKPOINT_INTERVAL=5,
+        LIGHT_STEP=0.1,
+        SWARM_LOG_LEVEL="warning",
+    )
+
+
+def rounds(share: Share) -> int:
+    with suppress(OSError):
+        state = read_state(layout(share.at).run)
+        return state.round if state else 0
+    return 0
+
+
+def the_run_is_whole(share: Share) -> None:
+    for name in WORKERS:
+        assert [row["round"] for row in rows(share.disk, name)] == list(range(ROUNDS)), name
+    checked = run_swarm(settings(share) | {"GDRIVE_PATH": str(share.disk)}, "validate", "--partial")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_share_that_was_away_finds_its_nodes_where_they_were_and_nothing_under_its_mount_point(share: Share) -> None:
+    env = settings(share)
+    with daemons() as start:
+        nodes = {"clock": start("services.coordinator", env | {"NODE_ID": "clock"})}
+        nodes |= {name: start(LIGHT, env | {"NODE_ID": name}) for name in WORKERS}
+        eventually(lambda: rounds(share) >= 8, "some rounds")
+        share.leave()
+        for node in nodes.values():
+            eventually(lambda node=node: said(node, "heartbeat.failed"), "each node to notice")  # type: ignore[misc]
+        found = list(share.at.rglob("*"))
+        share.come_back()
+        assert {name: node.wait() for name, node in nodes.items()} == dict.fromkeys(nodes, 0)
+        assert all("Traceback" not in node.output for node in nodes.values())
+    assert found == []
+    the_run_is_whole(share)
+
+
+def test_who_begins_the_run_anew_under_the_mount_point_ends_when_it_is_back_and_goes_on_in_the_true_one(
+    share: Share,
+) -> None:
+    env = settings(share)
+    modules = {"clock": "services.coordinator", "anna": LIGHT, "ben": LIGHT}
+    with daemons() as start:
+        nodes = {name: start(module, env | {"NODE_ID": name}) for name, module in modules.items()}
+        eventually(lambda: rounds(share) >= 8, "some rounds")
+        share.leave()
+        for name in ("clock", "ben"):
+            nodes[name].kill()
+            nodes[name] = start(modules[name], env | {"NODE_ID": name, "SWARM_EXPECTED_WORKERS": "1"})
+        written = share.at / "experiments" / "test" / "rollouts" / "round_0" / "stage_0"
+        eventually(lambda: said(nodes["anna"], "heartbeat.failed"), "anna to notice")
+        eventually(lambda: (written / "ben.json").exists(), "ben to begin in the empty folder")
+        found = sorted(path.name for path in share.at.rglob("*anna*"))
+        share.come_back()
+        for name in ("clock", "ben"):
+            assert nodes[name].wait() == 1, "which has a service manager start it again"
+            assert "start the node anew" in nodes[name].output
+            nodes[name] = start(modules[name], env | {"NODE_ID": name})
+        assert {name: node.wait() for name, node in nodes.items()} == dict.fromkeys(nodes, 0)
+    assert found == [], "who was there before writes nothing into another experiment"
+    the_run_is_whole(share)
+
+
+def said(node: Daemon, event: str) -> bool:
+    """Whether a node that runs has said something on its terminal."""
+    assert node.process.poll() is None, node.wait()
+    return event in node.listen()
