@@ -120,13 +120,11 @@ def rollout_file_rows(run: Run) -> list[Row]:
     for number in rounds_in(run.store, keys.ROLLOUTS):
         place = f"{keys.ROLLOUTS}/round_{number}"
         for of_stage in entries(run.store, place):
-            stage = next(
-                (s for s in (keys.stage_of(of_stage.name), keys.stage_of_parts(of_stage.name)) if s is not None), None
-            )
-            if stage is None or of_stage.kind is not Kind.PREFIX:
+            if of_stage.kind is not Kind.PREFIX or not keys.holds_rollouts(of_stage.name):
                 continue
             for entry in entries(run.store, f"{place}/{of_stage.name}", tags=True):
-                if node := keys.owner_of(f"{place}/{of_stage.name}/{entry.name}"):
+                if published := keys.published_in(f"{place}/{of_stage.name}/{entry.name}"):
+                    (_, stage), node = published
                     found.setdefault((number, stage, node), []).append(entry.size)
     return [
         {"round": number, "stage": stage, "peer_id": node, "files": len(sizes), "bytes": sum(sizes)}
