@@ -182,9 +182,9 @@ class Presence:
         try:
             yield
         except Exception:
-            await self._leave()
+            await self.leave()
             raise
-        await self._leave()
+        await self.leave()
 
     async def register(self) -> None:
         """Take the node id.
@@ -312,7 +312,8 @@ class Presence:
             self._lives += 1
             self._incarnation, self._beat = f"{self._ctx.process.incarnation}-{self._lives}", 0
 
-    async def _leave(self) -> None:
+    async def leave(self) -> None:
+        """Say goodbye, unless another process has the name now."""
         if self._gave_way:
             return  # the file speaks for the other process now
         self.status = STOPPED

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import NamedTuple
 
+from swarm.config import Settings, variable
+
 MOST_COUNTED = 4096
 """Names that can prolong a wait."""
 INTERVALS = 2
@@ -29,6 +31,15 @@ class Wait(NamedTuple):
     """When it begins if nothing new happens, seconds as of `look`'s `now`; None: a worker has to be ready first."""
     latest: float | None
     """When it begins at the latest; None: as long as nobody is ready, nobody waits."""
+
+
+def in_words(settings: Settings) -> dict[str, str]:
+    """For the log: when the beginning is over, and how to go without it."""
+    return {
+        "opens": f"{settings.seconds_to_settle:g} s after the last new worker, once all are ready; "
+        f"{INTERVALS * settings.round_interval:g} s after the first is ready at the latest",
+        "skip": f"give {variable('expected_workers')} a number or names, or set {variable('settle_time')}=0",
+    }
 
 
 class Settling:

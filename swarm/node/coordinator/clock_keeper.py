@@ -20,13 +20,13 @@ from functools import partial
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
+from swarm.node.base import settling
 from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, left_behind, names_and_keys, peer_reader, read_registered
 from swarm.node.base.rhythm import Rhythm
-from swarm.node.base.settling import INTERVALS
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
@@ -328,14 +328,8 @@ class ClockKeeper:
             told = {"expected": settings.expected_workers, "missing": missing}
             logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **told)
             return
-        longest = INTERVALS * settings.round_interval
         logger.info(
-            "workers.awaited",
-            present=_named(look.live),
-            loading=_named(look.coming),
-            opens=f"{settings.seconds_to_settle:g} s after the last new worker, once all are ready; "
-            f"{longest:g} s after the first is ready at the latest",
-            skip="give --expected-workers a number or names, or SWARM_SETTLE_TIME=0",
+            "workers.awaited", present=_named(look.live), loading=_named(look.coming), **settling.in_words(settings)
         )
 
     def _tell_of_absent(self, look: Look, missing: frozenset[str]) -> None:

@@ -27,9 +27,11 @@ def announced(settings: Settings) -> Iterator[None]:
     """
     assert settings.node_id is not None, "who is registered has a name"
     presence = Presence(make_context(settings, settings.node_id), settings.registered_role)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(presence.held()):
+    with start_blocking_portal() as portal:
+        portal.call(presence.register)
         beats = portal.start_task_soon(presence.keep_beating)
         try:
             yield
-        finally:
+        finally:  # after Ctrl-C, too
             beats.cancel()
+            portal.call(presence.leave)

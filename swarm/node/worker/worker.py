@@ -36,6 +36,7 @@ from swarm.logs import get_logger
 from swarm.node.base.cleaning import Cleaning
 from swarm.node.base.context import Compute, NodeContext
 from swarm.node.base.presence import Presence
+from swarm.node.base.settling import in_words
 from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, PATIENCE_FOR_THE_REST, WriteQueue
 from swarm.node.sharing.assigned_questions import questions_of
@@ -200,6 +201,8 @@ class Worker:
             rounds_lost=started.redone.lost,
             cumulative_reward=started.steps.cumulative_reward,
         )
+        if self._machine.waits_for_newcomers(started.next):
+            logger.info("workers.awaited", **in_words(self._ctx.settings))
         round_, stage = started.next
         self._tell(m.Ready(round_, unsaved=started.redone != NOTHING_REDONE, stage=stage))
 

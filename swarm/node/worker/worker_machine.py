@@ -152,6 +152,12 @@ class WorkerMachine:
         """The round that this node works on is over."""
         return self.key is not None and self._late(self.key)
 
+    def waits_for_newcomers(self, following: RoundKey) -> bool:
+        """Whether it begins on its own clock, and nobody said with how many others; who finds them at work does not."""
+        settings = self._settings
+        alone = not settings.shares or settings.expected_workers is not None
+        return self._own_clock and not following.round and not alone and not self._somebody_published
+
     def _late(self, key: RoundKey) -> bool:
         return self._finished or (self._clock is not None and self._clock > key)
 
@@ -273,9 +279,9 @@ class WorkerMachine:
         """Those that begin together learn from each other from round 0 on; who comes later finds them at work."""
         if self._next.round:
             return True
-        names, count = self._settings.expected_names, self._settings.expected_count
-        if count is None:
-            return self._somebody_published or not self._settings.shares or self._all_have_come()
+        if self.waits_for_newcomers(self._next):
+            return self._all_have_come()
+        names, count = self._settings.expected_names, self._settings.expected_count or 1
         if names <= self._called if names else len(self._live) + 1 >= count:
             return True
         if self._waiting_since is None:

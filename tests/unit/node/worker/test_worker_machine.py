@@ -561,6 +561,29 @@ def test_a_node_that_comes_back_to_its_own_clock_waits_for_nobody() -> None:
     assert make_alone(expected=4, live=frozenset()).handle(m.Ready(1)) == [m.Generate(R1, 0)]
 
 
+def make_settling(*, live: frozenset[str] = frozenset(), **settings: Any) -> CheckedWorker:
+    """One that has no coordinator, and was not told of how many it is one; ready."""
+    worker = checked_worker(own_clock=True, max_rounds=3, window=1, **settings)
+    worker.handle(m.PeersLive(live, 0.0))
+    return worker
+
+
+def test_nodes_on_their_own_clocks_settle_as_workers_of_a_coordinator_do() -> None:
+    worker = make_settling(round_interval=60.0)
+    assert worker.handle(m.Ready(0)) == []
+    assert worker.machine.wake_at == 15.0
+    assert worker.handle(m.PeersLive(frozenset(), 12.0, coming=frozenset({"bob"}))) == []
+    assert worker.handle(m.PeersLive(frozenset({"bob"}), 26.0)) == []
+    assert worker.handle(m.Tick(27.0)) == [m.Generate(R0, 0)]
+
+
+def test_who_comes_to_peers_at_work_or_shares_nothing_begins_at_once() -> None:
+    worker = make_settling()
+    worker.handle(m.PeersLive(PEERS, 1.0, publishing=PEERS))
+    assert worker.handle(m.Ready(0)) == [m.Generate(R0, 0)]
+    assert make_settling(external_groups=0).handle(m.Ready(0)) == [m.Generate(R0, 0)]
+
+
 def gathering_alone(*arrivals: tuple[int, str], window: int) -> CheckedWorker:
     """In round 5, with these groups there."""
     worker = make_alone(rounds=9, window=window)
