@@ -44,7 +44,7 @@ def test_workers_that_are_killed_while_they_clean_up_lose_nothing_and_redo_their
 
             def there(lost_at: int = lost_at) -> bool:
                 seen.update(published(tmp_path))
-                return any(row["round"] >= lost_at for row in rows(tmp_path, "alice"))  # she may have missed some
+                return any(row["round"] >= lost_at for node in NODES for row in rows(tmp_path, node))
 
             eventually(there, f"round {lost_at}")
             victim = random.choice(NODES)

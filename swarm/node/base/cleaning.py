@@ -65,17 +65,20 @@ class Cleaning:
         """The first round of whose files this node may still need any, while it works on one."""
         return needed_from(self._saved, round_, self._lived, self._ctx.settings)
 
-    async def after(self, done: Lived, live: Set[str], known: Set[str]) -> None:
-        """A round is done: clean up, where this is the node's turn.
+    def done(self, done: Lived) -> None:
+        """A round, or one more stage of it, is done."""
+        if self._lived and self._lived[-1].round == done.round:
+            done = Lived(done.round, min(done.oldest, self._lived.pop().oldest))
+        self._lived.append(done)
+
+    async def after(self, round_: int, live: Set[str], known: Set[str]) -> None:
+        """A round is done, and its row is on disk: clean up, where this is the node's turn.
 
         Args:
             live: the other workers that are alive.
             known: nodes that have done their part.
         """
-        if self._lived and self._lived[-1].round == done.round:  # another stage of it
-            done = Lived(done.round, min(done.oldest, self._lived.pop().oldest))
-        self._lived.append(done)
-        if self._ctx.settings.cleanup and not self._working.locked() and is_turn(self._ctx.node_id, live, done.round):
+        if self._ctx.settings.cleanup and not self._working.locked() and is_turn(self._ctx.node_id, live, round_):
             await self._clean_up(known)
 
     async def at_the_end(self, tell: Callable[[], Awaitable[None]], known: Set[str]) -> None:

@@ -156,7 +156,7 @@ class Worker:
             await self._decide(tasks)
             await self._ctx.writes.flush(PATIENCE_AT_STOP)
             await self._ctx.writes.flush_the_rest(PATIENCE_FOR_THE_REST)
-            if self._stop_code is None:
+            if self._stop_code is None and not self._ctx.writes.keeps_back:
                 await self._cleaning.at_the_end(self._presence.beat, self._machine.earned)
             tasks.cancel_scope.cancel()
 
@@ -303,7 +303,9 @@ class Worker:
         self._tell(m.Submitted(key))
         if (bill := self._steps.bill) and bill.closed:
             self.stop(0)
-        await self._cleaning.after(lived, live, self._machine.earned)
+        self._cleaning.done(lived)
+        if not self._ctx.writes.keeps_back:  # else it would have been through nothing, should it be killed now
+            await self._cleaning.after(key.round, live, self._machine.earned)
 
     async def _draw(self, instruction: m.Draw, tasks: TaskGroup) -> None:
         complete = await self._steps.draw(instruction, tasks)

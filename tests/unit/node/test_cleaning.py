@@ -40,7 +40,8 @@ def rounds_of(layout: Layout) -> list[int]:
 
 
 def clean(cleaning: Cleaning, round_: int) -> None:
-    anyio.run(cleaning.after, Lived(round_, round_), frozenset(), frozenset({"ben"}))
+    cleaning.done(Lived(round_, round_))
+    anyio.run(cleaning.after, round_, frozenset(), frozenset({"ben"}))
 
 
 def test_of_three_nodes_each_has_its_turn_once_in_three_rounds() -> None:
