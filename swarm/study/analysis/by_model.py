@@ -32,15 +32,16 @@ def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def weaker_over_stronger(metrics: pd.DataFrame) -> pd.Series[float]:
-    """Run -> what a node of the weakest model earned in it / what one of the strongest did; none without mixed swarms.
+    """Run -> what a node of the weaker model earned in it / what one of the stronger did; none without mixed swarms.
 
-    Weaker is whose nodes earned less in round 0, over all runs: that is before any update, so that nothing that the
-    runs differ in can have a part in it. Between two configurations of equal seeds the ratio of these is how many times
-    as much as the stronger the weaker gained. NaN where the stronger earned nothing.
+    The weaker is the model that was named first, so that of the first node, the stronger the one that was named last:
+    said before the runs, no outcome has a part in it. Between two configurations of equal seeds the ratio of these is
+    how many times as much as the stronger the weaker gained. NaN where the stronger earned nothing.
     """
     rewards = rewards_by_model(metrics)
     if rewards.empty:
         return pd.Series(dtype="float64", name="node_reward")
-    start = metrics[metrics["round"] == 0].groupby("model", sort=False)["my_reward"].mean()
+    named = metrics.sort_values("node_id", kind="stable")["model"].unique()
     runs = rewards.set_index([*RUN, "model"])["node_reward"].unstack("model")
-    return runs[start.idxmin()] / runs[start.idxmax()].where(runs[start.idxmax()] > 0)
+    weaker, stronger = runs[named[0]], runs[named[-1]]
+    return weaker / stronger.where(stronger > 0)

@@ -77,7 +77,7 @@ def test_the_table_comes_out_of_committed_tables_as_it_went_in(tmp_path: Path) -
     assert read.to_dict("records") == found.to_dict("records")
 
 
-def test_the_weaker_model_is_who_earned_less_before_any_update_whatever_came_later() -> None:
+def test_the_weaker_model_is_that_of_the_first_node_whatever_it_earned() -> None:
     models = ["late", "early", "early"]
     rows = pd.concat(
         metrics(name, 1, [[0.1, 0.2, 0.2], [late, 0.2, 0.2]], models)

@@ -115,6 +115,6 @@ def test_everything_that_a_run_is_started_with_is_in_the_record() -> None:
     record = resolved(built_in("sapo"), {"SWARM_TEMPERATURE": "0.7"})
     assert record.defaults is not None
     run = settings_of(record)
-    decided = matrix_module.OWNED.keys() | {"local_groups", "external_groups"}
+    decided = matrix_module.OWNED.keys() | {*matrix_module.BESIDE, "local_groups", "external_groups"}
     for name in run.keys() - decided:
         assert {**record.defaults, **record.settings}[name] == matrix_module._as_read_back(run[name]), name
