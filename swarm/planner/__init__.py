@@ -13,6 +13,7 @@ pace              seconds of a round, as a range
 remedies          what would fit where a plan does not
 prompt_lengths    the longest prompts, as measured
 startable         what is known to fail before anything starts: models, devices
+open_files        how many files a process may have open: raised, or refused
 device_memory     total and free memory of a device
 far_device        one that is not on this machine, and what devices of its memory usually can
 free_memory       free memory of this machine; its one reader

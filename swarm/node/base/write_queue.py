@@ -48,6 +48,8 @@ PATIENCE_FOR_THE_REST = 5.0
 """The same, of what may be lost, once all that must not be is there."""
 IN_ORDER_AT_STOP = 5.0
 """Seconds for which it tries everything in order first: what was refused once may go now."""
+LEAST_PATIENCE = 0.1
+"""Seconds of it that are always left."""
 PAUSE_AT_STOP = 2.0
 """Seconds between attempts then."""
 
@@ -169,9 +171,9 @@ class WriteQueue:
         return min(max(SHORTEST_PAUSE, (self._ctx.clock.monotonic() - self._failing_since) / 2), LONGEST_PAUSE)
 
     async def _write_all(self) -> None:
-        while self._queue:
-            write = self._writing = self._next()
-            overtaken = self._overtaken_by(write)
+        stuck = False
+        while write := self._dearest() if stuck else self._oldest():
+            self._writing, overtaken = write, self._overtaken_by(write)
             self._unpublished.update(one.key for one in overtaken)  # its row says so
             publishing = self.publishing.running() if write.what == "rollouts" else nullcontext()
             try:
@@ -179,25 +181,37 @@ class WriteQueue:
                     await self._ctx.blocking.run(write.write)
             except StoreError as error:
                 self._unpublished.difference_update(one.key for one in overtaken)
-                if not error.blocked:
-                    self._refused(error)
+                if error.blocked:
+                    self._blocked(write, error)
+                    continue
+                self._refused(error)
+                if stuck or write.needed or not self._hurries():
                     return
-                self._blocked(write, error)
+                stuck = True
             else:
                 for one in overtaken:
                     self._drop(one)
                 self._written(write)
+                stuck = False
             finally:
                 self._writing = None
-        self._healed()
+        if not self._queue:
+            self._healed()
 
-    def _next(self) -> Write:
-        """The oldest; of a node that ends, while the folder refuses, the oldest that must not be lost: a full disk may
-        have room for a row, and none for rollouts."""
-        ends = self._patience is not None and self._error is not None
-        if ends and self._ctx.clock.monotonic() - self._ending_since >= IN_ORDER_AT_STOP:
-            return next((write for write in self._queue if not write.droppable), self._queue[0])
-        return self._queue[0]
+    def _oldest(self) -> Write | None:
+        return self._queue[0] if self._queue else None
+
+    def _dearest(self) -> Write | None:
+        """Where the oldest was refused, the oldest row, else what else must not be lost: a full disk may have room for
+        a row at the end of its file, and none for rollouts, or for a reward in a folder of its own."""
+        later = list(self._queue)[1:]
+        rows = (write for write in later if write.needed)
+        return next(rows, next((write for write in later if not write.droppable), None))
+
+    def _hurries(self) -> bool:
+        """The node ends, and has tried everything in order for a while."""
+        ends = self._patience is not None
+        return ends and self._ctx.clock.monotonic() - self._ending_since >= IN_ORDER_AT_STOP
 
     def _overtaken_by(self, write: Write) -> list[Write]:
         """Rollouts of the same round that are still waiting where its row goes: nobody will see them."""
@@ -251,25 +265,35 @@ class WriteQueue:
         self._dropped.clear()
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def flush(self, patience: float) -> None:
+    async def flush(self, patience: float, *, rows_alone: bool = False) -> None:
         """As a node ends: wait until all that must not be lost is on disk, and say for what it waits.
 
+        Args:
+            patience: seconds, since the first call.
+            rows_alone: do not wait for what the next start would make up for.
+
         Raises:
-            StoreError: it is not after `patience` seconds; says what is missing.
+            StoreError: it is not in time; says what is missing.
         """
-        self._patience, self._told, self._ending_since = patience, False, self._ctx.clock.monotonic()
+        now = self._ctx.clock.monotonic()
+        if self._patience is None:
+            self._ending_since = now
+        self._patience = patience
         if self._error is not None:
             self._tell_of_patience()
-        with self._ctx.clock.move_on_after(patience):
-            while kept := [write for write in self._queue if not write.droppable]:
+        with self._ctx.clock.move_on_after(max(self._ending_since + patience - now, LEAST_PATIENCE)):
+            while kept := self._kept(rows_alone):
                 self._new.set()
                 await kept[-1].done.wait()
-        if any(not write.droppable for write in self._queue):
+        if self._kept(rows_alone):
             reason = self._error or "a write that does not come back"
             raise StoreError(
                 f"{self._summary()} could not be written before this node ended: {reason}. Fix the "
                 f"folder and start the node anew: it does the rounds without a row again"
             )
+
+    def _kept(self, rows_alone: bool) -> list[Write]:
+        return [write for write in self._queue if (write.needed if rows_alone else not write.droppable)]
 
     async def flush_the_rest(self, patience: float) -> None:
         """Wait until everything is on disk, or for `patience` seconds: this may be lost."""

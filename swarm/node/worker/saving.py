@@ -47,7 +47,7 @@ class Saver:
         """
         rounds_done = done.round
         if self._is_last(done):
-            await self._ctx.writes.flush(PATIENCE_AT_STOP)
+            await self._ctx.writes.flush(PATIENCE_AT_STOP, rows_alone=True)
         elif why := self._why_not_now():
             if not self._said_behind:
                 logger.warning("checkpoint.skipped", rounds_done=rounds_done, why=why, next="after the next round")

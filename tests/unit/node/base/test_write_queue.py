@@ -227,18 +227,18 @@ async def test_of_a_node_that_ends_rows_go_first_where_the_disk_has_room_for_no_
     async with delivering() as writes:
         with capture_logs() as logs:
             await writes.put(full.write("rollouts", 4, droppable=True))
-            await writes.put(folder.write("row", 4))
-            await writes.put(folder.write("reward", 4))
+            await writes.put(folder.write("row", 4, needed=True))
+            await writes.put(full.write("reward", 4))
             await writes.put(full.write("vote", 4, droppable=True))
             assert folder.taken == [], "while it lives, everything goes in order"
-            await writes.flush(WITHIN)
-            assert folder.taken == ["row 4", "reward 4"]
+            await writes.flush(WITHIN, rows_alone=True)
+            assert folder.taken == ["row 4"]
             await writes.flush_the_rest(0.1)
             writes.report_loss()
     (waits,) = [log for log in logs if log["event"] == "node.waits"]
     assert waits["waiting"] == {"rollouts": 1, "row": 1, "reward": 1, "vote": 1}
     (lost,) = [log for log in logs if log["event"] == "folder.not_written"]
-    assert lost["lost"] == {"vote": 1}, "the rollouts were given up when their row had said so"
+    assert lost["lost"] == {"reward": 1, "vote": 1}, "the rollouts were given up when their row had said so"
 
 
 async def test_order_holds_whatever_fails_when(quick: None) -> None:
