@@ -44,4 +44,5 @@ def weaker_over_stronger(metrics: pd.DataFrame) -> pd.Series[float]:
     named = metrics.sort_values("node_id", kind="stable")["model"].unique()
     runs = rewards.set_index([*RUN, "model"])["node_reward"].unstack("model")
     weaker, stronger = runs[named[0]], runs[named[-1]]
-    return weaker / stronger.where(stronger > 0)
+    found: pd.Series[float] = weaker / stronger.where(stronger > 0)
+    return found

@@ -11,8 +11,8 @@ from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.study.run.matrix import Matrix, meant_among, with_baseline
 
-MODEL = ("tiny-2-qwen2-rare",)
-SETTINGS = {"model": MODEL, "learning_rate": 2e-4}
+RARE = ("tiny-2-qwen2-rare",)
+LEARNING_RATE = 2e-4
 """Of all runs of the built-in matrices. Sharing pays most where informative groups are rare
 (docs/study/starting-reward)."""
 ROUNDS = 100
@@ -79,7 +79,7 @@ def _matrix(
     *configurations: ConfigurationRecord,
     nodes: int = 8,
     otherwise: Mapping[str, str] = MappingProxyType({}),
-    model: tuple[str, ...] = MODEL,
+    model: tuple[str, ...] = RARE,
     further: tuple[DeclaredComparison, ...] = (),
 ) -> Matrix:
     """A built-in one; each configuration is declared against its baseline, on cumulative reward.
@@ -98,7 +98,7 @@ def _matrix(
         rounds=ROUNDS,
         seeds=SEEDS,
         configurations=compared,
-        settings={**SETTINGS, "model": model},
+        settings={"model": model, "learning_rate": LEARNING_RATE},
         built_in=True,
         declared=(
             *(

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from swarm.cli.main import run
+from swarm.programs import Launch
 from swarm.study.record import read_study, study_store, write_study
 from swarm.study.run import launch, runner
 from tests.layout import Layout
@@ -59,7 +60,7 @@ def test_each_swarm_is_told_of_the_mirror_and_those_of_a_rehearsal_are_not(
     told: list[tuple[str, str | None]] = []
     start = launch.LocalBackend.start
 
-    def watched(self: launch.LocalBackend, one: launch.Launch) -> launch.LocalProgram:
+    def watched(self: launch.LocalBackend, one: Launch) -> launch.LocalProgram:
         told.append((one.place, one.environment.get("SWARM_MIRROR")))
         return start(self, one)
 
