@@ -50,6 +50,7 @@ def soak_environment(path: Path, rounds: int) -> dict[str, str]:
         "GDRIVE_PATH": path.absolute(),
         "EXPERIMENT_NAME": EXPERIMENT,
         "MODEL_NAME": "fake",
+        "SWARM_PROFILE": "tiny-2",
         "SEED": 7,
         "MAX_ROUNDS": rounds,
         "NUM_TRAIN_SAMPLES": 1,

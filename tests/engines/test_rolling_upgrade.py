@@ -8,6 +8,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from tests.engines.installed import install, run
 from tests.integration.swarms import environment, eventually, layout, rows, run_swarm
 
 ROOT = Path(__file__).parents[2]
-BEFORE = "f29a9c0"
-"""The last commit with the form that files and settings had before stores, task families and `tiny-2`."""
+BEFORE = ("f29a9c0", "685a57c")
+"""The last commit with the form that files and settings had before stores, task families and `tiny-2`; the one before
+workers that start one after the other began together."""
 ENDLESS = 1_000_000
 LAST_ROUNDS = 10
 ASKED_TO_END = 128 + signal.SIGTERM
@@ -26,14 +28,14 @@ pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("distribution"), pytes
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
-@pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=BEFORE)
+def before(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with the wheel of the version before, and this one's packages beneath."""
     source, home = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("environment")
     archive = source / "before.tar"
-    made = subprocess.run(["git", "archive", "-o", archive, BEFORE], cwd=ROOT, capture_output=True, check=False)
+    made = subprocess.run(["git", "archive", "-o", archive, request.param], cwd=ROOT, capture_output=True, check=False)
     if made.returncode:
-        pytest.skip(f"this checkout does not hold commit {BEFORE}: {made.stderr.decode()}")
+        pytest.skip(f"this checkout does not hold commit {request.param}: {made.stderr.decode()}")
     with tarfile.open(archive) as packed:
         packed.extractall(source / "checkout", filter="data")
     run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", source, source / "checkout")
@@ -57,8 +59,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
+@pytest.mark.parametrize("first", ["workers", "clock"])
 def test_old_and_new_nodes_train_on_each_other_and_a_run_is_upgraded_node_by_node(
-    before: Path, start: Start, tmp_path: Path
+    before: Path, start: Start, tmp_path: Path, first: str
 ) -> None:
     was = environment(
         tmp_path,
@@ -73,6 +76,10 @@ def test_old_and_new_nodes_train_on_each_other_and_a_run_is_upgraded_node_by_nod
     nodes = {name: start(before, "services.worker", was | {"NODE_ID": name}) for name in ("anna", "ben")}
     eventually(lambda: clock.poll() is not None or _rounds(tmp_path) >= 3, "three rounds of the version before")
     assert clock.poll() is None
+    if first == "clock":
+        clock.terminate()
+        assert clock.wait(120) == ASKED_TO_END
+        clock = start(sys.executable, "services.coordinator", env | {"NODE_ROLE": "coordinator"})
     for name in nodes:
         nodes[name].terminate()
         assert nodes[name].wait(120) == ASKED_TO_END
@@ -86,7 +93,9 @@ def test_old_and_new_nodes_train_on_each_other_and_a_run_is_upgraded_node_by_nod
     assert [process.wait(300) for process in (*nodes.values(), clock)] == [0, 0, 0]
     for name in nodes:
         found = rows(tmp_path, name)
-        assert [row["round"] for row in found] == sorted({row["round"] for row in found}), "each round once"
+        done = [row["round"] for row in found]
+        assert done == sorted(set(done)), "each round once"
+        assert sum(later - sooner > 1 for sooner, later in pairwise(done)) <= 1, "all but those of its own restart"
         assert all(not any(row["refused_files"].values()) for row in found), "neither refuses the other's files"
     checked = run_swarm(env, "validate")
     assert checked.returncode == 0, checked.stdout

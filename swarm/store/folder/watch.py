@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -80,11 +80,12 @@ async def watch(
         make: makes a folder that is missing, or not; blocking.
     """
     place = await to_thread.run_sync(filesystem_of, roots[0].path)
-    polling = partial(poll, partial(watched_folders, roots, make), among_them, interval, hint)
+    find = partial(watched_folders, roots, make, Newest())
+    polling = partial(poll, find, among_them, interval, hint)
     if not place.delivers_events:
         logger.info("watch.listing_only", kind=place.kind, mount=place.mount, interval=interval)
         await polling()
-    watcher = _Watcher(roots, hint, make, among_them, polling, interval)
+    watcher = _Watcher(find, hint, among_them, polling, interval)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_notice_silence, watcher, max(interval, SILENCE_LEAST), polling)
         await watcher.run()
@@ -95,14 +96,13 @@ class _Watcher:
 
     def __init__(
         self,
-        roots: Sequence[Within],
+        find: Callable[[Sequence[Within]], frozenset[Path]],
         hint: Callable[[], None],
-        make: Callable[[Within], object],
         among_them: Callable[[], Sequence[Within]],
         polling: Callable[[], Awaitable[None]],
         interval: float,
     ) -> None:
-        self._find = partial(watched_folders, roots, make)
+        self._find = find
         self._hint = hint
         self._among_them = among_them
         self._polling = polling
@@ -196,8 +196,34 @@ def which_folders(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
+class Newest:
+    """Finds the folders in a root that changed last, again and again, without looking at each of weeks of rounds.
+
+    A root that grows is read whole, and of its names those are looked at that are new or were the newest before. So a
+    folder that was old and changes once more is not found: that is what listing is for.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[Within, tuple[frozenset[str], frozenset[str]]] = {}
+        """Root -> the names in it, and the newest of its folders."""
+
+    def __call__(self, root: Within) -> list[Within]:
+        """Blocking. Raises OSError."""
+        names, newest = self._before.get(root, (frozenset[str](), frozenset[str]()))
+        with opened_folder(root) as descriptor:
+            now = frozenset(os.listdir(descriptor))
+            found = _newest_of((now - names) | (now & newest), descriptor)
+            if len(found) < NEWEST_WATCHED:
+                found = _newest_of(now, descriptor)
+        self._before[root] = now, frozenset(found)
+        return [root / name for name in found]
+
+
 def watched_folders(
-    roots: Sequence[Within], make: Callable[[Within], object], among_them: Sequence[Within] = ()
+    roots: Sequence[Within],
+    make: Callable[[Within], object],
+    newest: Newest | None = None,
+    among_them: Sequence[Within] = (),
 ) -> frozenset[Path]:
     """The folders to watch now, with those among them that are named and there; roots that are missing are made.
 
@@ -205,18 +231,22 @@ def watched_folders(
 
     Blocking.
 
+    Args:
+        newest: knows the roots from the time before.
+
     Raises:
         OSError: a root cannot be made or read.
     """
+    newest = newest or Newest()
     for root in roots:
         make(root)
     nearest = [_nearest(root) for root in roots]
     found = {*nearest, *filter(is_folder, among_them)}
     for root in (place for place in nearest if place in roots):
-        for folder in _newest_in(root):
+        for folder in newest(root):
             found.add(folder)
             with contextlib.suppress(OSError):  # removed or replaced in between: not a folder to watch, then
-                found.update(_newest_in(folder))
+                found.update(Newest()(folder))
     return frozenset(place.path for place in found)
 
 
@@ -227,14 +257,15 @@ def _nearest(folder: Within) -> Within:
     return folder
 
 
-def _newest_in(folder: Within) -> Iterator[Within]:
+def _newest_of(names: Iterable[str], folder: int) -> list[str]:
+    """Those of some names in an open folder that are folders and changed last, the newest last."""
     changed_at: dict[str, int] = {}
-    with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
-        for entry in entries:
-            with contextlib.suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False) and entry.name.isprintable():
-                    changed_at[entry.name] = entry.stat(follow_symlinks=False).st_ctime_ns
-    return (folder / name for name in sorted(changed_at, key=changed_at.__getitem__)[-NEWEST_WATCHED:])
+    for name in filter(str.isprintable, names):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                changed_at[name] = found.st_ctime_ns
+    return sorted(changed_at, key=changed_at.__getitem__)[-NEWEST_WATCHED:]
 
 
 def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: Collection[Path]) -> bool:

@@ -268,3 +268,52 @@ def test_a_growing_file_that_gets_another_inode_is_read_on(tmp_path: Path) -> No
     copy.replace(file)
     then = store.read_records("logs/anna/metrics.jsonl", first.cursor)
     assert (first.records, then.records, then.restarted) == ([b"1", b"2"], [b"3"], False)
+
+
+def begun(root: Path, created_at: float) -> FolderStore:
+    """The store of somebody who has just begun an experiment there."""
+    store = FolderStore(root, "clock")
+    store.put("experiment.json", b'{"created_at": %f}' % created_at)
+    return store
+
+
+def test_a_share_that_is_mounted_again_is_recognised_by_its_experiment(tmp_path: Path) -> None:
+    begun(tmp_path / "share", 1.0)
+    store = FolderStore(tmp_path / "share", "anna")
+    store.put("peers/anna.json", b"{}")
+    shutil.copytree(tmp_path / "share", tmp_path / "again")  # another folder of the same content
+    (tmp_path / "share").rename(tmp_path / "away")
+    (tmp_path / "again").rename(tmp_path / "share")
+    for write in WRITES.values():
+        write(store)
+    assert store.get("peers/anna.json", 100).data == b"{}"
+
+
+@pytest.mark.parametrize(("created_at", "astray"), [(2.0, False), (0.5, True)])
+def test_in_another_experiment_in_the_same_place_nothing_is_read_or_written_and_who_is_in_the_later_one_is_told(
+    tmp_path: Path, created_at: float, astray: bool
+) -> None:
+    begun(tmp_path / "share", 1.0)
+    store = FolderStore(tmp_path / "share", "anna")
+    store.put("peers/anna.json", b"{}")
+    (tmp_path / "share").rename(tmp_path / "away")
+    begun(tmp_path / "share", created_at)
+    reads = (lambda: store.get("experiment.json", 100), lambda: store.list("peers"), lambda: store.stat("peers"))
+    for call in (*(lambda write=write: write(store) for write in WRITES.values()), *reads):  # type: ignore[misc]
+        with pytest.raises(StoreError) as refusal:
+            call()
+        assert refusal.value.astray is astray
+    assert list((tmp_path / "share").rglob("*anna*")) == []
+    shutil.rmtree(tmp_path / "share")
+    (tmp_path / "away").rename(tmp_path / "share")
+    store.put("peers/anna.json", b"{}")
+
+
+def test_a_folder_without_the_experiment_is_not_taken_for_the_share(tmp_path: Path) -> None:
+    begun(tmp_path / "share", 1.0)
+    store = FolderStore(tmp_path / "share", "anna")
+    store.put("peers/anna.json", b"{}")
+    (tmp_path / "share").rename(tmp_path / "away")
+    (tmp_path / "share" / "peers").mkdir(parents=True)
+    with pytest.raises(StoreError, match="mounted"):
+        store.put("peers/anna.json", b"{}")

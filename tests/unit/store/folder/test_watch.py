@@ -22,7 +22,7 @@ from swarm.store import wake_ups as waking
 from swarm.store.folder import polling, watch
 from swarm.store.folder.beneath import Within, make_folder
 from swarm.store.folder.store import FolderStore
-from swarm.store.folder.watch import watched_folders
+from swarm.store.folder.watch import Newest, watched_folders
 from swarm.store.health import NEWEST_WATCHED, FileSystem
 from tests.patience import PATIENCE
 
@@ -539,3 +539,29 @@ async def test_a_root_that_nobody_makes_is_watched_for_from_the_nearest_folder_a
         await wait_for(file, receive)
         tasks.cancel_scope.cancel()
     assert watched_folders([root], lambda folder: None) == {root.path, file.parent}
+
+
+def test_a_watcher_that_asks_again_finds_the_newest_folders_and_looks_at_no_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        (tmp_path / f"round_{number}").mkdir()
+    newest, root = Newest(), Within(tmp_path)
+    newest(root)
+    looked: list[object] = []
+    real = os.stat
+
+    def counted(path: Any, *arguments: Any, **more: Any) -> os.stat_result:
+        looked.append(path)
+        return real(path, *arguments, **more)
+
+    (tmp_path / "round_200").mkdir()
+    monkeypatch.setattr(os, "stat", counted)
+    found = newest(root)
+    assert found[-1].name == "round_200"
+    assert len(found) == NEWEST_WATCHED
+    assert len(looked) == NEWEST_WATCHED + 1
+    monkeypatch.undo()
+    for place in found:
+        place.path.rmdir()
+    assert len(newest(root)) == NEWEST_WATCHED, "older ones take the place of those that went"
