@@ -74,6 +74,17 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
     return process_runs(peer, ctx.process) is False
 
 
+def seen_dead(ctx: NodeContext, peers: Iterable[PeerFile]) -> frozenset[str]:
+    """Nodes whose process on this machine runs no more.
+
+    They hold nobody up until a time-out, unless workers are expected by number or name: those are waited for, since
+    whoever started them starts them again.
+    """
+    if ctx.settings.expected_workers is not None:
+        return frozenset()
+    return frozenset(peer.peer_id for peer in peers if left_behind(ctx, peer))
+
+
 def peer_reader(ctx: NodeContext) -> PeerReader:
     """What a node reads registrations with: often enough to see that they beat. Where requests are spared, that they
     are other ones than before says so: those who work are read again only while they are waited for."""
@@ -182,9 +193,9 @@ class Presence:
         try:
             yield
         except Exception:
-            await self.leave()
+            await self._leave()
             raise
-        await self.leave()
+        await self._leave()
 
     async def register(self) -> None:
         """Take the node id.
@@ -312,7 +323,7 @@ class Presence:
             self._lives += 1
             self._incarnation, self._beat = f"{self._ctx.process.incarnation}-{self._lives}", 0
 
-    async def leave(self) -> None:
+    async def _leave(self) -> None:
         """Say goodbye, unless another process has the name now."""
         if self._gave_way:
             return  # the file speaks for the other process now

@@ -25,7 +25,7 @@ from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import Presence, left_behind, names_and_keys, peer_reader, read_registered
+from swarm.node.base.presence import Presence, names_and_keys, peer_reader, read_registered, seen_dead
 from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
@@ -100,7 +100,7 @@ class Observer:
         if self.in_doubt:
             return None
         now = clock.monotonic()
-        dead = self._seen_dead(peers)
+        dead = seen_dead(self._ctx, peers)
         live, coming = (
             self._liveness.live(now, role="worker", statuses=(status,)) - dead for status in (ACTIVE, STARTING)
         )
@@ -120,12 +120,6 @@ class Observer:
             rival=self._rival(peers, state, now),
             without_a_say=self._without_a_say(submitted | before),
         )
-
-    def _seen_dead(self, peers: list[PeerFile]) -> frozenset[str]:
-        """Nodes whose process on this machine runs no more: who expects nobody waits for no time-out either."""
-        if self._ctx.settings.expected_workers is not None:
-            return frozenset()
-        return frozenset(peer.peer_id for peer in peers if left_behind(self._ctx, peer))
 
     def _working(self, peers: list[PeerFile], live: frozenset[str], key: RoundKey) -> frozenset[str]:
         """Live workers that have come to a round, or the one before, and have done one, as far as any is done."""

@@ -8,18 +8,21 @@ So a coordinator that begins the experiment counts those who already wait from i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 
+import anyio
 from anyio.from_thread import start_blocking_portal
 
 from swarm.config import Settings
 from swarm.node.base.presence import Presence
+from swarm.node.process.daemon import first_swarm_error
 from swarm.node.process.wiring import make_context
 
 
 @contextmanager
 def announced(settings: Settings) -> Iterator[None]:
-    """Hold the registration of a worker that has its name for the block.
+    """Hold the registration of a worker that has its name for the block; after Ctrl-C it says goodbye, too.
 
     Raises:
         DuplicateNodeError: a live process has the name.
@@ -27,11 +30,30 @@ def announced(settings: Settings) -> Iterator[None]:
     """
     assert settings.node_id is not None, "who is registered has a name"
     presence = Presence(make_context(settings, settings.node_id), settings.registered_role)
+    registered = Future[None]()
     with start_blocking_portal() as portal:
-        portal.call(presence.register)
-        beats = portal.start_task_soon(presence.keep_beating)
+        over = portal.call(anyio.Event)
+        life = portal.start_task_soon(_stay, presence, registered, over)
         try:
-            yield
-        finally:  # after Ctrl-C, too
-            beats.cancel()
-            portal.call(presence.leave)
+            wait({registered, life}, return_when=FIRST_COMPLETED)
+            if not life.done():
+                yield
+        finally:
+            portal.call(over.set)
+            _see_the_end(life)
+
+
+def _see_the_end(life: Future[None]) -> None:
+    """Raises what ended the registration: another process took the name, say."""
+    try:
+        life.result()
+    except BaseExceptionGroup as group:
+        raise first_swarm_error(group) or group from None
+
+
+async def _stay(presence: Presence, registered: Future[None], over: anyio.Event) -> None:
+    async with presence.held(), anyio.create_task_group() as tasks:
+        registered.set_result(None)
+        tasks.start_soon(presence.keep_beating)
+        await over.wait()
+        tasks.cancel_scope.cancel()

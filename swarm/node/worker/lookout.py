@@ -27,7 +27,7 @@ from swarm.node.base.clock_file import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.heartbeats import PROOF_BEATS
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import names_and_keys, peer_reader, read_registered
+from swarm.node.base.presence import names_and_keys, peer_reader, read_registered, seen_dead
 from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
@@ -62,6 +62,8 @@ class Lookout:
         settle = PROOF_BEATS * ctx.settings.heartbeat_interval
         self._belief = ClockBelief(settle)
         self._peers = peer_reader(ctx)
+        self._dead: frozenset[str] = frozenset()
+        """Peers whose processes on this machine are gone, as was seen last."""
         self._submissions = Submissions(ctx.run, ctx.clock.monotonic, ctx.settings.expected_names)
         self._files = NodeFiles(ctx.run.store, ctx.clock.monotonic)
         self._doubtful = LogOnce("state.doubted", over="state.undoubted", patience=DOUBT_LASTS * settle)
@@ -209,10 +211,11 @@ class Lookout:
                 if self._written and self._written[1].peer_id == peer.peer_id:
                     self._written, self._writer_read = (self._written[0], peer), began
             self._liveness.stir(self._peers.stirred, clock.monotonic())
+            self._dead = seen_dead(self._ctx, peers)
             self._miss_coordinator()
         live = self.live_peers()
         called = names_and_keys(self._ctx, live | {self._ctx.node_id})
-        coming = self._liveness.live(clock.monotonic(), role="worker", statuses=(STARTING,)) - {self._ctx.node_id}
+        coming = self._liveness.live(clock.monotonic(), role="worker", statuses=(STARTING,)) - self._dead
         self._tell(PeersLive(live, clock.monotonic(), publishing, called, coming))
         self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
 
@@ -263,4 +266,4 @@ class Lookout:
 
     def live_peers(self) -> frozenset[str]:
         """The live workers other than this one."""
-        return self._liveness.live(self._ctx.clock.monotonic(), role="worker") - {self._ctx.node_id}
+        return self._liveness.live(self._ctx.clock.monotonic(), role="worker") - {self._ctx.node_id} - self._dead
