@@ -10,6 +10,7 @@ base         what every node has
   log_once, timeline                    repeated problems said once, and waited for; intervals
   rhythm                                when to look at a place that charges for looks
   presence, heartbeats, attendance      registration and heartbeat, which of them beat, who is waited for
+  settling                              when workers that are started one after the other begin together
   clock_file, clock_belief              the state file as far as it can be read, and when a jump in it is believed
   experiment, task_files                experiment.json, and the files that its tasks are asked from
   start_record, submissions             what the node was started with, rewards
@@ -49,6 +50,7 @@ worker       one training node
 coordinator  the round clock
   coordinator                           active or standby
   coordinator_machine                   when a round opens and ends
+  returning                             how long a node that loads again is waited for
   clock_keeper                          who is alive, who has submitted; the state file, read and written
   standing                              says why the clock stands, where it does
   resume                                where the clock goes on
@@ -56,6 +58,7 @@ coordinator  the round clock
 process      a node as a process
   daemon, in_process, wiring            one node, several, and how their parts are put together
   worker_settings                       which of several workers gets what; made-up node ids
+  announcing                            registered while somebody has yet to begin the experiment
   generator_only                        nodes that train nothing: generator, person, evaluator
   together                              generation of several nodes as one step
   system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
