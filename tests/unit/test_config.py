@@ -22,7 +22,7 @@ from swarm.config import (
 )
 from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
-from swarm.config.file_names import ENDS_LIKE_A_SLOT
+from swarm.config.file_names import ENDS_LIKE_A_SLOT, why_reserved
 from swarm.config.meanings import meanings
 from swarm.config.misspelled import slips
 from swarm.config.presets import PRESETS
@@ -577,7 +577,7 @@ def test_another_process_with_the_environment_of_these_settings_has_these_settin
     assume(timeout >= 3 * beat)
     on, total = flags.setdefault("adaptive", False), settings_total(flags)
     node_id = flags.get("node_id") or ""
-    assume(node_id != "judge" and not ENDS_LIKE_A_SLOT.search(node_id))
+    assume(node_id != "judge" and not ENDS_LIKE_A_SLOT.search(node_id) and not why_reserved(node_id))
     assume(not on or total >= 2)
     low, high = flags.get("adaptive_min_j", 0), flags.get("adaptive_max_j", total - 1)
     assume(not on or low <= flags.get("adaptive_initial_j", low) <= high <= total - 1)
