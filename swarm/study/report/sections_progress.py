@@ -84,7 +84,7 @@ def steadiness_section(evidence: Evidence) -> Section:
                 "oscillation", "By configuration.", look.in_order(found.reset_index(), "configuration"), _OSCILLATION
             ),
             Picture(
-                "oscillation",
+                "drawdown",
                 "The moving average, and how far it lies below what the run had reached before: means over seeds with "
                 "their 95 % interval. A line that leaves 0 below is a run that falls back.",
                 column_curves(drawdowns(evidence.counted_rounds), _DRAWDOWN, look, 1),
