@@ -491,7 +491,7 @@ BUGS = [
 ]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_caught(bug: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
@@ -499,11 +499,11 @@ def test_a_planted_bug_is_caught(bug: Planted, monkeypatch: pytest.MonkeyPatch) 
     assert any(part in said for part in bug.says), said or f"{SEEDS} seeds broke no law"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_without_any_planted_bug_such_seeds_break_no_law() -> None:
     assert first_broken_law({}, seeds=SEEDS // 2) == ""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_nor_do_they_where_groups_are_published_one_by_one() -> None:
     assert first_broken_law({}, seeds=SEEDS // 4, one_by_one=True) == ""
