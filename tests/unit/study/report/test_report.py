@@ -114,7 +114,7 @@ def test_every_figure_and_table_of_the_page_lies_beside_it(small_report: Path) -
     assert {"cumulative_reward", "reward_per_agent", "agent_average", "split_trajectory", "held_out"} <= set(figures)
     assert {"comparison", "effect_by_start", "oscillation", "rounds_to_threshold"} <= set(tables)
     expected = {"index.html", "tables/study.json"}
-    expected |= {f"tables/{name}" for name in (*FILES.values(), LATER_FILES["splits"])}
+    expected |= {f"tables/{name}" for name in (*FILES.values(), LATER_FILES["splits"], LATER_FILES["rollout_files"])}
     expected |= {f"figures/{name}.{form}" for name in figures for form in ("png", "svg", "pdf")}
     expected |= {f"tables/{name}.{form}" for name in tables for form in ("csv", "parquet", "tex")}
     assert files_in(small_report).keys() == expected
