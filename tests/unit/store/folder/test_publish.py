@@ -132,7 +132,7 @@ def test_a_mount_that_cannot_sync_folders_is_good_enough(tmp_path: Path, monkeyp
 def expect_failure(target: Path, temporary: Path, message: str) -> None:
     """Publishing must fail, say where and why, and leave the target and the temporary folder as they were."""
     before = target.read_bytes() if target.is_file() else None
-    with pytest.raises(StoreError, match=f"cannot write {re.escape(str(target))}: {message}; see that"):
+    with pytest.raises(StoreError, match=f"cannot write {re.escape(str(target))}: {message}; "):
         publish(at(target), b"new", at(temporary))
     assert (target.read_bytes() if target.is_file() else None) == before
     assert not temporary.is_dir() or not list(temporary.iterdir())
