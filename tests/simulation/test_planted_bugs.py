@@ -24,7 +24,6 @@ from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
-from swarm.node.coordinator.returning import Returning
 from swarm.node.sharing import intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_completions, own_groups, starting
@@ -139,8 +138,11 @@ def strangers_put_the_beginning_off_for_ever(patch: Patch) -> None:
     patch.setattr(Settling, "__init__", init)
 
 
-def a_round_waits_for_ever_for_who_loads_again(patch: Patch) -> None:
-    patch.setattr(Returning, "awaited", lambda self, coming, now: frozenset(coming))
+def a_round_waits_for_ever_for_who_was_there(patch: Patch) -> None:
+    def those(self: CoordinatorMachine, look: Look) -> frozenset[str]:
+        return frozenset(self._attendance.earned) - look.live if look.live else frozenset()
+
+    patch.setattr(CoordinatorMachine, "_those_returning", those)
     patch.setattr(CoordinatorMachine, "_overdue", lambda self, look: False)
 
 
@@ -429,9 +431,9 @@ BUGS = [
     Planted(the_clock_begins_with_the_first_worker, ("it begins without",), settles=True),
     Planted(strangers_put_the_beginning_off_for_ever, ("no round is open",), {"crowds": 1.0}, settles=True),
     Planted(
-        a_round_waits_for_ever_for_who_loads_again,
-        ("and the round is open", "it stands still"),
-        {"kills": 8.0, "slow": 0.6},
+        a_round_waits_for_ever_for_who_was_there,
+        ("and the round is open",),
+        {"quitters": 3.0},
         settles=True,
     ),
     Planted(a_dead_worker_is_waited_for_for_ever, ("it stands still",)),
