@@ -18,7 +18,7 @@ REAL = {"model": "openai-community/gpt2"}
 
 
 def suited(matrix: Matrix, path: Path, **given: Any) -> dict[str, Any]:
-    _, settings = _as_begun_or_suited(matrix, {"path": str(path), **given}, None)
+    _, settings = _as_begun_or_suited(matrix, {"path": str(path), **given}, None, bring_back=False)
     return settings.as_recorded()
 
 
