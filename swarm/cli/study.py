@@ -19,7 +19,7 @@ from swarm.cli.before_start import make_ready
 from swarm.cli.flags import command_again, flag_words, setting_parameter
 from swarm.cli.mirroring import bring_back_record, bring_back_runs, mirror_study, refuse_own_place
 from swarm.cli.say import say
-from swarm.cli.slurm_flags import SlurmFlags, describe_jobs, slurm_of
+from swarm.cli.slurm_flags import SLURM, SlurmFlags, describe_jobs, slurm_of
 from swarm.cli.study_places import Places, different, places
 from swarm.cli.study_rehearsal import foreseen, hopeless, predicted, rehearsed, wanted
 from swarm.cli.study_running import parts, run_all
@@ -89,12 +89,13 @@ def run(
     """
     require_for("`swarm study run`")
     flags = flags or StudyFlags()
-    slurm = slurm_of(cluster or SlurmFlags())
+    cluster = cluster or SlurmFlags()
+    if rehearse and cluster.on == SLURM:
+        raise ConfigError("--rehearse says how long this machine takes, and --on slurm takes others: leave out one")
+    slurm = slurm_of(cluster)
     if flags.jobs is not None and flags.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")
     chosen = _overridden(_matrix(matrix), flags)
-    if rehearse and slurm:
-        raise ConfigError("--rehearse says how long this machine takes, and --on slurm takes others: leave out one")
     names = ("path", "mirror", "model", "learning_rate", "adapter")
     given = {name: getattr(flags, name) for name in names}
     chosen, shared = _as_begun_or_suited(chosen, given, flags.config, bring_back=not dry_run)
