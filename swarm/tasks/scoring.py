@@ -147,7 +147,7 @@ class Scorer:
         return replies
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        await self.enter()
         started = False
         try:
             await self.start()
@@ -157,7 +157,7 @@ class Scorer:
                 await self._stop()
         return self
 
-    async def open(self) -> None:
+    async def enter(self) -> None:
         """Enter the pool without its servers, for who has something to do before `start`; `__aexit__` leaves it."""
         self._tasks = await anyio.create_task_group().__aenter__()
         self._servers = tuple(

@@ -143,7 +143,7 @@ async def worker_maker(
     tasks = settings.task_table or NO_TASKS
     scorer = Scorer(settings.scorer_processes, settings.task_families, tasks)
     async with measured_lag() as lag, AsyncExitStack() as ends:
-        await scorer.open()  # each node has it start once it is registered: that takes seconds
+        await scorer.enter()  # each node has it start once it is registered: that takes seconds
         ends.push_async_exit(scorer)
         with compute_thread() as thread:
             batches = GenerationTogether(thread, SYSTEM_CLOCK.monotonic)
