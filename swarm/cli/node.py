@@ -119,9 +119,7 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     check_alone(alone)
     one_model(alone)
     make_ready([alone])
-    if alone.node_id is None:
-        alone = replace(alone, node_id=readable_name(SystemRandom()))
-        named["node_id"] = str(alone.node_id)
+    alone = _with_a_name(alone, named)
     run = open_experiment(alone, WRITER)
     experiment = _begun(run, alone, None)
     assert experiment is not None, "there is no end to the patience"
@@ -215,9 +213,8 @@ def _started(
         say_for_whom(flags, run)
         return _as_who_begins(words, flags, named)
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
-    if alone and settings.node_id is None and settings.role != "coordinator":
-        settings = replace(settings, node_id=readable_name(SystemRandom()))
-        named["node_id"] = str(settings.node_id)
+    if alone and settings.role != "coordinator":
+        settings = _with_a_name(settings, named)
     experiment = _begun(run, settings, patience) if alone else experiment_in(run, patience)
     if experiment is None:
         return _as_who_begins(words, flags, named)
@@ -227,6 +224,14 @@ def _started(
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
     return Started(joining.settings, asked_for(words, flags, joining.adopted))
+
+
+def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
+    """With a made-up node id where nobody gave one, which goes into `named` too: who registers keeps its name."""
+    if settings.node_id is not None:
+        return settings
+    named["node_id"] = readable_name(SystemRandom())
+    return replace(settings, node_id=named["node_id"])
 
 
 def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFile | None:

@@ -135,8 +135,6 @@ class CoordinatorMachine:
         self._returning = Returning()
         self._settling: Settling | None = None
         """Of the beginning; None: it is over, or has not begun."""
-        self.wait: Wait | None = None
-        """What the beginning waits for, of workers that nobody counted beforehand."""
         self.held_by: frozenset[str] = frozenset()
         """Those that load again and alone keep the round open."""
         self.key: RoundKey | None = None
@@ -247,10 +245,10 @@ class CoordinatorMachine:
         if self._settling is None:
             longest = INTERVALS * self._settings.round_interval
             self._settling = Settling(self._settings.seconds_to_settle, longest, look.submitted_before)
-        self.wait = self._settling.look(look.now, look.coming, look.live)
-        if self.wait is None:
+        wait = self._settling.look(look.now, look.coming, look.live)
+        if wait is None:
             self._settling = None
-        return self.wait
+        return wait
 
     def _gathered_again(self, look: Look, returning: frozenset[str]) -> bool:
         """Whether an open round that everybody had left goes on: as at the start, they are waited for."""
@@ -291,7 +289,7 @@ class CoordinatorMachine:
         return bool(names & look.called if names and self.key is None else look.live)
 
     def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
-        self.key, self._settling, self.wait, self.held_by = key, None, None, frozenset()
+        self.key, self._settling, self.held_by = key, None, frozenset()
         self._opened_at = look.now
         return WriteState(key, finished=False, reason=reason, missing=missing)
 
