@@ -258,14 +258,17 @@ def _nearest(folder: Within) -> Within:
 
 
 def _newest_of(names: Iterable[str], folder: int) -> list[str]:
-    """Those of some names in an open folder that are folders and changed last, the newest last."""
+    """Those of some names in an open folder that are folders and changed last, the newest last.
+
+    The kernel's clock may stand for 10 ms: of folders that changed in one tick `round_10` is newer than `round_9`.
+    """
     changed_at: dict[str, int] = {}
     for name in filter(str.isprintable, names):
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
                 changed_at[name] = found.st_ctime_ns
-    return sorted(changed_at, key=changed_at.__getitem__)[-NEWEST_WATCHED:]
+    return sorted(changed_at, key=lambda name: (changed_at[name], len(name), name))[-NEWEST_WATCHED:]
 
 
 def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: Collection[Path]) -> bool:
