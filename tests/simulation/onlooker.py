@@ -77,7 +77,8 @@ class Onlooker(Bystander):
             counted = [tuple(key) for key in sorted(submitted) if worker.name in submitted[key]]
             if worker.name not in self.world.quitters and counted != rows:
                 raise laws.broken(f"of {worker.name} rewards of {counted} are counted, and rows of {rows}", self.name)
-            if worker.finished and rows and saved.get(worker.name, [0])[-1] != rows[-1][0] + 1:
+            whole = [round_ for round_, stage in rows if stage == self.world.plan.stages - 1]
+            if worker.finished and whole and saved.get(worker.name, [0])[-1] != whole[-1] + 1:
                 raise laws.broken(f"{worker.name} has finished, and saved {saved.get(worker.name)}", self.name)
             if self._told[worker.name] > everything[worker.name] and not self._a_file_became_another_one():
                 raise laws.broken(f"an event of {worker.name} is told twice", self.name)
