@@ -254,7 +254,7 @@ def _each_in_turn(place: Callable[[Target], Path]) -> Attack:
     return lambda at, tick: things[tick % len(things)](at, tick)
 
 
-_OF_FILES: dict[str, Attack] = {
+OF_FILES: dict[str, Attack] = {
     **coordination.by_name(
         rows_that_overflow,
         rows_for_a_node,
@@ -274,11 +274,11 @@ _OF_FILES: dict[str, Attack] = {
     ),
     **{name: _of_coordination(attack) for name, attack in coordination.ATTACKS.items()},
 }
-ONCE: dict[str, Attack] = _OF_FILES | {
+ONCE: dict[str, Attack] = OF_FILES | {
     f"{what}: {kind}": _in_the_way(place, thing) for what, place in PLACES.items() for kind, thing in OBJECTS.items()
 }
 """Written once."""
-EVERY_SECOND: dict[str, Attack] = _OF_FILES | {
+EVERY_SECOND: dict[str, Attack] = OF_FILES | {
     f"{what}: each kind in turn": _each_in_turn(place) for what, place in PLACES.items()
 }
 """Written again every second."""
