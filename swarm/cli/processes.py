@@ -24,6 +24,7 @@ from pathlib import Path
 
 import msgspec
 
+from swarm import forms
 from swarm.cli.say import warn
 from swarm.config import Settings
 from swarm.config.place import is_url
@@ -175,7 +176,7 @@ def _verified(folder: int, name: str, pid: int) -> Running | None:
             return None
         if (pidfd := _pidfd_of(pid)) is not None:
             opened.callback(os.close, pidfd)
-        file = msgspec.json.decode(os.pread(descriptor, _MOST_BYTES, 0), type=ProcessFile)
+        file = forms.decode(os.pread(descriptor, _MOST_BYTES, 0), ProcessFile)
         there = (_holder(descriptor), process_started_at(pid), command_of(pid))  # asked after pidfd holds it
         if there != (file.pid, file.started_at, file.command):
             return None

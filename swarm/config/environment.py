@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from swarm import forms
 from swarm.config.presets import PRESET, PRESET_VARIABLE
 from swarm.config.settings import FIELDS
 
@@ -47,7 +48,7 @@ NOBODY = Asked()
 def asked_in(environ: Mapping[str, str]) -> Asked | None:
     """What the command that started this process was asked for; None where a user started it."""
     try:
-        return msgspec.json.decode(environ.get(ASKED_VARIABLE, ""), type=Asked)
+        return forms.decode(environ.get(ASKED_VARIABLE, ""), Asked)
     except msgspec.MsgspecError:
         return None
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.config import Settings, without_settings
 from swarm.errors import ModelError
@@ -126,7 +127,7 @@ def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint
     key = f"{shape.digest} {'bf16' if bf16 else 'fp32'} {'eager' if settings.attention == 'eager' else 'sdpa'}"
     if settings.adapter != "none":
         key += f" {settings.adapter} {settings.adapter_rank} {','.join(settings.adapter_targets or ('all',))}"
-    table = msgspec.json.decode((Path(str(files("swarm"))) / TABLE).read_bytes(), type=dict[str, Footprint])
+    table = forms.decode((Path(str(files("swarm"))) / TABLE).read_bytes(), dict[str, Footprint])
     return table.get(key) or _remembered(key, shape, settings, bf16=bf16)
 
 
@@ -145,7 +146,7 @@ def _remembered(key: str, shape: ModelShape, settings: Settings, *, bf16: bool) 
     name = hashlib.sha256(asked.encode()).hexdigest()[:32] + ".json"
     file = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm" / "footprints" / name
     with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(file.read_bytes(), type=Footprint)
+        return forms.decode(file.read_bytes(), Footprint)
     traced = trace_in_child(replace(settings, model=(shape.name,)), bf16=bf16)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +162,7 @@ def trace_in_child(settings: Settings, *, bf16: bool, environ: Mapping[str, str]
     command = module_command("swarm.planner.trace", "bf16" if bf16 else "fp32")
     try:
         done = subprocess.run(command, check=False, capture_output=True, env=told, timeout=_TIMEOUT_S)
-        return msgspec.json.decode(done.stdout, type=Footprint)
+        return forms.decode(done.stdout, Footprint)
     except subprocess.TimeoutExpired as error:
         raise ModelError(f"model {settings.model[0]!r}: its activations cannot be traced: {error}") from error
     except msgspec.MsgspecError:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.config import Settings, load_settings, without_settings
 from swarm.errors import ModelError
@@ -85,7 +86,7 @@ def probe(
     except subprocess.TimeoutExpired:
         return ProbeReport(problem=f"not done after {timeout_s:g} s")
     reports = [line for line in done.stdout.splitlines() if line.startswith(b"{")]
-    report = msgspec.json.decode(reports[-1], type=ProbeReport) if reports else ProbeReport()
+    report = forms.decode(reports[-1], ProbeReport) if reports else ProbeReport()
     if done.returncode == 0 or report.problem:
         return report
     return msgspec.structs.replace(report, problem=_cause_of_death(done.returncode, done.stderr), refuted=True)
@@ -243,7 +244,7 @@ def _child(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         sys.stdout.flush()
 
     try:
-        run_steps(load_settings({}, environ), msgspec.json.decode(arguments[0], type=ProbeTask), tell)
+        run_steps(load_settings({}, environ), forms.decode(arguments[0], ProbeTask), tell)
     except (ModelError, MemoryError) as error:
         tell(msgspec.structs.replace(reported, problem=str(error) or "out of memory", refuted=True))
     return 0

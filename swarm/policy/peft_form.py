@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from swarm import forms
 from swarm.errors import ModelError
 
 CONFIG = "adapter_config.json"
@@ -56,7 +57,7 @@ def adapter_of(folder: Path) -> SavedAdapter:
     """
     try:
         with (folder / CONFIG).open("rb") as file:
-            saved = msgspec.json.decode(file.read(_LARGEST), type=SavedAdapter)
+            saved = forms.decode(file.read(_LARGEST), SavedAdapter)
     except (OSError, msgspec.MsgspecError) as error:
         raise ModelError(f"adapter {folder}: {CONFIG} cannot be read: {error}") from error
     if saved.peft_type != "LORA" or saved.bias != "none" or saved.use_dora or saved.r < 1:

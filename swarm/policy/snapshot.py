@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers.pytorch_utils import Conv1D
 
+from swarm import forms
 from swarm.errors import CheckpointError
 from swarm.policy import peft_form
 from swarm.policy.averaging import OuterState
@@ -299,7 +300,7 @@ def _named_outer(state: OuterState) -> dict[str, Tensor]:
 def _read_manifest(root: Path) -> Manifest:
     try:
         with (root / MANIFEST).open("rb") as file:
-            return msgspec.json.decode(file.read(LARGEST_MANIFEST), type=Manifest)
+            return forms.decode(file.read(LARGEST_MANIFEST), Manifest)
     except (OSError, msgspec.DecodeError) as error:
         raise CheckpointError(f"checkpoint {root}: {MANIFEST} cannot be read: {error}. {_TORN}") from error
 

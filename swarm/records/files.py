@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from swarm import forms
 from swarm.errors import ProtocolError
 from swarm.harmless import printable
 from swarm.records.finished import can_be_written
@@ -274,7 +275,7 @@ def read_exam(run: Run) -> list[ExamRow]:
         ProtocolError: the file is there and is no list of such rows.
     """
     try:
-        rows = msgspec.json.decode(run.store.get(keys.EXAM, LARGEST_EXAM).data, type=list[ExamRow])
+        rows = forms.decode(run.store.get(keys.EXAM, LARGEST_EXAM).data, list[ExamRow])
     except FileNotFoundError:
         return []
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

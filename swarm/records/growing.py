@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from swarm import forms
 from swarm.errors import ProtocolError
 from swarm.store.base import MOST_PER_READ, Records, Store
 from swarm.wire.codec import DEEPEST, nests_too_deeply
@@ -95,7 +96,7 @@ def parse_lines(
         form: of nearly all lines. How deeply values stand within each other in it is not looked at.
         one_by_one: reads a line where not all of its neighbours have this form.
     """
-    decoder = msgspec.json.Decoder(form)
+    decoder = forms.decoder(form)
     for start in range(0, len(lines), AT_ONCE):
         some = lines[start : start + AT_ONCE]
         if (said := _decoded(some, decoder)) is not None:
@@ -119,7 +120,7 @@ def _decoded(lines: Sequence[bytes], decoder: msgspec.json.Decoder[Form]) -> lis
 def parse_line(line: bytes, form: type[Form]) -> Form | None:
     """One JSON line as a struct or dict, or None for anything else."""
     try:
-        said = msgspec.json.decode(line, type=form)
+        said = forms.decode(line, form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     deep = line.count(b"{") + line.count(b"[") > DEEPEST and nests_too_deeply(said)

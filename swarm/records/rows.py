@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from swarm import forms
 from swarm.errors import StoreError
 from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line, parse_lines
 from swarm.records.history_row import HistoryRow
@@ -114,7 +115,7 @@ def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[F
 def _sound(line: bytes, form: type[Form]) -> Form | None:
     """A row of this version of which nothing has to be changed: nearly all are. None: it may be one or not."""
     try:
-        row = msgspec.json.decode(line, type=strict(form))
+        row = forms.decode(line, strict(form))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return row if row.schema_version == SCHEMA_VERSION else None

@@ -23,6 +23,7 @@ from typing import IO
 
 import msgspec
 
+from swarm import forms
 from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.packing import BLOCK, MOST_MEMBERS, Member, PackWriter, members
@@ -147,7 +148,7 @@ def _opened(file: IO[bytes]) -> tuple[PackedRun, Iterator[Member]]:
     if first is None or first.name != MANIFEST:
         raise ProtocolError("malformed", f"it does not begin with {MANIFEST}: it is no archive of a run")
     try:
-        run = msgspec.json.decode(first.data(LARGEST_MANIFEST), type=PackedRun)
+        run = forms.decode(first.data(LARGEST_MANIFEST), PackedRun)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError("malformed", f"{MANIFEST}: {error}") from None
     if run.version != VERSION:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from swarm import forms
 from swarm.endpoint.outcomes import Failure
 from swarm.harmless import printable, quoted
 
@@ -89,7 +90,7 @@ class _Unusable(Exception):  # noqa: N818 - never leaves this module
 def read_models(body: bytes) -> list[Card] | Failure:
     """What a server has."""
     try:
-        return msgspec.json.decode(body, type=_Cards).data
+        return forms.decode(body, _Cards).data
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return Failure("unreadable", f"a list of models that is none: {printable(str(error))[:200]}")
 
@@ -97,7 +98,7 @@ def read_models(body: bytes) -> list[Card] | Failure:
 def read_completions(body: bytes, expected: Expected) -> list[Written] | Failure:
     """The completions to one prompt, in the order of their seeds."""
     try:
-        reply = msgspec.json.decode(body, type=_Reply)
+        reply = forms.decode(body, _Reply)
         if reply.model != expected.name:
             raise _Unusable(f"expected completions of {expected.name}, got those of {quoted(reply.model)}")
         chosen = sorted(reply.choices, key=lambda choice: choice.index)

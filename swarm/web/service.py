@@ -28,6 +28,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from swarm import forms
 from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ConfigError, SwarmError
 from swarm.types import RoundKey
@@ -47,7 +48,7 @@ ENTERED = (
     '<link rel="icon" href="data:,"><title>swarm</title></head><body><p><a href="/">Open the page</a></p></body></html>'
 )
 """Leads to the page from a page of this service's own, so that a cookie that is sent to no other site is sent."""
-_MARK = msgspec.json.Decoder(dict[str, tuple[int, int]])
+_MARK = forms.decoder(dict[str, tuple[int, int]])
 
 
 class Service:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from swarm import forms
 from swarm.errors import ProtocolError
 from swarm.types import Completion, Question, RolloutGroup, RoundKey, ScoredGroup, Turn
 from swarm.wire.messages import SCHEMA_VERSION, GroupInfo, PolicyInfo, RolloutEntry, RolloutFile, TurnEntry
@@ -92,9 +93,9 @@ def decode(data: bytes, form: type[Message], where: str) -> Message:
     if (opened := brackets(data)) > MOST_BRACKETS:
         raise ProtocolError("oversized", f"{where} has {opened} brackets, the limit is {MOST_BRACKETS}")
     try:
-        version = msgspec.json.decode(data, type=_Version).schema_version
+        version = forms.decode(data, _Version).schema_version
         if version == SCHEMA_VERSION:
-            return msgspec.json.decode(data, type=form)
+            return forms.decode(data, form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError("malformed", f"{where} is no {form.__name__}: {error}") from None
     raise ProtocolError("wrong_version", f"{where} has schema_version {version}, this node reads {SCHEMA_VERSION}")
@@ -312,7 +313,7 @@ class _SampledTokens(msgspec.Struct):
             raise ValueError("expected that the forced tokens are among these")
 
 
-_decode_tokens = msgspec.json.Decoder(_SampledTokens).decode
+_decode_tokens = forms.decoder(_SampledTokens).decode
 
 
 def _usable(token_ids: Raw | UnsetType, logprobs: Raw | UnsetType, forced: Raw | UnsetType) -> Hint:

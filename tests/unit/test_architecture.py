@@ -199,3 +199,9 @@ def test_what_lies_below_the_shared_place_is_opened_by_the_store_alone() -> None
 )
 def test_a_direct_open_is_found_however_it_is_written(code: str) -> None:
     assert opens(ast.parse(code))
+
+
+def test_forms_are_decoded_in_one_place_since_two_threads_must_not_make_a_decoder_at_once() -> None:
+    files = {file for folder in ("swarm", "services") for file in (ROOT / folder).rglob("*.py")}
+    typed = re.compile(r"msgspec\.json\.Decoder\(|msgspec\.json\.decode\([^\n]*type=")
+    assert {file.relative_to(ROOT).as_posix() for file in files if typed.search(file.read_text())} == {"swarm/forms.py"}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from swarm import forms
 from swarm.config import Settings, variable
 from swarm.errors import CheckpointError, ConfigError, ProtocolError, SpendingCapError
 from swarm.policy.settings import asking_of
@@ -142,7 +143,7 @@ class Metered:
         """Go on from what it had cost in former lives. Raises msgspec.MsgspecError."""
         from swarm.endpoint.usage import Usage
 
-        self._endpoint.take_up(msgspec.json.decode(former, type=Usage))
+        self._endpoint.take_up(forms.decode(former, Usage))
 
 
 class AnswersNothing:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from swarm import forms
 from swarm.errors import ProtocolError
 from swarm.records.growing import Growing, lines_of, parse_line
 from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
@@ -121,7 +122,7 @@ class RlSwarmRun:
         if (parts := data.count(b"{") + data.count(b"[") + data.count(b'",')) > MOST_PARTS:
             raise ProtocolError("oversized", f"{where} has {parts} objects, lists and texts, the limit is {MOST_PARTS}")
         try:
-            found = msgspec.json.decode(data, type=Rollouts)
+            found = forms.decode(data, Rollouts)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             empty = (
                 " (its version of rl-swarm wrote empty objects)" if b"[{}" in b"".join(data[:10_000].split()) else ""

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from swarm import forms
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Entry, Kind
 from swarm.store.bucket.client import Client
@@ -129,7 +130,7 @@ def manifest_of(client: Client, prefix: str) -> Manifest:
     """
     data = client.get(f"{prefix}/{MANIFEST}", _MOST_MANIFEST).data
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = forms.decode(data, Manifest)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ProtocolError("malformed", f"the manifest of {client.describe(prefix)}: {error}") from None
     if manifest.version != _VERSION:

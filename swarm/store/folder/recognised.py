@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from swarm import forms
 from swarm.errors import StoreError
 from swarm.wire.keys import EXPERIMENT
 
@@ -79,6 +80,6 @@ def _no_link(path: str, flags: int) -> int:
 
 def _created_at(begun: bytes) -> float:
     try:
-        return msgspec.json.decode(begun, type=_Begun).created_at
+        return forms.decode(begun, _Begun).created_at
     except msgspec.MsgspecError:
         return 0.0

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from swarm import forms
 from swarm.config import JUDGE
 from swarm.errors import StoreError
 from swarm.harmless import quoted
@@ -136,7 +137,7 @@ def check_member(name: str, member: Member) -> None:
 def decode(data: bytes, where: str) -> Membership:
     """Raises StoreError: it is none."""
     try:
-        found = msgspec.json.decode(data, type=Membership)
+        found = forms.decode(data, Membership)
     except (msgspec.DecodeError, RecursionError) as error:
         raise StoreError(f"{where} does not say who is a member: {error}") from None
     checked = msgspec.structs.replace(found, members={})

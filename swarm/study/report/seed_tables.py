@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
+from swarm import forms
 from swarm.errors import ConfigError, ProtocolError
 from swarm.harmless import text_of_cell
 from swarm.store.base import Store
@@ -106,7 +107,7 @@ def read_tables(folder: Path, window: int | None) -> Evidence:
 
 def _record(store: Store) -> StudyRecord:
     try:
-        return msgspec.json.decode(store.get(RECORD, LARGEST_RECORD).data, type=StudyRecord)
+        return forms.decode(store.get(RECORD, LARGEST_RECORD).data, StudyRecord)
     except FileNotFoundError:
         raise ConfigError(
             f"no {RECORD} in {store.describe()}: expected a folder of tables of `swarm study report`"

@@ -7,6 +7,7 @@ import sys
 
 import msgspec
 
+from swarm import forms
 from swarm.errors import ConfigError
 from swarm.tasks.verifiers.definition import Definition
 from swarm.tasks.verifiers.environment import open_environment
@@ -16,7 +17,7 @@ from swarm.tasks.verifiers.rows import load_rows, rows_digest, source_digest
 
 def main() -> None:
     """See this module."""
-    definition = msgspec.json.decode(sys.stdin.buffer.read(), type=Definition)
+    definition = forms.decode(sys.stdin.buffer.read(), Definition)
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # environments print
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from swarm import forms
 from swarm.children import module_command
 from swarm.extras import lacking
 from swarm.tasks.definitions import Parameters, malformed, profile_of
@@ -104,7 +105,7 @@ def _look(definition: Definition) -> Told:
     except subprocess.TimeoutExpired:
         raise malformed(definition.name, f"its rows were not loaded within {LONGEST_LOOK_S:g} s; take fewer") from None
     try:
-        told = msgspec.json.decode(ended.stdout, type=Told)
+        told = forms.decode(ended.stdout, Told)
     except msgspec.MsgspecError:
         said = ended.stderr.decode(errors="replace").strip()[-300:]
         raise malformed(definition.name, f"{definition.id} ended the process that looked at it: {said}") from None

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.systems import missing
 from swarm.tasks.bars import Bar
@@ -38,7 +39,7 @@ def measure() -> Sequence[Bar] | str:
             capture_output=True,
             timeout=LONGEST,
         )
-        return msgspec.json.decode(asked.stdout, type=list[Bar])
+        return forms.decode(asked.stdout, list[Bar])
     except (OSError, subprocess.TimeoutExpired, msgspec.DecodeError) as error:
         return f"the child that puts them up failed: {error}"
 
