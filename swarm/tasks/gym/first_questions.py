@@ -28,6 +28,8 @@ MOST_TRIALS_S = 3.0
 """Processor time of all trials of a definition, about."""
 MOST_CPU_S = 0.5
 """Half of what a child has: other nodes may be slower."""
+AGAIN = 2
+"""Further trials of a question that took longer."""
 LONGEST_PROMPT = 50_000
 """Characters."""
 LIMITS = Limits()
@@ -48,7 +50,8 @@ def check(definition: Definition) -> None:
     """Make the first questions. Raises ConfigError."""
     found: list[Outcome] = []
     while len(found) < (wanted := _wanted([one.seconds for one in found])):
-        more = _outcomes(definition, range(len(found), wanted))
+        seeds = range(len(found), wanted)
+        more = [_at_best(definition, *one) for one in zip(seeds, _outcomes(definition, seeds), strict=False)]
         if problem := next(filter(None, map(_problem, more)), None if more else _UNFINISHED):
             raise _refused(definition, problem)
         found += more
@@ -96,6 +99,12 @@ def _outcomes(definition: Definition, seeds: Iterable[int]) -> list[Outcome]:
     """What a bounded child found before it came to its end, or to that of its limits."""
     frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
     return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
+
+
+def _at_best(definition: Definition, seed: int, found: Outcome) -> Outcome:
+    """The outcome of the fastest of three trials, where the first took too long: others may use the same core."""
+    again = (_outcomes(definition, [seed]) for _ in range(AGAIN if found.seconds > MOST_CPU_S else 0))
+    return min((found, *(one for outcomes in again for one in outcomes)), key=lambda one: one.seconds)
 
 
 def _try(definition: Definition, seeds: Iterable[int], emit: Emit) -> None:
