@@ -3,7 +3,7 @@
 round 0 is opened ──────▶ nobody who was seen loading is left out of it, but for the longest wait
 the end of a run ───────▶ whoever was seen at that opening, lived, and was not disturbed has a row of round 0
 a worker is ready ──────▶ round 0 is open after the longest wait, whatever strangers register
-all who live are done ──▶ the round is closed three median rounds later; whoever comes back then is too late
+all who live are done ──▶ the round is closed two median rounds later; whoever comes back then is too late
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
                           all who have rewards in the last rounds are ready
     open(R, S) waits for: the reward of every live worker that is worth waiting for (attendance.py), or the end of the
                           interval with any there; and of those that load again after a death: while fewer are live
-                          than are expected, or else for three median rounds (returning.py)
+                          than are expected, or else for two median rounds (returning.py)
     open(R, S) unblocks:  the workers, which wait for the state file to move on
 
 The clock never goes back. It stands still while no worker is alive, and MOST_EMPTY rounds after the last one that a

@@ -1,6 +1,6 @@
 """Who loads again after a death, and how long the others wait for it. Pure.
 
-    starting ──a live worker waits──▶ waited for ──three median rounds──▶ not waited for
+    starting ──a live worker waits──▶ waited for ──two median rounds──▶ not waited for
                                           └────────a reward of it────────▶ forgotten: the next time counts anew
 
 A node that dies again before its next reward gets no more time.
@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Set
 from statistics import median
 
-ROUNDS = 3
-"""Median rounds that a node is waited for."""
+ROUNDS = 2
+"""Median rounds that a node is waited for: with its own work the round then lasts some three."""
 _REMEMBERED = 32
 """Rounds of which the median is taken."""
 

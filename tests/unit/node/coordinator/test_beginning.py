@@ -113,16 +113,16 @@ def test_after_a_restart_by_number_those_who_do_not_come_are_named() -> None:
 
 
 # ── deaths in an open round ─────────────────────────────────────────────────────────────────────────────────────────
-def test_a_worker_that_loads_again_is_waited_for_three_median_rounds_and_no_longer() -> None:
+def test_a_worker_that_loads_again_is_waited_for_two_median_rounds_and_no_longer() -> None:
     clock = Clock()
     now = clock.rounds(5, seconds=4.0)
     others = ALL - BEN
     assert clock.look(now + 2.0, others, submitted=others, coming=BEN, before=ALL) is None
-    assert clock.look(now + 13.9, others, submitted=others, coming=BEN, before=ALL) is None
-    closed = clock.look(now + 14.0, others, submitted=others, coming=BEN, before=ALL)
+    assert clock.look(now + 9.9, others, submitted=others, coming=BEN, before=ALL) is None
+    closed = clock.look(now + 10.0, others, submitted=others, coming=BEN, before=ALL)
     assert closed is not None
     assert closed.reason == "all_submitted"
-    again = clock.look(now + 18.0, others, submitted=others, coming=BEN, before=ALL)
+    again = clock.look(now + 14.0, others, submitted=others, coming=BEN, before=ALL)
     assert again is not None, "the wait is one for each death, not for each round"
 
 
