@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from swarm.config.names import FUNCTIONS
-from swarm.config.settings import variable
+from swarm.config.settings import refuse_strangers_code, variable
 from swarm.config.sources import Given, parse
-from swarm.config.task_table import foreign_files, names_code
+from swarm.config.task_table import foreign_files
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 
@@ -37,7 +36,8 @@ def refuse_unsafe(found: Given) -> None:
     """
     values = {name: (parse(name, value, source), source) for name, (value, source) in found.items()}
     _refuse_too_much(values)
-    _refuse_foreign_code(values)
+    for name, (value, source) in values.items():
+        refuse_strangers_code(name, value, source)
     _refuse_foreign_files(values)
 
 
@@ -51,18 +51,6 @@ def _refuse_too_much(found: Given) -> None:
             f"{bound} that a node takes from a folder that anybody may write to: if it is meant, say "
             f"{variable(name)}={value} yourself"
         )
-
-
-def _refuse_foreign_code(found: Given) -> None:
-    """Who can write there could choose it."""
-    for name in (*FUNCTIONS, "task_families", "task_table"):
-        value, source = found.get(name, ("", ""))
-        texts = names_code(value) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-        if own := next((text for text in texts if isinstance(value, dict) or ":" in str(text)), None):
-            raise ConfigError(
-                f"{variable(name)} ({name}) = {quoted(own)} from {source} names code of its user's own, and what is "
-                f"read in a shared folder is never imported: if you know that code, say {variable(name)} yourself"
-            )
 
 
 def _refuse_foreign_files(found: Given) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import swarm
 from swarm.config import Settings
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -115,7 +116,7 @@ def test_tasks_of_the_first_family_have_their_bare_names_and_those_of_others_say
 )
 def test_a_family_that_cannot_be_had_names_the_setting_and_what_is_there(chosen: tuple[str, ...], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
-        Families(chosen)
+        Families(map(OwnCode, chosen))
     assert "SWARM_TASK_FAMILIES" in str(refused.value)
     assert "name one of reasoning-gym, or an object" in str(refused.value)
 
@@ -152,7 +153,7 @@ ALLOWED = {
         "from swarm.tasks.gym.disarm import disarm",
         "from swarm.tasks.gym.imports import make_sympy_ready",
     },
-    "cli/task.py": {'say(f"and any dataset of {FIRST_FAMILY}, by its name: `python -m swarm.tasks.gym` lists them")'},
+    "cli/task.py": {'say(f"and any dataset of {FIRST_FAMILY}, by name: `python -P -m swarm.tasks.gym` lists them")'},
 }
 """The family's names on the wire and in settings files, its registration, what it knows of sympy, and its own list."""
 
