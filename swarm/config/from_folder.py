@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from swarm.config.settings import refuse_strangers_code, variable
+from typing import Any
+
+from swarm.config.settings import FIELDS, refuse_strangers_code, to_type, variable
 from swarm.config.sources import Given, parse
 from swarm.config.task_table import foreign_files
 from swarm.errors import ConfigError
@@ -26,8 +28,17 @@ LEAST = {"heartbeat_interval": 0.05, "reconcile_interval": 0.05, "round_interval
 """The smallest, in seconds: a node with less writes and lists without a pause."""
 
 
+REACHING = (
+    *("endpoint", "generation_server", "push_repo", "sinks", "mirror"),
+    *("key_folder", "adapter_folder", "sink_folder"),
+    *(name for name, field in FIELDS.items() if field.metadata["secret"]),
+)
+"""Settings that say which servers are asked, under whose name, and which folders of this machine are written."""
+
+
 def refuse_unsafe(found: Given) -> None:
-    """See that no setting of a shared place is beyond what is taken from one, or names code or files of its reader's.
+    """See that no setting of a shared place is beyond what is taken from one, names code or files of its reader's, or
+    reaches out of the place.
 
     Values are looked at as they will be used: `"1000000"` is a number as well.
 
@@ -37,8 +48,22 @@ def refuse_unsafe(found: Given) -> None:
     values = {name: (parse(name, value, source), source) for name, (value, source) in found.items()}
     _refuse_too_much(values)
     for name, (value, source) in values.items():
-        refuse_strangers_code(name, value, source)
+        refuse_strangers_word(name, value, source)
     _refuse_foreign_files(values)
+
+
+def refuse_strangers_word(name: str, value: Any, source: str) -> None:
+    """See that a value of a place selects nothing but what we ship, and reaches nothing outside of that place.
+
+    Raises:
+        ConfigError: it does; says what its user would type.
+    """
+    refuse_strangers_code(name, value, source)
+    if name in REACHING and value != FIELDS[name].default:
+        raise ConfigError(
+            f"{variable(name)} ({name}) = {quoted(value)} from {source} reaches out of the shared place, which nobody "
+            f"but you may have a node do: if it is meant, say {to_type(name, value)} yourself"
+        )
 
 
 def _refuse_too_much(found: Given) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swarm.config.settings import refuse_strangers_code
+from swarm.config.from_folder import refuse_strangers_word
 from swarm.errors import ExperimentError
 from swarm.study.record import ConfigurationRecord, StudyRecord
 from swarm.study.run.matrix import FREE, runs_of, stated
@@ -50,7 +50,7 @@ def _refuse_code(configurations: list[ConfigurationRecord], study: str) -> None:
     """The folder is open to strangers: code of one's own is run only if it is asked for, not if it is found."""
     for one in configurations:
         for name, value in one.settings.items():
-            refuse_strangers_code(name, value, f"the configuration {one.name!r} of the study {study!r}")
+            refuse_strangers_word(name, value, f"the configuration {one.name!r} of the study {study!r}")
 
 
 def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:

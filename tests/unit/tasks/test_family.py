@@ -247,7 +247,7 @@ def test_a_family_that_the_reader_was_not_started_with_is_refused_by_name_and_ne
                 assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", family)) == "unknown_family"
             with pytest.raises(ProtocolError, match="family must be one of reasoning-gym, got 'sums'"):
                 await scorer.make([QuestionRequest("short", "tiny", 1, family="sums")])
-        async with scoring("tests.unit.tasks.sums:NEXT_SUMS") as scorer:
+        async with scoring(OwnCode("tests.unit.tasks.sums:NEXT_SUMS")) as scorer:
             assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", "sums")) == "gym_version"
             assert await reason(scorer, Origin("none", "tiny", 1, 0, "2", "sums")) == "unknown_task"
             assert await reason(scorer, Origin("bf", "tiny", 1, 0, "0.1.25")) == "unknown_family"
