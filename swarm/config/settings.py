@@ -418,6 +418,8 @@ def to_type(name: str, value: Any) -> str:
     if name == TASK_TABLE:
         return f"the tasks in a settings file of your own (--config) or {variable(name)}"
     metadata = FIELDS[name].metadata
+    if metadata["secret"]:
+        return variable(name)
     flag = metadata["run_flag"] or metadata["node_flag"] or metadata["up_flag"]
     text = shlex.quote(printable(as_text(value))[:LONGEST_TYPED])
     return f"--{flag.replace('_', '-')} {text}" if flag else f"{variable(name)}={text}"
