@@ -54,8 +54,9 @@ def test_another_process_makes_and_scores_the_same(family: str) -> None:
     code = f"""
 import json, msgspec, sys
 from swarm.tasks.family import QuestionRequest
+from swarm.config.own_code import of_the_user
 from swarm.tasks.registry import Families
-families, found = Families([{family!r}]), []
+families, found = Families(of_the_user("task_families", [{family!r}])), []
 for profile, tasks in families.profiles().items():
     for task in tasks:
         for seed in (0, 2**31 - 1):
@@ -77,8 +78,9 @@ sys.stdout.buffer.write(msgspec.json.encode(found))
 def test_its_names_are_light_and_plain_and_its_questions_say_where_they_come_from(family: str) -> None:
     code = f"""
 import sys
+from swarm.config.own_code import of_the_user
 from swarm.tasks.registry import Families
-families = Families([{family!r}])
+families = Families(of_the_user("task_families", [{family!r}]))
 families.profiles(), families.versions, families.packages
 print([name for name in ("reasoning_gym", "numpy", "torch", "asyncio") if name in sys.modules])
 """
@@ -243,7 +245,7 @@ def test_a_family_that_the_reader_was_not_started_with_is_refused_by_name_and_ne
 
     async def main() -> None:
         async with scoring(FIRST_FAMILY) as scorer:
-            for family in ("sums", SPEC, "antigravity:FAMILY", "", "x" * 5000):
+            for family in ("sums", str(SPEC), "antigravity:FAMILY", "", "x" * 5000):
                 assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", family)) == "unknown_family"
             with pytest.raises(ProtocolError, match="family must be one of reasoning-gym, got 'sums'"):
                 await scorer.make([QuestionRequest("short", "tiny", 1, family="sums")])
