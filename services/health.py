@@ -1,4 +1,4 @@
-"""Whether a node is well, for health checks of containers: `python -m services.health`.
+"""Whether a node is well, for health checks of containers: `python -P -m services.health`.
 
 Exit 0 if the heartbeat of NODE_ID, which its event loop writes, is young enough for its peers to count it as alive, 1
 if it is not, whether its process is there or not. Settings come from the environment, as those of the node.

@@ -1,4 +1,4 @@
-"""Several workers in one process: `python -m services.workers --nodes 8`."""
+"""Several workers in one process: `python -P -m services.workers --nodes 8`."""
 
 import sys
 

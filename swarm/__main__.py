@@ -1,4 +1,4 @@
-"""`python -m swarm` is the `swarm` command."""
+"""`python -P -m swarm` is the `swarm` command."""
 
 from swarm.cli.main import main
 

@@ -23,15 +23,15 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import swarm
 from swarm.config import FUNCTIONS, Asked, Settings
+from swarm.config.own_code import OwnCode, own_codes, source_file
 from swarm.planner.free_memory import host_memory
 from swarm.policy.hub import cached_folder
 from swarm.policy.model_files import local_folder
@@ -73,7 +73,7 @@ def made_with(settings: Settings, asked: Asked) -> MadeWith:
         command=asked.command,
         sources=dict(asked.sources),
         versions=versions(settings),
-        code=code_digest(own_modules(settings.as_recorded()), judged=False),
+        code=code_digest(own_modules(settings), judged=False),
         models=model_revisions(settings.model) if settings.loads_model else {},
         machine=machine(),
     )
@@ -117,13 +117,13 @@ def _named_in(file: Path, field: str) -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
 
 
-def own_modules(settings: Mapping[str, Any]) -> frozenset[str]:
-    """The modules of the user's own functions that a run with these settings, as they are recorded, calls."""
-    values = [settings.get(name) for name in FUNCTIONS] + list(settings.get("task_families") or ())
-    return frozenset(str(value).partition(":")[0] for value in values if ":" in str(value))
+def own_modules(settings: Settings) -> frozenset[OwnCode]:
+    """The modules of the user's own functions and families that a run with these settings calls."""
+    named = own_codes([getattr(settings, name) for name in (*FUNCTIONS, "task_families")])
+    return frozenset(code.module for code in named)
 
 
-def code_digest(own: frozenset[str] = frozenset(), *, judged: bool, package: Path | None = None) -> str:
+def code_digest(own: frozenset[OwnCode] = frozenset(), *, judged: bool, package: Path | None = None) -> str:
     """Of the code that a run goes through. Reads every file of it.
 
     Args:
@@ -147,14 +147,13 @@ def code_digest(own: frozenset[str] = frozenset(), *, judged: bool, package: Pat
     return digest.hexdigest()
 
 
-def _source(module: str) -> tuple[str, Path] | None:
-    """The file of a module; what it imports in its turn does not count."""
+def _source(module: OwnCode) -> tuple[str, Path] | None:
+    """Name and file of a module; what it imports in its turn does not count."""
     try:
-        spec = find_spec(module)
+        file = source_file(module)
     except (ImportError, ValueError):
         return None
-    file = Path(spec.origin) if spec and spec.origin else None
-    return (module, file) if file and file.is_file() else None
+    return (module, file) if file else None
 
 
 def model_revisions(names: Iterable[str]) -> dict[str, str]:

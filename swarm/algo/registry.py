@@ -5,13 +5,13 @@
     loss                 swarm.algo.losses.Loss
     advantage_scaling    swarm.algo.advantages.Scaling
 
-A module of the user's has to be importable by the worker (PYTHONPATH, or installed).
+A module of the user's has to be importable by the worker (PYTHONPATH, or installed). It is imported where the user
+named it, and never because a place does (swarm.config.own_code).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TypeVar, cast
 
 from swarm.algo.adaptive_rule import Rule, RuleSettings
@@ -23,6 +23,8 @@ from swarm.algo.samplers import SAMPLERS, UNIFORM, Sampler
 from swarm.algo.scaled_rules import GradientScaled, MultiSignalScaled, RewardTrendScaled
 from swarm.algo.supply_rule import Supply, SupplyMeasured
 from swarm.config import variable
+from swarm.config.own_code import load, own_code
+from swarm.config.settings import to_type
 from swarm.errors import ConfigError
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -69,10 +71,10 @@ def advantage_scaling(name: str) -> Scaling:
 def _named(setting: str, name: str, ours: Mapping[str, Function]) -> Function:
     if name in ours:
         return ours[name]
-    module, _, function = name.partition(":")
+    code = own_code(name, f"{variable(setting)} ({setting})", to_type(setting, name))
     try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
+        found = load(code)
+    except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"{variable(setting)} ({setting}): {name!r} cannot be had: {error}; "
             f"name one of {', '.join(ours)}, or a function of a module that this Python can import"

@@ -105,7 +105,13 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
     if not finished:
         raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
     of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
-    return [replace(one, device=settings.device, threads=settings.threads) for one in of_study]
+    return [replace(_vouched(one, settings), device=settings.device, threads=settings.threads) for one in of_study]
+
+
+def _vouched(recorded: Settings, own: Settings) -> Settings:
+    """What a record in a place says of families and tasks is code of the user's own where the user says the same."""
+    said = {name: getattr(own, name) for name in ("task_families", "task_table")}
+    return replace(recorded, **{name: value for name, value in said.items() if value == getattr(recorded, name)})
 
 
 def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> bool:

@@ -1,4 +1,4 @@
-"""`swarm judge run`: the judge daemon in the foreground; `python -m services.judge` is the same."""
+"""`swarm judge run`: the judge daemon in the foreground; `python -P -m services.judge` is the same."""
 
 from __future__ import annotations
 

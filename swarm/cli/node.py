@@ -1,6 +1,6 @@
 """`swarm node`, `swarm join` and `swarm workers`: one daemon, or several workers in one process, in the foreground.
 
-`python -m services.worker`, `services.coordinator` and `services.workers` are the same.
+`python -P -m services.worker`, `services.coordinator` and `services.workers` are the same.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from swarm.cli.say import say
 from swarm.cli.task_checks import GROUP, QUESTIONS, Report, Task, check, give
 from swarm.cli.task_conversations import ByHand
 from swarm.config import Settings
+from swarm.config.own_code import TASK_TABLE, of_the_user, plain
 from swarm.config.task_table import Parameters, recorded
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean, named
@@ -65,7 +66,7 @@ def list_tasks(*, flags: CommonFlags | None = None) -> None:
         raise ConfigError(f"no task: no family has a profile {settings.profile!r}, and no table [tasks.NAME] is there")
     say(table(("task", "profile", "parameters"), rows, left=(0, 1, 2)))
     if FIRST_FAMILY in settings.task_families:
-        say(f"and any dataset of {FIRST_FAMILY}, by its name: `python -m swarm.tasks.gym` lists them")
+        say(f"and any dataset of {FIRST_FAMILY}, by name: `python -P -m swarm.tasks.gym` lists them")
 
 
 def try_task(
@@ -154,7 +155,7 @@ def _found(name: str, settings: Settings) -> Task:
     path = Path(name)
     if path.suffix in (PYTHON, *DATASETS):
         key = "python" if path.suffix == PYTHON else "dataset"
-        return _defined(path.stem, complete({path.stem: {key: name}}, Path.cwd()))
+        return _defined(path.stem, complete(of_the_user(TASK_TABLE, {path.stem: {key: name}}), Path.cwd()))
     for task, asked in own.items():
         if name in (task, full_name(task, asked)):
             return _defined(task, {task: dict(asked)})
@@ -177,7 +178,7 @@ def _defined(name: str, tasks: dict[str, dict[str, object]]) -> Task:
 
 
 def _parameters(asked: Parameters) -> str:
-    return shorten(msgspec.json.encode(recorded(asked)).decode(), 100)
+    return shorten(msgspec.json.encode(plain(recorded(asked))).decode(), 100)
 
 
 def _shown(question: Question) -> str:

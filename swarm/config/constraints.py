@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from swarm.config.file_names import NODE_ID, broken_rule
+from swarm.config.own_code import plain
 
 T = TypeVar("T")
 
@@ -152,5 +153,5 @@ def plain_type(kind: Any) -> Any:
 def as_text(value: Any) -> str:
     """A value as it is written in a variable; `None` where there is none."""
     if isinstance(value, dict):
-        return msgspec.json.encode(value).decode()
+        return msgspec.json.encode(plain(value)).decode()
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from swarm.config.names import FUNCTIONS
-from swarm.config.settings import variable
+from typing import Any
+
+from swarm.config.settings import FIELDS, refuse_strangers_code, to_type, variable
 from swarm.config.sources import Given, parse
-from swarm.config.task_table import foreign_files, names_code
+from swarm.config.task_table import foreign_files
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 
@@ -27,8 +28,17 @@ LEAST = {"heartbeat_interval": 0.05, "reconcile_interval": 0.05, "round_interval
 """The smallest, in seconds: a node with less writes and lists without a pause."""
 
 
+REACHING = (
+    *("endpoint", "generation_server", "push_repo", "sinks", "mirror"),
+    *("key_folder", "adapter_folder", "sink_folder"),
+    *(name for name, field in FIELDS.items() if field.metadata["secret"]),
+)
+"""Settings that say which servers are asked, under whose name, and which folders of this machine are written."""
+
+
 def refuse_unsafe(found: Given) -> None:
-    """See that no setting of a shared place is beyond what is taken from one, or names code or files of its reader's.
+    """See that no setting of a shared place is beyond what is taken from one, names code or files of its reader's, or
+    reaches out of the place.
 
     Values are looked at as they will be used: `"1000000"` is a number as well.
 
@@ -37,8 +47,23 @@ def refuse_unsafe(found: Given) -> None:
     """
     values = {name: (parse(name, value, source), source) for name, (value, source) in found.items()}
     _refuse_too_much(values)
-    _refuse_foreign_code(values)
+    for name, (value, source) in values.items():
+        refuse_strangers_word(name, value, source)
     _refuse_foreign_files(values)
+
+
+def refuse_strangers_word(name: str, value: Any, source: str) -> None:
+    """See that a value of a place selects nothing but what we ship, and reaches nothing outside of that place.
+
+    Raises:
+        ConfigError: it does; says what its user would type.
+    """
+    refuse_strangers_code(name, value, source)
+    if name in REACHING and value != FIELDS[name].default:
+        raise ConfigError(
+            f"{variable(name)} ({name}) = {quoted(value)} from {source} reaches out of the shared place, which nobody "
+            f"but you may have a node do: if it is meant, say {to_type(name, value)} yourself"
+        )
 
 
 def _refuse_too_much(found: Given) -> None:
@@ -51,18 +76,6 @@ def _refuse_too_much(found: Given) -> None:
             f"{bound} that a node takes from a folder that anybody may write to: if it is meant, say "
             f"{variable(name)}={value} yourself"
         )
-
-
-def _refuse_foreign_code(found: Given) -> None:
-    """Who can write there could choose it."""
-    for name in (*FUNCTIONS, "task_families", "task_table"):
-        value, source = found.get(name, ("", ""))
-        texts = names_code(value) if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-        if own := next((text for text in texts if isinstance(value, dict) or ":" in str(text)), None):
-            raise ConfigError(
-                f"{variable(name)} ({name}) = {quoted(own)} from {source} names code of its user's own, and what is "
-                f"read in a shared folder is never imported: if you know that code, say {variable(name)} yourself"
-            )
 
 
 def _refuse_foreign_files(found: Given) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from swarm.config.adaptive_rules import recorded_rule
 from swarm.config.names import IDENTITY_DEFAULTS
+from swarm.config.own_code import plain
 from swarm.config.task_table import recorded
 
 if TYPE_CHECKING:
@@ -43,4 +44,5 @@ def identity_of(settings: Settings) -> dict[str, Any]:
         identity |= {"adaptive_rule": recorded_rule(settings.adaptive_rule), "adaptive_initial_j": settings.initial_j}
         highest = None if settings.max_j == settings.total_groups - 1 else settings.max_j
         chosen |= {"adaptive_min_j": settings.adaptive_min_j, "adaptive_max_j": highest}
-    return identity | {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
+    identity |= {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
+    return {name: plain(value) for name, value in identity.items()}

@@ -14,6 +14,10 @@ LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo", "grpo_masked")
 """Named here for the messages; what they do is in swarm.algo.losses. Others are named `package.module:function`."""
 ADVANTAGE_SCALINGS = ("std", "none", "std_sample", "std_batch")
 """Named here for the messages; what they do is in swarm.algo.advantages, and of others likewise."""
+TASK_FAMILIES = (FIRST_FAMILY, "dataset", "facts", "python", "verifiers")
+"""Named here for what a place may say; where they are is in swarm.tasks.registry. Others: `package.module:object`."""
+DATASET_SCORERS = ("exact", "number", "choice", "json", "regex", "math", "tests")
+"""Of datasets, named here likewise; what they do is in swarm.tasks.dataset.scorers."""
 FUNCTIONS = ("sampler", "adaptive_rule", "loss", "advantage_scaling")
 """Settings that may name a function of the user's own."""
 QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}

@@ -4,6 +4,8 @@ A setting is declared here alone; `swarm settings`, the command-line flags, docs
 derived from the declaration.
 """
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,9 +31,11 @@ from swarm.config.constraints import (
 from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
 from swarm.config.identity import identity_of
 from swarm.config.names import IDENTITY_DEFAULTS, QUICK, SAMPLERS
+from swarm.config.own_code import TASK_TABLE, names_code, plain
 from swarm.config.place import is_url, place_of
 from swarm.config.task_table import TaskTable
 from swarm.errors import ConfigError
+from swarm.harmless import printable, quoted
 from swarm.types import FIRST_FAMILY
 
 
@@ -349,13 +353,16 @@ class Settings(ComputingSettings):
     def as_recorded(self) -> dict[str, Any]:
         """Every setting as JSON has it, those at their defaults included; no secrets."""
         shown = (f.name for f in fields(self) if not f.metadata["secret"])
-        values = {name: getattr(self, name) for name in shown}
+        values = {name: plain(getattr(self, name)) for name in shown}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def as_environment(self) -> dict[str, str]:
         """The variables that give another process these settings, if it has no others (see `without_settings`).
 
         Those at their defaults are left out, but for the ones that test mode would set otherwise.
+
+        Raises:
+            ConfigError: as `as_variables`.
         """
         stated = set(QUICK if self.test_mode else ())
         if any(getattr(self, name) != FIELDS[name].default for name in ADAPTIVE):
@@ -365,9 +372,11 @@ class Settings(ComputingSettings):
             for f in fields(self)
             if f.name in stated or getattr(self, f.name) != f.default
         }
-        return {variable(name): as_text(value) for name, value in changed.items()}
+        return as_variables(changed)
 
 
+LONGEST_TYPED = 200
+"""Characters of a value that a message tells to type."""
 NOTHING_BESIDE: dict[str, Any] = {"push_repo": None, "push_every": 0, "sinks": None, "mirror": None}
 """Of nodes: what runs beside a swarm is not theirs, and their records need not repeat it."""
 FIELDS = {f.name: f for f in fields(Settings)}
@@ -382,3 +391,35 @@ def variable(name: str) -> str:
     """The environment variable of a setting, as users know it."""
     env: tuple[str, ...] = FIELDS[name].metadata["env"]
     return env[0]
+
+
+def as_variables(values: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as variables of another process, which takes them for its user's own.
+
+    Raises:
+        ConfigError: one of them names code that this process's user did not name.
+    """
+    for name, value in values.items():
+        refuse_strangers_code(name, value, "what was read in a place")
+    return {variable(name): as_text(value) for name, value in values.items()}
+
+
+def refuse_strangers_code(name: str, value: Any, source: str) -> None:
+    """See that a setting from a place selects nothing but what we ship. Raises ConfigError with what to type."""
+    for text in names_code(name, value):
+        raise ConfigError(
+            f"{variable(name)} ({name}) = {quoted(text)} from {source} names code of its user's own, and what is read "
+            f"in a shared folder is never imported: if you know that code, say {to_type(name, value)} yourself"
+        )
+
+
+def to_type(name: str, value: Any) -> str:
+    """What a user types for a setting to have a value: its flag, or its variable."""
+    if name == TASK_TABLE:
+        return f"the tasks in a settings file of your own (--config) or {variable(name)}"
+    metadata = FIELDS[name].metadata
+    if metadata["secret"]:
+        return variable(name)
+    flag = metadata["run_flag"] or metadata["node_flag"] or metadata["up_flag"]
+    text = shlex.quote(printable(as_text(value))[:LONGEST_TYPED])
+    return f"--{flag.replace('_', '-')} {text}" if flag else f"{variable(name)}={text}"

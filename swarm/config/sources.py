@@ -21,6 +21,7 @@ from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, NODE_ID, why_reserved
 from swarm.config.misspelled import meant
 from swarm.config.names import JUDGE, QUICK
+from swarm.config.own_code import kept, of_the_user
 from swarm.config.place import CADENCE, is_url, place_of
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.revising import revising
@@ -64,6 +65,9 @@ def load_settings(
         base: setting -> value and where it came from, for what nobody says here; such as what an experiment has.
         defaults: what this command uses where nothing else says it, instead of the field's default.
 
+    Code that flags, environment and file name is the user's own (swarm.config.own_code); of `base` and `defaults` only
+    what is so already.
+
     Raises:
         ConfigError: unknown setting, malformed value, or a combination that cannot work.
     """
@@ -71,7 +75,17 @@ def load_settings(
     raw = {name: (value, COMMAND_DEFAULT) for name, value in defaults.items()} | (base or {}) | below | asked
     raw = _of_the_place(raw) | raw
     values = {name: parse(name, value, source) for name, (value, source) in raw.items()}
+    values |= {name: of_the_user(name, values[name]) for name in asked}
     return _check(Settings(**values), set(asked))
+
+
+def checked(values: Mapping[str, Any], source: str) -> Settings:
+    """Settings of which each was asked for, but not by the user of this process: that names no code.
+
+    Raises:
+        ConfigError: a malformed value, or a combination that cannot work.
+    """
+    return _check(Settings(**{name: parse(name, value, source) for name, value in values.items()}), set(values))
 
 
 def _of_the_place(raw: Given) -> Given:
@@ -175,7 +189,7 @@ def parse(name: str, value: object, source: str) -> Any:
     kind: Any = f.type
     try:
         plain = _from_text(options(kind), value) if isinstance(value, str) else value
-        parsed = msgspec.convert(plain, kind)
+        parsed = kept(value, msgspec.convert(plain, kind))
     except (ValueError, KeyError, RecursionError, msgspec.ValidationError):
         broken = broken_rule_of(kind, value) if isinstance(value, str) else ""
         raise ConfigError(

@@ -77,17 +77,6 @@ def as_mixture(weights: Mapping[str, float]) -> str:
     return "+".join(task if weight == 1 else f"{task}={weight:g}" for task, weight in weights.items())
 
 
-def names_code(tables: Mapping[str, Parameters]) -> Iterable[str]:
-    """What is code of somebody's own: files in Python, environments, and `package.module:function` in any spelling."""
-    for table in tables.values():
-        yield from (str(table[key]) for key in ("python", "verifiers") if key in table)
-        yield from (str(table[key]) for key in ("scorer",) if ":" in str(table.get(key, "")))
-        yield from (value for value in table.values() if isinstance(value, str) and _FUNCTION.fullmatch(value))
-
-
-_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-
-
 def foreign_files(tables: Mapping[str, Parameters]) -> Iterable[str]:
     """Datasets that are not the name of a file and the SHA-256 of its content, as an experiment has them.
 

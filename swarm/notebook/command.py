@@ -59,7 +59,7 @@ def run_with_live_output(
     The stop button asks it once to end; a second time it is killed.
 
     Args:
-        command: the program and its arguments, such as `[sys.executable, "-m", "services.node"]`.
+        command: the program and its arguments, such as `[sys.executable, "-P", "-m", "services.node"]`.
         cwd: its working folder; None: this one's.
         env: its environment; None: this one's.
     """

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from swarm.children import code_command
+from swarm.children import child_environment, code_command
 from swarm.errors import ModelError
 from swarm.planner.free_memory import host_memory
 
@@ -185,4 +185,5 @@ def _ask_torch(device: str) -> Gpu:
 
 
 def _output(command: Sequence[str], *, timeout_s: float) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s).stdout
+    told = child_environment(os.environ)
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s, env=told).stdout

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from swarm.config.own_code import plain
 from swarm.config.task_table import FILE_KEYS, MOST_WEIGHT, WEIGHT, is_weight, recorded
 from swarm.config.task_table import Parameters as Parameters
 from swarm.errors import ConfigError
@@ -56,7 +57,7 @@ def full_name(name: str, parameters: Parameters) -> str:
 def profile_of(name: str, parameters: Parameters) -> str:
     """What stands for the definition in an origin: `own-` and 16 hexadecimal digits."""
     asked = {key: value for key, value in recorded(parameters).items() if key not in (WEIGHT, *FILE_KEYS)}
-    text = msgspec.json.encode([family_of(name, parameters), name, asked], order="deterministic")
+    text = msgspec.json.encode([family_of(name, parameters), name, plain(asked)], order="deterministic")
     return _PREFIX + hashlib.sha256(text).hexdigest()[:16]
 
 
@@ -76,7 +77,7 @@ def check(name: str, parameters: Parameters) -> None:
             raise malformed(name, f"{key} must be a path, got {parameters[key]!r:.80}")
     family_of(name, parameters)
     try:
-        msgspec.msgpack.encode(dict(parameters))
+        msgspec.msgpack.encode(plain(parameters))
     except (OverflowError, RecursionError, TypeError, ValueError) as error:
         raise malformed(name, f"expected whole numbers of 64 bits, and values as JSON has them: {error}") from None
 

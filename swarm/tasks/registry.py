@@ -1,6 +1,7 @@
 """Task families by name: one of ours, or `package.module:object` of the user's own; with the tasks that a run defines.
 
 Families are the ones that a node was started with; what a peer's file names is looked up among them and never imported.
+Nor is what a place names: code is OwnCode (swarm.config.own_code), which only this user can say.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
+from swarm.config.own_code import OF_A_TASK, OwnCode, load, own_code
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.bounded import ALL_FIRST_CPU_S, FIRST_CPU_S, at_most
 from swarm.tasks.conversation import Conversing, ConversingBehaviour, Said, checked_reply
@@ -49,6 +51,7 @@ class Families:
         """
         defined: dict[str, dict[str, Parameters]] = {}
         for name, parameters in tasks.items():
+            _refuse_strangers_code(name, parameters)
             defined.setdefault(family_of(name, parameters), {})[name] = parameters
         loaded = [_load(one) for one in dict.fromkeys((*chosen, *defined))]
         self._families = {
@@ -210,15 +213,26 @@ class Families:
 
 def _load(chosen: str) -> TaskFamily:
     """One family. Its name is its own; only ours may have the names of ours."""
-    module, _, attribute = FAMILIES.get(chosen, chosen).partition(":")
+    if chosen in FAMILIES:
+        module, _, attribute = FAMILIES[chosen].partition(":")
+        return cast(TaskFamily, getattr(import_module(module), attribute))
+    code = own_code(chosen, f"{SETTING} (task_families)", f"{SETTING}={chosen:.200}")
     try:
-        family = cast(TaskFamily, getattr(import_module(module), attribute))
+        family = cast(TaskFamily, load(code))
         name = family.name
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(_because(f"{chosen!r} cannot be had: {error}")) from None
-    if not _NAME.fullmatch(name) or (name in FAMILIES and chosen != name):
-        raise ConfigError(_because(f"{chosen!r} is called {name!r}, which no family of one's own may be"))
+        raise ConfigError(_because(f"{str(code)!r} cannot be had: {error}")) from None
+    if not _NAME.fullmatch(name) or name in FAMILIES:
+        raise ConfigError(_because(f"{str(code)!r} is called {name!r}, which no family of one's own may be"))
     return family
+
+
+def _refuse_strangers_code(name: str, parameters: Parameters) -> None:
+    """Raises ConfigError: a task selects code that is not ours, and that its user did not name."""
+    for key, ours in OF_A_TASK.items():
+        value = parameters.get(key, "")
+        if key in parameters and value not in ours and not isinstance(value, OwnCode):
+            own_code(str(value), f"[tasks.{name}]: {key}", "the task in a settings file of your own (--config)")
 
 
 def complete(tasks: Mapping[str, Parameters], folder: Path) -> dict[str, dict[str, Any]]:
@@ -230,6 +244,7 @@ def complete(tasks: Mapping[str, Parameters], folder: Path) -> dict[str, dict[st
     found: dict[str, dict[str, Any]] = {}
     for name, parameters in tasks.items():
         check(name, parameters)
+        _refuse_strangers_code(name, parameters)
         if (family := family_of(name, parameters)) not in FAMILIES:
             raise malformed(name, f"this version has no family {family!r}")
         found[name] = _definable(_load(family)).complete(name, parameters, folder)

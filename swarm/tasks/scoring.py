@@ -78,7 +78,7 @@ class Scorer:
         if processes < 1:
             raise ValueError(f"processes must be at least 1, got {processes}")
         self._processes = processes
-        self._setup = Setup(tuple(families), {name: dict(parameters) for name, parameters in tasks.items()})
+        self._setup = Setup.of(families, tasks)
         self._limits = limits or Limits()
         self._servers: tuple[ScoringProcess, ...] = ()
         self._starting = anyio.Lock()

@@ -7,10 +7,12 @@ node ◀──Ready or Unable, then lists of Made | Replied | Scored | Refused |
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import msgspec
 
+from swarm.config.own_code import own_codes, plain, retyped
 from swarm.tasks.bounded import Limits
 from swarm.tasks.conversation import Conversation, Conversing
 from swarm.tasks.family import QuestionRequest
@@ -24,6 +26,18 @@ class Setup(msgspec.Struct, frozen=True):
     """As SWARM_TASK_FAMILIES names them."""
     tasks: dict[str, dict[str, Any]] = {}
     """What the run defines, by name: parameters as swarm.tasks.registry.complete gives them."""
+    own: tuple[str, ...] = ()
+    """What of both is code that the node's user named: see swarm.config.own_code."""
+
+    @classmethod
+    def of(cls, families: Sequence[str], tasks: Mapping[str, Mapping[str, Any]]) -> Self:
+        """To be sent."""
+        own = own_codes((*families, tasks))
+        return cls(tuple(map(plain, families)), plain(tasks), tuple(sorted(map(str, own))))
+
+    def typed(self) -> tuple[tuple[str, ...], dict[str, dict[str, Any]]]:
+        """Families and tasks as the node had them."""
+        return retyped(self.families, self.own), retyped(self.tasks, self.own)
 
 
 class MakeQuestions(msgspec.Struct, frozen=True, tag="make"):

@@ -7,7 +7,7 @@ bounded, sandboxed fork.
     waits for   a batch on stdin; end of file there (the node is gone) ends the server
     unblocks    one message of replies per batch; then the fork of the next batch is made, and waits for it
 
-Run as `python -m swarm.tasks.scoring_server`. Where the child of a batch does not come to its end, what it
+Run as `python -P -m swarm.tasks.scoring_server`. Where the child of a batch does not come to its end, what it
 emitted counts and the node asks for the rest again, one by one. A lone group whose child does not come to its end is
 scored answer by answer, each in a child with limits of its own, so that such an answer costs its author alone. So is
 every group whose answers are executed, each in a child that judges it and one that runs it (swarm.tasks.trial).
@@ -75,7 +75,7 @@ def main() -> None:
     requests, replies = _take_over_standard_streams()
     setup = _decode_setup(next(_messages(requests)))
     try:
-        families = Families(setup.families, setup.tasks)
+        families = Families(*setup.typed())
         _prepare(families)
         bars = put_up()
         _require_bars(families, bars)

@@ -63,3 +63,19 @@ def test_an_installed_swarm_runs_from_any_folder_a_hostile_one_included(installe
     assert marks(folder) == []
     where = run(installed / "python", "-P", "-c", "import swarm; print(swarm.__file__)", cwd=folder)
     assert where.startswith(os.fspath(installed.parent))
+
+
+def test_a_clone_that_is_called_swarm_hides_nothing_from_the_folder_that_holds_it(tmp_path: Path) -> None:
+    clone, wheels = tmp_path / "held" / "swarm", tmp_path / "wheels"
+    for name in ("swarm", "services"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__", "models"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone / name)
+    wheels.mkdir()
+    build = f"from setuptools.build_meta import build_editable; build_editable({str(wheels)!r})"
+    run(sys.executable, "-c", build, cwd=clone)
+    (wheel,) = wheels.glob("*.whl")
+    python = install(wheel, tmp_path / "environment") / "python"
+    code = "import swarm.notebook, swarm.cli.main; print(swarm.__file__)"
+    where = run(python, "-c", code, cwd=clone.parent, env={"PATH": os.environ["PATH"]})
+    assert where.strip() == os.fspath(clone / "swarm" / "__init__.py")

@@ -9,11 +9,11 @@ _NAMES = ("anyio", "torch", "transformers", "msgspec", "structlog", "watchfiles"
 _MODULE = f"open({MARK!r} + '-' + __name__, 'w').close(); raise ImportError('a stranger was here')\n"
 
 
-def make_hostile(folder: Path) -> Path:
-    """Fill a folder with modules and packages of the names that a child might import."""
+def make_hostile(folder: Path, packages: tuple[str, ...] = ("services", "swarm")) -> Path:
+    """Fill a folder with modules of the names that a child might import, and with these packages."""
     for name in (*_NAMES, "sitecustomize", "usercustomize"):
         (folder / f"{name}.py").write_text(_MODULE)
-    for package in ("services", "swarm"):
+    for package in packages:
         (folder / package).mkdir()
         for module in ("__init__", "__main__", "coordinator", "worker", "workers", "judge"):
             (folder / package / f"{module}.py").write_text(_MODULE)

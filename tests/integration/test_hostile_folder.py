@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from swarm.children import child_environment
 from tests.integration.hostile_folder import make_hostile, marks
 from tests.integration.swarms import environment
 from tests.patience import PATIENCE
+
+ROOT = Path(__file__).parents[2]
 
 COMMANDS = [
     pytest.param(("up", "--nodes", "1", "--rounds", "2"), id="up", marks=pytest.mark.engine),
@@ -37,6 +40,39 @@ def test_a_command_in_a_hostile_folder_executes_nothing_of_it(tmp_path: Path, ar
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert marks(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("packages", "arguments"),
+    [
+        (("swarm",), ("services.health",)),
+        *((("swarm",), (f"services.{one}", "--help")) for one in ("node", "worker", "workers", "coordinator", "judge")),
+        ((), ("swarm", "--help")),
+    ],
+)
+def test_without_p_nothing_but_the_very_package_that_is_named_could_come_from_the_working_folder(
+    tmp_path: Path, packages: tuple[str, ...], arguments: tuple[str, ...]
+) -> None:
+    folder = make_hostile(tmp_path, packages)
+    done = run_in(folder, "-m", *arguments)
+    assert (done.returncode, "expected the node's id" in done.stderr) in [(0, False), (1, True)], done.stderr
+    assert marks(folder) == []
+
+
+def test_services_run_in_a_clone_that_nobody_has_installed(tmp_path: Path) -> None:
+    for name in ("services", "swarm"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "assets"))
+    (tmp_path / "swarm" / "cli" / "main.py").write_text("def run(words):\n    print(__file__)\n")
+    done = run_in(tmp_path, "-m", "services.worker")
+    assert done.stdout.strip() == str(tmp_path / "swarm" / "cli" / "main.py"), done.stderr
+
+
+def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python in a folder, with its import path as a person's is."""
+    env = {k: v for k, v in environment(folder).items() if k not in ("NODE_ID", "PYTHONSAFEPATH")}
+    env |= {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_a_plain_child_would_execute_it(tmp_path: Path) -> None:

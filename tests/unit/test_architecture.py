@@ -205,3 +205,59 @@ def test_forms_are_decoded_in_one_place_since_two_threads_must_not_make_a_decode
     files = {file for folder in ("swarm", "services") for file in (ROOT / folder).rglob("*.py")}
     typed = re.compile(r"msgspec\.json\.Decoder\(|msgspec\.json\.decode\([^\n]*type=")
     assert {file.relative_to(ROOT).as_posix() for file in files if typed.search(file.read_text())} == {"swarm/forms.py"}
+
+
+RUNNERS = {"import_module", "__import__", "find_spec", "exec", "run_module", "run_path", "exec_module"}
+"""Calls that run what their argument names, or the packages above it."""
+ALONE = {"eval", "compile"}
+"""Which do so where they are no methods."""
+UNPICKLERS = {("pickle", "loads"), ("pickle", "load"), ("torch", "load"), ("joblib", "load"), ("marshal", "loads")}
+WHERE_NAMES_COME_FROM = {
+    "swarm/cli/studies.py": "the libraries of an extra, named there",
+    "swarm/config/own_code.py": "OwnCode, which only this user can say",
+    "swarm/policy/settings.py": "the libraries of an extra, named there",
+    "swarm/sinks/opening.py": "SINKS",
+    "swarm/systems.py": "modules of the standard library, named there",
+    "swarm/tasks/dataset/code/candidate.py": "an answer, behind all bars",
+    "swarm/tasks/dataset/code/judge.py": "a row's tests, behind all bars",
+    "swarm/tasks/dataset/code/modules.py": "NAMES",
+    "swarm/tasks/dataset/loading.py": "SCORERS",
+    "swarm/tasks/gym/imports.py": "modules of reasoning-gym and sympy, found in their own files",
+    "swarm/tasks/gym/names.py": "reasoning-gym",
+    "swarm/tasks/python/source.py": "a file that OwnCode names, at the SHA-256 of the user's own run",
+    "swarm/tasks/registry.py": "FAMILIES",
+    "swarm/tasks/verifiers/environment.py": "the library verifiers, which imports what OwnCode names",
+}
+"""Modules that import or run what a text names -> where that text comes from. None of them reads a place."""
+
+
+def runs(tree: ast.AST) -> list[str]:
+    """Names of the calls in a module that import or run what their argument names."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [(f.id, "") if isinstance(f, ast.Name) else (f.attr, ast.unparse(f.value)) for f in calls if _is_named(f)]
+    return [name for name, on in named if name in RUNNERS or (name in ALONE and not on) or (on, name) in UNPICKLERS]
+
+
+def test_what_a_text_names_is_run_in_the_listed_modules_alone() -> None:
+    """Whoever imports by a name says here where the name comes from; what the user may name goes by own_code.load."""
+    files = [file for part in ("swarm", "services") for file in (ROOT / part).rglob("*.py")]
+    running = {str(file.relative_to(ROOT)) for file in files if runs(ast.parse(file.read_text()))}
+    assert running - WHERE_NAMES_COME_FROM.keys() == set(), "look it up, or import it by swarm.config.own_code"
+    assert WHERE_NAMES_COME_FROM.keys() - running == set(), "these import nothing by a name any more"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import_module(name)",
+        "importlib.import_module(name)",
+        "__import__(name)",
+        "exec(text)",
+        "importlib.util.find_spec(name)",
+        "runpy.run_path(name)",
+        "pickle.loads(data)",
+        "torch.load(file)",
+    ],
+)
+def test_a_run_by_name_is_found_however_it_is_written(code: str) -> None:
+    assert runs(ast.parse(code))

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import swarm
+from swarm.config import Settings
+from swarm.config.own_code import OwnCode
 from swarm.provenance import JUDGE_PARTS, PARTS, code_digest, model_digests, own_modules
 
 LEFT_OUT = {
@@ -79,7 +81,7 @@ def test_a_function_of_the_user_s_own_counts_by_its_module(tmp_path: Path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     module = tmp_path / "my_own_rule.py"
     module.write_text("def rule(): ...\n")
-    settings = {"adaptive_rule": "my_own_rule:rule", "task_families": ["reasoning-gym"]}
+    settings = Settings(adaptive_rule=OwnCode("my_own_rule:rule"))
     before = code_digest(own_modules(settings), judged=False)
     assert before
     module.write_text("def rule(): return 1\n")
@@ -88,7 +90,7 @@ def test_a_function_of_the_user_s_own_counts_by_its_module(tmp_path: Path, monke
 
 
 def test_code_that_nobody_can_read_has_no_digest() -> None:
-    assert code_digest(frozenset({"no_such_module"}), judged=False) == ""
+    assert code_digest(frozenset({OwnCode("no_such_module")}), judged=False) == ""
 
 
 def test_a_model_counts_by_its_content_and_one_of_the_hub_by_its_name_alone(tmp_path: Path) -> None:

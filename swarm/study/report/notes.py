@@ -53,21 +53,21 @@ def verdict(row: dict[Any, Any]) -> str:
     Returns:
         Nothing where both sides earned nothing: there is nothing to say about two zeros.
     """
-    pair = f"{row['configuration']} {{}} {row['baseline'] or 0} in {row['measure'].replace('_', ' ')}"
+    one, other = row["configuration"], f"{row['baseline'] or 0} in {row['measure'].replace('_', ' ')}"
     if is_missing(row["difference"]):
-        return f"Declared: {pair.format('against')} is not tested: one side has no finished run with that measure."
+        return f"Declared: {one} against {other} is not tested: one side has no finished run with that measure."
     if row["mean"] == row["baseline_mean"] == 0:
         return ""
     gain = _gain(row)
     if row["difference"] == 0:
-        return f"Declared: {pair.format('equals')}."
+        return f"Declared: {one} equals {other}."
     if is_missing(row["p_holm"]):
-        return f"Declared: {pair.format('differs from')}{gain}, untested ({row['untested']}): this may be chance."
+        return f"Declared: {one} differs from {other}{gain}, untested ({row['untested']}): this may be chance."
     tested = f"{row['test']}, Holm-adjusted {p_text(row['p_holm'])}"
     side = "above" if row["difference"] >= 0 else "below"
     if row["p_holm"] >= ALPHA:
-        return f"Declared: {pair.format(f'is not {side}')} beyond chance ({tested}; the means differ{gain})."
-    return f"Declared: {pair.format(f'is {side}')}{gain} ({tested})."
+        return f"Declared: {one} is not {side} {other} beyond chance ({tested}; the means differ{gain})."
+    return f"Declared: {one} is {side} {other}{gain} ({tested})."
 
 
 def observation(row: dict[Any, Any]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.config.from_folder import refuse_strangers_word
 from swarm.config.settings import FIELDS
 from swarm.study.record import ConfigurationRecord, StudyRecord
 from swarm.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
@@ -25,10 +26,17 @@ def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
     """A matrix with what the study was begun with in the place of today's defaults.
 
     Of a built-in matrix its settings, and those of its configurations, are defaults as well; a file names its own.
+
+    Raises:
+        ConfigError: the record names code, or reaches out of its place, where the matrix does not.
     """
     named = {} if matrix.built_in else dict(matrix.settings)
     begun = {name: value for name, value in stated(there).items() if _was_default(name, there, matrix)}
-    return replace(matrix, settings=begun | named, configurations=_as_begun(matrix, there))
+    configurations = _as_begun(matrix, there)
+    for settings in (begun, *(one.settings for one in configurations)):
+        for name, value in settings.items():
+            refuse_strangers_word(name, value, f"the study {there.study!r}")
+    return replace(matrix, settings=begun | named, configurations=configurations)
 
 
 def _was_default(name: str, there: StudyRecord, matrix: Matrix) -> bool:

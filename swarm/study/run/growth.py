@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swarm.config import FUNCTIONS
+from swarm.config.from_folder import refuse_strangers_word
 from swarm.errors import ExperimentError
 from swarm.study.record import ConfigurationRecord, StudyRecord
 from swarm.study.run.matrix import FREE, runs_of, stated
@@ -31,7 +31,7 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
     declared = (*there.declared, *(one for one in asked.declared if one.configuration not in before))
     seeds = tuple(dict.fromkeys((*there.seeds, *asked.seeds)))
     now_stated = stated(asked)
-    shared = {**stated(there), **{name: now_stated[name] for name in FREE}}
+    shared = {**stated(there), **now_stated}  # the same but for FREE, and what is code is the user's word here alone
     named = (there.settings.keys() - set(FREE)) | (asked.settings.keys() & set(FREE))
     return msgspec.structs.replace(
         asked,
@@ -47,14 +47,10 @@ def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
 
 
 def _refuse_code(configurations: list[ConfigurationRecord], study: str) -> None:
-    """The folder is open to strangers: a function of one's own is run only if it is asked for, not if it is found."""
+    """The folder is open to strangers: code of one's own is run only if it is asked for, not if it is found."""
     for one in configurations:
-        for name in FUNCTIONS:
-            if ":" in str(one.settings.get(name, "")):
-                raise ExperimentError(
-                    f"study {study!r} holds the configuration {one.name!r}, whose {name} = {one.settings[name]!r} "
-                    f"would run a function of yours: run the matrix that names it, or choose another --name"
-                )
+        for name, value in one.settings.items():
+            refuse_strangers_word(name, value, f"the configuration {one.name!r} of the study {study!r}")
 
 
 def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:

@@ -23,7 +23,8 @@ from subprocess import DEVNULL, STDOUT, Popen
 import msgspec
 
 from swarm.children import child_environment, module_command
-from swarm.config import SECRETS, Settings, variable, without_settings
+from swarm.config import SECRETS, Settings, without_settings
+from swarm.config.settings import as_variables
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.programs import Backend, Launch, LogOf, Program
@@ -117,7 +118,8 @@ class Launcher:
 
     def _write_down(self, run: RunRecord, now: float) -> None:
         there = open_run(self.path, run.experiment)
-        settings = run_settings(self.record, run, self.path).as_recorded()
+        started = run_settings(self.record, run, self.path)
+        settings = started.as_recorded()
         file = RunFile(
             study=self.record.study,
             configuration=run.configuration,
@@ -129,7 +131,7 @@ class Launcher:
             settings=settings,
             judged=self.record.judged,
             versions=dict(self.versions),
-            code=code_digest(own_modules(settings), judged=self.record.judged),
+            code=code_digest(own_modules(started), judged=self.record.judged),
             models=model_digests(settings["model"]),
         )
         there.store.put(keys.STUDY_RUN, encode(_as_one(file, there)))
@@ -145,13 +147,13 @@ def _as_one(file: RunFile, there: Run) -> RunFile:
 
 
 def _stated(settings: Settings) -> dict[str, str]:
-    """Variables for every setting that has a value: `swarm up` has defaults of its own for what is left out."""
+    """Variables for every setting that has a value: `swarm up` has defaults of its own for what is left out.
+
+    Raises:
+        ConfigError: the record was read in a place, and names code.
+    """
     values = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    return {
-        variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in values.items()
-        if value is not None
-    }
+    return as_variables({name: value for name, value in values.items() if value is not None})
 
 
 class LocalProgram(Popen[bytes]):

@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 
 from swarm.config import EXPERIMENT_NAME, Settings, load_settings
+from swarm.config.own_code import kept, plain
 from swarm.config.settings import FIELDS
+from swarm.config.sources import checked
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean
 from swarm.study.record import MEASURES, TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
@@ -161,8 +163,9 @@ def _changed(settings: Settings) -> list[str]:
 
 
 def _as_read_back(value: Any) -> Any:
-    """A value as it comes out of the record's file, so that a study equals itself: lists for tuples."""
-    return msgspec.json.decode(msgspec.json.encode(value))
+    """A value as it comes out of the record's file, so that a study equals itself: lists for tuples. What the user
+    named as code of his own still is that here, as in a record that is read it never is."""
+    return kept(value, msgspec.json.decode(msgspec.json.encode(plain(value))))
 
 
 def refuse_owned(settings: Iterable[str], where: str) -> None:
@@ -250,9 +253,9 @@ def _checked(configuration: ConfigurationRecord, shared: Mapping[str, Any]) -> C
     where = f"configuration {configuration.name!r}"
     refuse_owned(configuration.settings, where)
     try:
-        settings = load_settings({**shared, **configuration.settings}, {}, None)  # given, so that all is checked
+        settings = checked({**shared, **configuration.settings}, "the matrix")
     except ConfigError as error:
-        raise ConfigError(f"{where}: {str(error).replace(' from the command line', '')}") from None
+        raise ConfigError(f"{where}: {error}") from None
     return msgspec.structs.replace(
         configuration, settings={name: _as_read_back(getattr(settings, name)) for name in configuration.settings}
     )

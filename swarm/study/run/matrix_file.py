@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from swarm.config.environment import VARIABLES
+from swarm.config.own_code import of_the_user
 from swarm.errors import ConfigError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.study.run.matrix import Matrix, meant_among, refuse_owned, with_baseline
@@ -94,12 +95,12 @@ def _matrix(read: _File, where: str) -> Matrix:
 
 
 def _by_field(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Settings may be named as their variables."""
+    """Settings may be named as their variables; it is the user who names them."""
     named = {VARIABLES.get(name, name): value for name, value in settings.items()}
     if len(named) < len(settings):
         raise ConfigError(f"{where}: a setting is given twice, by its name and by its variable: keep one")
     refuse_owned(named, where)
-    return named
+    return {name: of_the_user(name, value) for name, value in named.items()}
 
 
 def _tables(value: object) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.config.own_code import plain
 from swarm.records.first_round import FirstRound, first_round
 from swarm.study.record import StudyRecord
 from swarm.study.run.matrix import FREE, runs_of, stated
@@ -103,7 +104,7 @@ def identity(record: StudyRecord, at_once: int) -> dict[str, Any]:
     ones = {one.name: one.settings for one in record.configurations}
     whole = {"nodes": record.nodes, "judged": record.judged, "at_once": at_once, "settings": shared, "of": ones}
     whole |= {"sizes": record.sizes} if record.sizes else {}
-    read_back: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(whole))
+    read_back: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(plain(whole)))
     return read_back
 
 

@@ -37,9 +37,9 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
     digest = cache(partial(code_digest, judged=record.judged))  # most runs of a study go through the same code
 
     def found(run: RunRecord) -> RunRecord:
-        settings = run_settings(record, run, path).as_recorded()
+        settings = run_settings(record, run, path)
         nodes, code = record.nodes_of(run.configuration), digest(own_modules(settings))
-        wanted = _Wanted(record, nodes, _computed(settings), code, _libraries(versions))
+        wanted = _Wanted(record, nodes, _computed(settings.as_recorded()), code, _libraries(versions))
         return _found(wanted, run, known, path)
 
     runs = tuple(run if run.experiment in there else found(run) for run in record.runs)

@@ -9,7 +9,7 @@
     calls       numbers of system calls, and how they are made
 
 Each bar is optional and independent: where the system has none of them, scoring works as with all, behind the limits of
-swarm.tasks.bounded and the audit hook of swarm.tasks.sandbox alone. `python -m swarm.tasks.bars` says which are up.
+swarm.tasks.bounded and the audit hook of swarm.tasks.sandbox alone. `python -P -m swarm.tasks.bars` says which are up.
 
 All goes through ctypes: PyPI's landlock is a development version, pyseccomp is of 2021 and needs the libseccomp of the
 system, and a list of some twenty calls is forty instructions.

@@ -1,4 +1,4 @@
-"""Prints the rows of a Parquet file as JSON lines: `python -m swarm.tasks.dataset.parquet FILE [COLUMN ...]`.
+"""Prints the rows of a Parquet file as JSON lines: `python -P -m swarm.tasks.dataset.parquet FILE [COLUMN ...]`.
 
 Dates are text, bytes too where they are UTF-8; what JSON has no number for (NaN, infinity) is null, which no question
 may be made of. Exit status 3: pyarrow is missing.

@@ -1,4 +1,4 @@
-"""python -m swarm.tasks.gym: the datasets of the installed reasoning-gym, one a line, and why some cannot be asked."""
+"""Lists the datasets of the installed reasoning-gym, and why some cannot be asked: `python -P -m swarm.tasks.gym`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ OWN_KEYS = frozenset({DATASET, LEVEL, WEIGHT})
 """Keys of a definition that are none of the dataset's parameters."""
 OF_THE_ORIGIN = ("seed", "size")
 """Parameters that every dataset has, and no definition."""
-LIST = "`python -m swarm.tasks.gym` lists them"
+LIST = "`python -P -m swarm.tasks.gym` lists them"
 REFUSED = {
     "codeio": "it runs Python programs to make its questions, which a scoring process may not",
     "composite": "it mixes other datasets: give each a table [tasks.NAME] with a weight instead",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from swarm.config.own_code import respelt
 from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
 from swarm.tasks.family import Behaviour, TaskFamily
 
@@ -46,7 +47,7 @@ class PythonTasks:
         path = (folder / Path(parameters[FILE]).expanduser()).absolute()
         digest = source.digest_of(source.read(name, path))
         refuse_other(name, str(path), parameters.get(DIGEST, digest), digest)
-        return {**parameters, FILE: str(path), DIGEST: digest}
+        return {**parameters, FILE: respelt(parameters[FILE], str(path)), DIGEST: digest}
 
     def define(self, tasks: Mapping[str, Parameters]) -> TaskFamily:
         """This family with these tasks."""

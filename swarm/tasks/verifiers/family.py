@@ -12,6 +12,7 @@ import msgspec
 
 from swarm import forms
 from swarm.children import module_command
+from swarm.config.own_code import plain
 from swarm.extras import lacking
 from swarm.tasks.definitions import Parameters, malformed, profile_of
 from swarm.tasks.family import Behaviour, TaskFamily
@@ -92,7 +93,7 @@ def _look(definition: Definition) -> Told:
     """Import the environment and load its rows, in a child as a scoring server is one. Raises ConfigError."""
     from swarm.tasks.scoring_process import server_environment  # with all that a node has, and a light command not
 
-    command, asked = module_command(__package__), msgspec.json.encode(definition)
+    command, asked = module_command(__package__), msgspec.json.encode(plain(msgspec.structs.asdict(definition)))
     try:
         ended = subprocess.run(
             command,

@@ -47,7 +47,7 @@ def measure() -> Sequence[Bar] | str:
 def judge(bars: Sequence[Bar] | str) -> Iterator[Finding]:
     """One finding for those that are up, one for each that is not."""
     if isinstance(bars, str):
-        yield AREA.warning("bars", bars, "run `python -m swarm.tasks.bars` to see why")
+        yield AREA.warning("bars", bars, "run `python -P -m swarm.tasks.bars` to see why")
         return
     if up := [f"{bar.name} ({bar.detail})" for bar in bars if bar.up]:
         yield AREA.ok("bars", ", ".join(up))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from swarm.algo import registry
 from swarm.algo.advantages import MIN_STD, SCALINGS, batch_spread, group_advantages, is_informative
 from swarm.config import ADVANTAGE_SCALINGS
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 
 rewards_of_a_group = st.lists(st.floats(0, 1), min_size=2, max_size=32)
@@ -105,8 +106,8 @@ def test_a_scaling_of_ones_own_is_found_and_its_result_is_checked(
         "def short(rewards):\n    return [1.0]\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert group_advantages((0.5, 0.1, 0.9), registry.advantage_scaling("my_scalings:ranks")) == (1, 0, 2)
+    assert group_advantages((0.5, 0.1, 0.9), registry.advantage_scaling(OwnCode("my_scalings:ranks"))) == (1, 0, 2)
     with pytest.raises(ValueError, match="expected 2 finite advantages"):
-        group_advantages((0.0, 1.0), registry.advantage_scaling("my_scalings:short"))
+        group_advantages((0.0, 1.0), registry.advantage_scaling(OwnCode("my_scalings:short")))
     with pytest.raises(ConfigError, match=r"^SWARM_ADVANTAGE_SCALING \(advantage_scaling\): 'nowhere:at_all' "):
-        registry.advantage_scaling("nowhere:at_all")
+        registry.advantage_scaling(OwnCode("nowhere:at_all"))

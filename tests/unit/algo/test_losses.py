@@ -25,6 +25,7 @@ from swarm.algo.losses import (
     per_token,
 )
 from swarm.config import LOSSES as NAMES
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 
 SETTINGS = LossSettings(clip_low=0.2, clip_high=0.28, kl_weight=0.1)
@@ -262,11 +263,11 @@ def test_a_loss_of_ones_own_may_say_by_what_it_is_divided(tmp_path: Path, monkey
         "def plain(batch, settings):\n    return TokenLosses(-batch.advantages * batch.logprobs)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    found = [registry.loss(f"my_losses:{name}") for name in ("reinforce", "plain")]
+    found = [registry.loss(OwnCode(f"my_losses:{name}")) for name in ("reinforce", "plain")]
     assert [denominator_of(loss)(COUNTS) for loss in found] == [7, 100]
     assert found[0](make_inputs([[(-2.0, 0.0)]], [3.0]), SETTINGS).loss.tolist() == [6.0]
 
 
 def test_a_loss_that_cannot_be_had_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"^SWARM_LOSS \(loss\): 'swarm.algo.losses:best' .*name one of grpo, "):
-        registry.loss("swarm.algo.losses:best")
+        registry.loss(OwnCode("swarm.algo.losses:best"))

@@ -15,6 +15,7 @@ from swarm.algo.samplers import SAMPLERS, UNIFORM, balanced, informative, whole_
 from swarm.algo.sampling import Weighted, choose_tasks, sample_external
 from swarm.config import ADAPTIVE_RULES
 from swarm.config import SAMPLERS as NAMES
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 from swarm.types import ScoredGroup
 from tests.unit.algo.factories import make_pool, make_scored
@@ -89,14 +90,14 @@ def test_what_is_alike_is_drawn_by_chance() -> None:
 def test_ours_are_found_by_name() -> None:
     assert named.sampler("whole-pool") is whole_pool
     assert named.sampler("uniform") is None
-    assert all(named.adaptive_rule(name) for name in ADAPTIVE_RULES)
+    assert all(named.adaptive_rule(OwnCode(name)) for name in ADAPTIVE_RULES)
 
 
 def test_a_function_of_ones_own_is_found_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_samplers.py").write_text("def first(groups, count, rng):\n    return list(groups)[:count]\n")
     monkeypatch.syspath_prepend(tmp_path)
     pool = make_pool(5)
-    assert named.sampler("my_samplers:first")(pool, 2, Random(0)) == pool[:2]
+    assert named.sampler(OwnCode("my_samplers:first"))(pool, 2, Random(0)) == pool[:2]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_function_of_ones_own_is_found_by_its_module(tmp_path: Path, monkeypat
 )
 def test_a_function_that_cannot_be_had_is_refused_by_name(name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refusal:
-        named.sampler(name)
+        named.sampler(OwnCode(name))
     assert str(refusal.value).startswith("SWARM_SAMPLER (sampler): ")
     with pytest.raises(ConfigError, match=r"^SWARM_ADAPTIVE_RULE "):
-        named.adaptive_rule(name)
+        named.adaptive_rule(OwnCode(name))

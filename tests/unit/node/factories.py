@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 
 from swarm.config import Settings
+from swarm.config.own_code import of_the_user
 from swarm.errors import ModelError, ProtocolError
 from swarm.node.base.submissions import Submissions
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -123,7 +124,7 @@ def make_settings(path: Path, **more: Any) -> Settings:
         "model": ("fake",),
         **more,
     }
-    return Settings(**fields)
+    return Settings(**{name: of_the_user(name, value) for name, value in fields.items()})
 
 
 # ── questions and rewards ───────────────────────────────────────────────────────────────────────────────────────────

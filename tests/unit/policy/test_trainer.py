@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from swarm.config import LOSSES
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ModelError
 from swarm.policy import gradient as gradient_module
 from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
@@ -839,5 +840,7 @@ def test_a_loss_of_ones_own_is_trained_with(tmp_path: Path, monkeypatch: pytest.
         "    losses = grpo(batch, settings)\n    return losses._replace(loss=2 * losses.loss)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    ours, plain = (make_trainer(make_model(), loss=name).finish_update(RAGGED) for name in ("twice:loss", "grpo"))
+    ours, plain = (
+        make_trainer(make_model(), loss=name).finish_update(RAGGED) for name in (OwnCode("twice:loss"), "grpo")
+    )
     assert ours.grad_norm == pytest.approx(2 * plain.grad_norm, rel=1e-5)

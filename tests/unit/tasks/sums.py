@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from swarm.config.own_code import OwnCode
 from swarm.types import Origin, Question
 
 ADDENDS = {"short": 2, "long": 5}
@@ -58,4 +59,4 @@ class Impostor(Sums):
 SUMS = Sums()
 NEXT_SUMS = NextSums()
 IMPOSTOR = Impostor()
-SPEC = "tests.unit.tasks.sums:SUMS"
+SPEC = OwnCode("tests.unit.tasks.sums:SUMS")

@@ -10,6 +10,7 @@ from typing import Any
 import anyio.from_thread
 import pytest
 
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.bounded import Limits
 from swarm.tasks.python.template import CONVERSATION
@@ -59,7 +60,7 @@ class Table:
 @contextmanager
 def table(folder: Path, text: str, **parameters: Any) -> Iterator[Table]:
     (folder / "mine.py").write_text(text)
-    tasks = complete({"mine": {"python": "mine.py", **parameters}}, folder)
+    tasks = complete({"mine": {"python": OwnCode("mine.py"), **parameters}}, folder)
     scorer = Scorer(1, (), tasks, limits=Limits(wall_s=60.0))
     with anyio.from_thread.start_blocking_portal() as portal, portal.wrap_async_context_manager(scorer):
         yield Table(portal, scorer, tasks["mine"])
@@ -184,6 +185,6 @@ def test_a_file_that_cannot_converse_is_refused_before_anything_starts(
 ) -> None:
     assert changed in GUESS
     (tmp_path / "mine.py").write_text(GUESS.replace(changed, by).replace("{turns}", "some"))
-    tasks = complete({"mine": {"python": "mine.py"}}, tmp_path)
+    tasks = complete({"mine": {"python": OwnCode("mine.py")}}, tmp_path)
     with pytest.raises(ConfigError, match=problem):
         Families((), tasks).prepare()

@@ -18,6 +18,7 @@ import pytest
 
 import swarm
 from swarm.config import Settings
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -53,8 +54,9 @@ def test_another_process_makes_and_scores_the_same(family: str) -> None:
     code = f"""
 import json, msgspec, sys
 from swarm.tasks.family import QuestionRequest
+from swarm.config.own_code import of_the_user
 from swarm.tasks.registry import Families
-families, found = Families([{family!r}]), []
+families, found = Families(of_the_user("task_families", [{family!r}])), []
 for profile, tasks in families.profiles().items():
     for task in tasks:
         for seed in (0, 2**31 - 1):
@@ -76,8 +78,9 @@ sys.stdout.buffer.write(msgspec.json.encode(found))
 def test_its_names_are_light_and_plain_and_its_questions_say_where_they_come_from(family: str) -> None:
     code = f"""
 import sys
+from swarm.config.own_code import of_the_user
 from swarm.tasks.registry import Families
-families = Families([{family!r}])
+families = Families(of_the_user("task_families", [{family!r}]))
 families.profiles(), families.versions, families.packages
 print([name for name in ("reasoning_gym", "numpy", "torch", "asyncio") if name in sys.modules])
 """
@@ -115,7 +118,7 @@ def test_tasks_of_the_first_family_have_their_bare_names_and_those_of_others_say
 )
 def test_a_family_that_cannot_be_had_names_the_setting_and_what_is_there(chosen: tuple[str, ...], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
-        Families(chosen)
+        Families(map(OwnCode, chosen))
     assert "SWARM_TASK_FAMILIES" in str(refused.value)
     assert "name one of reasoning-gym, or an object" in str(refused.value)
 
@@ -152,7 +155,7 @@ ALLOWED = {
         "from swarm.tasks.gym.disarm import disarm",
         "from swarm.tasks.gym.imports import make_sympy_ready",
     },
-    "cli/task.py": {'say(f"and any dataset of {FIRST_FAMILY}, by its name: `python -m swarm.tasks.gym` lists them")'},
+    "cli/task.py": {'say(f"and any dataset of {FIRST_FAMILY}, by name: `python -P -m swarm.tasks.gym` lists them")'},
 }
 """The family's names on the wire and in settings files, its registration, what it knows of sympy, and its own list."""
 
@@ -242,11 +245,11 @@ def test_a_family_that_the_reader_was_not_started_with_is_refused_by_name_and_ne
 
     async def main() -> None:
         async with scoring(FIRST_FAMILY) as scorer:
-            for family in ("sums", SPEC, "antigravity:FAMILY", "", "x" * 5000):
+            for family in ("sums", str(SPEC), "antigravity:FAMILY", "", "x" * 5000):
                 assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", family)) == "unknown_family"
             with pytest.raises(ProtocolError, match="family must be one of reasoning-gym, got 'sums'"):
                 await scorer.make([QuestionRequest("short", "tiny", 1, family="sums")])
-        async with scoring("tests.unit.tasks.sums:NEXT_SUMS") as scorer:
+        async with scoring(OwnCode("tests.unit.tasks.sums:NEXT_SUMS")) as scorer:
             assert await reason(scorer, Origin("short", "tiny", 1, 0, "1", "sums")) == "gym_version"
             assert await reason(scorer, Origin("none", "tiny", 1, 0, "2", "sums")) == "unknown_task"
             assert await reason(scorer, Origin("bf", "tiny", 1, 0, "0.1.25")) == "unknown_family"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.errors import ExperimentError
+from swarm.errors import ConfigError, ExperimentError
 from swarm.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 from swarm.study.run.growth import grown
 from swarm.study.run.matrix import runs_of
@@ -90,6 +90,6 @@ def test_another_study_of_the_same_name_is_refused_with_the_differences(asked: S
 @pytest.mark.parametrize("name", ["sampler", "adaptive_rule", "loss", "advantage_scaling"])
 def test_a_function_that_only_the_folder_names_is_not_run(name: str) -> None:
     found = ConfigurationRecord(name="b", settings={name: "evil_module:run"})
-    with pytest.raises(ExperimentError, match="evil_module"):
+    with pytest.raises(ConfigError, match="evil_module"):
         grown(make_record(found), make_record())
     assert grown(make_record(found), make_record(found)).configurations == (found,)

@@ -155,7 +155,10 @@ def test_what_the_study_decides_is_not_taken_from_the_environment_and_said() -> 
         (make_matrix(configuration("a", local_grups=1)), "unknown setting 'local_grups'; did you mean 'local_groups'"),
         (make_matrix(configuration("a", seed=1)), "'seed' is not for a study to share: give seeds"),
         (make_matrix(settings={"path": "/x"}), "'path' is not for a study to share: give --path"),
-        (make_matrix(configuration("a", local_groups="two")), "'a'.*must be a whole number from 1, got 'two';"),
+        (
+            make_matrix(configuration("a", local_groups="two")),
+            "'a'.*must be a whole number from 1, got 'two' from the matrix;",
+        ),
         (
             make_matrix(ConfigurationRecord(name="a", settings={}, baseline="b")),
             "configuration 'a' has the baseline 'b': expected another configuration",

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from swarm.config.own_code import OwnCode
 from swarm.provenance import code_digest, model_digests, own_modules
 from swarm.study.record import ConfigurationRecord, RunFile, StudyRecord, read_run
 from swarm.study.run import reuse
@@ -44,7 +45,8 @@ def make_record(study: str, **changes: Any) -> StudyRecord:
 def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: int = 3, **changes: Any) -> str:
     """What a run leaves that matters here."""
     (run,) = (run for run in record.runs if run.configuration == configuration)
-    settings = run_settings(record, run, path).as_recorded()
+    of_run = run_settings(record, run, path)
+    settings = of_run.as_recorded()
     file = RunFile(
         study=record.study,
         configuration=run.configuration,
@@ -56,7 +58,7 @@ def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: in
         settings=settings,
         judged=record.judged,
         versions=record.versions,
-        code=code_digest(own_modules(settings), judged=record.judged),
+        code=code_digest(own_modules(of_run), judged=record.judged),
         models=model_digests(settings["model"]),
     )
     file = msgspec.structs.replace(file, **changes)
@@ -96,7 +98,7 @@ def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
     monkeypatch.setattr(reuse, "code_digest", counted)
     configurations = (
         ConfigurationRecord(name="half", settings={"local_groups": 4, "external_groups": 4}),
-        ConfigurationRecord(name="own", settings={"sampler": "my_own_sampler:pick"}),
+        ConfigurationRecord(name="own", settings={"sampler": OwnCode("my_own_sampler:pick")}),
     )
     runs = runs_of("second", configurations, (1, 2, 3))
     found = shared(make_record("second", configurations=configurations, runs=runs), tmp_path)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from swarm.config.own_code import TASK_TABLE, of_the_user
 from swarm.tasks.definitions import family_of, profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import Families, complete
@@ -25,7 +26,7 @@ def sums(count: int) -> list[dict[str, Any]]:
 
 def prepared(folder: Path, name: str = "mine", /, **parameters: Any) -> tuple[Families, dict[str, Any]]:
     """A server's families with one task, all loaded as a server does, and the task as the run records it."""
-    tasks = complete({name: parameters}, folder)
+    tasks = complete(of_the_user(TASK_TABLE, {name: parameters}), folder)
     families = Families((), tasks)
     families.prepare()
     return families, tasks[name]

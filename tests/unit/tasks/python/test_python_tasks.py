@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 from swarm.tasks.registry import Families, complete
 from tests.unit.tasks.dataset.making import prepared, request
@@ -36,7 +37,7 @@ def test_a_file_draws_and_scores_with_the_parameters_of_its_table(tmp_path: Path
 def test_another_file_is_refused_and_not_imported(tmp_path: Path) -> None:
     file, trace = tmp_path / "sums.py", tmp_path / "imported"
     file.write_text(SUMS)
-    tasks = complete({"mine": {"python": "sums.py"}}, tmp_path)
+    tasks = complete({"mine": {"python": OwnCode("sums.py")}}, tmp_path)
     file.write_text(SUMS + f"open({str(trace)!r}, 'w')\n")
     for attempt in (lambda: complete(tasks, tmp_path), lambda: Families((), tasks).prepare()):
         with pytest.raises(ConfigError, match=r"has SHA-256 .* expected"):
@@ -46,7 +47,7 @@ def test_another_file_is_refused_and_not_imported(tmp_path: Path) -> None:
 
 def test_completing_a_definition_imports_nothing(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text("raise SystemExit(7)")
-    assert complete({"mine": {"python": "sums.py"}}, tmp_path)
+    assert complete({"mine": {"python": OwnCode("sums.py")}}, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from swarm.config.task_table import names_code
+from swarm.config.own_code import TASK_TABLE, OwnCode, names_code, plain
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
 from swarm.tasks.registry import Families, complete
 
-KNOWN = {"verifiers": "wordle", "source_sha256": "a" * 64, "sha256": "b" * 64}
+KNOWN = {"verifiers": OwnCode("wordle"), "source_sha256": "a" * 64, "sha256": "b" * 64}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_versions_settings_and_digests_are_other_tasks() -> None:
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
-        ({"verifiers": "../x"}, "must be the id of an installed environment"),
+        ({"verifiers": OwnCode("../x")}, "must be the id of an installed environment"),
         ({"turns": 17}, "turns must be 1 to 16, got 17"),
         ({"rows": -1}, "rows must be"),
         ({"held_out": 1.0}, "held_out must be a share"),
@@ -72,4 +72,4 @@ def test_a_complete_table_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_environment_is_code_that_no_shared_place_may_name() -> None:
-    assert [*names_code({"w": KNOWN})] == ["wordle"]
+    assert [*names_code(TASK_TABLE, {"w": plain(KNOWN)})] == ["wordle"]

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
+from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.registry import Families, complete
 from swarm.tasks.scoring import Scorer
@@ -84,13 +85,13 @@ def test_a_node_imports_nothing_and_learns_both_digests_of_a_child(
     monkeypatch.undo()
     monkeypatch.setenv("PYTHONPATH", str(packages))
     write(packages, "afar", SUMS)
-    found = complete({"mine": {"verifiers": "afar"}}, packages)
+    found = complete({"mine": {"verifiers": OwnCode("afar")}}, packages)
     assert "afar" not in sys.modules
     monkeypatch.syspath_prepend(packages)
     Families((), found).prepare()
     write(packages, "broken", "raise SystemExit('no')")
     with pytest.raises(ConfigError, match=r"\[tasks\.mine\]: the environment broken cannot be had: SystemExit: no"):
-        complete({"mine": {"verifiers": "broken"}}, packages)
+        complete({"mine": {"verifiers": OwnCode("broken")}}, packages)
 
 
 def test_it_is_played_in_confined_children(packages: Path) -> None:

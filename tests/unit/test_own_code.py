@@ -1,0 +1,314 @@
+"""Code is imported where this user named it, and nowhere else: what was read in a place is text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from swarm.algo import registry as algorithms
+from swarm.algo.advantages import SCALINGS
+from swarm.cli.exam import _vouched
+from swarm.cli.main import run as swarm
+from swarm.config import Settings, load_settings
+from swarm.config.names import ADVANTAGE_SCALINGS, DATASET_SCORERS, TASK_FAMILIES
+from swarm.config.own_code import names_code, of_the_user, own_codes
+from swarm.errors import ConfigError
+from swarm.provenance import code_digest, own_modules
+from swarm.study.record import ConfigurationRecord, StudyRecord
+from swarm.study.run.defaults import as_begun
+from swarm.study.run.growth import grown
+from swarm.study.run.launch import Launcher
+from swarm.study.run.matrix import Matrix, resolve, run_settings, shared_settings
+from swarm.study.run.matrix_file import read_matrix
+from swarm.tasks.dataset.scorers import SCORERS
+from swarm.tasks.registry import FAMILIES, Families, complete
+from swarm.tasks.scoring import Scorer
+from swarm.wire import keys
+from swarm.wire.codec import encode
+from swarm.wire.messages import ExperimentFile, NodeStart
+from tests.layout import Layout
+from tests.patience import PATIENCE
+
+BAIT = "bait_for_own_code"
+FUNCTION = f"{BAIT}:thing"
+TABLES = {
+    "a file": {"t": {"python": f"{BAIT}.py", "sha256": "a" * 64}},
+    "an environment": {"t": {"verifiers": BAIT, "sha256": "a" * 64, "source_sha256": "a" * 64}},
+    "a scorer": {"t": {"dataset": "q.jsonl", "sha256": "a" * 64, "scorer": FUNCTION, "scorer_sha256": "a" * 64}},
+}
+NAMED: dict[str, tuple[str, Any]] = {
+    **{name: (name, FUNCTION) for name in ("sampler", "adaptive_rule", "loss", "advantage_scaling")},
+    "a family": ("task_families", [FUNCTION]),
+    "a module": ("task_families", [BAIT]),
+    "a module's __main__": ("task_families", [f"{BAIT}.__main__"]),
+    **{what: ("task_table", table) for what, table in TABLES.items()},
+}
+"""Whatever selects code -> a setting, and a value that names the bait."""
+
+
+@pytest.fixture
+def sprung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """A package on the path that leaves a trace where it is run, however it is; whether it was, here or in a child."""
+    trace, folder = tmp_path / "trace", tmp_path / "on_the_path"
+    package = folder / BAIT
+    package.mkdir(parents=True)
+    bait = f"open({str(trace)!r}, 'w').close()\ndef thing(*_): ...\n"
+    for file in (package / "__init__.py", package / "__main__.py", tmp_path / f"{BAIT}.py"):
+        file.write_text(bait)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path / "place"))
+    monkeypatch.setenv("SWARM_KEY_FOLDER", str(tmp_path / "keys"))
+    return lambda: trace.exists() or any(name.startswith(BAIT) for name in sys.modules)
+
+
+def test_what_needs_nobodys_word_is_what_the_registries_have() -> None:
+    assert (set(TASK_FAMILIES), set(DATASET_SCORERS)) == (set(FAMILIES), set(SCORERS))
+    assert set(ADVANTAGE_SCALINGS) == set(SCALINGS)
+
+
+# ── whose word it is ────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("what", NAMED)
+def test_code_is_the_users_own_by_flag_variable_and_file_and_by_nothing_else(what: str, tmp_path: Path) -> None:
+    name, value = NAMED[what]
+    if name == "adaptive_rule":
+        return  # of no use by itself
+    variable = {"task_families": "SWARM_TASK_FAMILIES", "task_table": "SWARM_TASK_TABLE"}.get(name)
+    variable = variable or f"SWARM_{name.upper()}"
+    text = json.dumps(value) if isinstance(value, dict) else ",".join(value) if isinstance(value, list) else value
+    file = tmp_path / "mine.toml"
+    file.write_text(f"{name} = {json.dumps(text)}\n")
+    for loaded in (
+        load_settings({name: value}, {}),
+        load_settings({}, {variable: text}),
+        load_settings({}, {}, str(file)),
+    ):
+        assert own_codes(getattr(loaded, name))
+        assert not [*names_code(name, getattr(loaded, name))]
+    for loaded in (load_settings({}, {}, base={name: (value, "a place")}), load_settings({}, {}, **{name: value})):
+        assert not own_codes(getattr(loaded, name))
+        assert [*names_code(name, getattr(loaded, name))]
+
+
+def test_our_own_names_are_nobodys_code() -> None:
+    for name, value in (("loss", "gspo"), ("task_families", ("dataset", "facts")), ("sampler", "uniform")):
+        assert not own_codes(of_the_user(name, value))
+        assert not [*names_code(name, value)]
+
+
+# ── registries ──────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("what", NAMED)
+def test_no_registry_imports_what_nobody_here_named(what: str, sprung: Callable[[], bool]) -> None:
+    name, value = NAMED[what]
+    if name == "task_table":
+        attempts: list[Callable[[], object]] = [lambda: Families((), value), lambda: complete(value, Path.cwd())]
+    elif name == "task_families":
+        attempts = [lambda: Families(value)]
+    else:
+        attempts = [lambda: getattr(algorithms, name)(value)]
+    for attempt in attempts:
+        with pytest.raises(ConfigError, match="names code that you did not name yourself"):
+            attempt()
+    assert not sprung()
+    assert code_digest(own_modules(Settings(**{name: value})), judged=False) == code_digest(judged=False)
+    assert not sprung(), "it was looked for, which imports the packages above a module"
+
+
+@pytest.mark.parametrize("what", ["a family", "a module's __main__", *TABLES])
+def test_no_scoring_server_imports_what_its_node_was_not_told_by_its_user(
+    what: str, sprung: Callable[[], bool]
+) -> None:
+    name, value = NAMED[what]
+    families, tasks = (value, {}) if name == "task_families" else ((), value)
+
+    async def start() -> None:
+        with anyio.fail_after(PATIENCE):
+            async with Scorer(1, families, tasks):
+                pass
+
+    with pytest.raises(ConfigError, match="names code that you did not name yourself"):
+        anyio.run(start)
+    assert not sprung()
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_no_child_is_handed_as_its_users_word_what_came_from_a_place(what: str) -> None:
+    name, value = NAMED[what]
+    read = load_settings({}, {}, base={"adaptive": (True, "a place"), name: (value, "a place")}, external_groups=4)
+    with pytest.raises(ConfigError, match="never imported: if you know that code, say "):
+        read.as_environment()
+
+
+def test_a_child_is_handed_what_the_user_named() -> None:
+    own = load_settings({"loss": "mine:loss", "task_families": "reasoning-gym,mine:FAMILY"}, {})
+    again = load_settings({}, own.as_environment())
+    assert own_codes([again.loss, again.task_families]) == {"mine:loss", "mine:FAMILY"}
+
+
+# ── doors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def begin(layout: Layout, **identity: Any) -> None:
+    file = ExperimentFile(
+        experiment_name=layout.experiment,
+        created_at=1.0,
+        created_by="clock",
+        identity=Settings(local_groups=2, external_groups=2, generations=2).experiment_identity() | identity,
+        max_rounds=2,
+    )
+    layout.run.store.put(keys.EXPERIMENT, encode(file))
+
+
+@pytest.mark.parametrize("what", NAMED)
+@pytest.mark.parametrize(
+    "words", [["join", "place", "--dry-run"], ["node", "--experiment", "demo", "--node-id", "ann"]]
+)
+def test_who_joins_an_experiment_that_names_code_is_told_so_and_runs_none(
+    what: str, words: list[str], sprung: Callable[[], bool], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name, value = NAMED[what]
+    begin(Layout(tmp_path / "place", "demo"), adaptive=name == "adaptive_rule", **{name: value})
+    assert swarm(words) == ConfigError.exit_code
+    assert not sprung()
+    said = capfd.readouterr().err
+    assert "is never imported: if you know that code, say " in said
+
+
+def repeated(layout: Layout, **settings: Any) -> None:
+    """The record of a worker's start."""
+    start = NodeStart(
+        timestamp=1.0,
+        node_id="ann",
+        experiment=layout.experiment,
+        role="worker",
+        incarnation="9f",
+        settings={"model": ["tiny-2-qwen2"], **settings},
+    )
+    layout.run.store.append_records(keys.starts("ann"), [msgspec.json.encode(start)], durable=False)
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_a_swarm_is_repeated_without_the_code_that_its_record_names(
+    what: str, sprung: Callable[[], bool], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name, value = NAMED[what]
+    layout = Layout(tmp_path / "place", "demo")
+    repeated(layout, adaptive=name == "adaptive_rule", external_groups=4, **{name: value})
+    assert swarm(["up", "--from", "demo", "--dry-run"]) == ConfigError.exit_code
+    assert not sprung()
+    assert "is never imported: if you know that code, say " in capfd.readouterr().err
+
+
+def test_a_node_goes_on_with_a_family_of_its_users_own_once_that_is_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    begin(Layout(tmp_path, "demo"), task_families=["tests.unit.tasks.sums:SUMS"], profile="tiny")
+    words = ["join", str(tmp_path), "--dry-run"]
+    assert swarm(words) == ConfigError.exit_code
+    typed = "SWARM_TASK_FAMILIES=tests.unit.tasks.sums:SUMS"
+    assert f"say {typed} yourself" in capfd.readouterr().err
+    monkeypatch.setenv(*typed.split("="))
+    assert swarm(words) == 0
+
+
+REACHING = {
+    "generation_server": "http://203.0.113.9",
+    "push_repo": "mallory/models",
+    "sinks": ["wandb"],
+    "mirror": "/home/you",
+    "adapter_folder": "/home/you",
+    "hub_token": "hf_of_mallory",
+}
+
+
+@pytest.mark.parametrize("name", REACHING)
+def test_no_record_in_a_place_has_nodes_reach_out_of_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    repeated(Layout(tmp_path, "demo"), **{name: REACHING[name]})
+    assert swarm(["up", "--from", "demo", "--dry-run"]) == ConfigError.exit_code
+    assert "reaches out of the shared place" in capfd.readouterr().err
+    if name == "mirror":
+        return  # no record of a study is asked for one
+    matrix, asked = study_of(tmp_path, '[[configurations]]\nname = "one"\n')
+    if name != "hub_token":
+        with pytest.raises(ConfigError, match="reaches out of the shared place"):
+            as_begun(matrix, msgspec.structs.replace(asked, defaults={**(asked.defaults or {}), name: REACHING[name]}))
+
+
+# ── studies ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def study_of(tmp_path: Path, text: str) -> tuple[Matrix, StudyRecord]:
+    """A matrix that the user wrote, and the record that it comes to."""
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nnodes = 2\nrounds = 4\nseeds = [1]\n' + text)
+    matrix = read_matrix(file)
+    return matrix, recorded(matrix, tmp_path)
+
+
+def recorded(matrix: Matrix, tmp_path: Path) -> StudyRecord:
+    shared = shared_settings(matrix, {"path": str(tmp_path)}, {}, None)
+    return resolve(matrix, shared, judged=False, created_at=1.0, versions={})
+
+
+OWN = """
+[settings]
+task_families = ["reasoning-gym", "mine:FAMILY"]
+[[configurations]]
+name = "one"
+settings = { loss = "mine:loss" }
+"""
+
+
+def test_a_matrix_of_the_users_own_may_name_code_now_and_when_its_study_goes_on(tmp_path: Path) -> None:
+    matrix, asked = study_of(tmp_path, OWN)
+    read_back = msgspec.json.decode(encode(asked), type=StudyRecord)
+    begun = as_begun(matrix, read_back)
+    for record in (asked, grown(read_back, asked), grown(read_back, recorded(begun, tmp_path))):
+        settings = run_settings(record, record.runs[0], tmp_path)
+        assert own_codes([settings.loss, settings.task_families]) == {"mine:loss", "mine:FAMILY"}
+        environment = Launcher(record, tmp_path, {}, {})._environment(record.runs[0])
+        assert (environment["SWARM_LOSS"], environment["SWARM_TASK_FAMILIES"]) == (
+            "mine:loss",
+            "reasoning-gym,mine:FAMILY",
+        )
+
+
+def test_a_studys_record_in_a_place_names_no_code(tmp_path: Path) -> None:
+    _, asked = study_of(tmp_path, OWN)
+    read_back = msgspec.json.decode(encode(asked), type=StudyRecord)
+    settings = run_settings(read_back, read_back.runs[0], tmp_path)
+    assert [*names_code("loss", settings.loss)] == ["mine:loss"]
+    with pytest.raises(ConfigError, match="never imported"):
+        Launcher(read_back, tmp_path, {}, {})._environment(read_back.runs[0])
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_what_a_record_says_of_defaults_and_of_other_configurations_names_no_code(what: str, tmp_path: Path) -> None:
+    name, value = NAMED[what]
+    matrix, asked = study_of(tmp_path, '[[configurations]]\nname = "one"\n')
+    forged = msgspec.structs.replace(asked, defaults={**(asked.defaults or {}), name: value})
+    with pytest.raises(ConfigError, match="never imported"):
+        as_begun(matrix, forged)
+    another = ConfigurationRecord(name="other", settings={name: value})
+    forged = msgspec.structs.replace(asked, configurations=(*asked.configurations, another))
+    with pytest.raises(ConfigError, match="never imported"):
+        grown(forged, asked)
+
+
+def test_the_models_of_a_study_are_examined_with_a_family_that_the_user_names_again(tmp_path: Path) -> None:
+    _, asked = study_of(tmp_path, OWN)
+    record = msgspec.json.decode(encode(asked), type=StudyRecord)
+    read = run_settings(record, record.runs[0], tmp_path)
+    assert [*names_code("task_families", _vouched(read, Settings()).task_families)]
+    said = load_settings({}, {"SWARM_TASK_FAMILIES": "reasoning-gym,mine:FAMILY"})
+    assert own_codes(_vouched(read, said).task_families) == {"mine:FAMILY"}
+    other = load_settings({}, {"SWARM_TASK_FAMILIES": "mine:OTHER"})
+    assert not own_codes(_vouched(read, other).task_families)
