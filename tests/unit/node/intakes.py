@@ -78,9 +78,6 @@ class TrustsTabs:
     def seal(self, data: bytes, key: str) -> bytes:
         return data + b"\t"
 
-    def keep(self, authors: object) -> None:
-        return None
-
     def check(self, data: bytes, key: str) -> None:
         if not data.endswith(b"\t"):
             raise ProtocolError("unsigned", f"{key} does not end in a tab")
