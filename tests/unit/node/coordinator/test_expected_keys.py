@@ -61,9 +61,8 @@ class Swarm:
         self.key("keeper")
         given = {"liveness_timeout": 60.0, "round_interval": 60.0, "key_folder": str(self.path / "keeper")} | settings
         made = make_settings(self.layout.path, role="coordinator", signing=signing, expected_workers=expected, **given)
-        context = make_context(made, "clock")
-        claim_experiment(context)  # signatures name it
-        return context
+        claim_experiment(make_context(made, "clock"))  # signatures name it
+        return make_context(made, "clock")
 
     def pinned(self, node: str) -> str | None:
         return KnownKeys(self.path / "keeper", self.layout.path, "exp").of(node)
