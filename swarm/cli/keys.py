@@ -1,4 +1,4 @@
-"""`swarm keys`: the own key, and those that others were first seen with."""
+"""`swarm keys`: the own key, those that others were first seen with, and the id that an experiment was begun with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from swarm.signing.known_keys import KnownKeys
 from swarm.store.place import open_place
 from swarm.views.text import table
 from swarm.wire.keys import COORDINATOR, is_node_id
+
+EXPERIMENT = "@experiment"
+"""Names the experiment itself among those of whom something is known."""
 
 
 def new() -> None:
@@ -34,7 +37,9 @@ def show() -> None:
 def known(flags: CommonFlags | None = None) -> None:
     """List the nodes of an experiment that were seen with a key, and the key that each is held to."""
     settings = settings_from(flags)
-    keys = list(_known(settings))
+    known_keys = _known(settings)
+    keys = [(EXPERIMENT, id_ or "no id: an earlier version began it") for id_ in known_keys.ids()[-1:]]
+    keys += known_keys
     if not keys:
         open_place(settings.place).require(settings.experiment)
         say(f"no node of {settings.experiment} in {settings.place} was seen with a key")
@@ -46,9 +51,13 @@ def forget(node: str, flags: CommonFlags | None = None) -> None:
     """Hold a node to no key until it is seen again: it has a new one, or a stranger came first.
 
     Args:
-        node: Its id; @clock for whoever coordinates.
+        node: Its id; @clock for whoever coordinates, @experiment for the id of the experiment: somebody has begun it
+            anew.
     """
     settings = settings_from(flags)
+    if node == EXPERIMENT and _known(settings).forget_ids():
+        say(f"{settings.experiment} will be taken for the experiment that is there when a node starts next")
+        return
     if not (node == COORDINATOR or is_node_id(node)) or not _known(settings).forget(node):
         open_place(settings.place).require(settings.experiment)
         raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys known` lists them")

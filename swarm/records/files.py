@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from swarm import forms
-from swarm.errors import ProtocolError
+from swarm.errors import ProtocolError, StoreError
 from swarm.harmless import printable
 from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles, nodes_in
@@ -101,6 +101,15 @@ def read_experiment(run: Run) -> ExperimentFile | None:
         where = run.store.describe(keys.EXPERIMENT)
         raise ProtocolError("malformed", f"{where} nests objects and lists more than {DEEPEST} deep")
     return found
+
+
+def id_of(run: Run) -> str | None:
+    """The experiment's id, empty where it has none; None where nobody has begun it, or nobody can tell. Blocking."""
+    try:
+        found = read_experiment(run)
+    except (ProtocolError, StoreError):
+        return None
+    return None if found is None else found.id or ""
 
 
 def constant_j(experiment: ExperimentFile | None) -> int | None:

@@ -1,7 +1,8 @@
 """Who wrote a file of the shared folder, where its reader asks: Ed25519 signatures, and keys trusted on first use.
 
     own key ─seal─▶ file in the folder ─check─▶ key pinned for its author ─same─▶ read on
-                                                        └ none yet: pin this one
+               ▲                         ▲              └ none yet: pin this one
+               └─ the experiment's id ───┘ (birth.py)
 
 A shared folder has no logins: whoever can write to it can write in anybody's name. Off by default; with the setting
 `signing` nodes sign what they publish and hold each author to the key it was first seen with. The pins are kept on

@@ -5,6 +5,9 @@
 
 The signature is the last field, over the very bytes before it: nothing has to be brought into a canonical form. As the
 place (experiment and path) is signed too, a file that is moved to another place, round or experiment is not valid.
+
+    the experiment has an id   swarm file 2 · {id}/{key} · body     another run of the same name has another id
+    it has none                swarm file 1 · {name}/{key} · body   as every earlier version signs
 """
 
 from __future__ import annotations
@@ -20,9 +23,28 @@ from swarm.errors import ProtocolError
 
 _FIELD = b',"signature":"'
 _END = b"}\n"
-_CONTEXT = b"swarm file 1"
+_NAMED = b"swarm file 1"
+_BORN = b"swarm file 2"
 _LONGEST = 256
 """Bytes of the field's value; a key and a signature have 44 + 1 + 88."""
+
+
+class Place(NamedTuple):
+    """How signatures name a file; the same wherever the shared place is mounted."""
+
+    experiment: str
+    """Its name."""
+    key: str
+    id: str | None = None
+    """The experiment's; empty: it has none, None: it is not known yet."""
+
+    def __str__(self) -> str:
+        return f"{self.experiment}/{self.key}"
+
+    def message(self, body: bytes) -> bytes:
+        """What is signed of a file."""
+        context, experiment = (_BORN, self.id) if self.id else (_NAMED, self.experiment)
+        return b"\0".join((context, f"{experiment}/{self.key}".encode(), body))
 
 
 class Signature(NamedTuple):
@@ -35,7 +57,7 @@ class Signature(NamedTuple):
     """The file's bytes before the signature."""
 
 
-def seal(data: bytes, place: str, key: Ed25519PrivateKey) -> bytes:
+def seal(data: bytes, place: Place, key: Ed25519PrivateKey) -> bytes:
     """The same JSON object with its signature as the last field.
 
     Args:
@@ -47,7 +69,7 @@ def seal(data: bytes, place: str, key: Ed25519PrivateKey) -> bytes:
     if body == data:
         raise ValueError("expected a JSON object that ends in '}' and a newline")
     public = base64.b64encode(key.public_key().public_bytes_raw())
-    value = base64.b64encode(key.sign(_message(body, place)))
+    value = base64.b64encode(key.sign(place.message(body)))
     return body + _FIELD + public + b"." + value + b'"' + _END
 
 
@@ -72,7 +94,7 @@ def signature_of(data: bytes) -> Signature | None:
     return Signature(base64.b64encode(key).decode(), raw, body)
 
 
-def verify(signature: Signature, place: str) -> None:
+def verify(signature: Signature, place: Place) -> None:
     """See that the holder of the key signed this file for this place.
 
     Raises:
@@ -80,9 +102,10 @@ def verify(signature: Signature, place: str) -> None:
     """
     try:
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signature.public_key))
-        key.verify(signature.value, _message(signature.signed, place))
+        key.verify(signature.value, place.message(signature.signed))
     except (InvalidSignature, ValueError):
-        raise ProtocolError("bad_signature", f"{place} was not signed here by {signature.public_key}") from None
+        where = f"{place} of the experiment {place.id}" if place.id else f"{place}"
+        raise ProtocolError("bad_signature", f"{where} was not signed here by {signature.public_key}") from None
 
 
 def _decoded(text: bytes) -> bytes:
@@ -91,7 +114,3 @@ def _decoded(text: bytes) -> bytes:
     if base64.b64encode(raw) != text:
         raise ValueError("not the canonical spelling")
     return raw
-
-
-def _message(body: bytes, place: str) -> bytes:
-    return b"\0".join((_CONTEXT, place.encode(), body))

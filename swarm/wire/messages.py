@@ -310,6 +310,9 @@ class ExperimentFile(msgspec.Struct, kw_only=True):
     """Rounds that its creator was asked for, where no coordinator's clock says it; 0: not said."""
     made_by: str | UnsetType = UNSET
     """Another program that made the run, such as `rl-swarm`: it is read, and no node starts in it."""
+    id: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")] | UnsetType = UNSET
+    """Random, 32 hexadecimal digits: signatures name it. Copies, mirrors and archives keep it; runs that earlier
+    versions began have none."""
     schema_version: int = SCHEMA_VERSION
 
 

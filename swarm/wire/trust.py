@@ -5,6 +5,7 @@ Packages that read and write the folder know this much; how signatures are made 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 
@@ -22,12 +23,29 @@ class Trust(Protocol):
         """Judge a file by the signature of the key's owner (swarm.wire.keys.owner_of).
 
         Raises:
-            ProtocolError: `unsigned`, `bad_signature`, `other_key` than the one that its author is held to, or
-                `pin_unreadable` if that cannot be found out.
+            ProtocolError: `unsigned`, `bad_signature`, `other_key` than the one that its author is held to,
+                `pin_unreadable` if that cannot be found out, `not_pinned` if its author is new and no more can be
+                remembered, or `not_begun` before the experiment is there.
+            ExperimentError: the experiment is another one than this machine began in; at a node's start alone.
         """
 
     def key_of(self, author: str) -> str | None:
         """The public key that an author is held to, base64; None if there is none, or it cannot be looked up."""
+
+    def keep(self, authors: Iterable[str]) -> None:
+        """These have done work that counts: the keys that they are held to are never given up for others. Blocking."""
+
+    def begin(self, fresh: str, again: Callable[[], bool]) -> str:
+        """The id with which this node writes experiment.json. Blocking.
+
+        Args:
+            fresh: random.
+            again: whether the experiment goes on, and only its file is gone.
+
+        Returns:
+            The one that this machine remembers, where the experiment goes on; else the fresh one. Empty: none, as in
+            a run that an earlier version began.
+        """
 
 
 class Trusting:
@@ -43,6 +61,12 @@ class Trusting:
 
     def key_of(self, author: str) -> str | None:
         return None
+
+    def keep(self, authors: Iterable[str]) -> None:
+        return None
+
+    def begin(self, fresh: str, again: Callable[[], bool]) -> str:
+        return fresh
 
 
 TRUSTING = Trusting()

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from swarm.signing.envelope import seal
+from swarm.cli.main import run
+from swarm.errors import ExperimentError
+from swarm.node.base.context import NodeContext
+from swarm.node.base.experiment import claim_experiment
+from swarm.node.process.wiring import make_context
+from swarm.records.files import read_peer
+from swarm.signing.envelope import Place, seal
 from swarm.signing.keys import make_key
 from swarm.signing.known_keys import KnownKeys
 from swarm.types import RoundKey
+from swarm.wire import keys as wire_keys
+from swarm.wire.codec import encode
 from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows
+from tests.layout import Layout
+from tests.unit.node.factories import make_peer, make_settings
+from tests.unit.views.factories import make_experiment
 
 MALLORY = Ed25519PrivateKey.from_private_bytes(b"m" * 32)
 
@@ -33,7 +46,7 @@ def test_signed_nodes_train_on_each_other_and_on_no_forged_file(tmp_path: Path) 
     forged_round = RoundKey(2)
     target = lay.rollout_file(forged_round, "mallory")
     file = b'{"peer_id":"mallory","round":2,"stage":0,"timestamp":1.0,"rollouts":{}}\n'
-    lay.put(target, seal(file, "test/elsewhere.json", MALLORY))
+    lay.put(target, seal(file, Place("test", "elsewhere.json"), MALLORY))
     with daemons() as start:
         coordinator = start("services.coordinator", env)
         workers = [start(LIGHT, env | {"NODE_ID": node}) for node in ("alice", "bob")]
@@ -46,3 +59,79 @@ def test_signed_nodes_train_on_each_other_and_on_no_forged_file(tmp_path: Path) 
         assert peer in {key.author for key in KnownKeys(keys, tmp_path, "test")}
     for signed in (lay.state_file, lay.peer_file("alice"), lay.rollout_file(RoundKey(0), "alice")):
         assert "signature" in json.loads(eventually(signed.read_bytes, f"{signed}"))
+
+
+class People:
+    """Of one machine each, who look at runs of the name `exp` in several places."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path = tmp_path
+        self._readers = 0
+
+    def node(self, user: str, place: Path, **settings: object) -> NodeContext:
+        keys = self.path / user
+        if not keys.exists():
+            make_key(keys)
+        made = make_settings(place, signing="require", key_folder=str(keys), **settings)
+        return make_context(made, user)
+
+    def begin(self, place: Path) -> Layout:
+        """Anna does a run there and registers."""
+        finished = make_experiment(place)
+        for checkpoint in finished.checkpoints.glob("round_*/*"):
+            (checkpoint / "state.json").write_bytes(b"{}")
+        finished.experiment_file.unlink(missing_ok=True)
+        claim_experiment(self.node("anna", place))
+        anna = self.node("anna", place)
+        anna.run.put_sealed(wire_keys.peer("anna"), encode(make_peer("anna", status="stopped")))
+        return finished
+
+    def believe(self, place: Path) -> bool:
+        """Whether somebody who has never been there believes Anna's registration."""
+        self._readers += 1
+        return read_peer(self.node(f"reader-{self._readers}", place).run, "anna") is not None
+
+
+def test_a_signed_file_holds_in_its_run_and_its_copies_and_in_no_other_run_of_the_name(tmp_path: Path) -> None:
+    people = People(tmp_path)
+    here, other = (people.begin(tmp_path / place) for place in ("here", "other"))
+    assert [people.believe(place.path) for place in (here, other)] == [True, True]
+    other.peer_file("anna").write_bytes(here.peer_file("anna").read_bytes())
+    assert not people.believe(other.path), "it was signed in another run"
+
+    copy, file, back = tmp_path / "copy", tmp_path / "exp.tar.gz", tmp_path / "back"
+    assert run(["copy", str(here.path), str(copy), "--experiment", "exp"]) == 0
+    assert people.believe(copy)
+    assert run(["experiment", "archive", "exp", "--path", str(here.path), "--output", str(file)]) == 0
+    assert run(["experiment", "restore", str(file), "--path", str(back)]) == 0
+    assert people.believe(back)
+
+
+def test_an_experiment_that_loses_its_file_in_mid_run_gets_it_back_with_its_id_and_a_new_one_of_its_name_another(
+    tmp_path: Path,
+) -> None:
+    people = People(tmp_path)
+    begun = people.begin(tmp_path)
+    made = begun.experiment_file.read_bytes()
+    reader = people.node("reader", tmp_path)
+    for node in (people.node("anna", tmp_path), reader):
+        eventually(lambda node=node: _settles(node, people), "the id to be remembered")  # type: ignore[misc]
+    begun.experiment_file.unlink()
+    claim_experiment(people.node("anna", tmp_path))
+    assert json.loads(begun.experiment_file.read_bytes())["id"] == json.loads(made)["id"]
+    assert read_peer(reader.run, "anna"), "who ran has noticed nothing"
+
+    begun.experiment_file.write_bytes(made.replace(json.loads(made)["id"].encode(), b"f" * 32))
+    assert read_peer(reader.run, "anna"), "nor now"
+    with pytest.raises(ExperimentError, match="swarm keys forget @experiment"):
+        people.node("reader", tmp_path)
+
+    shutil.rmtree(begun.root)
+    claim_experiment(people.node("anna", tmp_path))
+    assert json.loads(begun.experiment_file.read_bytes())["id"] not in (json.loads(made)["id"], "f" * 32)
+    people.node("anna", tmp_path)  # who began it anew goes on
+
+
+def _settles(node: NodeContext, people: People) -> bool:
+    node.run.trust.seal(b'{"peer_id":"a"}\n', "peers/a.json")
+    return bool(KnownKeys(people.path / node.node_id, people.path, "exp").ids())

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
 from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from swarm.config import IDENTITY_DEFAULTS, LITERAL_RULES, Settings, rule_in_settings, variable
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
@@ -105,11 +109,20 @@ def claim_experiment(ctx: NodeContext, *, create: bool = True, anew: bool = Fals
             identity=ctx.settings.experiment_identity(),
             versions=dict(ctx.versions),
             max_rounds=ctx.settings.max_rounds,
+            id=_id(ctx, experiment),
         )
         with suppress(AlreadyThereError):
             ctx.run.store.put(keys.EXPERIMENT, encode(file), if_absent=not replaced)
         experiment = read_experiment(ctx.run)  # of two that create it at once it may be the other one's
     return created, differences(ctx.settings, experiment) if experiment else []
+
+
+def _id(ctx: NodeContext, replaced: ExperimentFile | None) -> str | UnsetType:
+    """Who says anew what an experiment is leaves it its id: others may have signed with it."""
+    if replaced is not None:
+        return replaced.id
+    fresh = blake2b(ctx.process.secret, digest_size=16, person=b"experiment id").hexdigest()
+    return ctx.run.trust.begin(fresh, partial(is_begun, ctx.run)) or UNSET
 
 
 def other_experiment(run: Run, changed: list[str]) -> str:

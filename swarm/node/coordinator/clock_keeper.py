@@ -105,6 +105,7 @@ class Observer:
             self._liveness.live(now, role="worker", statuses=(status,)) - dead for status in (ACTIVE, STARTING)
         )
         before, submitted = self._before(key), self._submitted(key, 0.0)
+        self._ctx.run.trust.keep(submitted)
         self._waited_for = live - submitted
         self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
         return Look(

@@ -74,6 +74,8 @@ class Coordinator:
         if changed:
             raise ExperimentError(other_experiment(self._ctx.run, changed))
         await record_start(self._ctx)
+        if created and self._ctx.run.trust.asks:
+            await self._presence.beat()  # what it signed before there was an experiment is read by nobody
         if created:
             logger.info("experiment.created", experiment=self._ctx.run.experiment)
         async with anyio.create_task_group() as tasks:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from swarm.node.worker.ij_schedule import make_rule
 from swarm.planner.free_memory import process_memory
 from swarm.policy.settings import bits_problem
 from swarm.provenance import made_with, versions
+from swarm.records.files import id_of
 from swarm.records.made_by import refuse_foreign
 from swarm.served.config import server_config
 from swarm.signing.trust import make_trust
@@ -54,12 +56,15 @@ def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> Nod
 
     Raises:
         ConfigError: it is to sign, and there is no key.
-        ExperimentError: another program made the experiment.
+        ExperimentError: another program made the experiment; or, where nodes sign, it is another one than this machine
+            began in.
     """
     place, names = (settings.place, settings.experiment), settings.expected_names
-    trust = make_trust(settings.signing, settings.private_folder, *place, expected=names)
-    run = open_place(settings.place).open(settings.experiment, writer=node_id, trust=trust)
+    run = open_place(settings.place).open(settings.experiment, writer=node_id)
     refuse_foreign(run)
+    born = partial(id_of, run)
+    trust = make_trust(settings.signing, settings.private_folder, *place, born, SYSTEM_CLOCK.wall, expected=names)
+    run = replace(run, trust=trust)
     return NodeContext(
         settings=settings,
         node_id=node_id,
@@ -166,7 +171,7 @@ def check_alone(settings: Settings) -> None:
     Raises ConfigError.
     """
     _check_role(settings)
-    make_trust(settings.signing, settings.private_folder, settings.place, settings.experiment)
+    make_trust(settings.signing, settings.private_folder, settings.place, settings.experiment)  # there is a key
     if settings.role == "coordinator":
         return
     if settings.trains and (problem := bits_problem(settings)):

@@ -22,7 +22,7 @@ HIGHEST_RATE = 0.5
 """Share of refused groups above which a peer is quarantined."""
 LONGEST = 32
 """Times the first quarantine that any later one may last."""
-NOT_ITS_OWN = frozenset({"unsigned", "bad_signature", "other_key", "pin_unreadable"})
+NOT_ITS_OWN = frozenset({"unsigned", "bad_signature", "other_key", "pin_unreadable", "not_pinned", "not_begun"})
 """Refusals of files that anybody may have put there in the peer's name: nobody is to be quarantined by a stranger."""
 NO_FAULT = NOT_ITS_OWN | {
     *("unreadable", "generation_failed", "too_long", "pool_full", "missing_part", "context_gone", "other_licence"),

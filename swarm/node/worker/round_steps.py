@@ -232,6 +232,9 @@ class RoundSteps:
         self._foreseeing.observe(row)
         await self._hints.observe(row)
         self._round_ended = self._ctx.clock.monotonic()
+        if self._ctx.run.trust.asks:
+            did_work = [peer for peer, accepted in row.accepted_by_peer.items() if accepted]
+            await self._ctx.blocking.run(self._ctx.run.trust.keep, did_work)
         if row.stage == self._ctx.settings.max_stages - 1:
             await self.held_out.answer(row.round, self.rounds_trained)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from swarm.records.files import id_of
 from swarm.records.reader import snapshot
+from swarm.records.starts import last_starts
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
 from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs
@@ -49,6 +51,8 @@ def check_trust(context: CheckContext) -> Iterator[Finding]:
     """Refused and quarantined peers."""
     if context.run:
         yield from judge_trust(measure_trust(context.logs))
+        if any(start.settings.get("signing", "off") != "off" for start in last_starts(context.run)):
+            yield judge_signatures(id_of(context.run))
 
 
 def check_hints(context: CheckContext) -> Iterator[Finding]:
@@ -89,6 +93,21 @@ def judge_trust(found: Mapping[str, Refusals]) -> Iterator[Finding]:
         held = f"; quarantined by {len(refusals.quarantined_by)} nodes" if refusals.quarantined_by else ""
         measured = f"{shorten(peer, 64)}: {counts(refusals.reasons)}, by {len(refusals.by)} nodes{held}"
         yield TRUST.warning("refused peer", measured, fix_for(refusals.reasons))
+
+
+def judge_signatures(id_: str | None) -> Finding:
+    """Whether signatures hold for this run alone.
+
+    Args:
+        id_: the experiment's; empty where it has none, None where nobody can tell.
+    """
+    if id_:
+        return TRUST.ok("signatures", "they name the experiment by its id: they hold for this run and its copies alone")
+    if id_ is None:
+        fix = "restore it from a copy: until then nodes that start believe nobody"
+        return TRUST.warning("signatures", "experiment.json is gone, or is none", fix)
+    fix = "begin a new experiment: what was signed elsewhere for one of this name is believed here too"
+    return TRUST.warning("signatures", "they name the experiment by its name alone: an earlier version began it", fix)
 
 
 def fix_for(reasons: Mapping[str, int]) -> str:

@@ -10,13 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError
-from swarm.signing.envelope import seal, signature_of, verify
+from swarm.signing.envelope import Place, seal, signature_of, verify
 from swarm.signing.keys import public_text
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import RewardFile
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
-PLACE = "exp/rewards/round_0/stage_0/alice.json"
+ID, OTHER = "0123456789abcdef" * 2, "f" * 32
+PLACE = Place("exp", "rewards/round_0/stage_0/alice.json", ID)
+BEFORE_IDS = PLACE._replace(id="")
+SIGNED_BEFORE_IDS = b'0uoPG8ha0q3J9T6AvcfYL8Dk+pH0VqbWbP+BtQStiT94Zsx6thz9BAj+cU77Hgzmt7+NWC+Gs1qHOTmqP15fBA=="}\n'
+"""As the version before ids signed REWARD with KEY."""
 REWARD = RewardFile(round=0, stage=0, reward=0.5, peer_id="alice", submitted_at=1.0)
 
 json_objects = st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.text()), min_size=1)
@@ -26,7 +30,7 @@ def as_file(value: object) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def reason_of(data: bytes, place: str = PLACE) -> str | None:
+def reason_of(data: bytes, place: Place = PLACE) -> str | None:
     """Why a file is refused; `unsigned` where there is no signature, None where all is well."""
     try:
         signature = signature_of(data)
@@ -70,10 +74,29 @@ def test_no_byte_can_be_changed(position: int, change: int) -> None:
 
 
 def test_a_file_that_was_moved_is_not_valid() -> None:
+    for place in (PLACE, BEFORE_IDS):
+        sealed = seal(encode(REWARD), place, KEY)
+        assert reason_of(sealed, place) is None
+        assert reason_of(sealed, place._replace(key=place.key.replace("round_0", "round_1"))) == "bad_signature"
+    assert reason_of(seal(encode(REWARD), BEFORE_IDS, KEY), BEFORE_IDS._replace(experiment="other")) == "bad_signature"
+
+
+def test_a_signature_holds_for_the_experiment_of_its_id_whatever_that_is_called() -> None:
     sealed = seal(encode(REWARD), PLACE, KEY)
-    assert reason_of(sealed) is None
-    assert reason_of(sealed, PLACE.replace("round_0", "round_1")) == "bad_signature"
-    assert reason_of(sealed, PLACE.replace("exp/", "other/")) == "bad_signature"
+    assert reason_of(sealed, PLACE._replace(experiment="a copy")) is None
+    assert reason_of(sealed, PLACE._replace(id=OTHER)) == "bad_signature"
+
+
+def test_where_the_experiment_has_an_id_no_signature_by_its_name_holds_and_the_other_way_round() -> None:
+    assert reason_of(seal(encode(REWARD), BEFORE_IDS, KEY), PLACE) == "bad_signature"
+    assert reason_of(seal(encode(REWARD), PLACE, KEY), BEFORE_IDS) == "bad_signature"
+    named_like_the_id = BEFORE_IDS._replace(experiment=ID)
+    assert reason_of(seal(encode(REWARD), named_like_the_id, KEY), PLACE) == "bad_signature"
+
+
+def test_signatures_without_an_id_are_those_of_every_earlier_version() -> None:
+    signed = seal(encode(REWARD), BEFORE_IDS, KEY).rpartition(b".")[2]
+    assert signed == SIGNED_BEFORE_IDS
 
 
 @pytest.mark.parametrize(

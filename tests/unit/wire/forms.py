@@ -257,6 +257,7 @@ EXPERIMENT = ExperimentFile(
         "tasks": ["basic_arithmetic", "calendar_arithmetic"],
     },
     versions={"swarm": "0.1.0", "python": "3.11.2", "reasoning-gym": "0.1.25"},
+    id="0123456789abcdef0123456789abcdef",
 )
 
 METRICS = MetricsRow(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from swarm.config import LITERAL_RULES
 from swarm.errors import ExperimentError, StoreError
 from swarm.node.base.experiment import claim_experiment, differences, is_begun, other_experiment, read_experiment
 from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.records.files import id_of
 from tests.layout import Layout
 from tests.unit.node.factories import make_settings, put_state, run_of
 from tests.unit.node.nodes import make_context
@@ -46,6 +49,42 @@ def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> 
     made = layout.experiment_file.read_bytes()
     assert not claim(layout)
     assert layout.experiment_file.read_bytes() == made
+
+
+def id_in(layout: Layout) -> object:
+    made = read_experiment(run_of(layout))
+    assert made is not None
+    return made.id
+
+
+def test_each_experiment_has_an_id_of_its_own_that_stays_whoever_says_anew_what_it_is(tmp_path: Path) -> None:
+    layouts = [Layout(tmp_path / name, "exp") for name in ("a", "b")]
+    assert [claim(layout) for layout in layouts] == [True, True]
+    ids = [id_in(layout) for layout in layouts]
+    assert [re.fullmatch("[0-9a-f]{32}", str(id_)) is not None for id_ in ids] == [True, True]
+    assert ids[0] != ids[1]
+    assert claim(layouts[0], anew=True, seed=7)
+    assert id_in(layouts[0]) == ids[0], "others may have signed with it"
+
+
+def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    made = json.loads(layout.experiment_file.read_bytes())
+    del made["id"]
+    layout.experiment_file.write_text(json.dumps(made))
+    assert not claim(layout)
+    assert claim(layout, anew=True, seed=7)
+    assert id_in(layout) is UNSET
+
+
+@pytest.mark.parametrize("id_", ["", "0" * 31, "0" * 33, "G" * 32, "0" * 32 + "\n", 7, None])
+def test_an_id_that_is_none_makes_the_file_none(tmp_path: Path, id_: object) -> None:
+    layout = Layout(tmp_path, "exp")
+    claim(layout)
+    made = json.loads(layout.experiment_file.read_bytes()) | {"id": id_}
+    layout.experiment_file.write_text(json.dumps(made))
+    assert id_of(run_of(layout)) is None, "which is not the same as having none"
 
 
 def begun_by(layout: Layout, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.node.base.context import NodeContext
+from swarm.node.base.experiment import claim_experiment
 from swarm.node.base.presence import names_and_keys
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.process.wiring import make_context
-from swarm.records.files import PeerReader, read_peer
+from swarm.records.files import PeerReader, id_of, read_peer
 from swarm.signing.keys import load_key, make_key, public_text
 from swarm.signing.known_keys import KnownKeys
 from swarm.signing.trust import make_trust
@@ -52,13 +54,14 @@ class Swarm:
 
     def _put(self, user: str, key: str, data: bytes) -> None:
         self.key(user)
-        trust = make_trust("on", self.path / user, self.layout.path, "exp")
+        trust = make_trust("on", self.path / user, self.layout.path, "exp", partial(id_of, self.layout.run))
         put(self.layout.root / key, trust.seal(data, key))
 
     def context(self, *expected: str, signing: str = "require", **settings: Any) -> NodeContext:
         self.key("keeper")
         given = {"liveness_timeout": 60.0, "round_interval": 60.0, "key_folder": str(self.path / "keeper")} | settings
         made = make_settings(self.layout.path, role="coordinator", signing=signing, expected_workers=expected, **given)
+        claim_experiment(make_context(made, "clock"))  # signatures name it
         return make_context(made, "clock")
 
     def pinned(self, node: str) -> str | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.node.sharing.intake_counts import OTHERS
-from swarm.node.sharing.quarantine import FEWEST_REFUSALS, LONGEST, WINDOW, Quarantine
+from swarm.node.sharing.quarantine import FEWEST_REFUSALS, LONGEST, NOT_ITS_OWN, WINDOW, Quarantine
 
 VANDAL = {"mallory": {"malformed": FEWEST_REFUSALS}}
 
@@ -141,7 +141,7 @@ def test_nobody_who_was_never_refused_is_held(
         assert not quarantine.holds("bob", round_ + 1)
 
 
-@pytest.mark.parametrize("reason", ["unsigned", "bad_signature", "other_key", "pin_unreadable"])
+@pytest.mark.parametrize("reason", sorted(NOT_ITS_OWN))
 def test_files_that_a_peer_did_not_sign_are_not_held_against_it(reason: str) -> None:
     quarantine = Quarantine(4)
     for round_ in range(WINDOW):
