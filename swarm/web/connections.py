@@ -83,6 +83,22 @@ def _add(one: _Bounded, among: dict[_Bounded, None], most: int) -> None:
         first.transport.abort()
 
 
+class _Deadline:
+    """Ends a connection some seconds after it began to run, unless it is stopped."""
+
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None
+
+    def run(self, one: _Bounded, seconds: float) -> None:
+        self.stop()
+        self._timer = one.loop.call_later(seconds, one.transport.abort)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 class _Bounded(H11Protocol):  # type: ignore[misc] # an extra: unchecked where it is not installed
     """One connection."""
 
@@ -91,44 +107,32 @@ class _Bounded(H11Protocol):  # type: ignore[misc] # an extra: unchecked where i
         self._crowd = crowd
         self._served = self.app
         self.app = self._serve
-        self._asking: asyncio.TimerHandle | None = None
-        self._taking: asyncio.TimerHandle | None = None
+        self._asking, self._taking = _Deadline(), _Deadline()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A whole head is there."""
-        self._asking = _stopped(self._asking)
+        self._asking.stop()
         await self._served({**scope, LET_IN: lambda: self._crowd.let_in(self)}, receive, send)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._crowd.add(self)
-        self._ask()
+        self._asking.run(self, self._crowd.to_ask)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._asking, self._taking = _stopped(self._asking), _stopped(self._taking)
+        self._asking.stop()
+        self._taking.stop()
         self._crowd.remove(self)
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        self._ask()
+        self._asking.run(self, self._crowd.to_ask)
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._taking = self._later(self._crowd.to_take)
+        self._taking.run(self, self._crowd.to_take)
 
     def resume_writing(self) -> None:
-        self._taking = _stopped(self._taking)
+        self._taking.stop()
         super().resume_writing()
-
-    def _ask(self) -> None:
-        self._asking = _stopped(self._asking) or self._later(self._crowd.to_ask)
-
-    def _later(self, seconds: float) -> asyncio.TimerHandle:
-        handle: asyncio.TimerHandle = self.loop.call_later(seconds, self.transport.abort)
-        return handle
-
-
-def _stopped(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

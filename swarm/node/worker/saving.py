@@ -74,7 +74,8 @@ class Saver:
                         await self._keep(done)
                         raise
                 return SaveFailed(*done)
-        await self._ctx.blocking.run(self._last_state.let_go)
+        if self._ctx.kept:
+            await self._ctx.blocking.run(self._last_state.let_go)
         self._said_behind = False
         logger.info("checkpoint.saved", rounds_done=rounds_done, folder=where)
         return Saved(*done)
