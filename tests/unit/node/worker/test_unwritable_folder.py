@@ -244,8 +244,8 @@ async def test_one_state_per_node_is_kept_and_no_other_run_or_node_takes_it(
     tmp_path: Path, layout: Layout, disk: Disk
 ) -> None:
     disk.spared = tmp_path / "kept"
-    for _ in range(2):
-        await ends_full(layout, disk, disk.spared)
+    for rounds in (6, 12):
+        await ends_full(layout, disk, disk.spared, max_rounds=rounds)
     assert len([*disk.spared.rglob("node.json")]) == 1
     disk.full = False
     other = Layout(tmp_path / "other", "exp")
