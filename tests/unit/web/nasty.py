@@ -34,7 +34,7 @@ Accepts = Callable[[Any], bool]
 
 def dirtied(form: type[msgspec.Struct], golden: msgspec.Struct) -> bytes:
     """A file of a form, whose every text that may be one is nasty."""
-    whole = msgspec.to_builtins(golden)
+    whole = msgspec.json.decode(encode(golden))
     fixed = {name: value for name, value in (OWN | KEPT).items() if name in whole}
 
     def accepts(document: Any) -> bool:
