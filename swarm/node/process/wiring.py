@@ -70,7 +70,7 @@ def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> Nod
         process=this_process(),
         versions=versions(settings),
         process_memory=process_memory,
-        kept=own_state_folder() / "kept",
+        kept=str(own_state_folder() / "kept"),
         made_with=partial(made_with, settings, asked),
     )
 

@@ -82,7 +82,7 @@ class LastState:
 
     def _run(self) -> Run | None:
         """Where this node's state of this experiment is kept; None: nowhere, or nobody knows which experiment it is."""
-        if self._opened is None and self._ctx.kept is not None:
+        if self._opened is None and self._ctx.kept:
             with suppress(ProtocolError, StoreError):
                 if made := read_experiment(self._ctx.run):
                     said = f"{made.experiment_name}\0{made.created_at!r}\0{made.created_by}".encode()

@@ -90,7 +90,7 @@ class Saver:
 
     async def _keep(self, done: RoundKey) -> None:
         """The place takes no more: what would be lost goes to this machine's own state folder."""
-        if self._ctx.kept is None:
+        if not self._ctx.kept:
             return
         snapshot = await self._ctx.compute.run(self._policy.snapshot)
         keep = partial(say_kept, self._last_state, self._state(done), snapshot, self._ctx.writes.rows())

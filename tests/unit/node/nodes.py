@@ -76,7 +76,7 @@ def make_context(
         clock=times,
         blocking=ThreadBlocking(),
         process=make_process(),
-        kept=kept,
+        kept=str(kept or ""),
     )
 
 
