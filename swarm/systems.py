@@ -8,13 +8,20 @@ from __future__ import annotations
 import os
 import platform
 import signal
+from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 
 from swarm.errors import ConfigError
 
 HERE_WORKS = (
     "status, top, inspect, logs, summary, validate, doctor, export, study report and the functions for notebooks"
 )
+
+
+def own_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this program keeps what is this user's, and must outlive the process (XDG Base Directory)."""
+    return Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "swarm"
 
 
 def missing() -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,12 +32,16 @@ from swarm.records.janitor import Janitor, Rules
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.retention import first_kept_by_most, held_in_place, keeping
-from swarm.records.whole_run import PackedRun, check_packed, pack_run, read_manifest, unpack_run
+from swarm.records.whole_run import PackedRun, check_packed, pack_run, unpack_run
+from swarm.store.base import Store
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.views.summary import render, summarise_run
 from swarm.views.text import size
 from swarm.wire import keys
+
+RESTORING = "restoring.json"
+"""In a bucket, as long as not all of an experiment was restored: which file it comes from."""
 
 
 # ── archive ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,18 +124,17 @@ def restore(
 ) -> None:
     """Unpack an experiment that was archived; `validate`, `status`, `export` and `swarm up` take it as it was.
 
-    The file may be anybody's: only files that nodes write come out of it, below the shared folder, and only if all of
-    it is what its list says. Broken off, the same command goes on. An experiment of that name that is there stays.
+    The file may be anybody's: only files that nodes write come out of it, below the shared folder. All of it is read
+    and compared with its own list before anything is written. Broken off, the same command goes on. An experiment of
+    that name that is there stays.
     """
     settings = settings_from(CommonFlags(path=path))
     place = open_place(settings.place)
     with _failing(file), open(file, "rb") as packed, _refused(file):
-        name = read_manifest(packed).experiment
+        run = check_packed(packed)
         packed.seek(0)
-        if is_url(settings.place):
-            _into_bucket(packed, place, name)
-        else:
-            _into_folder(packed, place, name)
+        into = _into_bucket if is_url(settings.place) else _into_folder
+        into(packed, place, name := run.experiment, run)
     say(
         f"restored {name} in {place.describe()}: `swarm status` and `swarm validate` take it as it was, and `swarm up` "
         "goes on with it"
@@ -145,23 +149,41 @@ def _refused(file: Path) -> Iterator[None]:
         raise ExperimentError(f"{file} is refused, nothing was restored: {printable(str(error))}") from None
 
 
-def _into_folder(packed: IO[bytes], place: Place, name: str) -> None:
+def _into_folder(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> None:
     """There whole or not at all."""
     if place.has(name):
-        raise ExperimentError(f"there is an experiment {name!r} in {place.describe()}, which stays: clean it first")
+        raise _there_already(name, place)
     place.take_in(name, partial(unpack_run, packed))
 
 
-def _into_bucket(packed: IO[bytes], place: Place, name: str) -> None:
-    """Unpacked here, and then copied: what is there already is compared and left."""
+def _there_already(name: str, place: Place) -> ExperimentError:
+    return ExperimentError(f"there is an experiment {name!r} in {place.describe()}, which stays: clean it first")
+
+
+def _into_bucket(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> None:
+    """Unpacked here, and then copied: a bucket renames nothing, so an object says as long that it is not all there."""
     with tempfile.TemporaryDirectory(prefix="swarm-restore-") as folder:
         unpack_run(packed, Path(folder))
         here, there = open_place(Path(folder)).open(name), place.open(name, writer="restore")
-        same = here.store.get(keys.EXPERIMENT, 2**20).data
-        with suppress(FileNotFoundError):
-            if there.store.get(keys.EXPERIMENT, 2**20).data != same:
-                raise ExperimentError(f"{there.store.describe()} is another experiment, which stays: clean it first")
+        mark = hashlib.sha256(msgspec.json.encode(run)).hexdigest().encode()
+        if place.has(name):
+            _refuse_other(name, place, there.store, mark)
+        there.store.put(RESTORING, mark)
         Copier(here.store, there.store, here.archive, there.archive).run()
+        there.store.remove(RESTORING)
+
+
+def _refuse_other(name: str, place: Place, store: Store, mark: bytes) -> None:
+    """What is there may be half of this very file, and nothing else. Raises ExperimentError."""
+    try:
+        if store.get(RESTORING, len(mark)).data == mark:
+            return
+    except (FileNotFoundError, ProtocolError):
+        raise _there_already(name, place) from None
+    raise ExperimentError(
+        f"half of another file was restored as {name!r} in {place.describe()}: restore that one to its end, or clean "
+        f"it first (swarm experiment clean {name})"
+    )
 
 
 # ── prune ───────────────────────────────────────────────────────────────────────────────────────────────────────────

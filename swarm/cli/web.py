@@ -19,6 +19,7 @@ from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError
 from swarm.extras import lacking
 from swarm.node.process.host import this_process
+from swarm.planner.open_files import limit, raise_limit
 from swarm.records.made_by import as_ours
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
@@ -104,6 +105,7 @@ def _serve(
     try:
         import uvicorn
 
+        from swarm.web.connections import Crowd, room
         from swarm.web.service import Service, watch
     except ImportError:
         raise lacking("`swarm web`", "starlette and uvicorn", "web", "write a file with --export") from None
@@ -122,8 +124,12 @@ def _serve(
     )
     say(f"{settings.experiment} in {place.describe()}: {link()}")
     say("the link lets one browser in; Ctrl-C ends this, and nothing else")
+    raise_limit()
+    most = room(limit())
     config = uvicorn.Config(
         service.app,
+        http=Crowd(most).protocol,  # type: ignore[arg-type] # called as the class that it takes
+        backlog=most.backlog,
         access_log=False,  # the link's token is no text for a log
         log_level="critical",
         lifespan="on",

@@ -46,6 +46,7 @@ worker       one training node
   hint_log                              says once what makes the node useless although nothing fails
   foreseeing                            says once what the first round tells of the others
   saving, checkpoints                   when one is written, and how
+  last_state                            what is kept elsewhere where the place takes no more
 
 coordinator  the round clock
   coordinator                           active or standby

@@ -28,6 +28,7 @@ EVENTS = frozenset(
         "hint",
         *("judge.cannot_look", "judge.finished", "judge.ready", "judge.starting", "judge.stopping"),
         *("key.not_remembered", "key.pinned"),
+        *("last_state.kept", "last_state.lost", "last_state.taken_up"),
         *("lease.unusable", "lease.waiting"),
         *("members.changed", "members.not_followed"),
         "memory.halved",

@@ -22,6 +22,8 @@ from swarm.errors import ProtocolError
 BLOCK = tarfile.BLOCKSIZE
 CHUNK = 2**20
 """Bytes that are copied at a time."""
+LONGEST_END = 2**20
+"""Bytes of zeros that other programs may put behind the last file; `PackWriter` writes two blocks."""
 MOST_MEMBERS = 200_000
 _REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE)
 
@@ -83,13 +85,22 @@ class _Unpacked:
         self.left -= size
         if self.left < 0:
             raise ProtocolError("oversized", f"it unpacks to more than {self.most} bytes")
-        try:
-            data = self._zip.read(size)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ProtocolError("malformed", f"it is no whole gzip file: {error}") from None
+        data = self._read(size)
         if len(data) < size:
             raise ProtocolError("malformed", "it ends in the middle of a file")
         return data
+
+    def end(self) -> None:
+        """Read the rest, which is zeros, and the checksum of all. Raises ProtocolError: it is something else."""
+        rest = self._read(LONGEST_END + 1)
+        if len(rest) > LONGEST_END or rest.strip(b"\0"):
+            raise ProtocolError("malformed", "something follows behind its last file")
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return self._zip.read(size)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ProtocolError("malformed", f"it is no whole gzip file: {error}") from None
 
 
 @dataclass
@@ -146,6 +157,7 @@ def members(file: IO[bytes], most: int) -> Iterator[Member]:
         member = _member(head, source)
         yield member
         member.pass_over()
+    source.end()
 
 
 def _member(head: bytes, source: _Unpacked) -> Member:

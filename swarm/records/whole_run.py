@@ -8,7 +8,8 @@
     folder ─ pack_run ─▶ file ─ unpack_run ─▶ folder
 
 Unpacking takes from a file that anybody may have made: regular files alone, of names that nodes write, and no bytes but
-those that the manifest names. Broken off it goes on: what is there already as it should be is not written again.
+those that the manifest names. `check_packed` reads all of it to its last byte, and writes nothing; then it is unpacked.
+Broken off it goes on: what is there already as it should be is not written again.
 """
 
 from __future__ import annotations
@@ -103,21 +104,17 @@ def check_packed(file: IO[bytes]) -> PackedRun:
     return run
 
 
-def read_manifest(file: IO[bytes]) -> PackedRun:
-    """What a packed run holds. Raises ProtocolError for what is none, or holds names that no run has."""
-    return _opened(file)[0]
-
-
 def unpack_run(file: IO[bytes], folder: Path) -> PackedRun:
-    """Write the files of a packed run below a folder that nobody else writes in; those that are there stay.
+    """Write the files of a packed run below a folder that nobody else writes in; what else is there goes.
 
     Raises:
-        ProtocolError: it is no packed run, or not what its manifest says.
+        ProtocolError: it is no packed run, or not what its manifest says. `check_packed` writes nothing.
         StoreError: the disk has no room for it.
         OSError: it cannot be written.
     """
     run, packed = _opened(file)
     folder.mkdir(parents=True, exist_ok=True)
+    _remove_others(run, folder)
     _refuse_too_large(run, folder)
     for name, member in _as_named(run, packed):
         target, wanted = folder / name, run.files[name]
@@ -131,6 +128,13 @@ def unpack_run(file: IO[bytes], folder: Path) -> PackedRun:
             os.fsync(out.fileno())
         os.replace(half, target)
     return run
+
+
+def _remove_others(run: PackedRun, folder: Path) -> None:
+    """What was left by the unpacking of another file of the same run."""
+    for path in folder.rglob("*"):
+        if not path.is_dir() and path.relative_to(folder).as_posix() not in run.files:
+            path.unlink()
 
 
 def _refuse_too_large(run: PackedRun, folder: Path) -> None:

@@ -33,6 +33,7 @@ from swarm.slurm.job import WRITER, Job, exit_file, mark_key
 from swarm.slurm.queue import Queue
 from swarm.slurm.resources import Resources
 from swarm.store.place import open_place
+from swarm.systems import own_state_folder
 
 NEEDED = ("sbatch", "squeue", "scancel", "srun")
 MOST_TIMEOUTS = 100
@@ -171,7 +172,7 @@ def slurm_backend(resources: Resources, folder: str | None) -> SlurmBackend:
 
 def default_folder() -> Path:
     """Of this user's jobs: the home folder is one that the machines of a cluster share."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "swarm" / "slurm"
+    return own_state_folder() / "slurm"
 
 
 def refuse_others(folder: Path) -> Path:

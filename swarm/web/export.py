@@ -21,6 +21,7 @@ from typing import Any
 from swarm.errors import SwarmError
 from swarm.types import RoundKey
 from swarm.web import assets
+from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
 from swarm.web.look import Look
 from swarm.web.series import DRAWN
@@ -115,7 +116,7 @@ def _page(kept: Mapping[str, Any]) -> bytes:
     style = "\n".join(files[name].decode() for name in ("uPlot.min.css", "style.css"))
     library, *modules = (files[name].decode() for name in MODULES)
     script = "\n".join(_EXPORT.sub("", _IMPORT.sub("", module)) for module in modules)
-    packed = base64.b64encode(gzip.compress(json.dumps(kept, allow_nan=False).encode(), 9, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(encoded(kept).encode(), 9, mtime=0)).decode()
     policy = (
         f"default-src 'none'; script-src {_digest(library)} {_digest(script)}; style-src {_digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -43,6 +43,9 @@ class Verdict(Enum):
     """What becomes of a request."""
 
     PASS = auto()
+    """The browser is one that was let in."""
+    OPEN = auto()
+    """The path tells nothing: served to anybody, who stays a stranger."""
     ADMIT = auto()
     """The token was right: a cookie is to be set."""
     REFUSE = auto()
@@ -116,7 +119,7 @@ class Guard:
 
     def _let_in(self, asked: Asked) -> Judged:
         if asked.path in self._open:
-            return Judged(Verdict.PASS)
+            return Judged(Verdict.OPEN)
         if asked.path == "/" and asked.method == "GET" and asked.token and _equal(asked.token, self.token):
             return Judged(Verdict.ADMIT, text=self._admit())
         if self._knows(asked.cookie):

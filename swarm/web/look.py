@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from swarm.errors import ProtocolError, SwarmError
+from swarm.harmless import printable_lines
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.files import read_experiment
 from swarm.records.history import History
@@ -21,7 +22,7 @@ from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.views.status import StatusReader
 from swarm.web import adopted, answers, series, tasks
-from swarm.web.harmless import cut, harmless
+from swarm.web.harmless import bounded, cut
 from swarm.web.series import Mark
 from swarm.wire.messages import ExperimentFile
 
@@ -80,11 +81,11 @@ class Look:
 
     def tasks(self, node: str = "") -> dict[str, Any]:
         """What was learned of each task."""
-        return harmless(tasks.tasks_of(self.history, node))  # type: ignore[no-any-return]
+        return bounded(tasks.tasks_of(self.history, node))  # type: ignore[no-any-return]
 
     def matrix(self) -> dict[str, Any]:
         """Who learned from whom."""
-        return harmless(adopted.matrix(self.history))  # type: ignore[no-any-return]
+        return bounded(adopted.matrix(self.history))  # type: ignore[no-any-return]
 
     def stages(self, round_: int) -> dict[str, Any]:
         """Who has published in a round: stage -> nodes."""
@@ -114,7 +115,7 @@ class Look:
         except ProtocolError:
             experiment = None
         starts = [start_document(msgspec.to_builtins(start)) for start in last_starts(self.run)[:MOST_NODES]]
-        return harmless({"experiment": experiment_document(experiment), "starts": starts})  # type: ignore[no-any-return]
+        return bounded({"experiment": experiment_document(experiment), "starts": starts})  # type: ignore[no-any-return]
 
 
 def of_this_run(history: History, rounds: int | None) -> History:
@@ -144,10 +145,10 @@ def elapsed(history: History, wall: float) -> float | None:
 
 
 def standing_document(status: dict[str, Any], wall: float) -> dict[str, Any]:
-    """The status as `swarm status --json` has it, of at most MOST_NODES nodes, made harmless."""
+    """The status as `swarm status --json` has it, of at most MOST_NODES nodes."""
     nodes = status["nodes"]
     kept = status | {"nodes": nodes[:MOST_NODES], "nodes_left_out": max(0, len(nodes) - MOST_NODES), "wall": wall}
-    return harmless(kept, longest=600)  # type: ignore[no-any-return]
+    return bounded(kept, longest=600)  # type: ignore[no-any-return]
 
 
 def experiment_document(experiment: ExperimentFile | None) -> dict[str, Any] | None:
@@ -164,7 +165,7 @@ def start_document(start: dict[str, Any]) -> dict[str, Any]:
     own = {name: [_in_short(settings.get(name)), source] for name, source in sources.items()}
     kept = ("node_id", "role", "timestamp", "command", "versions", "machine", "models", "code")
     foremost = {name: _in_short(settings[name]) for name in FOREMOST if settings.get(name) is not None}
-    return {name: harmless(start.get(name), 600, MOST_PARTS) for name in kept} | {"settings": own, "foremost": foremost}
+    return {name: bounded(start.get(name), 600, MOST_PARTS) for name in kept} | {"settings": own, "foremost": foremost}
 
 
 def _in_short(value: Any) -> str:
@@ -173,4 +174,4 @@ def _in_short(value: Any) -> str:
 
 def why(error: SwarmError) -> str:
     """An error as the page shows it."""
-    return cut(str(error), 600)
+    return printable_lines(cut(str(error), 600))

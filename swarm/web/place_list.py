@@ -12,7 +12,7 @@ from swarm.records.made_by import as_ours
 from swarm.records.reader import snapshot
 from swarm.store.place import Place
 from swarm.study.record import StudyRecord, read_study, studies
-from swarm.web.harmless import cut, harmless
+from swarm.web.harmless import bounded, cut
 
 MOST_EXPERIMENTS = 40
 """That are looked into."""
@@ -33,7 +33,7 @@ def place_document(place: Place, folder: Path | None) -> dict[str, Any]:
         "left_out": max(0, len(names) - MOST_EXPERIMENTS),
         "studies": [] if folder is None else [_study(folder, name) for name in studies(folder)[:MOST_STUDIES]],
     }
-    return harmless(found)  # type: ignore[no-any-return]
+    return bounded(found)  # type: ignore[no-any-return]
 
 
 def _experiment(place: Place, name: str) -> dict[str, Any]:

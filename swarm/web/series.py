@@ -17,10 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from swarm.records.history import COLUMNS, NAN, History, NodeHistory
+from swarm.web.harmless import cut
 
 MOST_NODES = 128
 MOST_NEW = 400
 """Rounds of one node that are told as new; where more are, the whole is to be asked for again."""
+LONGEST_MODEL = 80
+"""Characters of the name of a model, or of a role."""
 Mark = Mapping[str, tuple[int, int]]
 """Node -> epoch and version of its history, as somebody has seen it."""
 Values = Sequence[float]
@@ -96,8 +99,8 @@ def _node(node: NodeHistory, columns: Iterable[str], every: int) -> dict[str, An
         drawn = {name: _thinned(rounds, values, every, summed=name == "earned") for name, values in drawn.items()}
         rounds = sorted({round_ // every * every for round_ in rounds})
     return {
-        "model": node.model,
-        "role": node.role,
+        "model": cut(node.model, LONGEST_MODEL),
+        "role": cut(node.role, LONGEST_MODEL),
         "rounds": packed(array("i", [min(round_, 2**31 - 1) for round_ in rounds])),
         "columns": {name: packed(array("f", values)) for name, values in drawn.items()},
     }
@@ -150,8 +153,8 @@ def _news(node: NodeHistory, places: Sequence[int]) -> dict[str, Any]:
     rounds = sorted(last)
     columns = {name: values_of(node, name) for name in DRAWN}
     return {
-        "model": node.model,
-        "role": node.role,
+        "model": cut(node.model, LONGEST_MODEL),
+        "role": cut(node.role, LONGEST_MODEL),
         "rounds": rounds,
         "columns": {name: [_number(values[last[r]]) for r in rounds] for name, values in columns.items()},
     }

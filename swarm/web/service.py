@@ -11,7 +11,6 @@ GET /metrics, /healthz       Prometheus; `ok`
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -31,9 +30,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from swarm import forms
 from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ConfigError, SwarmError
+from swarm.harmless import printable_lines
 from swarm.types import RoundKey
 from swarm.web import assets, prometheus
+from swarm.web.connections import LET_IN
 from swarm.web.guard import HEADERS, LONGEST_HEAD, Asked, Guard, Verdict
+from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
 from swarm.web.look import Look, why
 from swarm.web.series import DRAWN, Mark
@@ -130,15 +132,15 @@ class Service:
         watched = await self._watched(self._experiment)
         of = partial(prometheus.exposition, self._experiment)
         text = await _answered(watched.ask(lambda look: of(look.standing(), look.history)))
-        return Response(text, media_type=prometheus.CONTENT_TYPE)
+        return Response(printable_lines(text), media_type=prometheus.CONTENT_TYPE)
 
     async def _place_list(self, request: Request) -> Response:
-        return _json(await _answered(to_thread.run_sync(self._place)))
+        return _json(await _answered(to_thread.run_sync(lambda: encoded(self._place()))))
 
     def _of_run(self, read: Callable[[Look, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             watched = await self._watched(request.path_params["name"])
-            return _json(await _answered(watched.ask(lambda look: read(look, request))))
+            return _json(await _answered(watched.ask(lambda look: encoded(read(look, request)))))
 
         return endpoint
 
@@ -251,13 +253,8 @@ async def _answered(answer: Awaitable[Any]) -> Any:
         raise HTTPException(404 if error.exit_code == 2 else 503, why(error)) from None
 
 
-def encoded(document: object) -> str:
-    """As JSON, without a blank."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
-
-
-def _json(document: object) -> Response:
-    return Response(encoded(document), media_type="application/json")
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
 
 
 def _sent(document: object, identity: str = "") -> str:
@@ -290,7 +287,9 @@ class Guarded:
                 ]
             await send(message)
 
-        if judged.verdict is Verdict.PASS:
+        if judged.verdict in (Verdict.PASS, Verdict.ADMIT) and LET_IN in scope:
+            scope[LET_IN]()
+        if judged.verdict in (Verdict.PASS, Verdict.OPEN):
             return await self._app(scope, receive, with_headers)
         if judged.verdict is Verdict.ADMIT:
             self._admitted()

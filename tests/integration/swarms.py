@@ -30,6 +30,7 @@ def environment(path: Path, **settings: object) -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SWARM_", "GDRIVE_", "NODE_", "EXPERIMENT_"))}
     quick = {
         "GDRIVE_PATH": path,
+        "XDG_STATE_HOME": f"{path}-state",
         "EXPERIMENT_NAME": "test",
         "MODEL_NAME": "tiny-2-qwen2",
         "MAX_ROUNDS": 4,

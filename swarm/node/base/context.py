@@ -110,5 +110,7 @@ class NodeContext:
     """Of the libraries on which the figures of a run depend."""
     process_memory: Callable[[], MemoryUse | None] = lambda: None
     """What this process holds of the machine's memory; None: nobody knows."""
+    kept: str = ""
+    """Path of where it keeps its last state if the place takes no more, of this user and machine; empty: nowhere."""
     made_with: Callable[[], MadeWith] = MadeWith
     """What it was started with besides its settings, for the record. Blocking: reads the code and the model's files."""

@@ -25,12 +25,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import anyio
+from msgspec.structs import replace
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.base.timeline import Timeline
 from swarm.types import RoundKey
+from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
 
@@ -69,6 +71,8 @@ class Write:
     """It may be given up for want of memory."""
     needed: bool = False
     """Nothing is true without it: if its path is blocked, the node ends."""
+    row: MetricsRow | None = None
+    """What is written, of a row."""
     tried: anyio.Event = field(default_factory=anyio.Event)
     """Set when it was written, refused or dropped."""
     done: anyio.Event = field(default_factory=anyio.Event)
@@ -319,6 +323,12 @@ class WriteQueue:
         """Say what a node that ends leaves unwritten, whatever it ends of."""
         if self._queue:
             logger.error("folder.not_written", lost=self._waiting(), error=str(self._error or ""))
+
+    def rows(self) -> list[MetricsRow]:
+        """Those that wait, as they would be written by a node that ends without writing its rollouts."""
+        unseen = {write.key for write in self._queue if write.what == "rollouts"} | self._unpublished
+        waiting = [write.row for write in self._queue if write.row]
+        return [replace(row, bytes_published=0) if row.key in unseen else row for row in waiting]
 
     def _waiting(self) -> dict[str, int]:
         return dict(Counter(write.what for write in self._queue))

@@ -36,6 +36,7 @@ from swarm.signing.trust import make_trust
 from swarm.store.base import Kind
 from swarm.store.place import open_place
 from swarm.store.run import Run
+from swarm.systems import own_state_folder
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.universe import own_mixture, refuse_unknown_tasks, universe_of
 from swarm.types import Generator, Policy, Trainer
@@ -74,6 +75,7 @@ def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> Nod
         process=this_process(),
         versions=versions(settings),
         process_memory=process_memory,
+        kept=str(own_state_folder() / "kept"),
         made_with=partial(made_with, settings, asked),
     )
 

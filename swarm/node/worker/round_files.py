@@ -87,7 +87,7 @@ class RoundFiles:
     async def row(self, row: MetricsRow) -> None:
         """The commit point."""
         write, size = partial(self._append, row), len(msgspec.json.encode(row))
-        await self._ctx.writes.put(Write("row", RoundKey(row.round, row.stage), write, size, needed=True))
+        await self._ctx.writes.put(Write("row", RoundKey(row.round, row.stage), write, size, needed=True, row=row))
 
     def _append(self, row: MetricsRow) -> None:
         """Of a round whose rollouts no peer will ever see, the row says so."""

@@ -79,8 +79,11 @@ class RoundSteps:
         """What generating has cost so far."""
         return self._generator.bill
 
-    async def continue_from(self, rows: Sequence[MetricsRow]) -> RoundKey:
+    async def continue_from(self, rows: Sequence[MetricsRow], taken_up: Sequence[MetricsRow] = ()) -> RoundKey:
         """Take up the history of this node.
+
+        Args:
+            taken_up: those of them that were kept elsewhere, and whose rewards may be nowhere.
 
         Returns:
             The first stage that it has not done.
@@ -97,7 +100,8 @@ class RoundSteps:
         self._trained.recall(rows)
         self._trained.forget_before(last.round - self._ctx.settings.staleness_window)
         if self._ctx.settings.role != EVALUATOR:
-            await self._files.reward(last)
+            for row in {row.key: row for row in (*taken_up, last)}.values():
+                await self._files.reward(row)
         return stage_after(last.key, self._ctx.settings.max_stages)
 
     # ── generate ────────────────────────────────────────────────────────────────────────────────────────────────────

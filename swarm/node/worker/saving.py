@@ -13,6 +13,7 @@ from swarm.node.base.write_queue import PATIENCE_AT_STOP
 from swarm.node.worker.checkpoints import save_checkpoint
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.events import Phase, Saved, SaveFailed
+from swarm.node.worker.last_state import LastState, say_kept
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.types import Policy, RoundKey
@@ -27,8 +28,11 @@ SAVE_PAUSE = 2.0
 class Saver:
     """Of one worker. A checkpoint on the way that fails costs no round; the last one is tried for a while."""
 
-    def __init__(self, ctx: WorkerContext, machine: WorkerMachine, policy: Policy, steps: RoundSteps) -> None:
+    def __init__(
+        self, ctx: WorkerContext, machine: WorkerMachine, policy: Policy, steps: RoundSteps, last_state: LastState
+    ) -> None:
         self._ctx = ctx
+        self._last_state = last_state
         self._machine = machine
         self._policy = policy
         self._steps = steps
@@ -47,7 +51,11 @@ class Saver:
         """
         rounds_done = done.round
         if self._is_last(done):
-            await self._ctx.writes.flush(PATIENCE_AT_STOP, rows_alone=True)
+            try:
+                await self._ctx.writes.flush(PATIENCE_AT_STOP, rows_alone=True)
+            except StoreError:
+                await self._keep(done)
+                raise
         elif why := self._why_not_now():
             if not self._said_behind:
                 logger.warning("checkpoint.skipped", rounds_done=rounds_done, why=why, next="after the next round")
@@ -60,8 +68,14 @@ class Saver:
                 if self._failing_since is None:
                     logger.error("checkpoint.failed", rounds_done=rounds_done, error=str(error))
                 if self._is_last(done):
-                    await self._wait_to_try_again(error)
+                    try:
+                        await self._wait_to_try_again(error)
+                    except CheckpointError:
+                        await self._keep(done)
+                        raise
                 return SaveFailed(*done)
+        if self._ctx.kept:
+            await self._ctx.blocking.run(self._last_state.let_go)
         self._said_behind = False
         logger.info("checkpoint.saved", rounds_done=rounds_done, folder=where)
         return Saved(*done)
@@ -74,8 +88,23 @@ class Saver:
             return "rows wait to be written"
         return "the one before is still being written" if self._writing.locked() else ""
 
+    async def _keep(self, done: RoundKey) -> None:
+        """The place takes no more: what would be lost goes to this machine's own state folder."""
+        if not self._ctx.kept:
+            return
+        snapshot = await self._ctx.compute.run(self._policy.snapshot)
+        keep = partial(say_kept, self._last_state, self._state(done), snapshot, self._ctx.writes.rows())
+        await self._ctx.blocking.run(keep)
+
     async def _write(self, done: RoundKey) -> str:
-        state = NodeState(
+        state = self._state(done)
+        snapshot = await self._ctx.compute.run(self._policy.snapshot)  # now: the next update must not be in it
+        settings = self._ctx.settings
+        kept = {"keep": settings.checkpoint_keep, "stages": settings.max_stages}
+        return await self._ctx.blocking.run(partial(save_checkpoint, self._ctx.run.store, state, snapshot, **kept))
+
+    def _state(self, done: RoundKey) -> NodeState:
+        return NodeState(
             node_id=self._ctx.node_id,
             rounds_done=done.round,
             stages_done=done.stage or UNSET,
@@ -84,10 +113,6 @@ class Saver:
             cumulative_reward=self._steps.cumulative_reward,
             model=self._policy.name,
         )
-        snapshot = await self._ctx.compute.run(self._policy.snapshot)  # now: the next update must not be in it
-        settings = self._ctx.settings
-        kept = {"keep": settings.checkpoint_keep, "stages": settings.max_stages}
-        return await self._ctx.blocking.run(partial(save_checkpoint, self._ctx.run.store, state, snapshot, **kept))
 
     async def _wait_to_try_again(self, error: CheckpointError) -> None:
         """Without the last checkpoint what was learned would be lost, and that is no success."""

@@ -18,10 +18,12 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.trained_groups import parse_names
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.last_state import LastState
 from swarm.node.worker.redo import NOTHING_TO_REDO, Redo, Redone, plan_redo
 from swarm.node.worker.round_steps import RoundSteps
 from swarm.records.retention import Lived
 from swarm.records.rows import read_own_rows
+from swarm.store.run import Run
 from swarm.types import Policy, RoundKey
 from swarm.wire.messages import NodeState
 from swarm.wire.metrics import MetricsRow
@@ -47,7 +49,9 @@ class Started(NamedTuple):
     redone: Redone
 
 
-async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: Prepare, intake: Intake) -> Started:
+async def start(
+    ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: Prepare, intake: Intake, last_state: LastState
+) -> Started:
     """Load what is there of this node, and redo what a kill took from its weights.
 
     Args:
@@ -60,15 +64,16 @@ async def start(ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: 
         logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
     if words := ctx.settings.plants(ctx.node_id):
         logger.warning("study.plants", words=words, consequence="right answers are published with these words in front")
+    kept, taken_up = await ctx.blocking.run(last_state.take_up) if ctx.kept else (None, [])
     history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(prepare)
         policy = await ctx.compute.run(load_policy)
-    state, saved = await ctx.compute.run(_restored, ctx, policy)
+    state, saved = await ctx.compute.run(_restored, ctx, policy, kept)
     rounds_saved = state.rounds_done if state else 0
     saved_to = RoundKey(rounds_saved, state.stages_done or 0) if state else RoundKey(0)
     steps = RoundSteps(ctx, policy, policy, intake, state.rounds_trained if state else 0)
-    following = max(saved_to, await steps.continue_from(history.rows))
+    following = max(saved_to, await steps.continue_from(history.rows, taken_up))
     plan = plan_redo(history.rows, state, ctx.settings) if ctx.settings.trains else NOTHING_TO_REDO
     redone = await Redo(ctx, policy, steps).carry_out(plan)
     loaded = tuple(one for one in saved if one <= rounds_saved)
@@ -83,10 +88,18 @@ def _lived(rows: Iterable[MetricsRow]) -> tuple[Lived, ...]:
     return tuple(Lived(round_, oldest[round_]) for round_ in sorted(oldest))
 
 
-def _restored(ctx: WorkerContext, policy: Policy) -> tuple[NodeState | None, list[int]]:
-    """The state of the newest checkpoint that can be loaded, and the rounds behind each. Raises as restore_newest."""
+def _restored(ctx: WorkerContext, policy: Policy, kept: Run | None) -> tuple[NodeState | None, list[int]]:
+    """The state of the newest checkpoint that can be loaded, and the rounds behind each of the place's.
+
+    Args:
+        kept: holds what this machine kept, where that is newer than the place's.
+
+    Raises:
+        CheckpointError: as restore_newest.
+    """
     store, node = ctx.run.store, ctx.node_id
-    return restore_newest(store, node, policy.restore), own_rounds(store, node)
+    state = restore_newest(kept.store, node, policy.restore) if kept else None
+    return state or restore_newest(store, node, policy.restore), own_rounds(store, node)
 
 
 async def compare_experiment(ctx: WorkerContext) -> None:

@@ -47,6 +47,7 @@ from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
 from swarm.node.worker.averaging import Around
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.last_state import LastState
 from swarm.node.worker.lookout import Lookout
 from swarm.node.worker.planting import refuse_to_plant
 from swarm.node.worker.redo import NOTHING_REDONE
@@ -183,9 +184,10 @@ class Worker:
 
     async def _start(self) -> None:
         await compare_experiment(self._ctx)
-        started = await start(self._ctx, self._load_policy, self._prepare, self._intake)
+        last_state = LastState(self._ctx)
+        started = await start(self._ctx, self._load_policy, self._prepare, self._intake, last_state)
         self._steps = started.steps
-        self._saver = Saver(self._ctx, self._machine, started.policy, started.steps)
+        self._saver = Saver(self._ctx, self._machine, started.policy, started.steps, last_state)
         self._cleaning.take_up(started.lived, started.saved)
         await record_start(self._ctx, started.rounds_saved)
         await self._others_ready()
@@ -204,7 +206,8 @@ class Worker:
         if self._machine.waits_for_newcomers(started.next):
             logger.info("workers.awaited", **in_words(self._ctx.settings))
         round_, stage = started.next
-        self._tell(m.Ready(round_, unsaved=started.redone != NOTHING_REDONE, stage=stage))
+        unsaved = started.redone != NOTHING_REDONE or started.rounds_saved not in (0, *started.saved)
+        self._tell(m.Ready(round_, unsaved=unsaved, stage=stage))
 
     # ── decide, carry out ───────────────────────────────────────────────────────────────────────────────────────────
     async def _decide(self, tasks: TaskGroup) -> None:

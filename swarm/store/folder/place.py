@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
-from swarm.errors import StoreError
+from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Store
 from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
@@ -172,9 +172,21 @@ class FolderPlace(Place):
             target.parent.mkdir(parents=True, exist_ok=True)
             (private / EXPERIMENTS / name).rename(target)
             shutil.rmtree(private)
-        except OSError as error:
-            said = error.strerror or error
-            raise StoreError(f"cannot restore {name} in {self._path}: {said} ({error.filename or private})") from None
+        except ProtocolError:
+            shutil.rmtree(private, ignore_errors=True)
+            raise
+        except (OSError, StoreError) as error:
+            said = f"{error.strerror or error} ({error.filename or private})" if isinstance(error, OSError) else error
+            raise StoreError(f"cannot restore {name} in {self._path}: {said}; {self._half_there(private)}") from None
+
+    def _half_there(self, private: Path) -> str:
+        """What a restore that failed has left, and what to do with it."""
+        there = sum(1 for path in private.rglob("*") if path.is_file())
+        if not there:
+            with suppress(OSError):
+                private.rmdir()
+            return "nothing was restored"
+        return f"{there} files lie in {private}: the same command goes on with them, or remove that folder"
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         """What can be measured of the place and of an experiment, whether they are there yet or not; for the block."""

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import os
+import signal
+import subprocess
+import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swarm.cli.main import run
 from swarm.records.archives import Archive
+from swarm.records.copying import Copier
 from swarm.records.rollouts import RolloutFiles
+from swarm.records.whole_run import MANIFEST, PackedFile, PackedRun
 from swarm.store.place import open_place
 from swarm.wire import keys
 from tests.layout import Layout
+from tests.unit.records.test_whole_run import forged
+from tests.unit.store.bucket.buckets import MemoryBucket
 from tests.unit.views.factories import make_experiment
 
 
@@ -69,6 +81,169 @@ def test_what_is_no_archive_is_refused_and_leaves_nothing(tmp_path: Path, capsys
     assert "is refused, nothing was restored" in capsys.readouterr().err
     assert not (tmp_path / "b" / "experiments").exists()
     assert commanded("restore", tmp_path / "nothing.tar.gz", "--path", tmp_path / "b") == 1
+
+
+GOOD = {f"experiments/exp/logs/node{number}/events.jsonl": b"{}\n" for number in range(70)}
+LAST = "experiments/exp/logs/zoe/events.jsonl"
+
+
+def packed(last: str = LAST, said: bytes = b"{}\n", held: bytes = b"{}\n") -> bytes:
+    """A run of many good files, and the last one."""
+    files = {name: (data, data) for name, data in GOOD.items()}
+    return forged(files | {last: (said, held)}, "exp").getvalue()
+
+
+def ends_in(kind: bytes, name: str = LAST, **fields: str | int) -> bytes:
+    """The last file is none, but has the name and size that the manifest gives it."""
+    whole = gzip.decompress(packed(name, b"", b""))
+    head = tarfile.TarInfo(name)
+    head.type = kind
+    for field, value in fields.items():
+        setattr(head, field, value)
+    start = whole.rindex(tarfile.TarInfo(name).tobuf(tarfile.USTAR_FORMAT)[:100])
+    return gzip.compress(whole[:start] + head.tobuf(tarfile.GNU_FORMAT) + whole[start + 512 :])
+
+
+def unnamed(kind: bytes, **fields: str | int) -> bytes:
+    """Behind the last file that the manifest names comes something else."""
+    head = tarfile.TarInfo("experiments/exp/zz")
+    head.type = kind
+    for field, value in fields.items():
+        setattr(head, field, value)
+    return gzip.compress(gzip.decompress(packed())[:-1024] + head.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+
+
+def bomb_at_the_end() -> bytes:
+    """The last file is a gigabyte of zeros, in a megabyte."""
+    big = PackedFile(2**30, hashlib.sha256().hexdigest())
+    small = {name: PackedFile(len(data), hashlib.sha256(data).hexdigest()) for name, data in GOOD.items()}
+    run = PackedRun(experiment="exp", packed_at=1.0, swarm="1", files=small | {LAST: big})
+    whole = tarfile.TarInfo(MANIFEST)
+    text = msgspec.json.encode(run)
+    whole.size = len(text)
+    parts = [whole.tobuf(tarfile.USTAR_FORMAT), text, bytes(-len(text) % 512)]
+    for name, data in GOOD.items():
+        head = tarfile.TarInfo(name)
+        head.size = len(data)
+        parts += [head.tobuf(tarfile.USTAR_FORMAT), data, bytes(-len(data) % 512)]
+    head = tarfile.TarInfo(LAST)
+    head.size = 2**30
+    parts.append(head.tobuf(tarfile.USTAR_FORMAT))
+    return gzip.compress(b"".join(parts), 1) + gzip.compress(bytes(2**24), 1) * 64
+
+
+BAD_ENDS: dict[str, Callable[[], bytes]] = {
+    "a link": lambda: ends_in(tarfile.SYMTYPE, linkname="/etc/passwd"),
+    "a hard link": lambda: ends_in(tarfile.LNKTYPE, linkname=next(iter(GOOD))),
+    "a FIFO": lambda: ends_in(tarfile.FIFOTYPE),
+    "a device": lambda: ends_in(tarfile.CHRTYPE, devmajor=1, devminor=5),
+    "a folder": lambda: ends_in(tarfile.DIRTYPE),
+    "a link that is not named": lambda: unnamed(tarfile.SYMTYPE, linkname="/etc/passwd"),
+    "a FIFO that is not named": lambda: unnamed(tarfile.FIFOTYPE),
+    "an absolute name": lambda: packed("/etc/cron.d/evil"),
+    "a name of ..": lambda: packed("experiments/exp/logs/../../../up"),
+    "a name in other capitals": lambda: packed(next(iter(GOOD)).replace("node", "NODE")),
+    "a composed name": lambda: packed("experiments/exp/logs/jos\u00e9/events.jsonl"),
+    "a decomposed name": lambda: packed("experiments/exp/logs/jose\u0301/events.jsonl"),
+    "a cut tar": lambda: gzip.compress(gzip.decompress(packed())[:-1500]),
+    "a cut gzip": lambda: packed()[:-9],
+    "a wrong checksum of gzip": lambda: packed()[:-8] + bytes(8),
+    "garbage": lambda: packed() + b"garbage" * 100,
+    "another archive": lambda: packed() + packed(),
+    "zeros without end": lambda: packed() + gzip.compress(bytes(2**26)),
+    "other bytes than said": lambda: packed(said=b"said", held=b"held"),
+    "a bomb": bomb_at_the_end,
+}
+
+
+@pytest.mark.parametrize("end", BAD_ENDS)
+def test_an_archive_with_a_bad_end_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str) -> None:
+    file = tmp_path / "evil.tar.gz"
+    file.write_bytes(BAD_ENDS[end]())
+    assert commanded("restore", file, "--path", tmp_path / "b") == 2
+    assert "is refused, nothing was restored" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == [file], "no path is left, not even the place's own folder"
+
+
+def test_a_restore_that_was_killed_goes_on_and_another_file_takes_nothing_of_it(tmp_path: Path) -> None:
+    here, file = made(tmp_path / "a"), tmp_path / "exp.tar.gz"
+    assert commanded("archive", "exp", "--path", tmp_path / "a", "--output", file) == 0
+    other = tmp_path / "other.tar.gz"
+    other.write_bytes(packed())
+    killed = "import os, signal; from swarm.records import whole_run; take = whole_run._take; seen = []\n"
+    killed += "def dying(name, *rest):\n    take(name, *rest); seen.append(name)\n"
+    killed += "    if len(seen) == 100: os.kill(os.getpid(), signal.SIGKILL)\n"
+    killed += "whole_run._take = dying; from swarm.cli.main import run\n"
+    killed += f"run(['experiment', 'restore', {str(other)!r}, '--path', {str(tmp_path / 'b')!r}])"
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
+    assert [path.name for path in (tmp_path / "b").iterdir()] == ["restoring-exp"], "no experiment is half there"
+    assert files_below(tmp_path / "b")
+    assert commanded("restore", file, "--path", tmp_path / "b") == 0
+    there = files_below(Layout(tmp_path / "b", "exp").root)
+    assert there == {name: data for name, data in files_below(here.root).items() if name in there}
+    assert [path.name for path in (tmp_path / "b").iterdir()] == ["experiments"]
+
+
+def test_a_disk_that_fills_leaves_what_is_named_and_the_same_command_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "exp.tar.gz"
+    file.write_bytes(packed())
+    sync = os.fsync
+    left = iter(range(40))
+
+    def full(descriptor: int) -> None:
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert commanded("restore", file, "--path", tmp_path / "b") == 1
+    said = capsys.readouterr().err
+    assert "No space left" in said
+    assert f"41 files lie in {tmp_path / 'b' / 'restoring-exp'}" in said
+    monkeypatch.undo()
+    assert commanded("restore", file, "--path", tmp_path / "b") == 0
+    assert [path.name for path in (tmp_path / "b").iterdir()] == ["experiments"]
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> str:
+    pytest.importorskip("obstore")
+    objects = MemoryBucket().objects
+    monkeypatch.setattr("swarm.store.bucket.opening.open_bucket", lambda url, **_: objects)
+    return "s3://mine/place"
+
+
+def test_half_a_restore_into_a_bucket_is_known_and_only_the_same_file_goes_on(
+    tmp_path: Path, bucket: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, file = made(tmp_path / "a"), tmp_path / "exp.tar.gz"
+    assert commanded("archive", "exp", "--path", tmp_path / "a", "--output", file) == 0
+    other = tmp_path / "other.tar.gz"
+    other.write_bytes(packed())
+
+    class Dies(BaseException):
+        pass
+
+    def dies(copier: Copier, held: object, *, durable: bool) -> None:
+        if durable:
+            raise Dies
+        put(copier, held, durable=durable)  # type: ignore[arg-type]
+
+    put = Copier._put
+    monkeypatch.setattr(Copier, "_put", dies)
+    with pytest.raises(Dies):
+        commanded("restore", file, "--path", bucket)
+    monkeypatch.setattr(Copier, "_put", put)
+    assert commanded("restore", other, "--path", bucket) == 2
+    assert "half of another file" in capsys.readouterr().err
+    assert commanded("restore", file, "--path", bucket) == 0
+    assert run(["copy", bucket, str(tmp_path / "back"), "--experiment", "exp"]) == 0
+    there = files_below(Layout(tmp_path / "back", "exp").root)
+    assert there == {name: data for name, data in files_below(here.root).items() if name in there}
+    assert commanded("restore", file, "--path", bucket) == 2, "it is whole now, and may have gone on"
+    assert "which stays" in capsys.readouterr().err
 
 
 def test_links_that_a_stranger_put_in_the_way_lead_nothing_out(

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -60,7 +61,14 @@ def make_process() -> ProcessIdentity:
     )
 
 
-def make_context(layout: Layout, node: str = "alice", *, times: Clock = SYSTEM_CLOCK, **settings: Any) -> NodeContext:
+def make_context(
+    layout: Layout,
+    node: str = "alice",
+    *,
+    times: Clock = SYSTEM_CLOCK,
+    kept: Path | None = None,
+    **settings: Any,
+) -> NodeContext:
     return NodeContext(
         settings=make_settings(layout.path, **settings),
         node_id=node,
@@ -68,6 +76,7 @@ def make_context(layout: Layout, node: str = "alice", *, times: Clock = SYSTEM_C
         clock=times,
         blocking=ThreadBlocking(),
         process=make_process(),
+        kept=str(kept or ""),
     )
 
 

@@ -9,6 +9,7 @@ from swarm.records.history import NodeHistory
 from swarm.types import Origin
 from swarm.web import answers
 from swarm.web.answers import adoptions, file_document
+from swarm.web.harmless import encoded
 from swarm.wire.messages import GroupInfo, RolloutEntry, RolloutFile
 from swarm.wire.turns import TurnEntry
 from tests.unit.web.test_series import a_node, a_row
@@ -59,7 +60,7 @@ def test_what_a_stranger_wrote_is_bounded_and_printable() -> None:
     assert len(group["completions"]) == answers.MOST_COMPLETIONS
     assert group["left_out"] == 100 - answers.MOST_COMPLETIONS
     assert len(group["completions"][0]["text"]) <= answers.LONGEST + 3
-    assert "\u202e" not in group["completions"][0]["text"]
+    assert "\u202e" not in encoded(group)
     many = msgspec.structs.replace(long, rollouts={str(slot): [an_entry()] for slot in range(90)})
     told = file_document(many, {})
     assert [group["slot"] for group in told["groups"][:3]] == ["0", "1", "2"]

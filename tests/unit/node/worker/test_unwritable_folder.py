@@ -33,12 +33,15 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = False
+        self.spared: Path | None = None
+        """A folder on another disk."""
         for name in ("put", "append_records"):
             monkeypatch.setattr(FolderStore, name, self._unless_full(getattr(FolderStore, name)))
 
     def _unless_full(self, write: Callable[..., None]) -> Callable[..., None]:
         def attempt(store: FolderStore, key: str, *arguments: Any, **more: Any) -> None:
-            if self.full and not key.startswith(keys.PEERS):
+            spared = self.spared and store.describe(key).startswith(str(self.spared))
+            if self.full and not key.startswith(keys.PEERS) and not spared:
                 raise StoreError("no room for it")
             write(store, key, *arguments, **more)
 
@@ -187,3 +190,127 @@ async def test_a_node_with_nothing_left_to_do_still_brings_its_last_reward(layou
             await until(lambda: codes)
     assert codes == [0]
     assert reward.is_file()
+
+
+# ── what is kept elsewhere ──────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (worker_module, saving):
+        monkeypatch.setattr(module, "PATIENCE_AT_STOP", 0.2)
+
+
+async def ends_full(layout: Layout, disk: Disk, kept: Path, **settings: Any) -> list[Any]:
+    """A node that learns for three rounds behind a full disk and ends so; its events."""
+    disk.full = False
+    with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
+        await run(layout, Filling(disk, update_3=True), kept=kept, **settings)
+    assert caught.group_contains(StoreError)
+    return list(logs)
+
+
+def said(logs: list[Any], event: str) -> list[Any]:
+    return [log for log in logs if log["event"] == event]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_what_was_learned_on_a_full_disk_is_kept_elsewhere_and_the_next_start_goes_on_from_it(
+    tmp_path: Path, layout: Layout, disk: Disk
+) -> None:
+    healthy = FakePolicy()
+    await run(Layout(tmp_path / "healthy", "exp"), healthy, max_rounds=8)
+    disk.spared = tmp_path / "kept"
+    (kept,) = said(await ends_full(layout, disk, disk.spared), "last_state.kept")
+    assert kept["rows"] == 3
+    assert kept["folder"].startswith(str(disk.spared))
+    (node,) = disk.spared.rglob("node.json")
+    assert str(node.parent) == kept["folder"], "it says where"
+    disk.full = False
+    after = FakePolicy()
+    with capture_logs() as logs:
+        await run(layout, after, max_rounds=8, kept=disk.spared)
+    assert said(logs, "last_state.taken_up")[0]["rounds_done"] == 6
+    assert not said(logs, "rounds.redoing")
+    assert rounds_of(layout) == list(range(8))
+    assert all(layout.reward_file(RoundKey(round_), "alice").is_file() for round_ in range(8))
+    assert after.weights == healthy.weights, "nothing was lost"
+    assert [row.bytes_published > 0 for row in rows_of(layout, "alice")] == [
+        layout.rollout_file(RoundKey(round_), "alice").is_file() for round_ in range(8)
+    ]
+    assert not [*disk.spared.rglob("*.json")], "the place has it again"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_state_per_node_is_kept_and_no_other_run_or_node_takes_it(
+    tmp_path: Path, layout: Layout, disk: Disk
+) -> None:
+    disk.spared = tmp_path / "kept"
+    for rounds in (6, 12):
+        await ends_full(layout, disk, disk.spared, max_rounds=rounds)
+    assert len([*disk.spared.rglob("node.json")]) == 1
+    disk.full = False
+    other = Layout(tmp_path / "other", "exp")
+    with capture_logs() as logs:
+        await run(other, FakePolicy(), kept=disk.spared)
+        async with running(make_worker(layout, "bob", kept=disk.spared, **ALONE)) as codes:
+            await until(lambda: codes)
+    assert not said(list(logs), "last_state.taken_up")
+    assert len([*disk.spared.rglob("node.json")]) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_folder_of_a_strangers_does_not_hide_what_is_kept(tmp_path: Path, layout: Layout, disk: Disk) -> None:
+    disk.spared = tmp_path / "kept"
+    await ends_full(layout, disk, disk.spared)
+    disk.full = False
+    layout.checkpoint(99, "alice").mkdir(parents=True)
+    (layout.checkpoint(99, "alice") / "node.json").write_bytes(b"{}")
+    with capture_logs() as logs:
+        await run(layout, FakePolicy(), kept=disk.spared)
+    assert said(list(logs), "last_state.taken_up")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_what_is_older_than_the_places_own_is_let_go(tmp_path: Path, layout: Layout, disk: Disk) -> None:
+    disk.spared = tmp_path / "kept"
+    await ends_full(layout, disk, disk.spared)
+    disk.full = False
+    await run(layout, FakePolicy(), max_rounds=8)
+    with capture_logs() as logs:
+        await run(layout, FakePolicy(), max_rounds=9, kept=disk.spared)
+    assert not said(list(logs), "last_state.taken_up")
+    assert not [*disk.spared.rglob("node.json")]
+    assert rounds_of(layout) == list(range(9))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_if_the_other_disk_is_full_as_well_it_says_so(tmp_path: Path, layout: Layout, disk: Disk) -> None:
+    logs = await ends_full(layout, disk, tmp_path / "kept")
+    (lost,) = said(logs, "last_state.lost")
+    assert "no room for it" in lost["error"]
+    assert not said(logs, "last_state.kept")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_last_checkpoint_that_never_fits_is_kept_elsewhere(
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from swarm.errors import CheckpointError
+
+    monkeypatch.setattr(saving, "SAVE_PAUSE", 0.01)
+    with monkeypatch.context() as full:
+
+        def never(*arguments: Any, **more: Any) -> Path:
+            raise CheckpointError("no room for it") from OSError(errno.ENOSPC, "No space left on device")
+
+        full.setattr(saving, "save_checkpoint", never)
+        with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
+            await run(layout, FakePolicy(), kept=tmp_path / "kept")
+    assert caught.group_contains(CheckpointError)
+    assert said(list(logs), "last_state.kept")[0]["rows"] == 0
+    with capture_logs() as logs:
+        await run(layout, FakePolicy(), kept=tmp_path / "kept")
+    assert said(list(logs), "last_state.taken_up")
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 6
+    assert not [*(tmp_path / "kept").rglob("node.json")]
