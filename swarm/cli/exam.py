@@ -23,6 +23,7 @@ from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of, with_stages_of
 from swarm.node.process.daemon import run_loop
+from swarm.policy.named_by_others import own_model
 from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
@@ -105,7 +106,10 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
     if not finished:
         raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
     of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
-    return [replace(one, device=settings.device, threads=settings.threads) for one in of_study]
+    here = {"device": settings.device, "threads": settings.threads}
+    return [
+        replace(one, model=tuple(own_model(name, settings.model) for name in one.model), **here) for one in of_study
+    ]
 
 
 def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> bool:
