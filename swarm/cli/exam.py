@@ -23,6 +23,7 @@ from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of, with_stages_of
 from swarm.node.process.daemon import run_loop
+from swarm.policy.model_files import local_folder
 from swarm.policy.named_by_others import own_model
 from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish_own
@@ -107,9 +108,16 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
         raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
     of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
     here = {"device": settings.device, "threads": settings.threads}
-    return [
-        replace(one, model=tuple(own_model(name, settings.model) for name in one.model), **here) for one in of_study
-    ]
+    return [replace(one, model=tuple(_of_record(name, settings) for name in one.model), **here) for one in of_study]
+
+
+def _of_record(name: str, settings: Settings) -> str:
+    """A model that the study's record names, which anybody may have written: a folder of this machine outside of the
+    shared one, or as own_model."""
+    folder, place = local_folder(name), Path(settings.shared_folder).resolve()
+    if folder and not folder.resolve().is_relative_to(place):
+        return name
+    return own_model(name, settings.model)
 
 
 def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> bool:

@@ -34,7 +34,7 @@ def sizes_problem(config: Mapping[str, Any], shapes: Iterable[tuple[int, ...]]) 
     text = config.get("text_config", config)
     if not isinstance(text, dict):
         return f"text_config: expected an object, got {quoted(text)}"
-    known = list(shapes)
+    known = [shape for shape in shapes if all(shape)]  # one without numbers may have any other side
     largest = max((side for shape in known for side in shape), default=0)
     for names, most in ((_SIDES, largest), (_LAYERS, len(known)), (_LENGTHS, _LONGEST)):
         for name in names:

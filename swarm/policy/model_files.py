@@ -6,6 +6,7 @@ name ─▶ embedded or local folder ─▶ config.json, weights (model.safetens
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
 """How the names of weights end that are pickles: to read one is to run what it says."""
 LARGEST_HEADER, LARGEST_CONFIG, LARGEST_INDEX = 4 << 20, 1 << 20, 16 << 20
 """Bytes: a header has some 100 for each tensor of its file, an index for each of its model; config.json a few kB."""
+_MOST_SIDES = 16
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -127,11 +129,22 @@ def _cut(file: Path) -> str:
         return f"expected weights in {file.absolute()}, which {file.with_name(INDEX).name} names, got no such file"
     try:
         length, header = read_header(file)
-    except (OSError, ValueError) as error:
+        entries = [entry for name, entry in header.items() if name != "__metadata__"]
+        if not all(_is_of_its_bytes(entry) for entry in entries):
+            return f"its weights in {file.absolute()} cannot be read: a tensor has more numbers than bytes"
+        spans = [entry["data_offsets"] for entry in entries]
+        taken = max(sum(end - begin for begin, end in spans), max((end for _, end in spans), default=0))
+        expected, got = 8 + length + taken, file.stat().st_size
+    except _UNREADABLE as error:
         return f"its weights in {file.absolute()} cannot be read: {error}"
-    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    expected, got = 8 + length + max(ends, default=0), file.stat().st_size
     return f"{file.absolute()} is cut: expected {expected} bytes, got {got}; fetch it again" if got < expected else ""
+
+
+def _is_of_its_bytes(entry: dict[str, Any]) -> bool:
+    """Whether a tensor is not larger than what it has of the file; types of few bits have two numbers a byte."""
+    shape, (begin, end) = entry["shape"], entry["data_offsets"]
+    whole = all(type(number) is int and 0 <= number < 2**63 for number in (*shape, begin, end))
+    return whole and len(shape) <= _MOST_SIDES and math.prod(shape) <= 2 * (end - begin)
 
 
 def safetensors_files(folder: Path) -> list[Path]:

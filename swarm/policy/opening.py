@@ -1,6 +1,6 @@
 """Opens a model out of a shared place once, in a bounded child, before this process does: anybody may have made it.
 
-    folder ──strangers_problem: kinds of files, names of code──▶ child: no sockets, token or hub, bounded memory and time
+    folder ──strangers_problem: kinds of files, names of code──▶ child: no sockets, token, hub; bounded memory and time
            ──tokenizer, the model without numbers, a rendered question──▶ "", or why it is not opened
 
 What is opened here once behaves: sizes, tokenizer and chat template. The weights are numbers, whose names and sizes are
@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ MEMORY, MEMORY_PER_BYTE = 128 << 20, 16
 """Bytes behind the imports, some 40 MB for an embedded model; and for each byte of a tokenizer."""
 SMALL, SMALL_PER_TOKEN = 1 << 20, 256
 """Bytes of all files but the weights together; and for each row of the largest matrix, that of the tokens."""
+_MOST_FILES = 100
+"""A checkpoint has some ten."""
 _UNSAVED = 1 << 24
 """Numbers that a model may make for itself: angles of positions, a causal mask."""
 _CODE = frozenset(
@@ -112,7 +115,9 @@ def opening_problem(folder: Path) -> str:
 def _odd_folder(folder: Path) -> str:
     """What a checkpoint of swarm does not have in the folder of its model; empty if there is nothing."""
     try:
-        found = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(folder)}
+        found = {entry.name: entry.stat(follow_symlinks=False) for entry in islice(os.scandir(folder), _MOST_FILES + 1)}
+        if len(found) > _MOST_FILES:
+            return f"more than {_MOST_FILES} files"
         if odd := sorted(name for name, one in found.items() if not stat.S_ISREG(one.st_mode)):
             return f"{printable(odd[0])} is no file of its own"
         if both := {ADAPTER_CONFIG, INDEX} & found.keys():
@@ -120,7 +125,7 @@ def _odd_folder(folder: Path) -> str:
         weights = found[WEIGHTS]
         if 0 < (written := 512 * getattr(weights, "st_blocks", 0)) < weights.st_size // 10:
             return f"{WEIGHTS} is a hole: {written} of {weights.st_size} bytes were written"
-        rows = max((side for _, shape in tensor_shapes(folder / WEIGHTS) for side in shape), default=0)
+        rows = max((side for _, shape in tensor_shapes(folder / WEIGHTS) if all(shape) for side in shape), default=0)
         if (size := _small_bytes(folder)) > (most := SMALL + SMALL_PER_TOKEN * rows):
             return f"{size} bytes beside its weights: expected at most {most} for {rows} tokens"
         for name in (CONFIG, "tokenizer_config.json", "generation_config.json"):
@@ -184,12 +189,12 @@ def _confine(size: int) -> None:
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu = math.ceil(used.ru_utime + used.ru_stime + CPU_S + CPU_S_PER_MB * size / 1e6)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-    for nothing in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
-        resource.setrlimit(nothing, (0, 0))
+    most = {resource.RLIMIT_CPU: cpu, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
     if sys.platform == "linux":
-        memory = _data_bytes() + MEMORY + MEMORY_PER_BYTE * size
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        most[resource.RLIMIT_DATA] = _data_bytes() + MEMORY + MEMORY_PER_BYTE * size
+    for which, value in most.items():
+        hard = resource.getrlimit(which)[1]  # a stricter one of the machine's stays
+        resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
     sys.addaudithook(_refuse)
 
 

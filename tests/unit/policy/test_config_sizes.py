@@ -34,6 +34,6 @@ def test_sizes_that_the_weights_have_are_taken(config: dict[str, Any]) -> None:
     ids=str,
 )
 def test_sizes_that_no_weight_explains_are_named(wrong: dict[str, Any]) -> None:
-    problem = sizes_problem(HONEST | wrong, SHAPES)
+    problem = sizes_problem(HONEST | wrong, [*SHAPES, (10**12, 0)])
     assert next(reversed(wrong)) in problem or "vocab_size" in problem
     assert len(problem) < 300

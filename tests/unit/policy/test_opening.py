@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,13 @@ def test_links_pipes_adapters_beside_a_model_and_tokenizers_larger_than_it_are_r
         assert strangers_problem(folder)
         (folder / name).unlink()
         assert not strangers_problem(folder)
+
+
+@pytest.mark.parametrize("shape", [[10**9], [-1], [1e400], ["x"], None], ids=str)
+def test_a_header_that_names_more_numbers_than_there_are_bytes_is_refused(folder: Path, shape: Any) -> None:
+    header = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0\0\0\0")
+    assert "cannot be read" in model_problem(str(folder))
 
 
 TEMPLATES = {
