@@ -107,8 +107,13 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
     if not finished:
         raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
     of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
-    here = {"device": settings.device, "threads": settings.threads}
-    return [replace(one, model=tuple(_of_record(name, settings) for name in one.model), **here) for one in of_study]
+    return [_here(one, settings) for one in of_study]
+
+
+def _here(one: Settings, settings: Settings) -> Settings:
+    """A run's settings with this machine's device, threads and models."""
+    models = tuple(_of_record(name, settings) for name in one.model)
+    return replace(one, model=models, device=settings.device, threads=settings.threads)
 
 
 def _of_record(name: str, settings: Settings) -> str:

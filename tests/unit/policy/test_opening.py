@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,13 @@ def test_a_configuration_that_names_code_is_refused(folder: Path, values: dict[s
 
 
 def test_links_pipes_adapters_beside_a_model_and_tokenizers_larger_than_it_are_refused(folder: Path) -> None:
-    for name, make in {
+    odd: dict[str, Callable[[Path], object]] = {
         "tokenizer.model": lambda file: file.symlink_to("/dev/zero"),
         "special_tokens_map.json": os.mkfifo,
         "adapter_config.json": lambda file: file.write_text("{}"),
         "added_tokens.json": lambda file: file.write_bytes(b" " * (4 << 20)),
-    }.items():
+    }
+    for name, make in odd.items():
         make(folder / name)
         assert strangers_problem(folder)
         (folder / name).unlink()
