@@ -23,6 +23,8 @@ from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
 from swarm.judge.questions import questions_of, with_stages_of
 from swarm.node.process.daemon import run_loop
+from swarm.policy.model_files import local_folder
+from swarm.policy.named_by_others import own_model
 from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
@@ -105,13 +107,28 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
     if not finished:
         raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
     of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
-    return [replace(_vouched(one, settings), device=settings.device, threads=settings.threads) for one in of_study]
+    return [_here(_vouched(one, settings), settings) for one in of_study]
 
 
 def _vouched(recorded: Settings, own: Settings) -> Settings:
     """What a record in a place says of families and tasks is code of the user's own where the user says the same."""
     said = {name: getattr(own, name) for name in ("task_families", "task_table")}
     return replace(recorded, **{name: value for name, value in said.items() if value == getattr(recorded, name)})
+
+
+def _here(one: Settings, settings: Settings) -> Settings:
+    """A run's settings with this machine's device, threads and models."""
+    models = tuple(_of_record(name, settings) for name in one.model)
+    return replace(one, model=models, device=settings.device, threads=settings.threads)
+
+
+def _of_record(name: str, settings: Settings) -> str:
+    """A model that the study's record names, which anybody may have written: a folder of this machine outside of the
+    shared one, or as own_model."""
+    folder, place = local_folder(name), Path(settings.shared_folder).resolve()
+    if folder and not folder.resolve().is_relative_to(place):
+        return name
+    return own_model(name, settings.model)
 
 
 def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> bool:

@@ -41,5 +41,7 @@ def export(
     if target.exists() or target.is_symlink():
         raise ConfigError(f"{target} is there already: name another folder with --output")
     done = rounds_to_take(run, node, rounds)
-    written = write_model_folder(run, node, done, target, merged=merged, hub_token=settings.hub_token)
+    written = write_model_folder(
+        run, node, done, target, merged=merged, models=settings.model, hub_token=settings.hub_token
+    )
     say(f"wrote the {written.what} of {node} after {done} rounds to {target}: {written.files} files, and README.md")

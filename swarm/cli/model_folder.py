@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from swarm.errors import ConfigError, ProtocolError, StoreError
+from swarm.policy.named_by_others import own_model
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.records.files import read_exam
 from swarm.records.listing import saved_rounds
@@ -49,15 +51,24 @@ def rounds_to_take(run: Run, node: str, asked: int | None) -> int:
 
 
 def write_model_folder(
-    run: Run, node: str, rounds_done: int, target: Path, *, merged: bool = False, hub_token: str | None = None
+    run: Run,
+    node: str,
+    rounds_done: int,
+    target: Path,
+    *,
+    merged: bool = False,
+    models: Sequence[str] = (),
+    hub_token: str | None = None,
 ) -> Written:
     """Copy the model of a checkpoint to a folder that is not there yet, and write its card.
 
     Args:
         merged: add an adapter to its base, which is loaded, in fp32.
+        models: what the user named, for a base that is no embedded model.
 
     Raises:
         ConfigError: the checkpoint has no model, or a whole one that is to be merged.
+        ModelError: its adapter cannot be read or merged, or its base is none of the user's models.
         StoreError: it is gone by now, or cannot be copied.
     """
     with TemporaryDirectory() as beside:
@@ -68,7 +79,7 @@ def write_model_folder(
             raise ConfigError(f"--merged: the checkpoint of {node} holds a whole model already; leave the flag out")
         base = adapter.base_model_name_or_path if adapter else ""
         card = card_of(run, node, rounds_done, base=base, merged=merged)
-        files = _merge(copied, target, hub_token) if merged else _bring(copied, target)
+        files = _merge(copied, own_model(base, models), target, hub_token) if merged else _bring(copied, target)
         (target / CARD).write_text(card, encoding="utf-8")
     return Written("model" if merged or not adapter else "adapter", files)
 
@@ -123,9 +134,9 @@ def _bring(copied: Path, target: Path) -> int:
         raise StoreError(f"cannot write the model to {target}: {error}") from None
 
 
-def _merge(adapter: Path, target: Path, hub_token: str | None) -> int:
+def _merge(adapter: Path, base: str, target: Path, hub_token: str | None) -> int:
     """Write the whole model; how many files. Raises as write_merged."""
     from swarm.policy.merging import write_merged  # torch, for this flag alone
 
     target.mkdir(parents=True)
-    return write_merged(adapter, target, hub_token)
+    return write_merged(adapter, target, base, hub_token)

@@ -93,10 +93,12 @@ class _Pusher:
 
     def push(self, run: Run, rounds_done: int) -> None:
         """Raises PushError; ConfigError, StoreError as write_model_folder."""
-        token = self._settings.hub_token
+        token, models = self._settings.hub_token, self._settings.model
         with TemporaryDirectory() as beside:
             folder = Path(beside) / "pushed"
-            written = write_model_folder(run, self._node, rounds_done, folder, merged=self._merged, hub_token=token)
+            written = write_model_folder(
+                run, self._node, rounds_done, folder, merged=self._merged, models=models, hub_token=token
+            )
             message = f"{self._node} of {run.experiment} after {rounds_done} rounds"
             where = push_folder(folder, self._repo, message, hub_token=token, public=self._public)
         say(f"pushed the {written.what} of {self._node} after {rounds_done} rounds: {where}")

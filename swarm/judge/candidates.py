@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from swarm.errors import CheckpointError, ModelError, ProtocolError
 from swarm.harmless import quoted
-from swarm.policy.embedded import EMBEDDED
+from swarm.policy.named_by_others import own_model
 from swarm.records.files import read_form
 from swarm.records.listing import saved_rounds
 from swarm.store.run import Run
@@ -25,10 +25,17 @@ class Candidate(NamedTuple):
     """As the node calls it."""
     rounds_done: int
     """0: before the training."""
-    source: str
-    """What is examined: an embedded name, a Hugging Face id, or where the checkpoint's model is; for messages."""
+    start: str
+    """The model that it started from, one of the user's: an embedded name, a Hugging Face id or a folder."""
     checkpoint: str = ""
     """Prefix of the checkpoint in the run's store; empty before the training."""
+    where: str = ""
+    """Where the checkpoint's model is, for messages."""
+
+    @property
+    def source(self) -> str:
+        """What is examined, for messages."""
+        return self.where or self.start
 
 
 def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None] = lambda why: None) -> list[Candidate]:
@@ -64,10 +71,10 @@ def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None]
 def _of_node(run: Run, node: str, rounds: Sequence[int], models: Sequence[str]) -> list[Candidate]:
     state = _newest(run, node, rounds)
     prefix = keys.checkpoint(state.rounds_done, node)
-    model = run.store.describe(f"{prefix}/model")
+    start, where = own_model(state.model, models), run.store.describe(f"{prefix}/model")
     return [
-        Candidate(node, state.model, 0, _start(state.model, models)),
-        Candidate(node, state.model, state.rounds_done, model, prefix),
+        Candidate(node, state.model, 0, start),
+        Candidate(node, state.model, state.rounds_done, start, prefix, where),
     ]
 
 
@@ -83,13 +90,20 @@ def _newest(run: Run, node: str, rounds: Sequence[int]) -> NodeState:
 
 
 @contextmanager
-def opened(run: Run, candidate: Candidate) -> Iterator[str]:
-    """What to load a candidate from, for the block. Raises as Store.open_bundle does."""
+def opened(run: Run, candidate: Candidate) -> Iterator[Path | None]:
+    """The folder of what training made of a candidate's model, for the block; None: nothing yet.
+
+    Raises CheckpointError: it is gone by now; else as Store.open_bundle does.
+    """
     if not candidate.checkpoint:
-        yield candidate.source
+        yield None
         return
-    with run.store.open_bundle(candidate.checkpoint) as folder:
-        yield str(folder / "model")
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(run.store.open_bundle(candidate.checkpoint))
+        except FileNotFoundError:
+            raise CheckpointError("it is gone: its node has newer ones by now, so try once more") from None
+        yield folder / "model"
 
 
 def _read_state(run: Run, node: str, rounds_done: int) -> NodeState:
@@ -107,11 +121,3 @@ def _read_state(run: Run, node: str, rounds_done: int) -> NodeState:
             f"{state.rounds_done}; move it away"
         )
     return state
-
-
-def _start(name: str, models: Sequence[str]) -> str:
-    """Nodes know their model by the last part of its name alone."""
-    for model in (*models, *EMBEDDED):
-        if Path(model).name == name:
-            return model
-    raise ModelError(f"a node started from a model called {quoted(name)}: give its whole name or folder as MODEL_NAME")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from statistics import fmean
 
 import anyio
@@ -62,7 +63,7 @@ async def examine(
     settings: Settings,
     *,
     samples: int = 1,
-    opened: Callable[[Candidate], AbstractContextManager[str]] = lambda candidate: nullcontext(candidate.source),
+    opened: Callable[[Candidate], AbstractContextManager[Path | None]] = lambda candidate: nullcontext(None),
     on_model: Callable[[str], None] = lambda model: None,
     leave_out: Callable[[str], None] = lambda why: None,
 ) -> list[ExamRow]:
@@ -72,7 +73,7 @@ async def examine(
         candidates: which models, and whose they are.
         settings: how to load and sample: device, threads, temperature, length limit.
         samples: completions per question; pass@1 and rewards are means over all of them.
-        opened: what to load a candidate from, for a block.
+        opened: the folder of what training made of a candidate's model, for a block; None: nothing.
         on_model: called with the name or path of each model before it is loaded.
         leave_out: told of each model that cannot be loaded or used, and why; its nodes have no rows.
 
@@ -85,8 +86,8 @@ async def examine(
     for model, candidate in {candidate.source: candidate for candidate in candidates}.items():
         on_model(model)
         try:
-            with opened(candidate) as source:
-                stages = await to_thread.run_sync(answer, source, paper, settings, samples, scorer)
+            with opened(candidate) as trained:
+                stages = await to_thread.run_sync(answer, candidate.start, trained, paper, settings, samples, scorer)
         except (CheckpointError, ModelError, ProtocolError) as error:  # the boundary of one model, a stranger's perhaps
             errors[model] = error
             continue
@@ -107,17 +108,20 @@ async def examine(
     ]
 
 
-def answer(model: str, paper: Paper, settings: Settings, samples: int, scorer: Scorer | None = None) -> list[Answers]:
+def answer(
+    model: str, trained: Path | None, paper: Paper, settings: Settings, samples: int, scorer: Scorer | None = None
+) -> list[Answers]:
     """Load a model and let it answer everything, stage by stage and a task in one go. Blocking, in a thread of the
     scorer's loop.
 
     Args:
+        trained: what a training made of it, anybody's, as of load_generator.
         scorer: replies to the model; not needed where no task converses.
     """
     from swarm.policy.policy import load_generator
     from swarm.policy.settings import grpo_config, loading_options
 
-    generator = load_generator(model, grpo_config(settings), **loading_options(settings))
+    generator = load_generator(model, grpo_config(settings), trained=trained, **loading_options(settings))
     stages: list[Answers] = []
     for stage in range(settings.max_stages):
         purpose = ("exam answers", f"stage {stage}") if stage else ("exam answers",)

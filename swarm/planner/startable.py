@@ -12,6 +12,7 @@ from swarm.errors import ModelError
 from swarm.planner.device_memory import device_memory
 from swarm.policy.hub import is_hub_id, look_up
 from swarm.policy.model_files import folder_problem, resolve_model
+from swarm.policy.opening import strangers_problem
 from swarm.policy.settings import bits_problem, unsuited
 
 
@@ -27,7 +28,8 @@ def model_problem(name: str, hub_token: str | None = None) -> str:
         if is_hub_id(name):
             look_up(name, hub_token)
             return ""
-        problem = folder_problem(Path(resolve_model(name)))
+        folder = Path(resolve_model(name))
+        problem = folder_problem(folder) or strangers_problem(folder)
     except ModelError as error:
         return str(error)
     return f"model {name!r}: {problem}. Check MODEL_NAME" if problem else ""

@@ -39,6 +39,7 @@ from swarm.policy.hub import cached_folder
 from swarm.policy.lora import AdaptedBase, Adapter, adapted_layers, layer_size
 from swarm.policy.model import LanguageModel, disable_dropout
 from swarm.policy.model_files import resolve_model
+from swarm.policy.named_by_others import base_of
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import LoraConfig, lora_config
 
@@ -99,7 +100,7 @@ def trace(
     """
     source = cached_folder(name) or Path(resolve_model(name))
     if is_adapter(source):
-        source = Path(resolve_model(adapter_of(source).base_model_name_or_path))
+        source = Path(resolve_model(base_of(source, adapter_of(source))))
     config = AutoConfig.from_pretrained(str(source), token=hub_token, trust_remote_code=False)
     shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     plain = [replace(batch, prompts=0) for batch in shared[1:]]

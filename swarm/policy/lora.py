@@ -195,6 +195,16 @@ def layer_size(layer: Any) -> tuple[int, int]:
     return layer.in_features, layer.out_features
 
 
+def adapter_shapes(layers: Mapping[str, nn.Module], rank: int) -> dict[str, tuple[int, int]]:
+    """The shapes of an adapter's matrices beside these layers, by PEFT's names."""
+    sizes = {name: layer_size(layer) for name, layer in layers.items()}
+    return {
+        f"{_PREFIX}{name}.lora_{letter}.weight": shape
+        for name, (inputs, outputs) in sizes.items()
+        for letter, shape in (("A", (rank, inputs)), ("B", (outputs, rank)))
+    }
+
+
 @torch.no_grad()
 def merge(base: Mapping[str, nn.Module], adapter: Mapping[str, Tensor], scale: float) -> None:
     """Add an adapter, by PEFT's names, to the weights of the layers themselves, in fp32."""

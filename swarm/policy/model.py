@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
@@ -28,10 +27,12 @@ from swarm.errors import ModelError
 from swarm.logs import get_logger
 from swarm.policy import quantised
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
+from swarm.policy.given_weights import merge_adapter
 from swarm.policy.hub import fetch, is_hub_id
-from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters, adapted_layers, merge
+from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
 from swarm.policy.model_files import folder_problem, model_names, resolve_model
-from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
+from swarm.policy.named_by_others import base_of
+from swarm.policy.opening import opening_problem
 from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
 from swarm.policy.settings import missing_for, suited_length
 
@@ -137,6 +138,7 @@ class LanguageModel:
 def load_model(
     name: str,
     *,
+    base: str | None = None,
     device: str | None = None,
     hub_token: str | None = None,
     max_new_tokens: int | None = None,
@@ -148,6 +150,7 @@ def load_model(
     """Load weights and tokenizer, and check that they fit each other. Runs no code of the model's folder.
 
     Args:
+        base: of an adapter: the model that it is added to; None: what it names.
         device: "cpu", "cuda", "cuda:1" ...; None: a GPU if there is one.
         max_new_tokens: longest completion; None: what swarm.policy.settings.suited_length makes of the model's own.
         precision: `bf16` and `fp16` compute matrix products in that under autocast, `fp32` does not; `auto`: bf16 on
@@ -166,7 +169,7 @@ def load_model(
     folder = source = _folder(name, hub_token)
     saved = adapter_of(folder) if is_adapter(folder) else None
     if saved:
-        source = _folder(saved.base_model_name_or_path, hub_token)
+        source = _folder(base or base_of(folder, saved), hub_token)
     dtype = (autocast_dtype_of(target, precision, frozen=frozen) if frozen else None) or torch.float32
     safely: dict[str, Any] = {"trust_remote_code": False}  # not even where a terminal could be asked
     few: dict[str, Any] = {}
@@ -195,7 +198,7 @@ def load_model(
     if bits:
         quantised.made_trainable(module)
     if saved:
-        _load_part(name, "adapter", lambda: _merge(name, module, folder, saved))
+        merge_adapter(name, module, folder, saved)
     model = wrap_model(
         name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision, frozen=frozen
     )
@@ -230,7 +233,7 @@ def _folder(name: str, hub_token: str | None) -> Path:
     if is_hub_id(name):
         return fetch(name, lambda line: logger.info("model.fetching", progress=line), hub_token)
     folder = Path(resolve_model(name))
-    if problem := folder_problem(folder):
+    if problem := folder_problem(folder) or opening_problem(folder):
         raise ModelError(f"model {name!r}: {problem}. {_REMEDY}")
     return folder
 
@@ -281,13 +284,6 @@ def wrap_model(
 def _cache_argument(architecture: type[nn.Module]) -> str:
     """What its forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
     return "cache" if "cache" in inspect.signature(architecture.forward).parameters else "past_key_values"
-
-
-def _merge(name: str, module: Any, folder: Path, saved: SavedAdapter) -> None:
-    """Add a saved adapter to the weights of its base."""
-    targets = None if isinstance(saved.target_modules, str) else saved.target_modules
-    layers = adapted_layers(name, module, targets)
-    merge(layers, load_file(folder / ADAPTER_WEIGHTS, backend="pread"), saved.scale)
 
 
 def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:

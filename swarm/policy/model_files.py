@@ -6,21 +6,30 @@ name ─▶ embedded or local folder ─▶ config.json, weights (model.safetens
 from __future__ import annotations
 
 import json
+import math
+import os
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from swarm.errors import ModelError
+from swarm.policy.config_sizes import sizes_problem
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
 from swarm.policy.peft_form import adapter_of, is_adapter
+from swarm.wire import keys
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 TOKENIZERS = ("tokenizer*", "vocab*", "merges.txt", "spiece.model", "*.tiktoken", "tekken.json")
 """Names of files of which a tokenizer has at least one."""
 PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
 """How the names of weights end that are pickles: to read one is to run what it says."""
-_HEADER_LIMIT = 100 * 2**20
+LARGEST_HEADER, LARGEST_CONFIG, LARGEST_INDEX = 4 << 20, 1 << 20, 16 << 20
+"""Bytes: a header has some 100 for each tensor of its file, an index for each of its model; config.json a few kB."""
+_MOST_SIDES = 16
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -30,6 +39,12 @@ def local_folder(name: str) -> Path | None:
         return embedded_path(name)
     path = Path(name).expanduser()
     return path if path.is_dir() else None
+
+
+def lies_in_a_place(folder: Path) -> bool:
+    """Whether a folder is below the checkpoints of a shared place, a copy or a mirror: anybody may have made it."""
+    parts = folder.resolve().parts
+    return any(above == keys.CHECKPOINTS and keys.round_of(below) is not None for above, below in pairwise(parts))
 
 
 def lasting_name(name: str) -> str:
@@ -63,18 +78,21 @@ def folder_problem(folder: Path) -> str:
     if is_adapter(folder):
         return _adapter_problem(folder)
     try:
-        read_json(folder / CONFIG)
+        config = read_json(folder / CONFIG)
     except (OSError, ValueError) as error:
         return f"expected {CONFIG} in {folder.absolute()}: {error}"
     try:
         files = safetensors_files(folder)
         cut = [problem for file in files if (problem := _cut(file))]
+        if cut:
+            return cut[0]
+        shapes = [shape for file in files for _, shape in tensor_shapes(file)]
     except _UNREADABLE as error:
         return f"its weights in {folder.absolute()} cannot be read: {type(error).__name__}: {error}"
-    if cut:
-        return cut[0]
     if not files:
         return _no_weights(folder)
+    if odd := sizes_problem(config, shapes):
+        return f"its {CONFIG} in {folder.absolute()} is not of its weights: {odd}"
     if not any(found.is_file() for pattern in TOKENIZERS for found in folder.glob(pattern)):
         return f"expected the files of its tokenizer, such as tokenizer.json, in {folder.absolute()}, got none"
     return ""
@@ -86,7 +104,7 @@ def _adapter_problem(folder: Path) -> str:
         base = adapter_of(folder).base_model_name_or_path
         if problem := _cut(folder / ADAPTER_WEIGHTS):
             return problem
-        found = local_folder(base)
+        found = local_folder(base) if base in EMBEDDED or not lies_in_a_place(folder) else None
         if found and is_adapter(found):
             return f"{folder.absolute()} holds an adapter whose base {base!r} is an adapter, too"
         return folder_problem(found) if found else ""
@@ -111,11 +129,22 @@ def _cut(file: Path) -> str:
         return f"expected weights in {file.absolute()}, which {file.with_name(INDEX).name} names, got no such file"
     try:
         length, header = read_header(file)
-    except (OSError, ValueError) as error:
+        entries = [entry for name, entry in header.items() if name != "__metadata__"]
+        if not all(_is_of_its_bytes(entry) for entry in entries):
+            return f"its weights in {file.absolute()} cannot be read: a tensor has more numbers than bytes"
+        spans = [entry["data_offsets"] for entry in entries]
+        taken = max(sum(end - begin for begin, end in spans), max((end for _, end in spans), default=0))
+        expected, got = 8 + length + taken, file.stat().st_size
+    except _UNREADABLE as error:
         return f"its weights in {file.absolute()} cannot be read: {error}"
-    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    expected, got = 8 + length + max(ends, default=0), file.stat().st_size
     return f"{file.absolute()} is cut: expected {expected} bytes, got {got}; fetch it again" if got < expected else ""
+
+
+def _is_of_its_bytes(entry: dict[str, Any]) -> bool:
+    """Whether a tensor is not larger than what it has of the file; types of few bits have two numbers a byte."""
+    shape, (begin, end) = entry["shape"], entry["data_offsets"]
+    whole = all(type(number) is int and 0 <= number < 2**63 for number in (*shape, begin, end))
+    return whole and len(shape) <= _MOST_SIDES and math.prod(shape) <= 2 * (end - begin)
 
 
 def safetensors_files(folder: Path) -> list[Path]:
@@ -123,7 +152,7 @@ def safetensors_files(folder: Path) -> list[Path]:
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
-        return [folder / file for file in sorted(set(read_json(folder / INDEX)["weight_map"].values()))]
+        return [folder / file for file in sorted(set(read_json(folder / INDEX, LARGEST_INDEX)["weight_map"].values()))]
     return []
 
 
@@ -134,22 +163,52 @@ def tensor_shapes(file: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield name, tuple(entry["shape"])
 
 
+def header_bytes(file: Path) -> int:
+    """How long the header of a safetensors file is. Raises OSError, ValueError."""
+    with opened_regular(file) as stream:
+        return _length(file, stream)
+
+
 def read_header(file: Path) -> tuple[int, dict[str, Any]]:
     """The header of a safetensors file, with its length. Raises OSError, ValueError."""
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if not 0 < length <= _HEADER_LIMIT:
-            raise ValueError(f"{file} is no safetensors file")
+    with opened_regular(file) as stream:
+        length = _length(file, stream)
         return length, _object(file, stream.read(length))
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """A file of one JSON object. Raises OSError, ValueError."""
-    return _object(file, file.read_bytes())
+def _length(file: Path, stream: BinaryIO) -> int:
+    length = int.from_bytes(stream.read(8), "little")
+    if not 0 < length <= LARGEST_HEADER:
+        raise ValueError(f"{file} is no safetensors file, or its header has more than {LARGEST_HEADER} bytes")
+    return length
+
+
+def read_json(file: Path, most: int = LARGEST_CONFIG) -> dict[str, Any]:
+    """A file of one JSON object, of so many bytes at most. Raises OSError, ValueError."""
+    with opened_regular(file) as stream:
+        if len(data := stream.read(most + 1)) > most:
+            raise ValueError(f"{file} has more than {most} bytes")
+        return _object(file, data)
+
+
+@contextmanager
+def opened_regular(file: Path) -> Iterator[BinaryIO]:
+    """A file to read, for the block; a pipe or a device, which may never give anything, is none. Raises OSError."""
+    with open(file, "rb", opener=_without_waiting) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(f"{file} is no file")
+        yield stream
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _object(file: Path, data: bytes) -> dict[str, Any]:
-    content = json.loads(data.decode("utf-8"))
+    try:
+        content = json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError(f"{file} is nested too deeply") from None
     if not isinstance(content, dict):
         raise ValueError(f"{file} holds no JSON object")
     return content

@@ -9,12 +9,14 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from swarm.logs import get_logger
 from swarm.policy.generator import ModelGenerator
+from swarm.policy.given_weights import take_weights
 from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.prompt import SWITCH, switches_thinking_off
@@ -87,9 +89,19 @@ def make_adapted_policy(
     return JoinedPolicy(generator, ModelTrainer(model, config, halvings))
 
 
-def load_generator(model_name: str, config: GrpoConfig, **options: Any) -> ModelGenerator:
-    """Load a model that generates and is not trained: no optimizer, no gradients. Arguments and errors: load_policy."""
-    return ModelGenerator(_loaded(model_name, config, **options), config)
+def load_generator(
+    model_name: str, config: GrpoConfig, *, trained: Path | None = None, **options: Any
+) -> ModelGenerator:
+    """Load a model that generates and is not trained: no optimizer, no gradients. Otherwise as load_policy.
+
+    Args:
+        trained: what a training made of it, anybody's: the model's folder of a checkpoint, of which weights alone are
+            taken.
+    """
+    model = _loaded(model_name, config, **options)
+    if trained:
+        take_weights(model.name, model.module, trained)
+    return ModelGenerator(model, config)
 
 
 def load_policy(

@@ -30,6 +30,7 @@ from swarm import forms
 from swarm.errors import CheckpointError
 from swarm.policy import peft_form
 from swarm.policy.averaging import OuterState
+from swarm.policy.given_weights import named_weights
 from swarm.policy.lora import Adapter, adapted_layers
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import OptimizerState, to_host
@@ -248,15 +249,6 @@ def adapter_config(model: LanguageModel) -> bytes:
         target_modules=peft_form.target_modules(list(base.layers), list(adapted_layers(base.name, model.module, None))),
         fan_in_fan_out=any(isinstance(layer, Conv1D) for layer in base.layers.values()),
     ).encoded()
-
-
-def named_weights(module: torch.nn.Module) -> dict[str, Tensor]:
-    """Parameters and persistent buffers by name; tied ones once, under their first name, as transformers ties them."""
-    first_names: dict[int, str] = {}
-    state = module.state_dict()
-    for name, tensor in state.items():
-        first_names.setdefault(tensor.data_ptr(), name)
-    return {name: state[name] for name in first_names.values()}
 
 
 _OTHER_MODEL = "The checkpoint is of another model: set MODEL_NAME to the one that wrote it, or choose another NODE_ID."

@@ -13,7 +13,9 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from swarm.cli.main import run
+from swarm.policy import hub
 from swarm.policy.embedded import embedded_path
+from swarm.policy.peft_form import SavedAdapter
 from swarm.wire.messages import NodeStart
 from tests.layout import Layout
 from tests.unit.policy.test_lora import close
@@ -149,6 +151,21 @@ def test_merged_it_is_a_whole_model_whose_card_says_so(
     assert "library_name: transformers" in card
     assert "added to the weights of tiny-2-qwen2 as its files have them" in " ".join(card.split())
     assert "adapter_config.json" not in {file.name for file in target.iterdir()}
+
+
+@pytest.mark.parametrize("base", ["mallory/any", "/models/any", "../any"])
+def test_a_base_that_the_place_names_is_neither_fetched_nor_opened(
+    layout: Layout, base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = layout.checkpoint(3, "alice") / "model"
+    (model / "config.json").unlink()
+    (model / "adapter_config.json").write_bytes(SavedAdapter("LORA", base, 2, 1.0, "all-linear").encoded())
+    asked: list[str] = []
+    monkeypatch.setattr(hub, "look_up", lambda name, token=None: asked.append(name))
+    assert export(layout, "alice", "--merged", "-o", str(tmp_path / "out")) != 0
+    assert "set MODEL_NAME" in capsys.readouterr().err
+    assert not asked
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_whole_model_is_not_merged(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

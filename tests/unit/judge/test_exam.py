@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,6 +21,7 @@ from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
 from swarm.judge.candidates import Candidate, candidates
 from swarm.judge.exam import Answers, Paper, examine, make_paper
+from swarm.policy.embedded import embedded_path
 from swarm.records.files import read_exam
 from swarm.store.run import Run
 from swarm.study.record import RunFile
@@ -76,21 +81,25 @@ def test_what_strangers_leave_among_the_checkpoints_costs_no_node_its_exam(tmp_p
 
 @pytest.mark.anyio
 async def test_a_checkpoint_that_cannot_be_loaded_costs_no_other_node_its_exam(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_and_answer(model: str, paper: Paper, *_: object) -> list[Answers]:
-        if model == "hostile":
+    def load_and_answer(model: str, trained: Path | None, paper: Paper, *_: object) -> list[Answers]:
+        if trained == Path("hostile"):
             raise ModelError("hostile is a legacy pickle")
         return [{task: [(Completion("<answer>1</answer>", True, (1,)),)] * len(asked) for task, asked in paper.items()}]
 
+    def opened(candidate: Candidate) -> AbstractContextManager[Path | None]:
+        return nullcontext(Path(candidate.where) if candidate.where else None)
+
     monkeypatch.setattr(exam, "answer", load_and_answer)
     paper = await make_paper(FakeTaskSource(), dict.fromkeys(["bf"], "tiny"), 2)
-    who = [Candidate("anna", "m", 0, "m"), Candidate("anna", "m", 3, "saved")]
-    strangers = [Candidate("mallory", "m", 0, "m"), Candidate("mallory", "m", 9, "hostile")]
+    who = [Candidate("anna", "m", 0, "m"), Candidate("anna", "m", 3, "m", "saved", "saved")]
+    strangers = [Candidate("mallory", "m", 0, "m"), Candidate("mallory", "m", 9, "m", "hostile", "hostile")]
     left_out: list[str] = []
-    rows = await examine([*who, *strangers], paper, FakeTaskSource(), Settings(), leave_out=left_out.append)
+    sitting = partial(examine, paper=paper, scorer=FakeTaskSource(), settings=Settings(), opened=opened)
+    rows = await sitting([*who, *strangers], leave_out=left_out.append)
     assert [(row.node_id, row.rounds_done) for row in rows] == [("anna", 0), ("anna", 3)]
     assert left_out == ["hostile: hostile is a legacy pickle"]
     with pytest.raises(ModelError, match="legacy pickle"):
-        await examine(strangers, paper, FakeTaskSource(), Settings())
+        await sitting(strangers)
 
 
 @pytest.mark.parametrize("record", [b"{", b'{"settings":{"model":5}}', b"[" * 5000], ids=["torn", "model", "deep"])
@@ -173,7 +182,7 @@ async def test_a_row_holds_the_means_over_questions_and_samples_and_a_shared_mod
 ) -> None:
     sat: list[str] = []
 
-    def answer(model: str, paper: Paper, settings: Settings, samples: int, _: object) -> list[Answers]:
+    def answer(model: str, trained: object, paper: Paper, settings: Settings, samples: int, _: object) -> list[Answers]:
         sat.append(model)
         return [{task: [texts(model, task, n, samples) for n in range(len(paper[task]))] for task in paper}]
 
@@ -241,10 +250,24 @@ def test_an_embedded_model_answers_a_whole_task_in_one_go(monkeypatch: pytest.Mo
     monkeypatch.setattr(ModelGenerator, "generate", counted)
     paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0] + n) for n in range(3)]}
     settings = Settings(max_new_tokens=4)
-    first, again = (exam.answer("tiny-qwen2", paper, settings, 2) for _ in range(2))
+    first, again = (exam.answer("tiny-qwen2", None, paper, settings, 2) for _ in range(2))
     assert calls == [3, 3]
     assert [len(group) for group in first[0]["bf"]] == [2, 2, 2]
     assert first == again, "the same exam gives the same result"
+
+
+def test_of_a_strangers_checkpoint_nothing_but_weights_is_opened(tmp_path: Path) -> None:
+    from tests.unit.tasks.gym import make_question
+
+    paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0])]}
+    for name in ("config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja"):
+        os.mkfifo(tmp_path / name)  # who opens it waits for ever
+    shutil.copy(embedded_path("tiny-qwen2") / "model.safetensors", tmp_path)
+    answers = exam.answer("tiny-qwen2", tmp_path, paper, Settings(max_new_tokens=4), 2)
+    assert answers == exam.answer("tiny-qwen2", None, paper, Settings(max_new_tokens=4), 2)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="cannot be read"):
+        exam.answer("tiny-qwen2", tmp_path, paper, Settings(max_new_tokens=4), 2)
 
 
 def test_a_model_of_a_run_with_stages_is_asked_again_with_its_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,9 +284,9 @@ def test_a_model_of_a_run_with_stages_is_asked_again_with_its_own_answers(monkey
     monkeypatch.setattr(ModelGenerator, "generate", noted)
     paper = {"bf": [make_question("bf", "tiny", HELD_OUT_SEEDS[0])]}
     revise = {"templates": ["I said:\n{answers}\n{question}"]}
-    stages = exam.answer("tiny-qwen2", paper, Settings(max_new_tokens=4, max_stages=2, revise=revise), 2)
+    stages = exam.answer("tiny-qwen2", None, paper, Settings(max_new_tokens=4, max_stages=2, revise=revise), 2)
     assert len(stages) == 2
-    assert stages[0] == exam.answer("tiny-qwen2", paper, Settings(max_new_tokens=4), 2)[0], (
+    assert stages[0] == exam.answer("tiny-qwen2", None, paper, Settings(max_new_tokens=4), 2)[0], (
         "the first is that of before"
     )
     assert asked[1][0].startswith("I said:\n1. ")
