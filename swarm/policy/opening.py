@@ -190,7 +190,7 @@ def _confine(size: int) -> None:
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu = math.ceil(used.ru_utime + used.ru_stime + CPU_S + CPU_S_PER_MB * size / 1e6)
-    most = {resource.RLIMIT_CPU: cpu, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
+    most = {resource.RLIMIT_CPU: cpu, resource.RLIMIT_FSIZE: 1 << 20, resource.RLIMIT_CORE: 0}
     if sys.platform == "linux":
         most[resource.RLIMIT_DATA] = _data_bytes() + MEMORY + MEMORY_PER_BYTE * size
     for which, value in most.items():
