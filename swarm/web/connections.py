@@ -99,7 +99,7 @@ class _Deadline:
             self._timer = None
 
 
-class _Bounded(H11Protocol):  # type: ignore[misc] # an extra: unchecked where it is not installed
+class _Bounded(H11Protocol):
     """One connection."""
 
     def __init__(self, crowd: Crowd, *given: Any, **named: Any) -> None:
