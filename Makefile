@@ -17,7 +17,7 @@ export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
 up: $(VENV)/.installed
 	@$(BIN)/swarm up --unless-finished
 
-# Without root or other packages of the system; some seven minutes on two cores, part of which is waiting. `make test JOBS=1` for one core.
+# Without root or other packages of the system; 12 to 20 minutes on two cores, part of which is waiting. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 

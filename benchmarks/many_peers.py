@@ -30,7 +30,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.common import arguments_of, keep
-from benchmarks.processes import proportional_memory, tree
+from benchmarks.processes import processor_seconds, proportional_memory, tree
 from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -125,18 +125,6 @@ def publish_for_ever(path: str, count: int, seconds: float) -> None:
 
 
 # ── the measured node ───────────────────────────────────────────────────────────────────────────────────────────────
-def processor_seconds(pid: int) -> float:
-    """Of a process and its living descendants."""
-    ticks = 0
-    for one in tree(pid):
-        try:
-            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 def measure(path: Path, peers: int, rounds: int, sampler: str, seconds: float) -> dict[str, Any]:
     """One swarm, from nothing."""
     environment = os.environ | {

@@ -10,7 +10,6 @@ has done WARM rounds until every worker has done WARM + ROUNDS: no start and no 
 from __future__ import annotations
 
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -18,13 +17,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.common import arguments_of, keep, summary
-from benchmarks.processes import tree
+from benchmarks.common import arguments_of, interval, keep, ratios, summary
+from benchmarks.processes import processor_seconds
 from swarm.config import without_settings
 
 WARM, ROUNDS = 4, 24
 PATIENCE = 300.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
@@ -39,23 +37,14 @@ def main() -> int:
         for name in sorted(sides, reverse=bool(pair % 2)):
             found[name].append(cost_of_a_round(sides[name], threads=options.threads, signed=options.signed))
         print(f"pair {pair}: " + ", ".join(f"{name} {taken[-1]:.4f} s" for name, taken in found.items()), flush=True)
-    ratio = [now / before for now, before in zip(found["now"], found["before"], strict=True)]
-    low, high = interval(ratio)
+    low, high = interval([now / before for now, before in zip(*found.values(), strict=True)], statistics.median)
     result = {
         "cpu_seconds_a_round": {name: summary(taken) for name, taken in found.items()},
-        "ratio": summary(ratio) | {"low": low, "high": high},
+        "ratio": ratios(found["now"], found["before"]) | {"low": low, "high": high},
         "signed": options.signed,
     }
     keep("round_cost_signed" if options.signed else "round_cost", result, options)
     return 0
-
-
-def interval(values: list[float], share: float = 0.95, times: int = 10_000) -> tuple[float, float]:
-    """A bootstrap interval of the median."""
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(times))
-    edge = int((1 - share) / 2 * times)
-    return medians[edge], medians[-edge - 1]
 
 
 def cost_of_a_round(code: Path, *, threads: int, signed: bool) -> float:
@@ -91,21 +80,12 @@ def _taken_when(process: subprocess.Popen[bytes], logs: Path, rounds: int) -> fl
         if time.monotonic() > until or process.poll() is not None:
             raise SystemExit(f"{logs}: {rounds} rounds were not done; the swarm ended with {process.poll()}")
         time.sleep(0.02)
-    return sum(map(_taken, tree(process.pid)))
+    return processor_seconds(process.pid, ended=True)
 
 
 def _rounds(logs: Path, node: str) -> int:
     file = logs / node / "metrics.jsonl"
     return file.read_bytes().count(b"\n") if file.exists() else 0
-
-
-def _taken(pid: int) -> float:
-    """Of one process and those of its children that have ended."""
-    try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, after_name[11:15])) / _TICKS
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 from statistics import fmean, stdev
 
+from benchmarks.common import interval
 from swarm.config import without_settings
 
 MODEL = "tiny-2-qwen2"
@@ -80,13 +80,6 @@ def run(place: Path, condition: str, seed: int, rounds: int, teacher: Path) -> f
     return sum(row["my_reward"] for row in rows)
 
 
-def interval(differences: list[float]) -> tuple[float, float]:
-    """95 % of means of seeds drawn with replacement."""
-    rng = Random(1)
-    means = sorted(fmean(rng.choices(differences, k=len(differences))) for _ in range(10_000))
-    return means[250], means[9_749]
-
-
 def main() -> None:
     """All conditions of each seed, then the table; what is there already is not run again."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -109,7 +102,7 @@ def main() -> None:
         values = found[condition]
         spread = stdev(values) if len(values) > 1 else 0.0
         over = [100 * (mine / alone - 1) for mine, alone in zip(values, found["alone"], strict=True)]
-        low, high = interval(over)
+        low, high = interval(over, fmean)
         print(
             f"{condition:8} {fmean(values):6.2f} ± {spread:.2f}   over alone {fmean(over):+.1f} % "
             f"({low:+.1f} to {high:+.1f})"

@@ -3,7 +3,7 @@
     counts                                                    does not count
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
     types lines errors children       what the rest is made   cli views logs     ask, show, tell
-                                      of                      extras spelling
+    forms                             of                      extras spelling
                                                               harmless study     chooses settings, which are recorded
     config          what settings mean and are by default     warmup             made the embedded models, whose
     algo tasks policy wire            questions, rewards,                        content counts
@@ -39,7 +39,7 @@ from swarm.tasks.registry import Families
 from swarm.wire.messages import MadeWith
 
 PARTS = (
-    *("types.py", "lines.py", "errors.py", "children.py", "instruction.py"),
+    *("types.py", "forms.py", "lines.py", "errors.py", "children.py", "instruction.py"),
     *(
         "config",
         "algo",

@@ -21,11 +21,11 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from swarm.cli.say import say
 from swarm.config import without_settings
 from tests.adversaries.attacks import OF_FILES, Target
 from tests.layout import Layout
@@ -38,36 +38,32 @@ MOST_MB, MOST_S = 100.0, 10.0
 PATIENCE_S = 300.0
 WORKER = "worker-0"
 
-Command = Callable[[Path, Path], list[str]]
-"""Of a place, and of a fresh folder for what it writes, the arguments of `swarm`."""
 
-
-def _of_place(*arguments: str) -> Command:
-    return lambda place, out: [*arguments, "--path", str(place), "--experiment", NAME]
-
-
-COMMANDS: dict[str, Command] = {
-    "status": _of_place("status", "--json"),
-    "summary": _of_place("summary", "--json"),
-    "validate": _of_place("validate", "--partial", "--json"),
-    "logs": _of_place("logs", "-n", "50"),
-    "inspect": _of_place("inspect"),
-    "export metrics": _of_place("export", "--table", "metrics", "-o", "-"),
-    "export events": _of_place("export", "--table", "events", "-o", "-"),
-    "export rollouts": _of_place("export", "--table", "rollouts", "-o", "-"),
-    "list": lambda place, out: ["experiment", "list", "--path", str(place)],
-    "settings": _of_place("experiment", "settings"),
-    "doctor": _of_place("doctor"),
-    "bugreport": lambda place, out: _of_place("bugreport", "--write", str(out / "report.txt"))(place, out),
-    "web --export": lambda place, out: _of_place("web", "--export", str(out / "page.html"))(place, out),
-    "up --from": lambda place, out: ["up", "--from", NAME, "--path", str(place), "--dry-run"],
-    "copy": lambda place, out: ["copy", str(place), str(out / "copy"), "--experiment", NAME],
-    "archive": lambda place, out: ["experiment", "archive", NAME, "--path", str(place), "-o", str(out / "a.tar.gz")],
-    "restore": lambda place, out: ["experiment", "restore", str(place / ARCHIVE), "--path", str(out / "back")],
-    "import": lambda place, out: ["experiment", "import", "theirs", "--path", str(place)],
-    "exam": lambda place, out: _of_place("judge", "exam", "--questions", "4", "--output", str(out / "x"))(place, out),
-    "model export": lambda place, out: _of_place("model", "export", WORKER, "-o", str(out / "model"))(place, out),
-}
+def commands(place: Path, out: Path) -> dict[str, list[str]]:
+    """The arguments of `swarm`, by name; what a command writes lies in `out`, a fresh folder."""
+    of_place = ["--path", str(place)]
+    of_run = [*of_place, "--experiment", NAME]
+    return {
+        "status": ["status", "--json", *of_run],
+        "summary": ["summary", "--json", *of_run],
+        "validate": ["validate", "--partial", "--json", *of_run],
+        "logs": ["logs", "-n", "50", *of_run],
+        "inspect": ["inspect", *of_run],
+        "export metrics": ["export", "--table", "metrics", "-o", "-", *of_run],
+        "export events": ["export", "--table", "events", "-o", "-", *of_run],
+        "export rollouts": ["export", "--table", "rollouts", "-o", "-", *of_run],
+        "list": ["experiment", "list", *of_place],
+        "settings": ["experiment", "settings", *of_run],
+        "doctor": ["doctor", *of_run],
+        "bugreport": ["bugreport", "--write", str(out / "report.txt"), *of_run],
+        "web --export": ["web", "--export", str(out / "page.html"), *of_run],
+        "up --from": ["up", "--from", NAME, "--dry-run", *of_place],
+        "copy": ["copy", str(place), str(out / "copy"), "--experiment", NAME],
+        "archive": ["experiment", "archive", NAME, "-o", str(out / "a.tar.gz"), *of_place],
+        "restore": ["experiment", "restore", str(place / ARCHIVE), "--path", str(out / "back")],
+        "exam": ["judge", "exam", "--questions", "4", "--output", str(out / "exam.json"), *of_run],
+        "model export": ["model", "export", WORKER, "-o", str(out / "model"), *of_run],
+    }
 
 
 class Cost(NamedTuple):
@@ -89,11 +85,11 @@ def main() -> int:
             attack(target, 0)
         _swell(hostile / ARCHIVE)
     wrong = False
-    _say(f"{'command':16} {'honest':>19} {'hostile':>19} {'more':>19}  codes")
-    for name, command in COMMANDS.items():
+    say(f"{'command':16} {'honest':>19} {'hostile':>19} {'more':>19}  codes")
+    for name in commands(honest, options.path):
         if options.only and name not in options.only.split(","):
             continue
-        costs = [(_cost(command, honest), _cost(command, hostile)) for _ in range(options.repeat)]
+        costs = [(_cost(name, honest), _cost(name, hostile)) for _ in range(options.repeat)]
         wrong |= _show(name, [mine for mine, _ in costs], [theirs for _, theirs in costs])
     return int(wrong)
 
@@ -103,7 +99,7 @@ def _show(name: str, honest: list[Cost], hostile: list[Cost]) -> bool:
     megabytes, more_mb = median(c.megabytes for c in honest), median(c.megabytes for c in hostile)
     crashed = any(b"Traceback (most recent call last)" in c.said for c in (*honest, *hostile))
     beyond = more_s - seconds > MOST_S or more_mb - megabytes > MOST_MB
-    _say(
+    say(
         f"{name:16} {seconds:8.2f} s {megabytes:5.0f} MB {more_s:8.2f} s {more_mb:5.0f} MB "
         f"{more_s - seconds:+8.2f} s {more_mb - megabytes:+5.0f} MB  {honest[-1].code} {hostile[-1].code}"
         f"{'  a traceback' if crashed else ''}{'  BEYOND' if beyond else ''}"
@@ -111,10 +107,10 @@ def _show(name: str, honest: list[Cost], hostile: list[Cost]) -> bool:
     return crashed or beyond
 
 
-def _cost(command: Command, place: Path) -> Cost:
+def _cost(name: str, place: Path) -> Cost:
     """Of one run in processes of its own; what it writes goes with a temporary folder."""
     with tempfile.TemporaryDirectory(dir=place.parent) as folder, tempfile.TemporaryFile() as said:
-        arguments = [sys.executable, "-P", "-m", "swarm", *command(place, Path(folder))]
+        arguments = [sys.executable, "-P", "-m", "swarm", *commands(place, Path(folder))[name]]
         began = time.monotonic()
         process = subprocess.Popen(arguments, cwd=folder, env=_environment(), stdout=said, stderr=said)
         killed = False
@@ -132,7 +128,7 @@ def _cost(command: Command, place: Path) -> Cost:
 
 
 def _honest(place: Path) -> Path:
-    """A place with a finished run, its archive, and one that rl-swarm seems to have left."""
+    """A place with a finished run and its archive."""
     if not place.exists():
         run = ["up", "--path", str(place), "--experiment", NAME, "--nodes", "2", "--rounds", str(ROUNDS)]
         done = subprocess.run([sys.executable, "-P", "-m", "swarm", *run], env=_environment(), check=False)
@@ -165,10 +161,6 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 def _environment() -> dict[str, str]:
     return {**without_settings(os.environ), "PYTHONPATH": str(Path(__file__).parents[2])}
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 - a script's own voice
 
 
 def _options() -> argparse.Namespace:

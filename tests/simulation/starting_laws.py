@@ -98,7 +98,8 @@ class StartingLaws:
             watch.ready_since = now
         ready = now - (watch.ready_since if watch.ready_since is not None else now)
         if write is None:
-            if ready > longest + BETWEEN_LOOKS and coordinator.disturbed_at < now - longest and not look.rival:
+            overdue = ready > longest + BETWEEN_LOOKS and coordinator.disturbed_at < now - longest
+            if overdue and look.live and not look.rival:  # nobody opens a round for workers that it does not see
                 raise self._laws.broken(
                     f"a worker is ready since {ready:.1f} s, and no round is open", coordinator.name
                 )

@@ -402,6 +402,7 @@ def test_lines_that_do_not_fit_are_written_when_they_do_in_their_order(
     logs = Logs(tmp_path)
     with logs.configure():
         log.info("before")
+        flush_files(PATIENCE)
         with a_full_disk(monkeypatch):
             for number in range(5):
                 log.info("meanwhile", number=number)
