@@ -268,6 +268,8 @@ class Laws:
         settings: Settings = host.settings()
         if settings.sampler != "uniform" or not host.drew_all:  # type: ignore[attr-defined]
             return
+        if not all(self._there(keys.rollout(key, peer)) for peer, key in draw.sources):
+            return  # cleaned up since
         ranks = random_ranks(settings.seed, "external", host.name, *draw.key)
         before = {name for earlier in self.rows_of(host.name) for name in earlier.trained_on}
         rank: dict[str, int] = {}
