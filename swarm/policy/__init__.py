@@ -12,7 +12,8 @@ embedded          where the models that ship with swarm are
 model_files       a model's folder as files: what it says, and what is missing
 config_sizes      what config.json names, held against the header of the weights
 named_by_others   which of the user's own models a shared place means by a name
-opening           a model out of a shared place, opened once in a bounded child
+opening           whether a model out of a shared place may be opened: its files, then a bounded child
+opening_child     that child: opens it once without its numbers
 given_weights     weights that anybody may have written -> a model of one's own
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched
 hub_push          a folder of a model as a commit of a repository of the Hub

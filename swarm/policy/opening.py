@@ -1,7 +1,7 @@
 """Opens a model out of a shared place once, in a bounded child, before this process does: anybody may have made it.
 
     folder ──strangers_problem: kinds of files, names of code──▶ child: no sockets, token, hub; bounded memory and time
-           ──tokenizer, the model without numbers, a rendered question──▶ "", or why it is not opened
+           ──(opening_child) tokenizer, the model without numbers, a rendered question──▶ "", or why it is not opened
 
 What is opened here once behaves: sizes, tokenizer and chat template. The weights are numbers, whose names and sizes are
 held against the model by whoever loads them. macOS has no RLIMIT_DATA that holds: there time alone is bounded.
@@ -9,12 +9,10 @@ held against the model by whoever loads them. macOS has no RLIMIT_DATA that hold
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,9 +20,9 @@ from typing import Any
 
 import msgspec
 
+from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.harmless import printable
-from swarm.policy.config_sizes import parameters
 from swarm.policy.model_files import CONFIG, INDEX, WEIGHTS, lies_in_a_place, read_json, tensor_shapes
 from swarm.policy.named_by_others import base_of
 from swarm.policy.peft_form import CONFIG as ADAPTER_CONFIG
@@ -32,17 +30,10 @@ from swarm.policy.peft_form import adapter_of, is_adapter
 
 TIMEOUT_S = 600.0
 """On the wall, imports included: the machine may be busy."""
-CPU_S, CPU_S_PER_MB = 13.0, 0.5
-"""Seconds of processor time behind the imports, 3.4 for an embedded model; and for each MB of a
-tokenizer."""
-MEMORY, MEMORY_PER_BYTE = 256 << 20, 16
-"""Bytes behind the imports, 139 MB for an embedded model; and for each byte of a tokenizer."""
 SMALL, SMALL_PER_TOKEN = 1 << 20, 256
 """Bytes of all files but the weights together; and for each row of the largest matrix, that of the tokens."""
 _MOST_FILES = 100
 """A checkpoint has some ten."""
-_UNSAVED = 1 << 24
-"""Numbers that a model may make for itself: angles of positions, a causal mask."""
 _CODE = frozenset(
     {"auto_map", "quantization_config", "compression_config", "transformers_weights"}
     | {
@@ -61,10 +52,6 @@ _ALONE = {
     "TOKENIZERS_PARALLELISM": "false",
     "OMP_NUM_THREADS": "1",
 }
-_REFUSED = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "os.spawn", "pty.")
-"""Audit events that end in PermissionError."""
-_LONGEST = 300
-_QUESTION = "How much is 1 + 1?"
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -99,7 +86,7 @@ def opening_problem(folder: Path) -> str:
     if (problem := strangers_problem(folder)) or not lies_in_a_place(folder) or is_adapter(folder):
         return problem
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    told, command = child_environment(kept) | _ALONE, module_command("swarm.policy.opening", str(folder))
+    told, command = child_environment(kept) | _ALONE, module_command("swarm.policy.opening_child", str(folder))
     try:
         done = subprocess.run(
             command, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=told, timeout=TIMEOUT_S
@@ -107,7 +94,7 @@ def opening_problem(folder: Path) -> str:
     except subprocess.TimeoutExpired:
         return f"it was not open after {TIMEOUT_S:g} s"
     if done.returncode == 0 and done.stdout:
-        return msgspec.json.decode(done.stdout, type=Opened).problem
+        return forms.decode(done.stdout, Opened).problem
     if done.returncode == -signal.SIGXCPU:
         return "to open it takes more processor time than its size explains"
     return f"to open it takes more memory than its size explains, or breaks the process (exit code {done.returncode})"
@@ -127,7 +114,7 @@ def _odd_folder(folder: Path) -> str:
         if 0 < (written := 512 * getattr(weights, "st_blocks", 0)) < weights.st_size // 10:
             return f"{WEIGHTS} is a hole: {written} of {weights.st_size} bytes were written"
         rows = max((side for _, shape in tensor_shapes(folder / WEIGHTS) if all(shape) for side in shape), default=0)
-        if (size := _small_bytes(folder)) > (most := SMALL + SMALL_PER_TOKEN * rows):
+        if (size := small_bytes(folder)) > (most := SMALL + SMALL_PER_TOKEN * rows):
             return f"{size} bytes beside its weights: expected at most {most} for {rows} tokens"
         for name in (CONFIG, "tokenizer_config.json", "generation_config.json"):
             if name in found and (code := sorted(_CODE & set(_keys(read_json(folder / name, most))))):
@@ -137,7 +124,8 @@ def _odd_folder(folder: Path) -> str:
     return ""
 
 
-def _small_bytes(folder: Path) -> int:
+def small_bytes(folder: Path) -> int:
+    """Of all its files but the weights together."""
     return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name != WEIGHTS)
 
 
@@ -151,73 +139,3 @@ def _keys(value: Any) -> Iterator[str]:
             left += one.values()
         elif isinstance(one, list):
             left += one
-
-
-def _child(folder: Path) -> str:
-    """Why it cannot be opened; empty if it can."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-
-    from swarm.policy.prompt import decode_completion, encode_prompt, text_behind_a_turn
-
-    torch.set_num_threads(1)
-    _confine(_small_bytes(folder))
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    with torch.device("meta"):  # where nothing is allocated
-        module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-    built = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
-    saved = parameters(shape for _, shape in tensor_shapes(folder / WEIGHTS))
-    if built > saved + _UNSAVED:
-        return f"its {CONFIG} makes a model of {built} numbers, and its weights have {saved}"
-    ids = encode_prompt(tokenizer, _QUESTION)
-    text_behind_a_turn(tokenizer, _QUESTION)
-    decode_completion(tokenizer, ids)
-    if (folder / "generation_config.json").exists():
-        eos = GenerationConfig.from_pretrained(folder).eos_token_id
-        if not all(type(token) is int for token in (eos if isinstance(eos, list) else [eos]) if token is not None):
-            return "its generation_config.json names an end of text that is no token"
-    return ""
-
-
-def _confine(size: int) -> None:
-    """Limit this process for good.
-
-    Args:
-        size: bytes of the files that are to be opened, but for the weights.
-    """
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = math.ceil(used.ru_utime + used.ru_stime + CPU_S + CPU_S_PER_MB * size / 1e6)
-    most = {resource.RLIMIT_CPU: cpu, resource.RLIMIT_FSIZE: 1 << 20, resource.RLIMIT_CORE: 0}
-    if sys.platform == "linux":
-        most[resource.RLIMIT_DATA] = _data_bytes() + MEMORY + MEMORY_PER_BYTE * size
-    for which, value in most.items():
-        hard = resource.getrlimit(which)[1]  # a stricter one of the machine's stays
-        resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
-    sys.addaudithook(_refuse)
-
-
-def _data_bytes() -> int:
-    """What RLIMIT_DATA counts, of this process."""
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:"))
-
-
-def _refuse(event: str, _arguments: object) -> None:
-    if event.startswith(_REFUSED):
-        raise PermissionError(f"{event} is not for a model of a shared place")
-
-
-def _said(folder: Path) -> str:
-    try:
-        return _child(folder)
-    except MemoryError:
-        return "to open it takes more memory than its size explains"
-    except Exception as error:  # noqa: BLE001 - the boundary: whatever a stranger's file makes of a library
-        return printable(f"{type(error).__name__}: {error!s:.{_LONGEST}}")
-
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(Opened(_said(Path(sys.argv[1])))))

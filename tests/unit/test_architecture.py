@@ -133,6 +133,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/policy/merging.py": "the folder that the user names",
     "swarm/policy/model.py": "the model folder that the user names",
     "swarm/policy/model_files.py": "the model folder that the user names",
+    "swarm/policy/opening.py": "the model folder that the user names",
+    "swarm/policy/opening_child.py": "/proc",
     "swarm/policy/peft_form.py": "the model folder that the user names",
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over",
     "swarm/provenance.py": "the package's own source, the models, /proc",
