@@ -131,7 +131,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/planner/shape.py": "the model folder that the user names",
     "swarm/policy/hub_push.py": "a folder that the command has just written",
     "swarm/policy/merging.py": "the folder that the user names",
-    "swarm/policy/model.py": "the model folder that the user names",
     "swarm/policy/model_files.py": "the model folder that the user names",
     "swarm/policy/opening.py": "the model folder that the user names",
     "swarm/policy/opening_child.py": "/proc",
