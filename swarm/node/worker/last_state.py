@@ -68,7 +68,7 @@ class LastState:
         lacking = [row for row in read_own_rows(run, node).rows if row.key > max(there, default=RoundKey(-1))]
         _append(self._ctx.run, node, lacking)
         where = run.store.describe(keys.checkpoint(kept[-1], node))
-        logger.info("last_state.taken_up", folder=where, rounds_done=kept[-1], rows=len(lacking))
+        logger.info("checkpoint.taken_up", folder=where, rounds_done=kept[-1], rows=len(lacking))
         return run, lacking
 
     def let_go(self) -> None:
@@ -111,7 +111,7 @@ def say_kept(last: LastState, state: NodeState, snapshot: Snapshot, rows: Sequen
     try:
         where = last.keep(state, snapshot, rows)
     except (StoreError, CheckpointError) as error:
-        logger.error("last_state.lost", rounds_done=state.rounds_done, error=str(error))
+        logger.error("checkpoint.lost", rounds_done=state.rounds_done, error=str(error))
     else:
         again = "start this node again once its place takes files: it goes on from there"
-        logger.warning("last_state.kept", folder=where, rounds_done=state.rounds_done, rows=len(rows), next=again)
+        logger.warning("checkpoint.kept", folder=where, rounds_done=state.rounds_done, rows=len(rows), next=again)

@@ -3,7 +3,8 @@
 LOADING ─Ready─▶ IDLE ─ClockSeen─▶ GENERATING ─▶ SCORING ─▶ PUBLISHING ─▶ GATHERING ─▶ TRAINING ─▶ SUBMITTING ─▶ IDLE
                   │                                            (J > 0)       │
                   └──finished or stopping──▶ SAVING ─▶ DONE                  └ waits for every live peer, at most
-                                                                               until a deadline that follows the swarm
+                                                                               until a deadline that follows the swarm,
+                                                                               or half an interval while nobody is there
     the compute executor meanwhile, one step at a time, in this order:
         generate r ─▶                              begin update r (own groups)   ─▶ finish update r (external groups)
         with staleness 1, the round ahead as well, so that it need not wait for the clock, the scorer or the peers:
@@ -122,7 +123,7 @@ class WorkerMachine:
         self._coming: frozenset[str] = frozenset()
         self._somebody_published = False
         self._arrived: dict[RoundKey, set[str]] = {}
-        self._gather_since = self._gather_until = 0.0
+        self._gather_since = self._gather_until = self._hear_until = 0.0
         self._drawing: dict[str, RoundKey] | None = None
         """Of which groups are being drawn."""
         self._save_asked = self._saved = RoundKey(0)
@@ -328,6 +329,7 @@ class WorkerMachine:
             return self._enter(Phase.TRAINING, self._train(frozenset(), frozenset(), timed_out=False))
         self.phase, self._gather_since, self._drawing = Phase.GATHERING, self._now, None
         self._gather_until = self._now + self._pace.allowance()
+        self._hear_until = self._now + self._pace.longest
         return self._look_around()
 
     def _look_around(self) -> Sequence[Instruction]:
@@ -338,18 +340,24 @@ class WorkerMachine:
             return ()
         if self._late(self.key):
             self._gather_until = min(self._gather_until, self._now + LATE_GRACE)
+            self._hear_until = min(self._hear_until, self._now + LATE_GRACE)
         sources = self._sources(self.key)
         if self._still_missing(sources.keys()):
-            self.wake_at = self._gather_until
+            self.wake_at = self._deadline(sources.keys())
             return ()
         self._drawing, self.wake_at = sources, None
-        until = max(self._gather_until, self._now + LATE_GRACE)
+        until = max(self._deadline(sources.keys()), self._now + LATE_GRACE)
         return (Draw(self.key, tuple(sorted(sources.items())), until),)
 
     def _still_missing(self, there: Set[str]) -> frozenset[str]:
         """Peers that are to be waited for any longer."""
-        missing = self._attendance.wait(self._live, there, min(self._now, self._gather_until))
-        return frozenset() if self._stopping or self._now >= self._gather_until else missing
+        until = self._deadline(there)
+        missing = self._attendance.wait(self._live, there, min(self._now, until))
+        return frozenset() if self._stopping or self._now >= until else missing
+
+    def _deadline(self, there: Set[str]) -> float:
+        """Where nobody at all is there it is not a peer that is slow, but this machine, or the way to the others."""
+        return self._gather_until if there else self._hear_until
 
     def _on_drawn(self, complete: bool) -> Sequence[Instruction]:
         """Train on what was drawn, unless somebody is to be waited for: who is new, or whose file turned out none."""

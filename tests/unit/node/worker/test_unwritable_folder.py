@@ -219,7 +219,7 @@ async def test_what_was_learned_on_a_full_disk_is_kept_elsewhere_and_the_next_st
     healthy = FakePolicy()
     await run(Layout(tmp_path / "healthy", "exp"), healthy, max_rounds=8)
     disk.spared = tmp_path / "kept"
-    (kept,) = said(await ends_full(layout, disk, disk.spared), "last_state.kept")
+    (kept,) = said(await ends_full(layout, disk, disk.spared), "checkpoint.kept")
     assert kept["rows"] == 3
     assert kept["folder"].startswith(str(disk.spared))
     (node,) = disk.spared.rglob("node.json")
@@ -228,7 +228,7 @@ async def test_what_was_learned_on_a_full_disk_is_kept_elsewhere_and_the_next_st
     after = FakePolicy()
     with capture_logs() as logs:
         await run(layout, after, max_rounds=8, kept=disk.spared)
-    assert said(logs, "last_state.taken_up")[0]["rounds_done"] == 6
+    assert said(logs, "checkpoint.taken_up")[0]["rounds_done"] == 6
     assert not said(logs, "rounds.redoing")
     assert rounds_of(layout) == list(range(8))
     assert all(layout.reward_file(RoundKey(round_), "alice").is_file() for round_ in range(8))
@@ -253,7 +253,7 @@ async def test_one_state_per_node_is_kept_and_no_other_run_or_node_takes_it(
         await run(other, FakePolicy(), kept=disk.spared)
         async with running(make_worker(layout, "bob", kept=disk.spared, **ALONE)) as codes:
             await until(lambda: codes)
-    assert not said(list(logs), "last_state.taken_up")
+    assert not said(list(logs), "checkpoint.taken_up")
     assert len([*disk.spared.rglob("node.json")]) == 1
 
 
@@ -266,7 +266,7 @@ async def test_a_folder_of_a_strangers_does_not_hide_what_is_kept(tmp_path: Path
     (layout.checkpoint(99, "alice") / "node.json").write_bytes(b"{}")
     with capture_logs() as logs:
         await run(layout, FakePolicy(), kept=disk.spared)
-    assert said(list(logs), "last_state.taken_up")
+    assert said(list(logs), "checkpoint.taken_up")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -277,7 +277,7 @@ async def test_what_is_older_than_the_places_own_is_let_go(tmp_path: Path, layou
     await run(layout, FakePolicy(), max_rounds=8)
     with capture_logs() as logs:
         await run(layout, FakePolicy(), max_rounds=9, kept=disk.spared)
-    assert not said(list(logs), "last_state.taken_up")
+    assert not said(list(logs), "checkpoint.taken_up")
     assert not [*disk.spared.rglob("node.json")]
     assert rounds_of(layout) == list(range(9))
 
@@ -285,9 +285,9 @@ async def test_what_is_older_than_the_places_own_is_let_go(tmp_path: Path, layou
 @pytest.mark.usefixtures("impatient")
 async def test_if_the_other_disk_is_full_as_well_it_says_so(tmp_path: Path, layout: Layout, disk: Disk) -> None:
     logs = await ends_full(layout, disk, tmp_path / "kept")
-    (lost,) = said(logs, "last_state.lost")
+    (lost,) = said(logs, "checkpoint.lost")
     assert "no room for it" in lost["error"]
-    assert not said(logs, "last_state.kept")
+    assert not said(logs, "checkpoint.kept")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -306,10 +306,10 @@ async def test_a_last_checkpoint_that_never_fits_is_kept_elsewhere(
         with capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
             await run(layout, FakePolicy(), kept=tmp_path / "kept")
     assert caught.group_contains(CheckpointError)
-    assert said(list(logs), "last_state.kept")[0]["rows"] == 0
+    assert said(list(logs), "checkpoint.kept")[0]["rows"] == 0
     with capture_logs() as logs:
         await run(layout, FakePolicy(), kept=tmp_path / "kept")
-    assert said(list(logs), "last_state.taken_up")
+    assert said(list(logs), "checkpoint.taken_up")
     found = newest_checkpoint(layout, "alice")
     assert found is not None
     assert found[0].rounds_done == 6

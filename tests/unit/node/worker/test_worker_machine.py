@@ -264,12 +264,26 @@ def test_the_deadline_follows_the_swarm() -> None:
     run_round(worker, 0, now=0.0)
     worker.handle(clock(1, now=10.0))
     drive(worker, m.Phase.GATHERING, now=10.0)
+    worker.handle(m.PeersArrived(R1, frozenset({"bob"}), 10.1))
     assert worker.machine.wake_at == pytest.approx(13.0)
     worker.handle(m.Tick(13.0))
     drive(worker, m.Phase.IDLE)
     worker.handle(clock(2, now=20.0))
     drive(worker, m.Phase.GATHERING, now=20.0)
+    worker.handle(m.PeersArrived(RoundKey(2), frozenset({"bob"}), 20.1))
     assert worker.machine.wake_at == pytest.approx(26.5), "after a deadline that came too early the next is later"
+
+
+def test_while_nobody_at_all_is_there_the_deadline_is_the_longest() -> None:
+    """All are slow: the machine is, or the way to them. One quick round before says nothing about that."""
+    worker = make_worker(round_interval=60.0)
+    run_round(worker, 0, now=0.0)
+    worker.handle(clock(1, now=10.0))
+    drive(worker, m.Phase.GATHERING, now=10.0)
+    assert worker.machine.wake_at == pytest.approx(40.0)
+    assert worker.handle(m.Tick(25.0)) == []
+    worker.handle(m.PeersArrived(R1, frozenset({"bob"}), 26.0))
+    assert worker.trained[-1] == R1, "the first of them ends what the others have had"
 
 
 @pytest.mark.parametrize(
