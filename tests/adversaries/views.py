@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -30,7 +31,8 @@ from swarm.config import without_settings
 from tests.adversaries.attacks import OF_FILES, Target
 from tests.layout import Layout
 
-NAME, ARCHIVE = "seen", "seen.tar.gz"
+NAME, ARCHIVE, THEIRS = "seen", "seen.tar.gz", "theirs"
+RL_SWARM = Path(__file__).parents[1] / "fixtures" / "rl_swarm_run" / "experiments" / "two_workers"
 BOMB = 50 * 10**9
 """Bytes that the last member of a hostile archive unpacks to."""
 ROUNDS = 6
@@ -61,6 +63,7 @@ def commands(place: Path, out: Path) -> dict[str, list[str]]:
         "copy": ["copy", str(place), str(out / "copy"), "--experiment", NAME],
         "archive": ["experiment", "archive", NAME, "-o", str(out / "a.tar.gz"), *of_place],
         "restore": ["experiment", "restore", str(place / ARCHIVE), "--path", str(out / "back")],
+        "import": ["experiment", "import", str(place / THEIRS), "--as", "taken", "--path", str(out / "ours")],
         "exam": ["judge", "exam", "--questions", "4", "--output", str(out / "exam.json"), *of_run],
         "model export": ["model", "export", WORKER, "-o", str(out / "model"), *of_run],
     }
@@ -84,6 +87,7 @@ def main() -> int:
         for attack in OF_FILES.values():
             attack(target, 0)
         _swell(hostile / ARCHIVE)
+        _swell_theirs(hostile / THEIRS)
     wrong = False
     say(f"{'command':16} {'honest':>19} {'hostile':>19} {'more':>19}  codes")
     for name in commands(honest, options.path):
@@ -136,6 +140,7 @@ def _honest(place: Path) -> Path:
             raise SystemExit(f"the honest run ended with {done.returncode}")
         pack = ["experiment", "archive", NAME, "--path", str(place), "-o", str(place / ARCHIVE)]
         subprocess.run([sys.executable, "-P", "-m", "swarm", *pack], env=_environment(), check=True)
+        shutil.copytree(RL_SWARM, place / THEIRS)
     return place
 
 
@@ -151,6 +156,20 @@ def _swell(archive: Path) -> None:
         after.fileobj.write(bomb.tobuf())  # type: ignore[union-attr]
         after.fileobj.write(bytes(10**9))  # type: ignore[union-attr]  # what would come is never asked for
     archive.with_suffix(".more").replace(archive)
+
+
+def _swell_theirs(run: Path) -> None:
+    """Beside the nodes of a run of rl-swarm: 200 more, of long, nested and empty lines, and rollouts of many parts."""
+    line = json.dumps({"round": 0, "my_reward": 1.0, "cumulative_reward": 1e308}) + "\n"
+    for number in range(200):
+        name = f"mallory_{number}"
+        logs = run / "logs" / name
+        logs.mkdir()
+        (logs / "metrics.jsonl").write_text(line * 5_000 if number else line * 500_000)
+        (logs / "stdout.log").write_text("[" * 1_000_000)
+        (run / "rollouts" / "round_0" / "stage_0" / f"{name}.json").write_text('{"rollouts": ' + "[{}," * 200_000)
+        (run / "rewards" / "round_0" / "stage_0" / f"{name}.json").write_text("[" * 60_000)
+        (run / f"progress_{name}.json").write_text('{"round": 1}\n' * 50_000)
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
