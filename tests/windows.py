@@ -29,7 +29,7 @@ _NOT_LOOKED_AT = ("asyncio", "multiprocessing", "concurrent", "lib2to3", "distut
 FIRST = (
     *("anyio", "asyncio", "cyclopts", "email.message", "faulthandler", "importlib.metadata", "logging.handlers"),
     *("msgspec", "multiprocessing", "packaging.requirements", "rich.console", "shutil", "socket", "structlog"),
-    *("concurrent.futures.process", "subprocess", "tempfile", "uuid", "watchfiles"),
+    *("concurrent.futures.process", "subprocess", "tempfile", "uuid", "uvicorn", "watchfiles"),
 )
 """Loaded before anything goes."""
 _CHANGING = frozenset({"stdin", "stdout", "stderr"})
