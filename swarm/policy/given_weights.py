@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from swarm.errors import ModelError
 from swarm.harmless import quoted
-from swarm.policy.lora import adapted_layers, adapter_shapes, layer_size, merge
+from swarm.policy.lora import adapted_layers, adapter_shapes, layer_size, merge, unmatched
 from swarm.policy.model_files import WEIGHTS, header_bytes
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
-from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
+from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter, not_plain
 
 _Shapes = Mapping[str, tuple[int, ...]]
 """Of each tensor, by name."""
@@ -41,12 +41,21 @@ def take_weights(name: str, module: nn.Module, folder: Path) -> None:
         ModelError: they are not of this model, or cannot be read.
     """
     if is_adapter(folder):
-        merge_adapter(name, module, folder, adapter_of(folder))
+        saved = adapter_of(folder)
+        if odd := not_plain(folder) or missed_targets(module, saved):
+            raise ModelError(f"model {name!r}: its adapter is more than plain LoRA: {', '.join(odd)}")
+        merge_adapter(name, module, folder, saved)
         return
     own = named_weights(module)
     with _opened(name, folder / WEIGHTS, {path: tuple(tensor.shape) for path, tensor in own.items()}) as given:
         for path, tensor in own.items():
             tensor.copy_(given.get_tensor(path))
+
+
+def missed_targets(module: nn.Module, saved: SavedAdapter) -> list[str]:
+    """What an adapter adds to beside linear layers of the body, such as the head, as `key = value`."""
+    targets = saved.target_modules if isinstance(saved.target_modules, list) else []
+    return [f"target_modules = {quoted(target)}" for target in unmatched(module, targets)]
 
 
 def merge_adapter(name: str, module: nn.Module, folder: Path, saved: SavedAdapter) -> None:
@@ -55,7 +64,7 @@ def merge_adapter(name: str, module: nn.Module, folder: Path, saved: SavedAdapte
     Raises:
         ModelError: it is not of this base, or cannot be read.
     """
-    targets = None if isinstance(saved.target_modules, str) else list(dict.fromkeys(saved.target_modules))
+    targets = list(dict.fromkeys(saved.target_modules)) if isinstance(saved.target_modules, list) else None
     layers = adapted_layers(name, module, targets)
     largest = max(max(layer_size(layer)) for layer in layers.values())
     if saved.r > largest:

@@ -172,20 +172,29 @@ def adapted_layers(name: str, module: Any, targets: Sequence[str] | None) -> dic
     Raises:
         ModelError: a target is the end of no layer's name.
     """
+    found = _linear_layers(module)
+    if missed := unmatched(module, targets or ()):
+        kinds = sorted({path.rsplit(".", 1)[-1] for path in found})
+        raise ModelError(
+            f"model {name!r}: SWARM_ADAPTER_TARGETS names {missed[0]!r}, and no linear layer's name ends so. "
+            f"Expected some of {', '.join(kinds)}, or nothing for all of them."
+        )
+    return {path: layer for path, layer in found.items() if not targets or any(_ends_so(path, t) for t in targets)}
+
+
+def unmatched(module: Any, targets: Sequence[str]) -> list[str]:
+    """The targets that are the end of no linear layer's name, but for the head's."""
+    paths = _linear_layers(module)
+    return [target for target in targets if not any(_ends_so(path, target) for path in paths)]
+
+
+def _linear_layers(module: Any) -> dict[str, nn.Module]:
     head = module.get_output_embeddings()
-    found = {
+    return {
         path: layer
         for path, layer in module.named_modules()
         if isinstance(layer, nn.Linear | Conv1D) and layer is not head
     }
-    kinds = sorted({path.rsplit(".", 1)[-1] for path in found})
-    for target in targets or ():
-        if not any(_ends_so(path, target) for path in found):
-            raise ModelError(
-                f"model {name!r}: SWARM_ADAPTER_TARGETS names {target!r}, and no linear layer's name ends so. "
-                f"Expected some of {', '.join(kinds)}, or nothing for all of them."
-            )
-    return {path: layer for path, layer in found.items() if not targets or any(_ends_so(path, t) for t in targets)}
 
 
 def layer_size(layer: Any) -> tuple[int, int]:

@@ -1,21 +1,41 @@
 """An adapter as PEFT and inference servers read it: adapter_config.json beside adapter_model.safetensors.
 
 Adapter, AdaptedBase ──adapter_config──▶ {"peft_type": "LORA", "base_model_name_or_path": MODEL_NAME, ...}
-folder ──adapter_of──▶ SavedAdapter ──▶ load_model merges it into its base (swarm.policy.model)
+folder ──adapter_of──▶ SavedAdapter ─┬ plain LoRA ─▶ given_weights merges it into its base
+                                     └ anything else ─▶ peft itself does (swarm.policy.merging_by_peft)
+
+PEFT has some fifty keys, and every version adds some. Plain is an adapter none of whose keys says anything else.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from swarm import forms
 from swarm.errors import ModelError
+from swarm.harmless import printable
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 _LARGEST = 1 << 20
+_READ = frozenset(
+    {"peft_type", "base_model_name_or_path", "r", "lora_alpha", "target_modules", "use_rslora"}
+)  # by merging a plain one
+_OF_TRAINING = frozenset(
+    {"task_type", "auto_mapping", "peft_version", "revision", "inference_mode", "lora_dropout", "fan_in_fan_out"}
+    | {"megatron_core", "qalora_group_size", "runtime_config", "ensure_weight_tying"}
+)
+"""Keys that change nothing of what a saved adapter computes, or only beside another key that does."""
+_SAME_BASE = (None, True, False, "gaussian", "orthogonal", "eva")
+"""Ways to begin (`init_lora_weights`) that leave the base as it is; what saved them begins elsewhere no more."""
+_ALL_LINEAR = "all-linear"
+_LONGEST = 60
+
+Form = TypeVar("Form")
 
 
 class SavedAdapter(msgspec.Struct, frozen=True):
@@ -23,14 +43,14 @@ class SavedAdapter(msgspec.Struct, frozen=True):
 
     peft_type: str
     base_model_name_or_path: str
-    r: int
-    lora_alpha: float
-    target_modules: list[str] | str
+    r: int = 0
+    lora_alpha: float = 0.0
+    target_modules: list[str] | str | None = None
     bias: str = "none"
     use_rslora: bool = False
     use_dora: bool = False
     fan_in_fan_out: bool = False
-    task_type: str = "CAUSAL_LM"
+    task_type: str | None = "CAUSAL_LM"
     lora_dropout: float = 0.0
     inference_mode: bool = True
 
@@ -50,22 +70,44 @@ def is_adapter(folder: Path) -> bool:
 
 
 def adapter_of(folder: Path) -> SavedAdapter:
-    """What a folder says of its adapter.
+    """What a folder says of its adapter, of any kind.
 
     Raises:
-        ModelError: unreadable, or of a kind that swarm does not know.
+        ModelError: unreadable.
     """
+    return _read(folder, SavedAdapter)
+
+
+def not_plain(folder: Path) -> list[str]:
+    """What a folder says of its adapter beyond plain LoRA of linear layers, each as `key = value`.
+
+    Raises:
+        ModelError: unreadable.
+    """
+    saved = adapter_of(folder)
+    if saved.peft_type != "LORA":
+        return [f"peft_type = {printable(saved.peft_type)}"]
+    said = _read(folder, dict[str, Any])
+    odd = {key: value for key, value in said.items() if key not in _READ | _OF_TRAINING and _says_something(key, value)}
+    if saved.r < 1:
+        odd["r"] = saved.r
+    if isinstance(saved.target_modules, str) and saved.target_modules != _ALL_LINEAR:
+        odd["target_modules"] = saved.target_modules
+    return [f"{printable(key)} = {printable(json.dumps(value))[:_LONGEST]}" for key, value in sorted(odd.items())]
+
+
+def _says_something(key: str, value: Any) -> bool:
+    if key == "init_lora_weights":
+        return value not in _SAME_BASE
+    return value not in (None, False, "none", [], {})
+
+
+def _read(folder: Path, form: type[Form]) -> Form:
     try:
         with (folder / CONFIG).open("rb") as file:
-            saved = forms.decode(file.read(_LARGEST), SavedAdapter)
-    except (OSError, msgspec.MsgspecError) as error:
+            return forms.decode(file.read(_LARGEST), form)
+    except (OSError, RecursionError, msgspec.MsgspecError) as error:
         raise ModelError(f"adapter {folder}: {CONFIG} cannot be read: {error}") from error
-    if saved.peft_type != "LORA" or saved.bias != "none" or saved.use_dora or saved.r < 1:
-        raise ModelError(
-            f"adapter {folder}: expected plain LoRA without biases, got peft_type {saved.peft_type}, "
-            f"bias {saved.bias}, r {saved.r}, use_dora {saved.use_dora}. Merge it with PEFT, and name the result."
-        )
-    return saved
 
 
 def target_modules(adapted: list[str], linear: list[str]) -> list[str]:

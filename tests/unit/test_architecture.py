@@ -216,6 +216,7 @@ UNPICKLERS = {("pickle", "loads"), ("pickle", "load"), ("torch", "load"), ("jobl
 WHERE_NAMES_COME_FROM = {
     "swarm/cli/studies.py": "the libraries of an extra, named there",
     "swarm/config/own_code.py": "OwnCode, which only this user can say",
+    "swarm/policy/model_files.py": "the library of an extra, named there",
     "swarm/policy/settings.py": "the libraries of an extra, named there",
     "swarm/sinks/opening.py": "SINKS",
     "swarm/systems.py": "modules of the standard library, named there",
