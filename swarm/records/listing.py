@@ -21,6 +21,17 @@ _MOST_LISTED = 16
 """Listings that are held."""
 LISTINGS_APART = 50.0
 """A flooded prefix is listed so many-th part of the time."""
+_NAMES_OF_SYSTEMS = frozenset(
+    {".DS_Store", ".directory", ".localized", ".stfolder", ".stignore", ".stversions", "Icon\r"}
+    | {"$RECYCLE.BIN", "System Volume Information", "Thumbs.db", "desktop.ini", "lost+found"}
+)
+_BEGINNINGS_OF_SYSTEMS = ("._", ".Trash", ".dropbox", ".fuse_hidden", ".nfs", ".syncthing.")
+"""macOS' second files, removed files that are still open, what is on the way."""
+
+
+def is_of_a_system(name: str) -> bool:
+    """Whether a name is what file managers and synchronisers leave in any folder, which says nothing about a run."""
+    return name.startswith(_BEGINNINGS_OF_SYSTEMS) or name in _NAMES_OF_SYSTEMS
 
 
 def entries(store: Store, prefix: str, *, tags: bool = False) -> Iterator[Entry]:

@@ -16,7 +16,7 @@ from swarm.errors import ProtocolError
 from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.keeping import CheckedRow, measured
-from swarm.records.listing import Counted, entries
+from swarm.records.listing import Counted, entries, is_of_a_system
 from swarm.records.liveness import EVALUATOR
 from swarm.store.base import Kind
 from swarm.types import RoundKey
@@ -244,16 +244,23 @@ def lines_are_whole(run: RunRecords) -> Iterator[str]:
 
 def names_are_clean(run: RunRecords) -> Iterator[str]:
     """No temporary, conflicting or foreign name lies where files are counted; of some nodes alone nobody can say."""
-    if run.only:
-        return
+    for stray in () if run.only else _strays(run):
+        if not _of_a_system(stray):
+            yield f"{run.where(stray)}: expected only the documented names in this folder"
+
+
+def _strays(run: RunRecords) -> list[str]:
     strays = [*run.rollouts.strays, *run.rewards.strays, *_no_nodes(run, keys.PEERS)]
     state, name = keys.STATE.split("/")
     strays += [f"{state}/{entry.name}" for entry in entries(run.now.run.store, state) if entry.name != name]
     for entry in entries(run.now.run.store, keys.WINNERS):
         is_round = keys.round_of(entry.name) is not None and entry.kind is Kind.PREFIX
         strays += _no_nodes(run, f"{keys.WINNERS}/{entry.name}") if is_round else [f"{keys.WINNERS}/{entry.name}"]
-    for stray in strays:
-        yield f"{run.where(stray)}: expected only the documented names in this folder"
+    return strays
+
+
+def _of_a_system(key: str) -> bool:
+    return is_of_a_system(key.rpartition("/")[2])
 
 
 def _no_nodes(run: RunRecords, prefix: str) -> list[str]:
@@ -264,7 +271,7 @@ def _no_nodes(run: RunRecords, prefix: str) -> list[str]:
 
 def checkpoints_are_named_by_round(run: RunRecords) -> Iterator[str]:
     for entry in () if run.only else entries(run.now.run.store, keys.CHECKPOINTS):
-        if keys.round_of(entry.name) is None:
+        if keys.round_of(entry.name) is None and not is_of_a_system(entry.name):
             yield f"{run.where(f'{keys.CHECKPOINTS}/{entry.name}')}: expected only round_<number> here"
 
 
@@ -307,6 +314,8 @@ def notes(run: RunRecords) -> Iterator[str]:
         yield f"rollouts were cleaned up before round {run.cleaned_before}: {kept}{deletions}"
     if run.now.made_by:
         yield f"made by {run.now.made_by}: checked as far as its records go, rewards as means per completion"
+    if others := [] if run.only else sorted(filter(_of_a_system, _strays(run))):
+        yield f"{len(others)} files of other programs lie among the run's, such as {run.where(others[0])}"
     for node, found in run.rows.items():
         if found.odd.clamped:
             yield f"{found.odd.clamped} rows of {node} had a number clamped: {'; '.join(found.odd.why_clamped)}"

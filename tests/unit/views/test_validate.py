@@ -300,6 +300,17 @@ def test_temporary_names_are_caught(tmp_path: Path, stray: str) -> None:
     assert stray in problems(report)
 
 
+@pytest.mark.parametrize("name", [".DS_Store", "desktop.ini", "._bob.json", ".stversions", ".nfs0000001"])
+def test_what_systems_and_synchronisers_leave_is_no_fault_and_said(tmp_path: Path, name: str) -> None:
+    layout = make_experiment(tmp_path)
+    for folder in ("rollouts", "rewards/round_0", "winners/round_0", "peers", "state", "checkpoints"):
+        (layout.root / folder).mkdir(exist_ok=True)
+        (layout.root / folder / name).touch()
+    report = check(layout)
+    assert failed(report) == []
+    assert any("of other programs lie among the run's" in note for note in report.notes)
+
+
 def test_half_written_files_may_lie_in_the_temporary_folder(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     layout.temporary("alice").mkdir(parents=True)
