@@ -1,0 +1,113 @@
+"""No reader asks a place for more bytes of a file than its row in docs/doors.md says."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import SwarmError
+from swarm.records.copying import Copier
+from swarm.records.files import SMALL_FILE, read_exam, read_peer, read_peers, read_state
+from swarm.records.groups import Wanted, read_groups
+from swarm.records.importing import import_run
+from swarm.records.made_by import as_ours, made_by
+from swarm.records.rollouts import RolloutFiles
+from swarm.records.task_files import localised
+from swarm.store.base import Blob
+from swarm.store.folder import store as folder_store
+from swarm.store.folder.beneath import Within
+from swarm.store.folder.fetch import read_tagged
+from swarm.store.memory import MemoryPlace
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.study.tables.rows import reward_rows, rollout_rows
+from swarm.views.status import StatusReader
+from swarm.views.summary import summarise_run
+from swarm.views.validate import validate
+from swarm.wire import keys
+from tests.unit.views.factories import make_experiment, run_of
+
+KIB, MIB = 1 << 10, 1 << 20
+SHA256 = "a" * 64
+LARGEST = defaultdict(lambda: 64 * KIB) | {
+    keys.PEERS: 8 * KIB,
+    keys.ROLLOUTS: 64 * MIB,
+    keys.EXAM: 16 * MIB,
+    keys.TASKS: 64 * MIB,
+}
+"""By the first part of a key: all others are records of 64 kB."""
+RL_SWARM = Path(__file__).parents[1] / "fixtures" / "rl_swarm_run"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """First part of a key -> the most bytes that anybody has asked for."""
+    most = dict[str, int]()
+
+    def asked_for(file: Within, limit: int) -> Blob:
+        first = file.names[0]
+        most[first] = max(limit, most.get(first, 0))
+        return read_tagged(file, limit)
+
+    monkeypatch.setattr(folder_store, "read_tagged", asked_for)
+    return most
+
+
+def copy(run: Run) -> None:
+    for _ in range(2):
+        Copier(run.store, MemoryPlace().open("copy")).run()
+
+
+READERS: dict[str, tuple[Callable[[Run], object], set[str]]] = {
+    "peers": (read_peers, {keys.PEERS}),
+    "peer": (lambda run: read_peer(run, "alice"), {keys.PEERS}),
+    "state": (read_state, {"state"}),
+    "exam": (read_exam, {keys.EXAM}),
+    "status": (lambda run: StatusReader(run, liveness_timeout=60.0).read(2e9), {"state", keys.PEERS}),
+    "summary": (summarise_run, {"state"}),
+    "validate": (lambda run: validate(run, partial=True), {keys.ROLLOUTS, keys.REWARDS}),
+    "groups": (lambda run: read_groups(run, Wanted(), 9), {keys.ROLLOUTS}),
+    "rollouts": (lambda run: [RolloutFiles(run).decoded(*each, 64 * MIB) for each in RolloutFiles(run)], set()),
+    "tables": (lambda run: [*rollout_rows(run), *reward_rows(run)], {keys.ROLLOUTS, keys.REWARDS}),
+    "copy": (copy, {keys.ROLLOUTS, keys.REWARDS, keys.PEERS, keys.EXAM}),
+    "maker": (made_by, {"state"}),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_reader_asks_for_more_of_a_file_than_is_believed_of_its_kind(
+    tmp_path: Path, asked: dict[str, int], reader: str
+) -> None:
+    layout = make_experiment(tmp_path)
+    (layout.root / keys.EXAM).write_bytes(b"[]")
+    read, must = READERS[reader]
+    read(run_of(layout))
+    assert must <= asked.keys()
+    taken_as_they_are = {keys.EXPERIMENT, keys.IMPORT, keys.STUDY_RUN} if reader == "copy" else set[str]()
+    for first, limit in asked.items():
+        assert limit <= (64 * MIB if first in taken_as_they_are else LARGEST[first]), first
+
+
+def test_of_another_programs_run_no_more_is_asked_for(tmp_path: Path, asked: dict[str, int]) -> None:
+    place = Path(shutil.copytree(RL_SWARM, tmp_path / "place"))
+    (name,) = open_place(place).experiments()[:1]
+    run = open_place(place).open(name)
+    assert made_by(run)
+    ours = as_ours(run)
+    summarise_run(ours)
+    assert asked.pop(keys.REWARDS, 0) <= SMALL_FILE
+    assert max(asked.values()) <= 16 * MIB
+    import_run(run.store, open_place(tmp_path / "target").open(name, writer="import"), 1.0)
+    assert max(asked.values()) <= 64 * MIB
+
+
+def test_a_file_of_a_runs_tasks_is_asked_for_up_to_64_mib(tmp_path: Path, asked: dict[str, int]) -> None:
+    layout = make_experiment(tmp_path)
+    with suppress(SwarmError):
+        localised(run_of(layout).store, {"t": {"dataset": "x.jsonl", "sha256": SHA256}}, tmp_path / "cache")
+    assert asked == {keys.TASKS: 64 * MIB}
