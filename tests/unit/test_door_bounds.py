@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import struct
+import tracemalloc
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from swarm.errors import SwarmError
+from swarm.errors import ProtocolError, SwarmError
+from swarm.node.worker import checkpoints
+from swarm.policy import peft_form
+from swarm.policy.model_files import folder_problem
 from swarm.records.copying import Copier
 from swarm.records.files import SMALL_FILE, read_exam, read_peer, read_peers, read_state
 from swarm.records.groups import Wanted, read_groups
@@ -18,14 +24,19 @@ from swarm.records.importing import import_run
 from swarm.records.made_by import as_ours, made_by
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.task_files import localised
-from swarm.store.base import Blob
+from swarm.store.base import MOST_PER_RECORD, Blob
+from swarm.store.folder import fetch, survey, watch
 from swarm.store.folder import store as folder_store
 from swarm.store.folder.beneath import Within
+from swarm.store.folder.bundles import MOST_IN_A_BUNDLE, open_bundle
 from swarm.store.folder.fetch import read_tagged
+from swarm.store.folder.recognised import Recognised
 from swarm.store.memory import MemoryPlace
 from swarm.store.place import open_place
+from swarm.store.replicated.membership import RECORD, Record
 from swarm.store.run import Run
 from swarm.study.tables.rows import reward_rows, rollout_rows
+from swarm.tasks.python.source import turns_of
 from swarm.views.status import StatusReader
 from swarm.views.summary import summarise_run
 from swarm.views.validate import validate
@@ -111,3 +122,90 @@ def test_a_file_of_a_runs_tasks_is_asked_for_up_to_64_mib(tmp_path: Path, asked:
     with suppress(SwarmError):
         localised(run_of(layout).store, {"t": {"dataset": "x.jsonl", "sha256": SHA256}}, tmp_path / "cache")
     assert asked == {keys.TASKS: 64 * MIB}
+
+
+def member_record(folder: Path) -> tuple[Path, Callable[[], object]]:
+    return folder / RECORD, Record(folder).read
+
+
+def experiment(folder: Path) -> tuple[Path, Callable[[], object]]:
+    return folder / keys.EXPERIMENT, Recognised(folder).see
+
+
+def saved_state(folder: Path) -> tuple[Path, Callable[[], object]]:
+    return folder / "node.json", lambda: checkpoints.read_state(f"{folder}/node.json", "here", "alice", 3)
+
+
+def adapter(folder: Path) -> tuple[Path, Callable[[], object]]:
+    return folder / peft_form.CONFIG, lambda: peft_form.adapter_of(folder)
+
+
+def configuration(folder: Path) -> tuple[Path, Callable[[], object]]:
+    return folder / "config.json", lambda: folder_problem(folder)
+
+
+def header(folder: Path) -> tuple[Path, Callable[[], object]]:
+    (folder / "config.json").write_bytes(b"{}")
+    return folder / "model.safetensors", lambda: folder_problem(folder)
+
+
+def python_task(folder: Path) -> tuple[Path, Callable[[], object]]:
+    return folder / "task.py", lambda: turns_of(folder / "task.py")
+
+
+@pytest.mark.parametrize(
+    "door",
+    [member_record, experiment, saved_state, adapter, configuration, header, python_task],
+    ids=lambda f: f.__name__,
+)
+def test_of_a_small_file_that_is_a_hole_of_a_gigabyte_little_is_held(
+    tmp_path: Path, door: Callable[[Path], tuple[Path, Callable[[], object]]]
+) -> None:
+    file, read = door(tmp_path)
+    file.write_bytes(struct.pack("<Q", 1 << 29))  # of weights: how long the header is
+    os.truncate(file, 1 << 30)
+    tracemalloc.start()
+    try:
+        with suppress(SwarmError):
+            read()
+        assert tracemalloc.get_traced_memory()[1] < 8 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_a_folder_with_more_names_than_anybody_lists_some_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(9):
+        (tmp_path / f"round_{number}").mkdir()
+    monkeypatch.setattr(fetch, "MOST_NAMES", 4)
+    monkeypatch.setattr(watch, "MOST_NAMES", 4)
+    monkeypatch.setattr(survey, "MOST_ENTRIES", 4)
+    assert folder_store.FolderStore(tmp_path).list("").looked == 4
+    assert len(watch.Newest()(Within(tmp_path))) == 4
+    seen, scandir = list[str](), os.scandir
+
+    @contextmanager
+    def counted(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scandir(folder) as entries:
+            yield (entry for entry in entries if not seen.append(entry.name))  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(os, "scandir", counted)
+    assert not survey.survey(tmp_path).complete
+    assert len(seen) == 5
+
+
+def test_a_record_longer_than_any_is_junk_also_where_one_reading_holds_it(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x" * (MOST_PER_RECORD + 1) + b"\nshort\n")
+    assert folder_store.FolderStore(tmp_path).read_records("log").records == [b"", b"short"]
+
+
+def test_of_a_bundle_with_more_files_than_any_has_nothing_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    for number in range(MOST_IN_A_BUNDLE + 1):
+        (tmp_path / "checkpoint" / str(number)).touch()
+    with (
+        pytest.raises(ProtocolError, match="more than 10000 files"),
+        open_bundle(Within(tmp_path, ("checkpoint",)), None),
+    ):
+        pass
