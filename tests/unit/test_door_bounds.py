@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import struct
@@ -17,6 +18,7 @@ from swarm.errors import ProtocolError, SwarmError
 from swarm.node.worker import checkpoints
 from swarm.policy import peft_form
 from swarm.policy.model_files import folder_problem
+from swarm.records import archives, packing
 from swarm.records.copying import Copier
 from swarm.records.files import SMALL_FILE, read_exam, read_peer, read_peers, read_state
 from swarm.records.groups import Wanted, read_groups
@@ -25,7 +27,7 @@ from swarm.records.made_by import as_ours, made_by
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.task_files import localised
 from swarm.store.base import MOST_PER_RECORD, Blob
-from swarm.store.folder import fetch, survey, watch
+from swarm.store.folder import fetch, obstacles, survey, watch
 from swarm.store.folder import store as folder_store
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.bundles import MOST_IN_A_BUNDLE, open_bundle
@@ -209,3 +211,33 @@ def test_of_a_bundle_with_more_files_than_any_has_nothing_is_taken(tmp_path: Pat
         open_bundle(Within(tmp_path, ("checkpoint",)), None),
     ):
         pass
+
+
+def test_of_an_archive_with_more_files_than_any_has_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = packing.pack({str(number): b"" for number in range(5)})
+    monkeypatch.setattr(packing, "MOST_MEMBERS", 4)
+    with pytest.raises(ProtocolError, match="more than 4 files"):
+        list(packing.members(io.BytesIO(packed), MIB))
+
+
+def test_of_a_round_that_was_archived_again_and_again_some_parts_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(make_experiment(tmp_path))
+    assert run.archive
+    for number in range(5):
+        run.archive.put(keys.archived(1, f"{number:016x}"), b"")
+    monkeypatch.setattr(archives, "MOST_PARTS", 4)
+    assert len(archives.Archive(run).of_round(1)) == 4
+
+
+def test_a_large_file_with_another_name_is_put_aside_and_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obstacles, "MOST_COPIED", 4)
+    (tmp_path / "outside").write_bytes(b"12345")
+    (tmp_path / "logs").mkdir()
+    os.link(tmp_path / "outside", tmp_path / "logs" / "mine")
+    obstacles.clear(Within(tmp_path, ("logs", "mine")), Within(tmp_path, (".tmp",)))
+    assert not (tmp_path / "logs" / "mine").exists()
+    assert [file.stat().st_ino for file in (tmp_path / "logs").iterdir()] == [(tmp_path / "outside").stat().st_ino]
