@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,15 +56,44 @@ def _is_read_store(form: ast.ClassDef) -> bool:
     )
 
 
-def _forms_in(trees: Iterable[ast.Module]) -> set[str]:
-    """The classes that are stores, or clients of a bucket."""
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    return {node.name for node in nodes if isinstance(node, ast.ClassDef) and _is_read_store(node)}
+def stores_in(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """By module, what a store is called there: what is declared as one, or made as one, and what gives one. Fields and
+    functions go by one name everywhere, variables in their module alone."""
+    nodes = {name: [*ast.walk(tree)] for name, tree in trees.items()}
+    forms = {
+        node.name for each in nodes.values() for node in each if isinstance(node, ast.ClassDef) and _is_read_store(node)
+    }
+
+    def is_one(annotation: ast.expr | None) -> bool:
+        text = ast.unparse(annotation).strip("\"'") if annotation else ""
+        return text.removesuffix(" | None").rpartition(".")[2] in forms
+
+    found, public = {name: set(forms) for name in trees}, set[str]()
+    for name, each in nodes.items():
+        for node in each:
+            match node:
+                case ast.arg(arg=said, annotation=annotation) if is_one(annotation):
+                    found[name].add(said)
+                case ast.AnnAssign(target=target, annotation=annotation) if is_one(annotation):
+                    public.add(_named(target))
+                case ast.FunctionDef(name=said, returns=returns) if is_one(returns):
+                    public.add(said)
+    given = {
+        name: [(isinstance(one, ast.Attribute), _named(one), _named(value)) for one, value in _given_names(each)]
+        for name, each in nodes.items()
+    }
+    before = -1
+    while before < (before := len(public) + sum(map(len, found.values()))):
+        for name, pairs in given.items():
+            for is_field, other, value in pairs:
+                if other and (value in found[name] or value in public):
+                    (public if is_field else found[name]).add(other)
+    return {name: names | public for name, names in found.items()}
 
 
-def _given_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _given_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Names, and what they are given."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.NamedExpr):
             yield node.target, node.value
         elif isinstance(node, ast.withitem) and node.optional_vars:
@@ -74,34 +104,6 @@ def _given_names(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
                     yield from zip(target.elts, node.value.elts, strict=False)
                 else:
                     yield target, node.value
-
-
-def stores_in(tree: ast.Module, forms: set[str], given: set[str]) -> tuple[set[str], set[str]]:
-    """What is called a store in a module, by itself and by those that import it: what is declared as one, or made as
-    one, and what gives one.
-
-    Args:
-        forms: the classes of stores.
-        given: fields and functions of other modules that are stores or give them.
-    """
-    names, public = set(forms), set(given)
-
-    def is_one(annotation: ast.expr | None) -> bool:
-        text = ast.unparse(annotation).strip("\"'") if annotation else ""
-        return text.removesuffix(" | None").rpartition(".")[2] in forms
-
-    for node in ast.walk(tree):
-        match node:
-            case ast.arg(arg=name, annotation=annotation) if is_one(annotation):
-                names.add(name)
-            case ast.AnnAssign(target=target, annotation=annotation) if is_one(annotation):
-                public.add(_named(target))
-            case ast.FunctionDef(name=name, returns=returns) if is_one(returns):
-                public.add(name)
-    for other, value in _given_names(tree):
-        if _named(value) in names | public:
-            (public if isinstance(other, ast.Attribute) else names).add(_named(other))
-    return names | public, public
 
 
 def _mode(args: Sequence[ast.expr], named: Sequence[ast.keyword]) -> str:
@@ -152,17 +154,13 @@ def doors_in(tree: ast.Module, stores: set[str]) -> set[str]:
     return found
 
 
-def in_code() -> set[str]:
+@cache
+def in_code() -> frozenset[str]:
     """`module.py: function` of all of them, below `swarm/`."""
     root = ROOT / "swarm"
     trees = {file.relative_to(root).as_posix(): ast.parse(file.read_text("utf-8")) for file in root.rglob("*.py")}
-    forms, given, before = _forms_in(trees.values()), set[str](), None
-    while given != before:
-        before = given
-        given = set[str]().union(*(stores_in(tree, forms, given)[1] for tree in trees.values()))
-    return {
-        f"{name}: {door}" for name, tree in trees.items() for door in doors_in(tree, stores_in(tree, forms, given)[0])
-    }
+    stores = stores_in(trees)
+    return frozenset(f"{name}: {door}" for name, tree in trees.items() for door in doors_in(tree, stores[name]))
 
 
 def rows() -> Iterator[list[str]]:
@@ -237,9 +235,7 @@ STORE = "class Store:\n def get(self, key: str, limit: int) -> bytes: ...\n"
 )
 def test_a_new_door_is_seen_whatever_it_is_called(reading: str) -> None:
     tree = ast.parse(STORE + reading)
-    forms = _forms_in([tree])
-    given = stores_in(tree, forms, set())[1]
-    assert doors_in(tree, stores_in(tree, forms, given)[0]) == {"f"}
+    assert doors_in(tree, stores_in({"module": tree})["module"]) == {"f"}
 
 
 @pytest.mark.parametrize(
