@@ -87,7 +87,7 @@ class Syncthing(NamedTuple):
             )
         try:
             return json.loads(said) if said.strip() else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise StoreError(f"Syncthing answers no JSON to {method} {path}; is it another program?") from None
 
     def _connection(self) -> HTTPConnection:

@@ -7,11 +7,13 @@ import hmac
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
+from obstore.exceptions import GenericError
 
 from swarm.config.place import bucket_url
 from swarm.store.bucket import plain_list
 from swarm.store.bucket.names import is_odd, odd_root
 from swarm.store.bucket.opening import open_bucket
+from tests.unit.store.endless import FAR_TOO_MUCH, endless
 
 KEYS = {"AWS_ACCESS_KEY_ID": "anna", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_SESSION_TOKEN": "passing/="}
 PAGE = b"""<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
@@ -94,3 +96,13 @@ def test_what_lies_below_an_odd_part_is_odd(name: str, root: str) -> None:
 @pytest.mark.parametrize("name", ["anna.json", "a/b c/%25", "a/...", "\U0001f600"])
 def test_names_that_requests_can_hold_are_not_odd(name: str) -> None:
     assert not is_odd(name)
+
+
+def test_a_page_without_end_is_none() -> None:
+    with endless() as (port, sent):
+        bucket = open_bucket(bucket_url("s3://mine"), KEYS | {"AWS_ENDPOINT": f"http://127.0.0.1:{port}"})
+        listing = plain_list.plain_list(bucket)
+        assert listing
+        with pytest.raises(GenericError):
+            listing("p", "")
+    assert sent.bytes < FAR_TOO_MUCH

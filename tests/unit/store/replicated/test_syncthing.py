@@ -1,0 +1,15 @@
+"""What is believed of the Syncthing of this machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from swarm.errors import StoreError
+from swarm.store.replicated.syncthing import LARGEST_ANSWER, Syncthing
+from tests.unit.store.endless import FAR_TOO_MUCH, endless
+
+
+def test_an_answer_without_end_is_none() -> None:
+    with endless() as (port, sent), pytest.raises(StoreError):
+        _ = Syncthing("127.0.0.1", port, "key").ask("GET", "system/status")["x"]
+    assert LARGEST_ANSWER < sent.bytes < FAR_TOO_MUCH
