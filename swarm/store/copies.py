@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from swarm.store.base import Store
+from swarm.store.folder.bundles import copy_opened as copy_opened
 
 
 class Copy(NamedTuple):
