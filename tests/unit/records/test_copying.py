@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +16,7 @@ from swarm.records import copying
 from swarm.records.copying import STILL_OPEN, Copier
 from swarm.records.listing import count_files, nodes_in
 from swarm.store.base import Records, Store
+from swarm.store.copies import copy_opened
 from swarm.store.folder import bundles
 from swarm.store.memory import MemoryPlace
 from swarm.types import RoundKey
@@ -282,6 +286,52 @@ def test_a_checkpoint_that_is_a_hole_or_too_deep_is_left_out(layout: Layout) -> 
     first, second = sorted(done.left_out)
     assert "folders more than 20 deep" in first
     assert "is a hole" in second
+
+
+class Swelling:
+    """A place in which a stranger makes a hole of a checkpoint's weights as soon as somebody has opened it."""
+
+    def __init__(self, inner: Store, weights: Path) -> None:
+        self._inner, self._weights = inner, weights
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @contextmanager
+    def open_bundle(self, prefix: str) -> Iterator[Path]:
+        with self._inner.open_bundle(prefix) as folder:
+            os.truncate(self._weights, 2**30)
+            yield folder
+
+
+def test_a_checkpoint_that_becomes_a_hole_once_it_is_opened_fills_nobodys_disk(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the place's own file system, where files are linked
+    weights = layout.checkpoint(3, "alice") / "model" / "model.safetensors"
+    target = MemoryPlace().open("copy")
+    done = Copier(cast(Store, Swelling(run_of(layout).store, weights)), target).run()
+    assert done.checkpoints == 0
+    assert ["is a hole" in line for line in done.left_out] == [True]
+
+
+def test_of_a_file_that_grows_while_a_bundle_is_copied_no_more_than_there_was_is_written(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, copy = layout.checkpoint(3, "alice"), tmp_path / "copied"
+    weights = checkpoint / "model" / "model.safetensors"
+    written = bundles._written
+
+    def then_it_grows(name: str, folder: int, size: int) -> int:
+        found = written(name, folder, size)
+        os.truncate(weights, 2**30)
+        return found
+
+    monkeypatch.setattr(bundles, "LEAST_SPARSE", 100)
+    monkeypatch.setattr(bundles, "_written", then_it_grows)
+    copy.mkdir()
+    copy_opened(checkpoint, copy)
+    assert (copy / "model" / "model.safetensors").read_bytes() == WEIGHTS
 
 
 def test_a_checkpoint_whose_optimizer_has_not_moved_is_copied(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

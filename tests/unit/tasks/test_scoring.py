@@ -245,6 +245,22 @@ def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest
     assert run(body, limits=Limits(wall_s=1.0)) == [(1.0,)] * 3
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the child in /proc")
+def test_a_child_that_is_stopped_is_replaced_and_no_question_is_blamed() -> None:
+    def stop_what_waits(server: int) -> None:
+        children = Path(f"/proc/{server}/task/{server}/children")
+        while not (waiting := children.read_text().split()):
+            pass
+        os.kill(int(waiting[0]), signal.SIGSTOP)
+
+    async def body(scorer: Scorer) -> str:
+        await anyio.to_thread.run_sync(stop_what_waits, scorer.pids[0])
+        (question,) = await scorer.make([QuestionRequest("bf", "tiny", 1)])
+        return question.prompt
+
+    assert run(body, limits=Limits(wall_s=2.0))
+
+
 def test_a_cancelled_caller_disturbs_neither_the_others_of_its_batch_nor_the_next(
     run_shared: RunShared[list[tuple[float, ...]]],
 ) -> None:
