@@ -19,7 +19,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -143,7 +143,7 @@ def recover(drafts: Within, writer: str) -> None:
         return  # the only copy of a bundle may lie there
     for entry in left:
         if entry.name.startswith(_REPLACED) and (prefix := _prefix_of(entry.name, writer)):
-            _put_back(drafts / entry.name, Within(drafts.root, prefix))
+            _put_back(drafts / entry.name, replace(drafts, names=prefix))
     _remove(drafts)
 
 

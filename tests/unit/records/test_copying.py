@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from swarm.errors import StoreError
-from swarm.records import copying
+from swarm.records import copying, copying_rows
 from swarm.records.copying import STILL_OPEN, Copier
 from swarm.records.listing import count_files, nodes_in
 from swarm.store.base import Records, Store
@@ -359,3 +360,32 @@ def test_a_log_that_is_replaced_again_and_again_is_left_out(layout: Layout, monk
     monkeypatch.setattr(type(source), "read_records", replaced)
     done = Copier(source, MemoryPlace().open("copy")).run()
     assert [line.partition(":")[0] for line in done.left_out] == [keys.events("mallory")]
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+def test_lines_that_are_the_same_again_are_copied_again(layout: Layout, tmp_path: Path, bucket: bool) -> None:
+    target = MemoryBucket().open("copy") if bucket else run_of(Layout(tmp_path / "target", layout.experiment)).store
+    copier = Copier(run_of(layout).store, target)
+    log = layout.logs / "alice" / "stdout.log"
+    for passes in range(3):
+        with log.open("ab") as file:
+            file.write(b"waiting\n")
+        copier.run(whole=passes == 2)
+    assert target.read_records(keys.stdout("alice")).records[-3:] == [b"waiting"] * 3
+
+
+def test_blank_lines_by_the_million_are_copied_in_little_memory(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying_rows, "MOST_HELD", 2**20)
+    for name in ("metrics.jsonl", "stdout.log"):
+        (layout.logs / "eve" / name).parent.mkdir(exist_ok=True)
+        (layout.logs / "eve" / name).write_bytes(b"\n" * 400_000)
+    target = Layout(tmp_path / "target", layout.experiment)
+    tracemalloc.start()
+    try:
+        Copier(run_of(layout).store, run_of(target).store).run()
+        assert tracemalloc.get_traced_memory()[1] < 40 * 2**20, "with one object for each it is 100 MB"
+    finally:
+        tracemalloc.stop()
+    assert (target.logs / "eve" / "metrics.jsonl").stat().st_size == 400_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import xml.etree.ElementTree as ElementTree
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
@@ -74,6 +75,26 @@ def test_names_that_xml_cannot_hold_come_out_as_they_are() -> None:
     assert page.more
     assert [meta["path"] for meta in page.objects] == ["p/a\x01\udcff b+.json"]
     assert (page.objects[0]["size"], page.objects[0]["e_tag"]) == (5, '"77"')
+
+
+BOMB = b"".join(b'<!ENTITY a%d "%s">' % (n, b"&a%d;" % (n - 1) * 10) for n in range(1, 9))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        PAGE.replace(b"?>", b'?><!DOCTYPE l [<!ENTITY a0 "aaaaaaaaaa">' + BOMB + b"]>").replace(b"p/a", b"&a8;"),
+        PAGE.decode().replace("?>", ' encoding="utf-16"?>').encode("utf-16"),
+        PAGE.replace(b">5<", b">-5<"),
+        PAGE.replace(b">5<", b">" + b"5" * 5000 + b"<"),
+        PAGE.replace(b"2026-01-02T03:04:05.000Z", b"0001-01-01T00:00:00+14:00"),
+        PAGE.replace(b"2026-01-02T03:04:05.000Z", b"yesterday"),
+        PAGE[:-5],
+    ],
+)
+def test_a_page_that_no_s3_writes_is_none(page: bytes) -> None:
+    with pytest.raises((ElementTree.ParseError, ValueError, OverflowError)):
+        plain_list._parsed(page)
 
 
 @pytest.mark.parametrize(
