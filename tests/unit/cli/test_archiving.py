@@ -142,7 +142,6 @@ BAD_ENDS: dict[str, Callable[[], bytes]] = {
     "a FIFO that is not named": lambda: unnamed(tarfile.FIFOTYPE),
     "an absolute name": lambda: packed("/etc/cron.d/evil"),
     "a name of ..": lambda: packed("experiments/exp/logs/../../../up"),
-    "a name in other capitals": lambda: packed(next(iter(GOOD)).replace("node", "NODE")),
     "a composed name": lambda: packed("experiments/exp/logs/jos\u00e9/events.jsonl"),
     "a decomposed name": lambda: packed("experiments/exp/logs/jose\u0301/events.jsonl"),
     "a cut tar": lambda: gzip.compress(gzip.decompress(packed())[:-1500]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from swarm.errors import StoreError
@@ -11,5 +13,5 @@ from tests.unit.store.endless import FAR_TOO_MUCH, endless
 
 def test_an_answer_without_end_is_none() -> None:
     with endless() as (port, sent), pytest.raises(StoreError):
-        _ = Syncthing("127.0.0.1", port, "key").ask("GET", "system/status")["x"]
+        Syncthing("127.0.0.1", port, "key").ask("system/status", dict[str, Any])
     assert LARGEST_ANSWER < sent.bytes < FAR_TOO_MUCH
