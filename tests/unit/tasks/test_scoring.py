@@ -106,11 +106,11 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
         assert (group.question.prompt, group.question.answer) == (one.prompt, one.answer)
 
 
-def test_an_answer_that_runs_commands_in_reasoning_gym_does_nothing_here(
+def test_an_answer_that_runs_code_in_reasoning_gym_does_nothing_here(
     run_shared: RunShared[GroupScore], tmp_path: Path
 ) -> None:
     asked, planted = question("binary_matrix"), tmp_path / "PLANTED"
-    exploit = f"__import__('os').system('touch {planted}')"
+    exploit = f"__import__('pathlib').Path({str(planted)!r}).touch()"
     FAMILIES.score(asked, exploit)
     assert planted.exists(), "the exploit is real"
     planted.unlink()
