@@ -26,13 +26,13 @@ from swarm.config import Settings
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.harmless import printable
-from swarm.records.copying import Copier
+from swarm.records.copying import MOST_NAMED, Copier
 from swarm.records.files import read_needs
 from swarm.records.janitor import Janitor, Rules
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.retention import first_kept_by_most, held_in_place, keeping
-from swarm.records.whole_run import PackedRun, check_packed, pack_run, unpack_run
+from swarm.records.whole_run import PackedRun, check_packed, pack_run, unpack_run, unpackable
 from swarm.store.base import Store
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
@@ -90,7 +90,8 @@ def _gathered(run: Run, folder: Path) -> list[str]:
     summary = summarise_run(copy)
     (folder / "summary.txt").write_text(render(summary) + "\n", "utf-8")
     (folder / "summary.json").write_bytes(msgspec.json.encode(summary) + b"\n")
-    return done.left_out
+    names = unpackable(folder, run.experiment)
+    return done.left_out + [f"{name}: on some system this is no file's name" for name in names[:MOST_NAMED]]
 
 
 def _written(folder: Path, experiment: str, target: Path) -> PackedRun:
@@ -212,7 +213,6 @@ def prune(
     place = open_place(settings.place)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=f"prune-{uuid.uuid4().hex[:8]}")
-    place.refuse_link(settings.experiment)
     refuse_foreign(run)
     keep = settings.keep_last_rounds if keep is None else keep
     pruning = replace(settings, cleanup=True, archive_old=not delete, keep_last_rounds=keep)

@@ -158,7 +158,6 @@ def clean(
     place = open_place(settings.place)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=WRITER)
-    place.refuse_link(settings.experiment)
     if live := live_nodes(run, time.time(), settings.liveness_timeout):
         raise ExperimentError(f"{run.store.describe()} is in use by {', '.join(live)}: stop them first")
     chosen = [part for part, wanted in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if wanted]

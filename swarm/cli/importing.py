@@ -15,6 +15,7 @@ from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ConfigError, ExperimentError
 from swarm.harmless import printable
 from swarm.records.importing import ImportFile, import_run
+from swarm.records.listing import entries
 from swarm.records.made_by import made_by
 from swarm.store.place import Place, open_folder, open_place
 from swarm.store.run import Run
@@ -44,6 +45,11 @@ def import_experiment(
     if found.store.stat(keys.EXPERIMENT):
         raise ExperimentError(f"{found.store.describe()} is an import already: all views take it as it is")
     run = place.open(_new_name(name or found.experiment, there), writer=WRITER)
+    if run.archive and any(entries(run.archive, "")):  # else it would be this experiment's, and go where this fails
+        raise ConfigError(
+            f"there is an archive of an experiment {run.experiment!r} already ({run.archive.describe()}), which stays: "
+            "name another with --as"
+        )
     try:
         record = import_run(found.store, run, time.time())
     except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from swarm.records.files import read_exam
 from swarm.records.listing import saved_rounds
 from swarm.records.rows import one_per_stage, read_rows
 from swarm.records.starts import last_start
+from swarm.store.copies import copy_opened
 from swarm.store.run import Run
 from swarm.views.model_card import Trained, model_card
 from swarm.views.redaction import redaction_here
@@ -73,6 +75,7 @@ def write_model_folder(
     """
     with TemporaryDirectory() as beside:
         copied = Path(beside) / MODEL
+        copied.mkdir()
         _copy(run, keys.checkpoint(rounds_done, node), copied)
         adapter = adapter_of(copied) if is_adapter(copied) else None
         if merged and adapter is None:
@@ -112,17 +115,16 @@ def _exam(run: Run) -> list[ExamRow]:
 def _copy(run: Run, prefix: str, folder: Path) -> None:
     """The files of its model, and no links."""
     try:
-        with run.store.open_bundle(prefix) as bundle:
-            files = [file for file in sorted((bundle / MODEL).glob("*")) if file.is_file() and not file.is_symlink()]
-            if not files:
-                raise ConfigError(f"{run.store.describe(prefix)} holds no model: its node has none of its own")
-            folder.mkdir()
-            for file in files:
-                shutil.copyfile(file, folder / file.name)
+        with run.store.open_bundle(prefix) as bundle, suppress(FileNotFoundError):
+            copy_opened(bundle / MODEL, folder)
+        for below in filter(Path.is_dir, list(folder.iterdir())):
+            shutil.rmtree(below)
     except FileNotFoundError:
         raise StoreError(f"{run.store.describe(prefix)} is gone: the node has newer ones; try once more") from None
     except OSError as error:
         raise StoreError(f"cannot copy the model to {folder}: {error.strerror or error}") from None
+    if not any(folder.iterdir()):
+        raise ConfigError(f"{run.store.describe(prefix)} holds no model: its node has none of its own")
 
 
 def _bring(copied: Path, target: Path) -> int:

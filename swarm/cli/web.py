@@ -16,7 +16,7 @@ from swarm.cli.say import say
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.config.place import is_url
-from swarm.errors import ConfigError, ExperimentError
+from swarm.errors import ConfigError
 from swarm.extras import lacking
 from swarm.node.process.host import this_process
 from swarm.planner.open_files import limit, raise_limit
@@ -72,8 +72,6 @@ def _look_at(settings: Settings, name: str) -> Look:
     from swarm.web.look import Look
 
     place = open_place(settings.place)
-    if name != settings.experiment and place.is_link(name):
-        raise ExperimentError(f"{name} is a link, and is not followed: look at it by --experiment {name}")
     run = as_ours(place.open(name))
     replication = partial(place.replication, name)
     return Look(run, liveness_timeout=settings.liveness_timeout, here=this_process(), replication=replication)

@@ -114,7 +114,8 @@ def _odd_folder(folder: Path) -> str:
         if 0 < (written := 512 * getattr(weights, "st_blocks", 0)) < weights.st_size // 10:
             return f"{WEIGHTS} is a hole: {written} of {weights.st_size} bytes were written"
         rows = max((side for _, shape in tensor_shapes(folder / WEIGHTS) if all(shape) for side in shape), default=0)
-        if (size := small_bytes(folder)) > (most := SMALL + SMALL_PER_TOKEN * rows):
+        size = sum(one.st_size for name, one in found.items() if name != WEIGHTS)
+        if size > (most := SMALL + SMALL_PER_TOKEN * rows):
             return f"{size} bytes beside its weights: expected at most {most} for {rows} tokens"
         for name in (CONFIG, "tokenizer_config.json", "generation_config.json"):
             if name in found and (code := sorted(_CODE & set(_keys(read_json(folder / name, most))))):
@@ -122,11 +123,6 @@ def _odd_folder(folder: Path) -> str:
     except (OSError, ValueError, KeyError) as error:
         return f"its files cannot be read: {type(error).__name__}: {error}"
     return ""
-
-
-def small_bytes(folder: Path) -> int:
-    """Of all its files but the weights together."""
-    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name != WEIGHTS)
 
 
 def _keys(value: Any) -> Iterator[str]:

@@ -6,6 +6,7 @@ A process of its own: `python -m swarm.policy.opening_child FOLDER`. It writes o
 from __future__ import annotations
 
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from swarm.harmless import printable
 from swarm.policy.config_sizes import parameters
 from swarm.policy.model_files import CONFIG, WEIGHTS, tensor_shapes
-from swarm.policy.opening import Opened, small_bytes
+from swarm.policy.opening import Opened
 from swarm.policy.prompt import decode_completion, encode_prompt, text_behind_a_turn
 
 CPU_S, CPU_S_PER_MB = 13.0, 0.5
@@ -35,7 +36,7 @@ _QUESTION = "How much is 1 + 1?"
 def _child(folder: Path) -> str:
     """Why it cannot be opened; empty if it can."""
     torch.set_num_threads(1)
-    _confine(small_bytes(folder))
+    _confine(_small_bytes(folder))
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     with torch.device("meta"):  # where nothing is allocated
@@ -52,6 +53,11 @@ def _child(folder: Path) -> str:
         if not all(type(token) is int for token in (eos if isinstance(eos, list) else [eos]) if token is not None):
             return "its generation_config.json names an end of text that is no token"
     return ""
+
+
+def _small_bytes(folder: Path) -> int:
+    """Of all its files but the weights together."""
+    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name != WEIGHTS)
 
 
 def _confine(size: int) -> None:

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import torch
@@ -297,6 +298,15 @@ def _read_manifest(root: Path) -> Manifest:
         raise CheckpointError(f"checkpoint {root}: {MANIFEST} cannot be read: {error}. {_TORN}") from error
 
 
+def _digest(file: BinaryIO, size: int) -> str:
+    """Of so many bytes: who may write a file can make it grow without end while it is read."""
+    digest = hashlib.sha256()
+    while size > 0 and (piece := file.read(min(size, 1 << 20))):
+        size -= len(piece)
+        digest.update(piece)
+    return digest.hexdigest()
+
+
 def _load(path: Path) -> dict[str, Tensor]:
     """Read, not mapped: whoever cuts a mapped file ends the process that looks into it (SIGBUS)."""
     try:
@@ -318,6 +328,6 @@ def _stamp(path: Path, most: int = 1 << 62) -> FileStamp:
             size = path.stat().st_size
             if size > most:
                 raise CheckpointError(f"checkpoint {path}: expected at most {most} bytes, got {size}. {_TORN}")
-            return FileStamp(bytes=size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+            return FileStamp(bytes=size, sha256=_digest(file, size))
     except OSError as error:
         raise CheckpointError(f"checkpoint {path}: cannot be read: {error}. {_TORN}") from error

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import filecmp
 import math
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median_low
@@ -32,6 +32,7 @@ from swarm.records.copying_rows import LogCopier, Place, changed
 from swarm.records.files import LARGEST_EXAM, LARGEST_REGISTRATION, SMALL_FILE, read_clock
 from swarm.records.listing import entries
 from swarm.store.base import Entry, Kind, Store
+from swarm.store.copies import copy_opened
 from swarm.store.run import Run
 from swarm.wire import keys
 
@@ -311,7 +312,7 @@ class Copier:
             self._pass.same += 1
         else:
             with self._source.open_bundle(prefix) as bundle:
-                self._target.put_bundle(prefix, lambda into: _fill(bundle, into))
+                self._target.put_bundle(prefix, partial(copy_opened, bundle))
                 with self._target.open_bundle(prefix) as copy:
                     if not _are_same(bundle, copy):
                         raise changed(self._target, prefix)
@@ -353,10 +354,6 @@ def _shape(store: Store, prefix: str) -> dict[str, int]:
         else:
             found[entry.name] = entry.size
     return found
-
-
-def _fill(bundle: Path, into: Path) -> None:
-    shutil.copytree(bundle, into, dirs_exist_ok=True)
 
 
 def _are_same(one: Path, other: Path) -> bool:

@@ -22,7 +22,9 @@ from swarm.wire import keys
 from swarm.wire.messages import Count
 
 MOST_HELD = 64 * 2**20
-"""Bytes of rows that one pass takes in, and one reading more; the next one goes on there."""
+"""Bytes of rows that one pass holds, and one reading more; the next one goes on there."""
+HELD_BESIDE = 256
+"""Bytes that a row takes beside its own while it is held: a stranger's blank lines are none without it."""
 MOST_RESTARTS = 3
 """Times that one log may become another file within a pass."""
 
@@ -60,8 +62,8 @@ class _Log:
     """Records when they were last read back."""
     restarts: int = 0
 
-    def hold(self, records: list[bytes]) -> None:
-        self.held.extend(_Held(record, _place_of(record)) for record in records)
+    def hold(self, records: list[bytes], *, are_rows: bool) -> None:
+        self.held.extend(_Held(record, _place_of(record) if are_rows else NOWHERE) for record in records)
 
     def let_go(self, count: int) -> None:
         """Take note that the target has the first of those held."""
@@ -103,7 +105,7 @@ class LogCopier:
         return [(log.place[0], len(log.held)) for log in self._of_rows() if log.held]
 
     def _of_rows(self) -> Iterator[_Log]:
-        return (log for key, log in self._logs.items() if key == keys.metrics(key.split("/")[1]))
+        return (log for key, log in self._logs.items() if _has_rows(key))
 
     def take_in(self, node: str) -> None:
         """Read a node's rows up to their end."""
@@ -111,7 +113,7 @@ class LogCopier:
         while more and self._left > 0:
             found = self._read(keys.metrics(node))
             more = found.more
-            self._left -= sum(map(len, found.records))
+            self._left -= sum(map(len, found.records)) + HELD_BESIDE * len(found.records)
         self.more |= more
 
     def write_to(self, node: str, place: Place) -> None:
@@ -164,7 +166,7 @@ class LogCopier:
             log = self._logs[key] = _Log(restarts=log.restarts + 1)
         if log.restarts > MOST_RESTARTS:
             raise ProtocolError("unreadable", f"{self._source.describe(key)} is replaced again and again")
-        log.hold(found.records)
+        log.hold(found.records, are_rows=_has_rows(key))
         log.cursor = found.cursor
         return found
 
@@ -174,7 +176,11 @@ class LogCopier:
         if log is None or not log.held or count == 0:
             return
         records = [held.record for held in list(log.held)[:count]]
-        self._target.append_records(key, records, durable=True)
+        try:
+            self._target.append_records(key, records, durable=True, once=False)  # the same may follow the same
+        except StoreError:
+            del self._logs[key]  # they may be there: whoever goes on looks first
+            raise
         log.let_go(len(records))
         self.appended += len(records)
 
@@ -183,7 +189,7 @@ class LogCopier:
         there, log = _read_whole(self._target, key), _Log()
         while log.records < there.records:
             found = self._source.read_records(key, log.cursor)
-            log.hold(found.records)
+            log.hold(found.records, are_rows=_has_rows(key))
             log.let_go(min(len(found.records), there.records - log.records))
             log.cursor = found.cursor
             if not found.records:
@@ -200,8 +206,12 @@ def changed(store: Store, key: str) -> StoreError:
     return StoreError(f"{store.describe(key)} has other bytes than were written: does somebody else write there?")
 
 
+def _has_rows(key: str) -> bool:
+    return key == keys.metrics(key.split("/")[1])
+
+
 def _place_of(record: bytes) -> Place:
-    row = parse_line(record, _OfRound)
+    row = parse_line(record, _OfRound) if record.startswith(b"{") else None
     return NOWHERE if row is None else (row.round, row.stage)
 
 

@@ -119,7 +119,7 @@ def _files(store: Store) -> Iterator[str]:
 def _copy_lines(source: Store, target: Store, key: str) -> None:
     for part in Growing(source, key).look():
         if part.records:
-            target.append_records(key, part.records, durable=False)
+            target.append_records(key, part.records, durable=False, once=False)
 
 
 def _origins(run: RlSwarmRun, node: str) -> ImportedNode:

@@ -13,8 +13,8 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
+from uuid import uuid4
 
 from swarm.config.task_table import Parameters, foreign_files
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
@@ -82,7 +82,7 @@ class _Fetching:
         if not (cached.is_file() and sha256_of(cached) == sha256):
             data = self._fetched(name, file, sha256)
             self._count(name, len(data))
-            return {"dataset": str(_kept(cached, data))}
+            return {"dataset": str(_kept(name, cached, data))}
         self._count(name, cached.stat().st_size)
         return {"dataset": str(cached.absolute())}
 
@@ -110,10 +110,19 @@ class _Fetching:
         return data
 
 
-def _kept(target: Path, data: bytes) -> Path:
-    """Write a file whole, whatever else writes it now."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=target.parent, delete=False) as draft:
-        draft.write(data)
-    os.replace(draft.name, target)
+def _kept(name: str, target: Path, data: bytes) -> Path:
+    """Write a file whole, whatever else writes it now. Raises ConfigError: this machine takes no more."""
+    draft = target.with_name(f"{uuid4().hex}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(data)
+        os.replace(draft, target)
+    except OSError as error:
+        raise ConfigError(
+            f"[tasks.{name}]: cannot keep its file of {len(data)} bytes at {target}: {error.strerror or error}; free "
+            "space there, or set SWARM_KEY_FOLDER"
+        ) from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
     return target

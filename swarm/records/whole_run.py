@@ -66,13 +66,13 @@ class PackedRun(msgspec.Struct, kw_only=True):
 
 
 def pack_run(folder: Path, experiment: str, out: IO[bytes], *, packed_at: float, swarm: str) -> PackedRun:
-    """Write what lies in a folder, which has the form of a place, as one file.
+    """Write what lies in a folder, which has the form of a place, as one file; `unpackable` names are left out.
 
     Raises:
         ProtocolError: a file changed meanwhile.
         ValueError: a name is too long, or a file too large (8 GiB), for a tar.
     """
-    found = {name: _measured(folder / name) for name in sorted(_names(folder))}
+    found = {name: _measured(folder / name) for name in sorted(_names(folder)) if is_safe(name, experiment)}
     run = PackedRun(experiment=experiment, packed_at=packed_at, swarm=swarm, files=found)
     writer = PackWriter(out)
     writer.add(MANIFEST, msgspec.json.encode(run))
@@ -81,6 +81,11 @@ def pack_run(folder: Path, experiment: str, out: IO[bytes], *, packed_at: float,
             writer.add_from(name, file.size, source)
     writer.close()
     return run
+
+
+def unpackable(folder: Path, experiment: str) -> list[str]:
+    """Names in a folder that no archive takes: some system would take them for something else, as `CON.json`."""
+    return sorted(name for name in _names(folder) if not is_safe(name, experiment))
 
 
 def _names(folder: Path) -> Iterator[str]:
@@ -115,6 +120,7 @@ def unpack_run(file: IO[bytes], folder: Path) -> PackedRun:
     run, packed = _opened(file)
     folder.mkdir(parents=True, exist_ok=True)
     _remove_others(run, folder)
+    _refuse_folded(run, folder)
     _refuse_too_large(run, folder)
     for name, member in _as_named(run, packed):
         target, wanted = folder / name, run.files[name]
@@ -135,6 +141,24 @@ def _remove_others(run: PackedRun, folder: Path) -> None:
     for path in folder.rglob("*"):
         if not path.is_dir() and path.relative_to(folder).as_posix() not in run.files:
             path.unlink()
+
+
+def _refuse_folded(run: PackedRun, folder: Path) -> None:
+    """See that no file takes another one's place where capitals do not count. Raises ProtocolError."""
+    folded = set[str]()
+    for name in run.files:
+        if name.casefold() in folded and folds_case(folder):
+            raise ProtocolError("misplaced", f"{name[:200]!r} is there twice, and capitals do not count in {folder}")
+        folded.add(name.casefold())
+
+
+def folds_case(folder: Path) -> bool:
+    """Whether capitals do not count in the names of a folder, which nobody else writes in."""
+    (folder / "case").touch()
+    try:
+        return (folder / "CASE").exists()
+    finally:
+        (folder / "case").unlink()
 
 
 def _refuse_too_large(run: PackedRun, folder: Path) -> None:
@@ -171,13 +195,9 @@ def _refuse_names(run: PackedRun) -> None:
         raise ProtocolError("misplaced", f"{run.experiment[:100]!r} is no name of an experiment")
     if len(run.files) > MOST_MEMBERS:
         raise ProtocolError("oversized", f"it names {len(run.files)} files, the limit is {MOST_MEMBERS}")
-    folded = set[str]()
     for name, file in run.files.items():
         if file.size < 0 or not is_safe(name, run.experiment):
             raise ProtocolError("misplaced", f"{name[:200]!r} is no file of the run {run.experiment!r}")
-        if name.casefold() in folded:
-            raise ProtocolError("misplaced", f"{name[:200]!r} is there twice where capitals do not count")
-        folded.add(name.casefold())
 
 
 def is_safe(name: str, experiment: str) -> bool:

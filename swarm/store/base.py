@@ -221,11 +221,14 @@ class Store(Protocol):
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
         """A local folder with regular files only: the bundle, to read from and nothing else, for the block."""
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         """Append records (texts without newlines) to a growing file that nobody else writes; all or none of them.
 
         Half a record that a death left at the end goes. Called again with the same last records after an error, it
         doubles nothing.
+
+        Args:
+            once: not where the file ends with them already; False: they are new, whatever stands there.
         """
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:

@@ -9,7 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from swarm.errors import StoreError
 from swarm.store.base import Store
+from swarm.store.folder.bundles import copy_opened as copy_opened
 
 
 class Copy(NamedTuple):
@@ -23,10 +25,10 @@ class Copy(NamedTuple):
 
 
 class Copies:
-    """In one local folder."""
+    """In one local folder, made with the first."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
 
     def fetch(self, store: Store, key: str, name: str, limit: int) -> Copy:
         """Copy a file of at most `limit` bytes in the place of what was copied under this name before. Blocking.
@@ -35,17 +37,44 @@ class Copies:
             name: of the copy, safe as a file name.
 
         Raises:
-            FileNotFoundError, ProtocolError, StoreError: as Store.get_to_file.
+            FileNotFoundError, ProtocolError: as Store.get_to_file.
+            StoreError: as that, or this machine has no room for temporary files.
         """
-        target = self._folder / name
-        target.unlink(missing_ok=True)  # half of it, where the place failed
-        store.get_to_file(key, target, limit)
-        with target.open("rb") as file:
-            return Copy(str(target), hashlib.file_digest(file, "sha256").hexdigest(), target.stat().st_size)
+        target = self._free(name)
+        try:
+            store.get_to_file(key, target, limit)
+            with target.open("rb") as file:
+                return Copy(str(target), hashlib.file_digest(file, "sha256").hexdigest(), target.stat().st_size)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _no_room(error) from None
+
+    def _free(self, name: str) -> Path:
+        try:
+            self._folder = self._folder or TemporaryDirectory(prefix="swarm-copies-", ignore_cleanup_errors=True)
+            target = Path(self._folder.name) / name
+            target.unlink(missing_ok=True)  # half of it, where the place failed
+        except OSError as error:
+            raise _no_room(error) from None
+        return target
+
+    def remove(self) -> None:
+        """All of them."""
+        if self._folder:
+            self._folder.cleanup()
+
+
+def _no_room(error: OSError) -> StoreError:
+    said = error.strerror or error
+    return StoreError(f"cannot keep a copy among the temporary files: {said}; free space there, or set TMPDIR")
 
 
 @contextmanager
 def private_copies() -> Iterator[Copies]:
     """A folder for copies that goes with the block."""
-    with TemporaryDirectory(prefix="swarm-copies-") as folder:
-        yield Copies(folder)
+    copies = Copies()
+    try:
+        yield copies
+    finally:
+        copies.remove()

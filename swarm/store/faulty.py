@@ -160,7 +160,7 @@ class FaultyStore:
         self._place.note(prefix, self._name, None, bundle=True)
         self._written(prefix, durable=True)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         self._alive()
         self._step(key, Step.DRAFT)
         size = sum(len(record) + 1 for record in records)
@@ -169,7 +169,7 @@ class FaultyStore:
         except Killed:
             self._leave_half(key, b"\n".join(records)[: size // 2])
             raise
-        self._inner.append_records(key, records, durable=durable)
+        self._inner.append_records(key, records, durable=durable, once=once)
         self._place.note(key, self._name, b"", appended=size)
         self._written(key, durable=durable)
 

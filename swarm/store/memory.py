@@ -203,7 +203,7 @@ class MemoryStore:
             yield Path(name)
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         lines = b"".join(record + b"\n" for record in records)
         with self._writing(key) as (folder, name):
             file = folder.get(name)
@@ -214,7 +214,7 @@ class MemoryStore:
             if not isinstance(file.data, bytearray):
                 file.data = bytearray(file.data)
             del file.data[file.data.rfind(b"\n") + 1 :]
-            if not _ends_with(file.data, lines):
+            if not (once and _ends_with(file.data, lines)):
                 file.data += lines
             file.tag = self._place.count()
 

@@ -93,7 +93,7 @@ class Place(ABC):
 
     @abstractmethod
     def refuse_link(self, name: str) -> None:
-        """See that an experiment is no link: what lies elsewhere is not this place's to delete. Raises StoreError."""
+        """See that an experiment is no link: what lies elsewhere is not this place's. Raises StoreError."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -147,9 +147,11 @@ class Place(ABC):
 
         Raises:
             ExperimentError: there is none to read; says which there are.
+            StoreError: it is a link, which may lead anywhere.
         """
         if writer is None:
             self.require(name)
+        self.refuse_link(name)
         return Run(name, self.store(name, writer), trust, self.beside(keys.archive(name), writer))
 
     def require(self, name: str) -> None:

@@ -42,6 +42,8 @@ FIRST_CPU_S = 10.0
 """For the first question of a task and its score, which import and compile besides."""
 ALL_FIRST_CPU_S = 60.0
 """For all that a server prepares, together."""
+AGAIN_S = 0.05
+"""Of processor time, after which a job that swallowed its end is ended again."""
 
 _STDERR_FD = 2
 _PIPE_FD = 3
@@ -124,6 +126,10 @@ def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[Besid
         yield Beside(child, our_end)
 
 
+class _OutOfTime(BaseException):
+    """Is raised where a job's processor time is used up."""
+
+
 class Standby:
     """A child that is forked before anybody waits for it, and does one job with a message, within limits of its own.
 
@@ -203,28 +209,36 @@ def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[
 def at_most(cpu_s: float, why: str = "") -> Iterator[None]:
     """Ends by TimeoutError what needs more processor time, in the main thread of a server that prepares itself.
 
-    A regular expression is interrupted by it, too. Within another such block the one ends it that has less left.
+    A regular expression is interrupted by it, too. Within another such block the one ends it that has less left. What
+    is raised inside is no Exception, and again every AGAIN_S, since libraries of mathematics swallow what they can.
 
     Args:
         why: is said behind the seconds.
     """
+    ended = False
 
-    def end(_signal: int, _frame: object) -> NoReturn:
-        raise TimeoutError(f"more than {cpu_s:g} s of processor time{why}")
+    def end(_signal: int, _frame: object) -> None:
+        if not ended:
+            raise _OutOfTime
 
     around, _ = signal.getitimer(signal.ITIMER_PROF)
     if 0 < around <= cpu_s:
         yield
         return
     before = signal.signal(signal.SIGPROF, end)
-    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    signal.setitimer(signal.ITIMER_PROF, cpu_s, AGAIN_S)
+    began = time.process_time()
     try:
         yield
+    except _OutOfTime:
+        ended = True
+        raise TimeoutError(f"more than {cpu_s:g} s of processor time{why}") from None
     finally:
-        left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+        ended = True
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
         if around:
-            signal.setitimer(signal.ITIMER_PROF, max(around - (cpu_s - left), 0.001))
+            signal.setitimer(signal.ITIMER_PROF, max(around - (time.process_time() - began), 0.001), AGAIN_S)
 
 
 def prepare() -> None:

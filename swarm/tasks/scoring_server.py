@@ -137,7 +137,10 @@ def _require_bars(families: Families, bars: Bars) -> None:
 def serve(message: bytes, families: Families, bars: Bars, standby: Standby) -> Sequence[Reply | Unfinished]:
     """Answer the requests of a batch, in order."""
     batch = _decode_batch(message)
+    before = _seconds_of_children()
     frames = standby.run(message, batch.limits)
+    if not frames and _seconds_of_children() - before < SLOW * batch.limits.cpu_s:
+        frames = standby.run(message, batch.limits)  # it was stopped, or this machine was: no question is to blame
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(families, batch.requests, made, frames[1:])
     if len(batch.requests) == 1 and (not replies or isinstance(replies[0], Unfinished)):

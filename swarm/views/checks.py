@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from swarm.errors import ProtocolError
+from swarm.records.archives import LARGEST_FILE
 from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.keeping import CheckedRow, measured
@@ -32,9 +33,6 @@ from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.codec import to_groups
 from swarm.wire.messages import RewardFile, StateFile
-
-LARGEST_FILE = 1 << 30
-"""Bytes. Checking reads a file at a time and refuses none for its size that nodes may have been allowed to take."""
 
 CUMULATIVE_TOLERANCE = 1e-6
 

@@ -1,6 +1,6 @@
 """What a report that leaves the machine must not name: who its user is, where files lie, and secrets.
 
-    text ─▶ secrets by value and by form ─▶ addresses ─▶ paths ─▶ names of user and machine ─▶ text
+    text ─▶ secrets by value, however spelled, by name and by form ─▶ addresses ─▶ paths ─▶ user and machine ─▶ text
 
 Names of nodes, experiments, models and tasks stay: without them a report says nothing.
 """
@@ -8,35 +8,69 @@ Names of nodes, experiments, models and tasks stay: without them a report says n
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
-SECRET_NAMES = r"token|secret|password|passwd|credential|api[_-]?key|access[_-]?key|private[_-]?key"
+_PASSWORDS = r"password|passwd|passphrase|pwd"
+SECRET_NAMES = (
+    rf"token|secret|{_PASSWORDS}|credential|(?:api|access|private|account|shared)[_-]?key|signature|(?<![a-z])sig"
+    r"|connection[_-]?string|(?<![a-z])(?:auth|pass|sas)|cookie"
+)
+"""How names of variables, settings, headers and parameters of URLs end whose values are secret."""
 SECRET = "<secret>"
 SHORTEST_SECRET = 6
 """Characters of a variable's value that is looked for; shorter ones stand in every text."""
 SHORTEST_NAME = 3
 _FORMS = (  # each word is looked at from its beginning alone: from every place of a long one, it takes minutes
     (re.compile(r"-----BEGIN [^-]+-----.*?(-----END [^-]+-----|\Z)", re.DOTALL), SECRET),
-    (re.compile(r"\b(hf|sk|pk|gh[pousr]|github_pat|glpat|xox[abp])[-_][A-Za-z0-9_-]{8,}"), SECRET),
-    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}=(?![A-Za-z0-9=])"), "<key>"),
+    (
+        re.compile(
+            r"\b(hf|sk|pk|rk|gsk|r8|xai|nvapi|npm|pypi|whsec|tskey|dckr_pat|gh[pousr]|github_pat|glpat|xox[abp])"
+            r"[-_][A-Za-z0-9_-]{8,}"
+        ),
+        SECRET,
+    ),
+    (re.compile(r"\b(AIza[A-Za-z0-9_-]|ya29\.)[A-Za-z0-9_-]{16,}"), SECRET),
+    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43,}={1,2}(?![A-Za-z0-9=])"), "<key>"),
     (re.compile(r"\bA(KI|SI)A[A-Z0-9]{12,}"), SECRET),
     (re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?"), SECRET),
     (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9+/._=-]{8,}", re.IGNORECASE), rf"\1 {SECRET}"),
     (
-        re.compile(rf"(?<![\w-])([\w-]*({SECRET_NAMES}))([\"']?\s*[=:]\s*)([\"']?)[^\s\"',;]+", re.IGNORECASE),
-        rf"\1\3\4{SECRET}",
+        re.compile(
+            r"\b((?:authorization|cookie)[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic|token|digest)\s+)?)[^\n\"']+",
+            re.IGNORECASE,
+        ),
+        rf"\1{SECRET}",
     ),
-    (re.compile(r"(?<!\w)(\w+://)[^\s/@]+@"), r"\1<user>@"),
+    (
+        re.compile(rf"(?<![\w-])([\w-]*(?:{SECRET_NAMES})[\"']?\s*[=:]\s*)([\"'])(?:(?!\2)[^\n])+", re.IGNORECASE),
+        rf"\1\2{SECRET}",
+    ),
+    (
+        re.compile(rf"(?<![\w-])([\w-]*(?:{_PASSWORDS})[\"']?\s*[=:]\s*)(?!\s)[^\n\"',;&]+", re.IGNORECASE),
+        rf"\1{SECRET}",
+    ),
+    (
+        re.compile(rf"(?<![\w-])([\w-]*(?:{SECRET_NAMES})[\"']?\s*[=:]\s*)[^\s\"',;&]+", re.IGNORECASE),
+        rf"\1{SECRET}",
+    ),
     (re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+"), "<email>"),
     (re.compile(r"(?<![\w.])\d{1,3}(\.\d{1,3}){3}(?![\w.])"), "<address>"),
+    (re.compile(r"(?<![\w:.])(?=[\w:]*::)(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?:%\w+)?(?![\w:.])"), "<address>"),
+    (re.compile(r"(?<![\w:.])[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){7}(?:%\w+)?(?![\w:.])"), "<address>"),
+    (re.compile(r"(?<![\w:.-])[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}(?![\w:.-])"), "<address>"),
+    (re.compile(r"\bfile://[^\s\"'<>|]+"), "<path>"),
+    (re.compile(r"(?<![\w\\])\\{2,4}[\w.$-]+\\[^\s\"'<>|]*"), "<path>"),
 )
 _LIBRARY = re.compile(r"(?<![\w.~>])/[^\s'\"<>|:]{0,400}?/(?:site|dist)-packages(?=/)")
-_PATH = re.compile(r"(?<![\w.~>/])(/(?!/)[^\s'\"<>|:,;()`]+)|\b[A-Za-z]:\\[^\s'\"<>|,;()`]+")
+_WORD = re.compile(r"[^\s\"'<>]+")
+_PATH = re.compile(r"(?:(?<![\w.~>/])|(?<=\s-[A-Za-z]))(/(?!/)[^\s'\"<>|:,;()`]+)|\b[A-Za-z]:\\[^\s'\"<>|,;()`]+")
 _PATH_QUOTED = re.compile(r"([\"'])(?:/|[A-Za-z]:\\)(?:(?!\1)[^\n])+\1")
 
 
@@ -53,8 +87,9 @@ class Redaction:
 
     def redacted(self, text: str) -> str:
         """The text without any of it."""
-        for secret in self.secrets:
+        for secret in sorted({spelled for one in self.secrets for spelled in _spellings(one)}, key=len, reverse=True):
             text = text.replace(secret, SECRET)
+        text = _WORD.sub(_without_user, text)
         for form, instead in _FORMS:
             text = form.sub(instead, text)
         for folder, instead in self.folders:
@@ -81,8 +116,29 @@ def redaction_here(environ: Mapping[str, str], shared: Path | str, named: Iterab
     return Redaction(
         names=tuple((name, instead) for name, instead in names if len(name) >= SHORTEST_NAME),
         folders=tuple(sorted(((f, i) for f, i in folders.items() if len(f) > 1), key=lambda pair: -len(pair[0]))),
-        secrets=tuple(value for name, value in environ.items() if _is_secret(name, value)),
+        secrets=tuple(secret for name, value in environ.items() for secret in _secrets(name, value)),
     )
+
+
+def _without_user(word: re.Match[str]) -> str:
+    """A URL without user and password, which may hold slashes and @ themselves."""
+    scheme, mark, rest = word[0].partition("://")
+    return f"{scheme}{mark}<user>@{rest.rpartition('@')[2]}" if "@" in rest else word[0]
+
+
+def _secrets(name: str, value: str) -> Iterator[str]:
+    """What is secret of a variable: all of it, or the password of a URL in it."""
+    if _is_secret(name, value):
+        yield value
+    for password in re.findall(r"://[^\s/@:]*:([^\s@]+)@", value):
+        if len(password) >= SHORTEST_SECRET:
+            yield password
+
+
+def _spellings(secret: str) -> set[str]:
+    """As it is, and as JSON, other programs' JSON and URLs spell it."""
+    in_json = json.dumps(secret)[1:-1]
+    return {secret, in_json, in_json.replace("/", "\\/"), quote(secret), quote(secret, safe=""), quote_plus(secret)}
 
 
 def _is_secret(name: str, value: str) -> bool:

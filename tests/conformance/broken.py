@@ -156,16 +156,23 @@ class TakesDurableForALuxury(Broken):
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         self.inner.put(key, data, if_absent=if_absent, durable=False)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
-        self.inner.append_records(key, records, durable=False)
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
+        self.inner.append_records(key, records, durable=False, once=once)
 
 
 class AppendsAgain(Broken):
     noticed_by = ("trying_again_doubles_nothing",)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         before = self.inner.get(key, ANY).data if self.inner.stat(key) else b""
         self.inner.put(key, before + b"".join(record + b"\n" for record in records))
+
+
+class AppendsTheSameButOnce(Broken):
+    noticed_by = ("records_that_are_new_follow_the_same_ones",)
+
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
+        self.inner.append_records(key, records, durable=durable)
 
 
 # ── exclusive ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,10 +210,10 @@ class HoldsRolloutsBack(Broken):
 class HoldsRecordsBack(Broken):
     noticed_by = ("whoever_sees_a_write_sees_what_its_writer_put_before",)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         late = self.common.pop("late", [])
         self.common["late"] = list(records)
-        self.inner.append_records(key, late, durable=durable)
+        self.inner.append_records(key, late, durable=durable, once=once)
 
 
 # ── growing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -216,17 +223,17 @@ class AppendsInAnyOrder(Broken):
         "a_limit_leaves_the_rest_to_the_next_reading",
     )
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
-        self.inner.append_records(key, [*reversed(records)], durable=durable)
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
+        self.inner.append_records(key, [*reversed(records)], durable=durable, once=once)
 
 
 class AppendsInTwoParts(Broken):
     noticed_by = ("records_come_whole_once_and_in_order_while_they_are_appended",)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         for record in records:
-            self.inner.append_records(key, [record[: len(record) // 2]], durable=durable)
-            self.inner.append_records(key, [record[len(record) // 2 :]], durable=durable)
+            self.inner.append_records(key, [record[: len(record) // 2]], durable=durable, once=once)
+            self.inner.append_records(key, [record[len(record) // 2 :]], durable=durable, once=once)
 
 
 class ForgetsTheRest(Broken):
@@ -388,9 +395,9 @@ class IsStoppedByWhatStandsThere(Broken):
         self._see_that_it_is(key, Kind.FILE)
         self.inner.put(key, data, if_absent=if_absent, durable=durable)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         self._see_that_it_is(key, Kind.FILE)
-        self.inner.append_records(key, records, durable=durable)
+        self.inner.append_records(key, records, durable=durable, once=once)
 
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         self._see_that_it_is(prefix, Kind.PREFIX)

@@ -150,6 +150,13 @@ def check_trying_again_doubles_nothing(world: World, tmp: Path) -> None:
     assert world.open().read_records(LOG).records == [b"one", b"two", b"wo"]
 
 
+@promise("durable")
+def check_records_that_are_new_follow_the_same_ones(world: World, tmp: Path) -> None:
+    for _ in range(2):
+        world.open("anna").append_records(LOG, [b"one", b""], durable=False, once=False)
+    assert world.open().read_records(LOG).records == [b"one", b"", b"one", b""]
+
+
 # ── exclusive ───────────────────────────────────────────────────────────────────────────────────────────────────────
 @promise("exclusive")
 def check_what_is_there_is_not_replaced_by_who_wants_to_be_first(world: World, tmp: Path) -> None:

@@ -21,6 +21,7 @@ from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
 from swarm.store.replicated.membership import Record
 from swarm.store.replicated.setting_up import folder_id
+from swarm.store.replicated.syncthing import Syncthing
 from tests.engines.syncthings import Instance, instances
 from tests.integration.swarms import Daemon, daemons, environment, eventually, run_swarm
 
@@ -35,6 +36,13 @@ RUN = {
     "SWARM_LIVENESS_TIMEOUT": 20,
     "SWARM_HEARTBEAT_INTERVAL": 2,
 }
+
+
+def answer(syncthing: Syncthing, path: str, **query: str) -> dict[str, Any]:
+    """What it says to a GET."""
+    said = syncthing.ask(path, dict[str, Any], **query)
+    assert said is not None
+    return said
 
 
 @dataclass
@@ -124,7 +132,7 @@ class Trial:
         self._syncthings[name].start()
 
     def _count_sent(self, name: str) -> None:
-        total = self._syncthings[name].rest.ask("GET", "system/connections")["total"]
+        total = answer(self._syncthings[name].rest, "system/connections")["total"]
         self._sent[name] += int(total["outBytesTotal"])
 
     def folder(self, owner: str) -> str:
@@ -135,7 +143,7 @@ class Trial:
         for name, syncthing in self._syncthings.items():
             for other in {*NAMES} - {name}:
                 asked = {"folder": self.folder(name), "device": self._syncthings[other].device}
-                if syncthing.rest.ask("GET", "db/completion", **asked)["completion"] < 100:
+                if answer(syncthing.rest, "db/completion", **asked)["completion"] < 100:
                     return False
         return True
 
@@ -161,13 +169,13 @@ class Trial:
         others = [{"deviceID": each.device} for each in self._syncthings.values()]
         rest.configure("folder", folder, {"type": kind, "devices": others})
         (self.path[EVA] / file).write_bytes(forged)
-        rest.ask("POST", "db/scan", folder=folder)
+        rest._answer("POST", "db/scan", folder=folder)
         self._marked(kind)  # later changes of eva's have come, so this one would have
         seen = self._seen_elsewhere(key, true)
         (self.path[EVA] / file).write_bytes(true)
         rest.configure("folder", folder, {"type": "receiveonly", "devices": others[1:]})
-        rest.ask("POST", "db/scan", folder=folder)
-        rest.ask("POST", "db/revert", folder=folder)
+        rest._answer("POST", "db/scan", folder=folder)
+        rest._answer("POST", "db/revert", folder=folder)
         return seen
 
     def _plant(self, key: str, forged: bytes, true: bytes) -> bool:

@@ -14,7 +14,7 @@ COMMAND = 40
 COORDINATOR = 80
 """And a coordinator until it is ready."""
 TRIES = 5
-"""What else runs on the machine only adds to a cost, so the least of several counts."""
+"""What else runs on the machine makes both costs larger, not always alike: the least of several ratios counts."""
 
 
 def cost(*arguments: str, env: dict[str, str]) -> float:
@@ -39,29 +39,29 @@ def cost_so_far(pid: int) -> float:
 @pytest.mark.skipif(sys.platform != "linux", reason="the cost of a running process is read from /proc")
 def test_the_coordinator_is_ready_within_eighty_bare_starts_of_cpu(tmp_path):
     env = environment(tmp_path)
-    ready, bare = [], []
+    ratios = []
     for path in (tmp_path / str(number) for number in range(TRIES)):
+        before = bare_start(env)
         with daemons() as start:
             coordinator = start("services.coordinator", environment(path))
             eventually(lambda path=path: events(path, "coordinator", "coordinator.ready"), "the coordinator")
-            ready.append(cost_so_far(coordinator.process.pid))
-        bare += [bare_start(env) for _ in range(2)]
-    assert min(ready) < COORDINATOR * min(bare)
+            ready = cost_so_far(coordinator.process.pid)
+        ratios.append(ready / max(before, bare_start(env)))
+    assert min(ratios) < COORDINATOR, ratios
 
 
-def test_version_and_status_take_less_than_forty_bare_starts_of_cpu(tmp_path):
+@pytest.mark.parametrize("command", ["--version", "status"])
+def test_a_command_that_looks_takes_less_than_forty_bare_starts_of_cpu(tmp_path, command):
     env = environment(tmp_path)
     with daemons() as start:
         start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
-        commands = {name: ("-m", "swarm", name) for name in ("--version", "status")}
-        costs = [
-            {name: cost(*command, env=env) for name, command in commands.items()} | {"bare": bare_start(env)}
-            for _ in range(TRIES)
-        ]
-    least = {name: min(one[name] for one in costs) for name in costs[0]}
-    assert least["--version"] < COMMAND * least["bare"], least
-    assert least["status"] < COMMAND * least["bare"], least
+        ratios = []
+        for _ in range(TRIES):
+            before = bare_start(env)
+            took = cost("-m", "swarm", command, env=env)
+            ratios.append(took / max(before, bare_start(env)))
+    assert min(ratios) < COMMAND, ratios
 
 
 def test_the_coordinator_and_looking_commands_import_no_heavy_package():

@@ -69,7 +69,7 @@ class CleaningLaws:
         """But for what a stranger has written over already."""
         for published, data in self._laws.acknowledged_below(key):
             there = self._there(published)
-            if there != data:
+            if there != data or published in self._world.vandalised:  # a partition may show it what that has put
                 self._overwritten.add(published)
             elif self._world.plan.cleanup == "archive" and not self._in_archive(published, data):
                 raise self._laws.broken(f"it removes {published} before it is archived", host.name)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from random import Random
 
+DRIFT = 0.01
+"""Of its own rate, by which a drifting clock runs fast or slow at most."""
+
 
 @dataclass(frozen=True)
 class Faults:

@@ -25,6 +25,7 @@ from swarm.store.faults import Killed, Step
 from swarm.store.run import Run
 from swarm.types import GenerationCall, Generator, Groups
 from swarm.wire import keys
+from tests.simulation.faults import DRIFT
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import ARCHIVE, EXPERIMENT
 from tests.simulation.virtual_time import LIFE, Life
@@ -82,8 +83,10 @@ class Host:
         self.slowness = 1.0
         self.delay = rng.uniform(0.05, 0.5)
         """Seconds until others' files usually come through to it."""
-        self._rate = 1 + rng.uniform(-0.01, 0.01) * world.happens("drifting_clocks", faults.drifting_clocks)
+        self._rate = 1 + rng.uniform(-DRIFT, DRIFT) * world.happens("drifting_clocks", faults.drifting_clocks)
         self._offset = rng.uniform(0, 1e5)
+        self.refused: set[tuple[object, object, object]] = set()
+        """Peer, round and stage of files of which it has refused groups."""
         self._skew = rng.uniform(-86400, 86400) * world.happens("skewed_clocks", faults.skewed_clocks)
         self._work = 0.0
 
@@ -209,6 +212,8 @@ class Host:
 
     def says(self, name: str, event: dict[str, object]) -> None:
         """A log line, in the file that readers know nodes' lives by; a disk that refuses costs the line alone."""
+        if name == "rollouts.refused":
+            self.refused.add((event.get("peer"), event.get("round"), event.get("stage")))
         if self.disk_works:
             line = msgspec.json.encode({"timestamp": self.wall(), "event": name, **event}, enc_hook=str)
             self.world.memory.open(self.name).append_records(keys.events(self.name), [line], durable=False)

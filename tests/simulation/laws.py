@@ -268,8 +268,9 @@ class Laws:
         settings: Settings = host.settings()
         if settings.sampler != "uniform" or not host.drew_all:  # type: ignore[attr-defined]
             return
-        if not all(self._there(keys.rollout(key, peer)) for peer, key in draw.sources):
-            return  # cleaned up since
+        for peer, key in draw.sources:
+            if not self._there(keys.rollout(key, peer)) or (peer, *key) in host.refused:
+                return  # cleaned up since, or a turn before was not there for it
         ranks = random_ranks(settings.seed, "external", host.name, *draw.key)
         before = {name for earlier in self.rows_of(host.name) for name in earlier.trained_on}
         rank: dict[str, int] = {}

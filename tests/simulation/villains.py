@@ -107,7 +107,9 @@ class Vandal(Bystander):
             victim = rng.choice([self.name, *(worker.name for worker in world.workers)])
             round_ = min(world.plan.rounds - 1, max((state.round for state in states), default=0))
             world.injected["vandalised_rollouts"] += 1
-            self.put(self._place(RoundKey(round_ + rng.randrange(2)), victim), rubbish)
+            place = self._place(RoundKey(round_ + rng.randrange(2)), victim)
+            world.vandalised.add(place)
+            self.put(place, rubbish)
         if self.acts_left:
             world.after(rng.expovariate(0.1), self._act)
 

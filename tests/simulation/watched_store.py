@@ -73,11 +73,11 @@ class WatchedStore(FaultyStore):
         self._world.laws.saves(self._host, prefix)
         self._world.note(self._name, "bundle", prefix)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         laws = self._world.laws
         laws.writes(self._host, key)
         laws.appends(self._host, key, records)
-        super().append_records(key, records, durable=durable)
+        super().append_records(key, records, durable=durable, once=once)
         self._world.note(self._name, "append", key, crc32(b"\n".join(records)))
 
     def remove(self, key: str) -> None:

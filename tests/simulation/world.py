@@ -70,6 +70,8 @@ class World:
         self.hosts = {host.name: host for host in (*self.workers, *self.coordinators)}
         self.onlooker = Onlooker(self)
         self.hosts[self.onlooker.name] = self.onlooker
+        self.vandalised: set[str] = set()
+        """Keys of others' files that a stranger has written over."""
         self.quitters: set[str] = set()
         """Processes that never come back."""
         self._schedule_starts()

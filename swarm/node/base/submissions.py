@@ -86,6 +86,10 @@ class Submissions:
     def _with_a_say(self, nodes: Iterable[str]) -> bool:
         return any(is_expected(self._run, node, self._expected) for node in nodes)
 
+    def forget(self, key: RoundKey) -> None:
+        """What was read of a round, but for who has proven himself by it."""
+        self._read.pop(key, None)
+
     def forget_before(self, round_: int) -> None:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}
 

@@ -14,6 +14,7 @@ the machine has it written again. So a full or read-only folder stops the clock,
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Set
 from contextlib import suppress
 from functools import partial
@@ -50,6 +51,8 @@ logger = get_logger(__name__)
 
 MOST_NAMED = 64
 """Nodes that an event names."""
+MOST_CLAIMS = 2
+"""Rounds ahead of the clock, which live workers say that they are in, that are looked at."""
 DOUBTS_APART = 4.0
 """Liveness timeouts between two times that a coordinator waits for another to show that it lives."""
 
@@ -108,6 +111,7 @@ class Observer:
         self._ctx.run.trust.keep(submitted)
         self._waited_for = live - submitted
         self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
+        self._look_at_those_ahead(peers, live, key)
         return Look(
             now=now,
             live=live,
@@ -121,6 +125,15 @@ class Observer:
             rival=self._rival(peers, state, now),
             without_a_say=self._without_a_say(submitted | before),
         )
+
+    def _look_at_those_ahead(self, peers: list[PeerFile], live: frozenset[str], key: RoundKey) -> None:
+        """Who went on alone for long earns its say by what it did last: the rounds before may be cleaned up."""
+        unproven = live - self._submissions.proven
+        said = Counter(peer.round for peer in peers if peer.peer_id in unproven and peer.round > key.round + 1)
+        for round_, _ in said.most_common(MOST_CLAIMS):
+            for done in (round_ - 1, round_):
+                self._submitted(RoundKey(done))
+                self._submissions.forget(RoundKey(done))
 
     def _working(self, peers: list[PeerFile], live: frozenset[str], key: RoundKey) -> frozenset[str]:
         """Live workers that have come to a round, or the one before, and have done one, as far as any is done."""

@@ -53,8 +53,8 @@ class LastState:
         _append(run, node, rows)
         return save_checkpoint(run.store, state, snapshot, keep=1)
 
-    def take_up(self) -> tuple[Run | None, list[MetricsRow]]:
-        """What was kept, if it is newer than what the place has, and the rows that the place lacked and has now.
+    def take_up(self) -> Run | None:
+        """What was kept, if it is newer than what the place has; the rows that the place lacked are there now.
 
         Raises:
             StoreError: the place cannot be read, or takes no rows yet.
@@ -63,13 +63,13 @@ class LastState:
         run = self._run()
         kept = own_rounds(run.store, node) if run else []
         if run is None or not kept or kept[-1] <= _newest_saved(store, node):
-            return None, []
+            return None
         there = {row.key for row in read_own_rows(self._ctx.run, node).rows}
         lacking = [row for row in read_own_rows(run, node).rows if row.key > max(there, default=RoundKey(-1))]
         _append(self._ctx.run, node, lacking)
         where = run.store.describe(keys.checkpoint(kept[-1], node))
         logger.info("checkpoint.taken_up", folder=where, rounds_done=kept[-1], rows=len(lacking))
-        return run, lacking
+        return run
 
     def let_go(self) -> None:
         """The place has it, or something newer."""

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from swarm.errors import StoreError
+from swarm.node.base.log_once import until_readable
 from swarm.node.base.submissions import has_submitted
 from swarm.node.base.write_queue import Write
 from swarm.node.worker.context import WorkerContext
@@ -115,8 +116,25 @@ class RoundFiles:
         vote = WinnersFile(round=key.round, winners=winners, peer_id=node, submitted_at=self._ctx.clock.wall())
         await self._put("vote", key, keys.winners(key.round, node), encode(vote), droppable=True, durable=False)
 
+    async def make_up(self, rows: Sequence[MetricsRow]) -> None:
+        """Submit the rewards that stand behind the last rows and were never written.
+
+        A crash between a row and its reward leaves one. A full disk leaves more: at the end rows go first.
+        """
+        for row in await until_readable(self._ctx, self._without_reward, rows):
+            await self.reward(row)
+
+    def _without_reward(self, rows: Sequence[MetricsRow]) -> list[MetricsRow]:
+        """In order; the last row always, whose reward may be there and on no disk yet."""
+        lacking = list[MetricsRow]()
+        for row in reversed(rows):
+            if lacking and has_submitted(self._ctx.run, row.key, self._ctx.node_id):
+                break
+            lacking.insert(0, row)
+        return lacking
+
     async def reward(self, row: MetricsRow) -> None:
-        """Once per round: after a crash between the row and this, the next start makes up for it."""
+        """Once per round."""
         key, data = RoundKey(row.round, row.stage), encode(self._reward(row))
         await self._ctx.writes.put(Write("reward", key, partial(self._submit, key, data), len(data)))
 

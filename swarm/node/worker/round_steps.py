@@ -79,15 +79,8 @@ class RoundSteps:
         """What generating has cost so far."""
         return self._generator.bill
 
-    async def continue_from(self, rows: Sequence[MetricsRow], taken_up: Sequence[MetricsRow] = ()) -> RoundKey:
-        """Take up the history of this node.
-
-        Args:
-            taken_up: those of them that were kept elsewhere, and whose rewards may be nowhere.
-
-        Returns:
-            The first stage that it has not done.
-        """
+    async def continue_from(self, rows: Sequence[MetricsRow]) -> RoundKey:
+        """Take up the history of this node; returns the first stage that it has not done."""
         by_key = {row.key: row for row in rows}
         lived = [by_key[key] for key in sorted(by_key)]
         self.cumulative_reward = sum(row.my_reward for row in lived)
@@ -100,8 +93,7 @@ class RoundSteps:
         self._trained.recall(rows)
         self._trained.forget_before(last.round - self._ctx.settings.staleness_window)
         if self._ctx.settings.role != EVALUATOR:
-            for row in {row.key: row for row in (*taken_up, last)}.values():
-                await self._files.reward(row)
+            await self._files.make_up(lived)
         return stage_after(last.key, self._ctx.settings.max_stages)
 
     # ── generate ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -64,7 +64,7 @@ async def start(
         logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
     if words := ctx.settings.plants(ctx.node_id):
         logger.warning("study.plants", words=words, consequence="right answers are published with these words in front")
-    kept, taken_up = await ctx.blocking.run(last_state.take_up) if ctx.kept else (None, [])
+    kept = await ctx.blocking.run(last_state.take_up) if ctx.kept else None
     history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(prepare)
@@ -73,7 +73,7 @@ async def start(
     rounds_saved = state.rounds_done if state else 0
     saved_to = RoundKey(rounds_saved, state.stages_done or 0) if state else RoundKey(0)
     steps = RoundSteps(ctx, policy, policy, intake, state.rounds_trained if state else 0)
-    following = max(saved_to, await steps.continue_from(history.rows, taken_up))
+    following = max(saved_to, await steps.continue_from(history.rows))
     plan = plan_redo(history.rows, state, ctx.settings) if ctx.settings.trains else NOTHING_TO_REDO
     redone = await Redo(ctx, policy, steps).carry_out(plan)
     loaded = tuple(one for one in saved if one <= rounds_saved)

@@ -204,7 +204,7 @@ class RlSwarmStore:
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         self._refuse()
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         self._refuse()
 
     def open_log(self, key: str) -> LogFile:

@@ -271,10 +271,15 @@ class Client:
 
         Raises:
             InvalidPathError: one of them cannot be named in obstore, and nothing else lists this bucket.
+            StoreError: the server does not begin behind `after`: it would be asked without end.
         """
         more = True
         while more:
             page, more = self._ask("list", "list", prefix, lambda after=after: self._page(prefix, after))  # type: ignore[misc]
+            if page and page[-1]["path"] == after:
+                raise StoreError(
+                    f"cannot list {self.describe(prefix)}: the server gives names again that it gave before"
+                )
             yield page
             after = page[-1]["path"] if page else after
 

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus, urlencode
 
@@ -72,7 +72,7 @@ def _page(url: str) -> PlainPage:
         raise GenericError(f"status code: {error.code}: {said}") from None
     except (OSError, http.client.HTTPException) as error:
         raise GenericError(f"error sending request: {type(error).__name__}") from None
-    except (ElementTree.ParseError, ValueError) as error:
+    except (ElementTree.ParseError, ValueError, OverflowError) as error:
         raise GenericError(f"request or response body error: {type(error).__name__}") from None
 
 
@@ -84,6 +84,9 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _parsed(data: bytes) -> PlainPage:
+    """Raises ElementTree.ParseError, ValueError, OverflowError: it is no page."""
+    if b"<!DOCTYPE" in data or b"\0" in data:  # S3 writes UTF-8 without entities, which could stand for gigabytes
+        raise ValueError("expected XML without a document type")
     root = ElementTree.fromstring(data)
     url_encoded = root.findtext("{*}EncodingType") == "url"
     found = [_meta(there, url_encoded) for there in root.iterfind("{*}Contents")]
@@ -94,10 +97,12 @@ def _meta(there: ElementTree.Element, url_encoded: bool) -> ObjectMeta:
     def text(name: str) -> str:
         return there.findtext(f"{{*}}{name}") or ""
 
+    if (size := int(text("Size"))) < 0:
+        raise ValueError("expected a size of 0 bytes or more")
     return {
         "path": unquote_plus(text("Key"), errors="surrogateescape") if url_encoded else text("Key"),
-        "last_modified": datetime.fromisoformat(text("LastModified")),
-        "size": int(text("Size")),
+        "last_modified": datetime.fromisoformat(text("LastModified")).astimezone(UTC),
+        "size": size,
         "e_tag": text("ETag") or None,
         "version": None,
     }

@@ -198,10 +198,10 @@ class BucketStore:
             yield folder
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         file = self._grown(key)
         if records:
-            file.append(b"".join(record + b"\n" for record in records), once=True)
+            file.append(b"".join(record + b"\n" for record in records), once=once)
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
         return read_on(self._client, self._name(key), cursor, limit)

@@ -38,19 +38,31 @@ _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOSED_TO_CHILDREN
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """A path below a root: links are followed up to the root and no further."""
+    """A path below a root: links are followed up to the root, or to some names before its end, and no further."""
 
     root: Path
     names: tuple[str, ...] = ()
     by_path: bool = not OPENS_FOLDERS
     """Each name is reached by its path, and not within the folder above it."""
+    below: int = 0
+    """So many of the root's last names may be no links either: what is above them is the user's own choice."""
+
+    @property
+    def chosen(self) -> Path:
+        """Up to where links are followed."""
+        return self.root.parents[self.below - 1] if self.below else self.root
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names from there on."""
+        return (*self.root.parts[len(self.root.parts) - self.below :], *self.names)
 
     @property
     def parent(self) -> Within:
         """The folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
-        return Within(self.root, self.names[:-1], self.by_path)
+        return Within(self.root, self.names[:-1], self.by_path, self.below)
 
     @property
     def name(self) -> str:
@@ -61,7 +73,7 @@ class Within:
         return self.root.joinpath(*self.names)
 
     def __truediv__(self, name: str) -> Within:
-        return Within(self.root, (*self.names, name), self.by_path)
+        return Within(self.root, (*self.names, name), self.by_path, self.below)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -208,17 +220,24 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
         raise OSError(errno.ENOTSUP, "this system opens no folders; what nodes write needs Linux or macOS", str(folder))
     if ".." in folder.names:
         raise OSError(errno.EINVAL, "the path leads upwards", str(folder))
-    at = _open_root(folder.root, grown)
-    for depth, name in enumerate(folder.names):
+    at = _open_chosen(folder.chosen, grown)
+    for depth, name in enumerate(folder.steps):
         above = at
         try:
-            at = _step(above, name, grown, place=Within(folder.root, folder.names[:depth], by_path=False))
+            at = _step(above, name, grown, _above(folder, depth), clears=depth >= folder.below)
         finally:
             os.close(above)
     return at
 
 
-def _open_root(root: Path, grown: list[Within] | None) -> int:
+def _above(folder: Within, depth: int) -> Within:
+    """Where one is after so many steps on the way to a folder."""
+    if depth >= folder.below:
+        return Within(folder.root, folder.names[: depth - folder.below], by_path=False, below=folder.below)
+    return Within(folder.chosen.joinpath(*folder.steps[:depth]), by_path=False, below=depth)
+
+
+def _open_chosen(root: Path, grown: list[Within] | None) -> int:
     if grown is None:
         return os.open(root, _FOLDER)
     try:
@@ -230,8 +249,12 @@ def _open_root(root: Path, grown: list[Within] | None) -> int:
         return os.open(root, _FOLDER)
 
 
-def _step(above: int, name: str, grown: list[Within] | None, place: Within) -> int:
-    """Open one folder within another, which is at `place`: spelled out only where somebody wants to know."""
+def _step(above: int, name: str, grown: list[Within] | None, place: Within, *, clears: bool) -> int:
+    """Open one folder within another, which is at `place`.
+
+    Args:
+        clears: what stands in the place of a folder that only nodes make goes.
+    """
     try:
         try:
             return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
@@ -240,7 +263,7 @@ def _step(above: int, name: str, grown: list[Within] | None, place: Within) -> i
                 raise
             _make(above, name, grown, place)
         except OSError as error:
-            if grown is None or not _is_ours(place, name):
+            if grown is None or not clears or not _is_ours(place, name):
                 raise
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
                 if isinstance(error, PermissionError):

@@ -5,6 +5,7 @@ again     prefix ─rename─▶ .tmp/{writer}/replaced-{prefix}, then as above;
           between the two
 remove    prefix ─rename─▶ .tmp/{writer}/removed-* ─▶ gone
 open      links to its files, or copies, in a folder of the reader's own: what is swapped meanwhile is not followed
+copy      of what was opened: whoever wrote a linked file can still make it a hole, so all is looked at anew
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -35,6 +36,7 @@ from swarm.store.folder.beneath import (
     remove_tree,
     rename_beneath,
 )
+from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import list_page, refusing
 from swarm.store.folder.obstacles import clear_for_bundle, may_clear
 from swarm.store.folder.publish import failing_to_write, sync_folder, sync_opened
@@ -141,7 +143,7 @@ def recover(drafts: Within, writer: str) -> None:
         return  # the only copy of a bundle may lie there
     for entry in left:
         if entry.name.startswith(_REPLACED) and (prefix := _prefix_of(entry.name, writer)):
-            _put_back(drafts / entry.name, Within(drafts.root, prefix))
+            _put_back(drafts / entry.name, replace(drafts, names=prefix))
     _remove(drafts)
 
 
@@ -198,6 +200,24 @@ def open_bundle(prefix: Within, drafts: Within | None) -> Iterator[Path]:
     raise ProtocolError("unreadable", f"{prefix} is replaced again and again")
 
 
+def copy_opened(bundle: Path, into: Path) -> None:
+    """Copy the files of an opened bundle, or a folder in it, to a folder that is there.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        ProtocolError: as open_bundle.
+        OSError: the copy cannot be written.
+    """
+    if not OPENS_FOLDERS:  # nor links files
+        shutil.copytree(bundle, into, dirs_exist_ok=True)
+        return
+    folder = os.open(bundle, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _take(folder, into, _Room(), linked=False)
+    finally:
+        os.close(folder)
+
+
 def _own_folder(drafts: Within | None) -> Path:
     try:
         if drafts is None:
@@ -236,38 +256,38 @@ class _Room:
             )
 
 
-def _take(folder: int, own: Path, room: _Room, depth: int = 0) -> None:
+def _take(folder: int, own: Path, room: _Room, depth: int = 0, *, linked: bool = True) -> None:
     """Link or copy what is in a folder, links and odd files left out."""
     if depth > DEEPEST_IN_A_BUNDLE:
         raise ProtocolError("oversized", f"a bundle has folders more than {DEEPEST_IN_A_BUNDLE} deep")
-    names = _names(folder, room.files + 1)
-    _refuse_hollow(folder, names)
-    for name in names:
+    for name, found in _looked_at(folder, _names(folder, room.files + 1)).items():
         with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, which is found afterwards
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             mode = found.st_mode
             room.take(found.st_size if stat.S_ISREG(mode) else 0)
             if stat.S_ISDIR(mode):
                 (own / name).mkdir()
                 below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
                 try:
-                    _take(below, own / name, room, depth + 1)
+                    _take(below, own / name, room, depth + 1, linked=linked)
                 finally:
                     os.close(below)
-            elif stat.S_ISREG(mode):
-                _take_file(name, folder, own / name, found.st_size)
+            elif stat.S_ISREG(mode) and not (linked and _link_file(name, folder, own / name)):
+                _copy_file(name, folder, own / name, found.st_size)
 
 
-def _refuse_hollow(folder: int, names: Iterable[str]) -> None:
+def _looked_at(folder: int, names: Iterable[str]) -> dict[str, os.stat_result]:
+    """What is there, and as large as it was when its holes were looked for."""
+    looked: dict[str, os.stat_result] = {}
     size = written = 0
     for name in names:
         with contextlib.suppress(FileNotFoundError):
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            found = looked[name] = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISREG(found.st_mode) and found.st_size > LEAST_SPARSE:
                 size += found.st_size
                 written += _written(name, folder, found.st_size)
     if written < LEAST_WRITTEN * size:
         raise ProtocolError("oversized", f"a bundle is a hole: {written} of {size} bytes were written")
+    return looked
 
 
 def _names(folder: int, most: int) -> list[str]:
@@ -275,19 +295,24 @@ def _names(folder: int, most: int) -> list[str]:
         return [entry.name for entry in islice(entries, most)]
 
 
-def _take_file(name: str, folder: int, copy: Path, size: int) -> None:
+def _link_file(name: str, folder: int, link: Path) -> bool:
+    """Whether a file could be linked, or is left out; False: on another file system, or one without links."""
     try:
-        os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
+        os.link(name, link, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         raise
-    except OSError:  # another file system, or one without links
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        with open(descriptor, "rb") as source, open(copy, "xb") as target:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                _copy(source, target, size)
-    else:
-        if not copy.is_file() or copy.is_symlink():  # swapped since we looked
-            copy.unlink()
+    except OSError:
+        return False
+    if not link.is_file() or link.is_symlink():  # swapped since we looked
+        link.unlink()
+    return True
+
+
+def _copy_file(name: str, folder: int, copy: Path, size: int) -> None:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with open(descriptor, "rb") as source, open(copy, "xb") as target:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            _copy(source, target, size)
 
 
 def _written(name: str, folder: int, size: int) -> int:

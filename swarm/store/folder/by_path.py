@@ -17,7 +17,6 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,7 +71,7 @@ def open_file(file: Within, flags: int) -> int:
 
 def stat_of(place: Within) -> os.stat_result:
     """As beneath.stat_beneath."""
-    return os.lstat(_named(_walked(place.parent), place))
+    return os.lstat(_named(_walked(place.parent), place.name))
 
 
 @contextmanager
@@ -87,7 +86,7 @@ def scanned(folder: Within) -> Iterator[Scanned]:
 
 def write(target: Within, data: bytes, drafts: Within, *, durable: bool) -> None:
     """Write a file whole or not at all, in the place of the one that is there. Raises OSError."""
-    place = _named(_made(target.parent), target)
+    place = _named(_made(target.parent), target.name)
     draft = _made(drafts) + os.sep + f"{uuid.uuid4().hex}.tmp"
     try:
         with open(draft, "xb") as file:
@@ -109,7 +108,7 @@ def remove(place: Within) -> None:
         OSError: something could not be removed. What is not there is removed already.
     """
     with contextlib.suppress(FileNotFoundError):
-        path = _named(_walked(place.parent), place)
+        path = _named(_walked(place.parent), place.name)
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode) and not _leads_elsewhere(found):
             shutil.rmtree(path)
@@ -124,10 +123,10 @@ def _walked(place: Within) -> str:
         FileNotFoundError: it is not there.
         OSError: ELOOP for a link, EINVAL for a name that the system would take apart.
     """
-    path = native(place.root)
+    path = native(place.chosen)
     os.stat(path)
-    for at in _steps(place):
-        path = _named(path, at)
+    for name in place.steps:
+        path = _named(path, name)
         if _leads_elsewhere(os.lstat(path)):
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed", path)
     return path
@@ -135,10 +134,10 @@ def _walked(place: Within) -> str:
 
 def _made(folder: Within) -> str:
     """As _walked, for a folder that is made if it is missing."""
-    path = native(folder.root)
+    path = native(folder.chosen)
     os.makedirs(path, exist_ok=True)
-    for at in _steps(folder):
-        path = _named(path, at)
+    for name in folder.steps:
+        path = _named(path, name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
         if _leads_elsewhere(os.lstat(path)):
@@ -146,16 +145,12 @@ def _made(folder: Within) -> str:
     return path
 
 
-def _steps(place: Within) -> list[Within]:
-    """A place, and the folders on the way to it from the root on."""
-    return [replace(place, names=place.names[: depth + 1]) for depth in range(len(place.names))]
-
-
-def _named(above: str, place: Within) -> str:
-    """The path of a place within the folder above it. Raises OSError: EINVAL for a name that would be taken apart."""
-    if is_taken_apart(place.name):
-        raise OSError(errno.EINVAL, "the path leads elsewhere", str(place))
-    return above + os.sep + place.name
+def _named(above: str, name: str) -> str:
+    """The path of a name within a folder. Raises OSError: EINVAL for one that would be taken apart."""
+    path = above + os.sep + name
+    if is_taken_apart(name):
+        raise OSError(errno.EINVAL, "the path leads elsewhere", path)
+    return path
 
 
 def is_taken_apart(name: str, *, windows: bool = os.name == "nt") -> bool:

@@ -33,7 +33,7 @@ ROTATED = frozenset({"training_events.jsonl", "stdout.log"})
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_WAITING
 
 
-def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: bool) -> None:
+def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: bool, once: bool) -> None:
     """As Store.append_records.
 
     Raises:
@@ -43,7 +43,7 @@ def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: b
     with failing_to_write(file), closing(LineFile(lambda: open_to_append(file, drafts))) as growing:
         new = not growing.has_lines()
         growing.cut_torn_line()
-        if not growing.ends_with(lines):
+        if not (once and growing.ends_with(lines)):
             growing.write(lines, fsync=durable)
         elif durable:  # it got there before an error, and perhaps no further than into memory
             os.fsync(growing.fileno())

@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.store.base import MOST_NAMES, Store
-from swarm.store.folder.beneath import EXPERIMENTS
+from swarm.store.base import MOST_NAMES
+from swarm.store.folder import by_path
+from swarm.store.folder.beneath import EXPERIMENTS, Within, make_folder, remove_tree, rename_beneath
 from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
 from swarm.store.folder.remedies import NOT_THERE, remedy
 from swarm.store.folder.store import FolderStore
@@ -21,6 +22,28 @@ from swarm.store.place import Place
 from swarm.wire import keys
 
 LOCK = ".lock"
+
+
+def _make(folder: Within) -> None:
+    """Raises OSError, as those below."""
+    if folder.by_path:
+        os.makedirs(folder.path, exist_ok=True)
+    else:
+        make_folder(folder)
+
+
+def _move(source: Within, target: Within) -> None:
+    if source.by_path:
+        os.replace(source.path, target.path)
+    else:
+        rename_beneath(source, target)
+
+
+def _remove(folder: Within) -> None:
+    if folder.by_path:
+        by_path.remove(folder)
+    else:
+        remove_tree(folder)
 
 
 def _make_private(folder: Path) -> None:
@@ -97,7 +120,7 @@ class FolderPlace(Place):
     def experiments(self) -> list[str]:
         """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
         folder = self._path / EXPERIMENTS
-        there = FolderStore(folder).list("", limit=MOST_NAMES).entries
+        there = FolderStore(folder, below=1).list("", limit=MOST_NAMES).entries
         return [entry.name for entry in there if _is_known_as_folder(folder / entry.name)]
 
     def has(self, name: str) -> bool:
@@ -109,28 +132,37 @@ class FolderPlace(Place):
         return stat.S_ISLNK(_mode(self._path / EXPERIMENTS / name, follow=False))
 
     def refuse_link(self, name: str) -> None:
-        """See that an experiment is no link: what lies elsewhere is not this place's to delete. Raises StoreError."""
-        root = self._path / EXPERIMENTS / name
-        if root.resolve() != self._path.resolve() / EXPERIMENTS / name:
+        """See that an experiment is no link: what lies elsewhere is not this place's. Raises StoreError."""
+        self._refuse_link(f"{EXPERIMENTS}/{name}")
+
+    def _refuse_link(self, folder: str) -> None:
+        """Links to the place are its user's own; what lies in it, others may have put there."""
+        names = folder.split("/")
+        steps = [self._path.joinpath(*names[: depth + 1]) for depth in range(len(names))]
+        if at := next((step for step in steps if step.name == ".." or stat.S_ISLNK(_mode(step, follow=False))), None):
             raise StoreError(
-                f"{root} leads to {root.resolve()}, out of the shared folder: delete it there, and the link here"
+                f"{at} leads to {at.resolve()}, out of the shared folder, where nothing is read, written or deleted: "
+                "name the place that it leads into (--path), or take the link away"
             )
 
     def remove(self, name: str) -> None:
         """As Place.remove."""
-        self.refuse_link(name)
-        archive = self._path / keys.archive(name)
+        folders = (keys.archive(name), f"{EXPERIMENTS}/{name}")
+        for folder in folders:
+            self._refuse_link(folder)
         try:
-            if archive.is_dir() and not archive.is_symlink():
-                shutil.rmtree(archive)
-            shutil.rmtree(self._path / EXPERIMENTS / name)
+            for folder in folders:
+                _remove(self._within(folder))
         except OSError as error:
             said = error.strerror or error
             raise StoreError(f"cannot delete all of {self.describe()}: {said} ({error.filename})") from None
 
-    def beside(self, folder: str, writer: str | None = None) -> Store:
+    def _within(self, folder: str) -> Within:
+        return Within(self._path, tuple(folder.split("/")))
+
+    def beside(self, folder: str, writer: str | None = None) -> FolderStore:
         """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
-        return FolderStore(self._path / folder, writer)
+        return FolderStore(self._path / folder, writer, below=len(Path(folder).parts))
 
     @contextmanager
     def alone(self, folder: str, writer: str) -> Iterator[None]:
@@ -141,7 +173,7 @@ class FolderPlace(Place):
         """
         import fcntl  # here, for Windows has none, and views look at places there
 
-        with closing(FolderStore(self._path / folder, writer).open_log(LOCK)) as lock:
+        with closing(self.beside(folder, writer).open_log(LOCK)) as lock:
             try:
                 fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -152,25 +184,27 @@ class FolderPlace(Place):
 
     def move(self, name: str, folder: str) -> None:
         """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
-        target = self._path / folder
+        target = self._within(folder)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (self._path / EXPERIMENTS / name).rename(target)
+            _make(target.parent)
+            _move(self._within(f"{EXPERIMENTS}/{name}"), target)
         except OSError as error:
             raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
 
     def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
         """As Place.take_in: laid out beside the experiments, where links of strangers cannot be, and renamed."""
-        private, target = self._path / f"restoring-{name}", self._path / EXPERIMENTS / name
-        archive = self._path / keys.archive(name)
+        private, target = self._path / f"restoring-{name}", self._within(f"{EXPERIMENTS}/{name}")
+        rollouts = f"{keys.archive(name)}/{keys.ROLLOUTS}"
+        for folder in (keys.archive(name), f"{EXPERIMENTS}/{name}"):  # before anything is laid out
+            self._refuse_link(folder)
         try:
             _make_private(private)
             fill(private)
-            for file in sorted((private / keys.archive(name) / keys.ROLLOUTS).glob("*")):  # named by what they hold
-                (archive / keys.ROLLOUTS).mkdir(parents=True, exist_ok=True)
-                file.replace(archive / keys.ROLLOUTS / file.name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (private / EXPERIMENTS / name).rename(target)
+            for file in sorted((private / rollouts).glob("*")):  # named by what they hold
+                _make(archived := self._within(rollouts))
+                _move(self._within(f"{private.name}/{rollouts}/{file.name}"), archived / file.name)
+            _make(target.parent)
+            _move(self._within(f"{private.name}/{EXPERIMENTS}/{name}"), target)
             shutil.rmtree(private)
         except ProtocolError:
             shutil.rmtree(private, ignore_errors=True)
@@ -196,4 +230,4 @@ class FolderPlace(Place):
 
     def store(self, name: str, writer: str | None) -> FolderStore:
         """Of an experiment, there or not."""
-        return FolderStore(self._path / EXPERIMENTS / name, writer)
+        return FolderStore(self._path / EXPERIMENTS / name, writer, below=2)

@@ -43,7 +43,8 @@ _SOON = 5.0
 
 
 class FolderStore:
-    """Keys are the files below a root folder. Links to the root are followed, below it none.
+    """Keys are the files below a root folder. Links to the root are followed, or to some names before its end; none
+    below.
 
     Drafts lie in `.tmp/{writer}` until they are renamed into place. Where a root that held something is gone or empty,
     as an unmounted share is, nothing is written: it would lie under the mount point, where nobody sees it. Where a root
@@ -51,15 +52,19 @@ class FolderStore:
     writes.
     """
 
-    def __init__(self, root: Path, writer: str | None = None, *, by_path: bool = not OPENS_FOLDERS) -> None:
+    def __init__(
+        self, root: Path, writer: str | None = None, *, below: int = 0, by_path: bool = not OPENS_FOLDERS
+    ) -> None:
         """Nothing is opened yet.
 
         Args:
+            below: so many of the root's last names may be no links: others can write where they lie.
             writer: who writes here, a name that no other process has; None: nobody, this store only reads.
             by_path: do without openat, as on Windows: read, and write what views and reports do, `put` and `remove`.
         """
         self._root = root
         self._writer = writer
+        self._below = below
         self._by_path = by_path
         self._held_something = False
         self._known = Recognised(root)
@@ -103,10 +108,10 @@ class FolderStore:
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
         return bundles.open_bundle(self._readable(prefix), self._drafts() if self._writer else None)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         drafts = self._drafts()
         if records:
-            growing.append(self._at(key), records, drafts, durable=durable)
+            growing.append(self._at(key), records, drafts, durable=durable, once=once)
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
         return growing.read_on(self._readable(key), cursor, limit)
@@ -199,7 +204,7 @@ class FolderStore:
         names = tuple(key.split("/")) if key else ()
         if not {"", ".", ".."}.isdisjoint(names) or "\0" in key:
             raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
-        return Within(self._root, names, self._by_path)
+        return Within(self._root, names, self._by_path, self._below)
 
     def _readable(self, key: str) -> Within:
         """Where a key lies. Raises StoreError: the root holds another experiment than before, for a writer."""
@@ -227,7 +232,7 @@ class FolderStore:
             raise StoreError(why_not)
         self._held_something = not why_not
         self._known.see()
-        return Within(self._root, (".tmp", self._writer), self._by_path)
+        return Within(self._root, (".tmp", self._writer), self._by_path, self._below)
 
     def _why_empty(self) -> str:
         """Why nothing is seen to be in the root; empty if something is."""

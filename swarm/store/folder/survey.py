@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from itertools import islice
 from pathlib import Path
 
 from swarm.store.health import MOST_ENTRIES, Sparse, Survey
@@ -42,7 +43,7 @@ def survey(root: Path, ignore: Path | None = None) -> Survey:
 def _entries(folder: Path, root: Path, found: Survey) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return list(entries)
+            return list(islice(entries, MOST_ENTRIES + 1))
     except FileNotFoundError:  # removed while we looked: nodes clean up after themselves
         return []
     except OSError:

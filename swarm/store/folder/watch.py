@@ -25,6 +25,7 @@ import stat
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ import watchfiles
 from anyio import to_thread
 
 from swarm.logs import get_logger
+from swarm.store.base import MOST_NAMES
 from swarm.store.folder.beneath import Within, is_folder, opened_folder
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.inotify import cause_and_remedy
@@ -211,7 +213,8 @@ class Newest:
         """Blocking. Raises OSError."""
         names, newest = self._before.get(root, (frozenset[str](), frozenset[str]()))
         with opened_folder(root) as descriptor:
-            now = frozenset(os.listdir(descriptor))
+            with os.scandir(descriptor) as entries:
+                now = frozenset(entry.name for entry in islice(entries, MOST_NAMES))
             found = _newest_of((now - names) | (now & newest), descriptor)
             if len(found) < NEWEST_WATCHED:
                 found = _newest_of(now, descriptor)

@@ -18,6 +18,7 @@ from swarm import forms
 from swarm.config import JUDGE
 from swarm.errors import StoreError
 from swarm.harmless import quoted
+from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.wire import keys
 
 RECORD = "replicated.json"
@@ -149,8 +150,9 @@ def decode(data: bytes, where: str) -> Membership:
 
 
 def is_replicated(path: Path) -> bool:
-    """Whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine."""
-    return os.path.isfile(path / RECORD)
+    """Whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine: those hold no
+    experiments beside the record, which in an ordinary shared folder anybody may put."""
+    return os.path.isfile(path / RECORD) and not os.path.isdir(path / EXPERIMENTS)
 
 
 class Record:

@@ -23,7 +23,7 @@ import msgspec
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.folder.store import FolderStore
 from swarm.store.replicated.membership import LARGEST_RECORD, RECORD, Member, Membership, Record, decode, is_replicated
-from swarm.store.replicated.syncthing import Syncthing
+from swarm.store.replicated.syncthing import ANOTHER, Syncthing
 from swarm.wire import keys
 
 LIST = "members.json"
@@ -115,8 +115,18 @@ def differences(asked: Wanted, syncthing: Syncthing) -> list[str]:
     return found
 
 
+class _Device(msgspec.Struct):
+    deviceID: str  # noqa: N815 - Syncthing's name
+
+
 def _devices(folder: Mapping[str, Any]) -> set[str]:
-    return {each["deviceID"] for each in folder["devices"]}
+    """Raises StoreError: Syncthing names them otherwise."""
+    try:
+        return {each.deviceID for each in msgspec.convert(folder.get("devices", []), list[_Device])}
+    except msgspec.ValidationError as error:
+        raise StoreError(
+            f"Syncthing names the devices of a folder otherwise than expected ({error}): {ANOTHER}"
+        ) from None
 
 
 def apply(path: Path, members: Membership, syncthing: Syncthing) -> None:
@@ -226,6 +236,23 @@ def listed(path: Path, members: Membership) -> Membership | None:
     return decode(offered, f"the list of {members.host}")
 
 
+def _refuse_unknown(path: Path, members: Membership, syncthing: Syncthing) -> None:
+    """See that Syncthing itself was told of this folder by its user's command.
+
+    The record alone says nothing: in a folder that is shared in another way, anybody can put one.
+
+    Raises:
+        StoreError: it was not.
+    """
+    there = syncthing.config_of("folder", folder_id(members, members.own)) or {}
+    if os.path.realpath(os.path.expanduser(str(there.get("path", "")))) != os.path.realpath(path / members.own):
+        raise StoreError(
+            f"Syncthing knows nothing of {path / members.own}, and is told of others by its user alone: if you made "
+            f"this place, run `swarm invite {path}`, or `swarm join` with the invitation, once more; if not, take "
+            f"{path / RECORD} away"
+        )
+
+
 def follow(path: Path, environ: Mapping[str, str] = os.environ) -> None:
     """Take over who is new in the host's list. What fails is said once, and tried again at the next call."""
     from swarm.logs import get_logger  # here, for commands that only look start without it
@@ -237,7 +264,9 @@ def follow(path: Path, environ: Mapping[str, str] = os.environ) -> None:
             return
         offered = FolderStore(path / members.host).get(LIST, LARGEST_RECORD).data
         if (now := news(members, offered)) != members:
-            apply(path, now, Syncthing.found(environ))
+            syncthing = Syncthing.found(environ)
+            _refuse_unknown(path, now, syncthing)
+            apply(path, now, syncthing)
             logger.info("members.changed", members=sorted(now.members), new=sorted({*now.members} - {*members.members}))
     except FileNotFoundError:
         pass

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -53,6 +52,27 @@ class Replication(msgspec.Struct, frozen=True):
     """Devices that knock and are no members; only the host can let them in."""
 
 
+# what Syncthing answers, by its own names
+class _Connection(msgspec.Struct):
+    connected: bool = False
+
+
+class _Connections(msgspec.Struct):
+    connections: dict[str, _Connection] = {}
+
+
+class _Seen(msgspec.Struct):
+    lastSeen: str = ""  # noqa: N815
+
+
+class _FolderStatus(msgspec.Struct):
+    needBytes: int = 0  # noqa: N815
+
+
+class _Completion(msgspec.Struct):
+    completion: float = 0.0
+
+
 def replication(
     path: Path, members: Membership, experiment: str = "", environ: Mapping[str, str] = os.environ
 ) -> Replication:
@@ -72,28 +92,32 @@ def replication(
 
 def knocking(members: Membership, syncthing: Syncthing) -> list[str]:
     """Devices that want to connect, and are no members."""
-    pending = syncthing.ask("GET", "cluster/pending/devices") or {}
+    pending = syncthing.ask("cluster/pending/devices", dict[str, msgspec.Raw]) or {}
     return sorted({*pending} - {member.device for member in members.members.values()})
 
 
 def _peers(members: Membership, others: Sequence[str], syncthing: Syncthing) -> list[Peer]:
-    connections = (syncthing.ask("GET", "system/connections") or {}).get("connections", {})
-    seen = syncthing.ask("GET", "stats/device") or {}
+    connections = (syncthing.ask("system/connections", _Connections) or _Connections()).connections
+    seen = syncthing.ask("stats/device", dict[str, _Seen]) or {}
     return [_peer(members, name, connections, seen, syncthing) for name in others]
 
 
 def _peer(
-    members: Membership, name: str, connections: Mapping[str, Any], seen: Mapping[str, Any], syncthing: Syncthing
+    members: Membership,
+    name: str,
+    connections: Mapping[str, _Connection],
+    seen: Mapping[str, _Seen],
+    syncthing: Syncthing,
 ) -> Peer:
     device = members.members[name].device
-    connected = bool(connections.get(device, {}).get("connected"))
-    theirs = syncthing.ask("GET", "db/status", folder=folder_id(members, name)) or {}
+    connected = device in connections and connections[device].connected
+    theirs = syncthing.ask("db/status", _FolderStatus, folder=folder_id(members, name)) or _FolderStatus()
     has = None
     if connected:
         asked = {"folder": folder_id(members, members.own), "device": device}
-        has = (syncthing.ask("GET", "db/completion", **asked) or {}).get("completion", 0.0) / 100
-    ago = None if connected else _seconds_since(str(seen.get(device, {}).get("lastSeen", "")))
-    return Peer(name, connected, 0.0 if connected else ago, int(theirs.get("needBytes", 0)), has)
+        has = (syncthing.ask("db/completion", _Completion, **asked) or _Completion()).completion / 100
+    ago = None if connected or device not in seen else _seconds_since(seen[device].lastSeen)
+    return Peer(name, connected, 0.0 if connected else ago, theirs.needBytes, has)
 
 
 def _seconds_since(when: str) -> float | None:

@@ -121,7 +121,7 @@ class ReplicatedStore:
         """One and the same, for it remembers that it held something."""
         if self._own is None or self._own[0] != members.own:
             root = self._path / members.own / EXPERIMENTS / self._experiment
-            self._own = (members.own, FolderStore(root, self._writer))
+            self._own = (members.own, FolderStore(root, self._writer, below=2))
         return self._own[1]
 
     def _owners(self, key: str) -> _Subtree | None:
@@ -224,8 +224,8 @@ class ReplicatedStore:
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         self._writing(prefix).put_bundle(prefix, fill)
 
-    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool) -> None:
-        self._writing(key).append_records(key, records, durable=durable)
+    def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
+        self._writing(key).append_records(key, records, durable=durable, once=once)
 
     def open_log(self, key: str) -> LogFile:
         return self._writing(key).open_log(key)

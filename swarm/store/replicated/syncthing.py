@@ -7,23 +7,31 @@ as for Syncthing itself. The key is sent to this machine alone, and is in no mes
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
+import msgspec
+
+from swarm import forms
 from swarm.errors import StoreError
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
+Form = TypeVar("Form")
 CONFIG, CERTIFICATE = "config.xml", "https-cert.pem"
 HOMES = (".local/state/syncthing", ".config/syncthing", "Library/Application Support/Syncthing")
 """Below the user's own folder: since version 1.27, before that, on a Mac."""
 TIMEOUT = 20.0
 LARGEST_ANSWER = 16 << 20
+ANOTHER = "is it another program, or a version that is not known yet?"
 HOW = "start it with `syncthing serve --no-browser`, or say where its configuration is with STHOMEDIR"
+
+
+class _Status(msgspec.Struct):
+    myID: str = ""  # noqa: N815 - Syncthing's name
 
 
 class Syncthing(NamedTuple):
@@ -62,14 +70,23 @@ class Syncthing(NamedTuple):
             )
         return cls(host, int(port), key, home / CERTIFICATE if tls and home else None)
 
-    def ask(self, method: str, path: str, body: object = None, **query: str) -> Any:
-        """One request; what it answers, as JSON. Raises StoreError: it fails."""
+    def ask(self, path: str, form: type[Form], **query: str) -> Form | None:
+        """What it answers to a GET, as a form; None: it has no such thing. Raises StoreError: it fails."""
+        said = self._answer("GET", path, **query)
+        if said is None or said.strip() in (b"", b"null"):
+            return None
+        try:
+            return forms.decode(said, form)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise StoreError(f"Syncthing answers GET {path} otherwise than expected ({error}): {ANOTHER}") from None
+
+    def _answer(self, method: str, path: str, body: object = None, **query: str) -> bytes | None:
         from http import client  # here, as what it imports, for commands that only look start without it
 
         target = f"/rest/{path}{'?' + urlencode(query) if query else ''}"
         connection = self._connection()
         try:
-            data = None if body is None else json.dumps(body)
+            data = None if body is None else msgspec.json.encode(body)
             connection.request(method, target, data, {"X-API-Key": self.key, "Content-Type": "application/json"})
             answer = connection.getresponse()
             said = answer.read(LARGEST_ANSWER)
@@ -85,10 +102,7 @@ class Syncthing(NamedTuple):
             raise StoreError(
                 f"Syncthing answers {answer.status} to {method} {path}: {said[:200].decode(errors='replace')}"
             )
-        try:
-            return json.loads(said) if said.strip() else None
-        except ValueError:
-            raise StoreError(f"Syncthing answers no JSON to {method} {path}; is it another program?") from None
+        return said
 
     def _connection(self) -> HTTPConnection:
         from http import client
@@ -103,17 +117,17 @@ class Syncthing(NamedTuple):
 
     def device(self) -> str:
         """Of this machine."""
-        return str((self.ask("GET", "system/status") or {}).get("myID", ""))
+        return (self.ask("system/status", _Status) or _Status()).myID
 
     def config_of(self, kind: str, name: str) -> dict[str, Any] | None:
         """Of a `folder` or `device`, None where there is none."""
-        return self.ask("GET", f"config/{kind}s/{quote(name)}")  # type: ignore[no-any-return]
+        return self.ask(f"config/{kind}s/{quote(name)}", dict[str, Any])
 
     def configure(self, kind: str, name: str, settings: Mapping[str, Any]) -> None:
         """Make a `folder` or `device`, or change it in these settings."""
         there = self.config_of(kind, name)
-        base = there if there is not None else self.ask("GET", f"config/defaults/{kind}") or {}
-        self.ask("PUT", f"config/{kind}s/{quote(name)}", {**base, **settings})
+        base = there if there is not None else self.ask(f"config/defaults/{kind}", dict[str, Any]) or {}
+        self._answer("PUT", f"config/{kind}s/{quote(name)}", {**base, **settings})
 
 
 def _homes(environ: Mapping[str, str]) -> Iterator[Path]:

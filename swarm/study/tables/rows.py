@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from swarm.errors import ProtocolError
+from swarm.records.archives import LARGEST_FILE
 from swarm.records.files import read_form
 from swarm.records.growing import parse_line
 from swarm.records.listing import count_files, entries, rounds_in
@@ -31,8 +32,6 @@ from swarm.wire.messages import RewardFile, RolloutFile
 Row = dict[str, Any]
 
 _SLOT = re.compile(r"[0-9]{1,6}")
-LARGEST_FILE = 1 << 30
-"""Bytes. One file is held at a time, and none is refused for its size that nodes may have been allowed to take."""
 
 
 def metrics_rows(run: Run) -> Iterator[Row]:
@@ -142,7 +141,7 @@ def reward_rows(run: Run) -> list[Row]:
 def _read_own(run: Run, file: str, key: RoundKey, node: str) -> RewardFile | None:
     """A file, or None for one that is gone, cannot be read, or speaks for another node or round than its path."""
     try:
-        found = read_form(run.store, file, RewardFile, LARGEST_FILE)
+        found = read_form(run.store, file, RewardFile)
     except ProtocolError:
         return None
     return found if found and (found.round, found.stage, found.peer_id) == (*key, node) else None

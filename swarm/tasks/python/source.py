@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from swarm.errors import ConfigError
 from swarm.tasks.conversation import Conversing
 from swarm.tasks.definitions import malformed, refuse_other
 from swarm.types import MOST_TURNS
@@ -74,8 +75,8 @@ def load(name: str, path: Path, digest: str) -> Loaded:
 def turns_of(path: Path) -> int:
     """The turns that a file says it has, at most, without importing it; 1 where it cannot be told."""
     try:
-        body = ast.parse(path.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):  # said where the task is asked
+        body = ast.parse(read("", path)).body
+    except (ConfigError, SyntaxError, ValueError):  # said where the task is asked
         return 1
     said: list[Any] = [
         node.value.value

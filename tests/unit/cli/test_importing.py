@@ -130,3 +130,13 @@ def test_a_comparison_has_no_sum_of_what_nobody_recorded(place: Path, capsys: Ca
     figures = {line[:18].strip(): line.split()[-4:-2] for line in lines}
     assert figures["cumulative reward"] == ["1.58", "1.58"]
     assert not {"tokens generated", "cumulative tagged", "external groups", "bytes fetched"} & figures.keys()
+
+
+def test_an_import_takes_no_name_under_which_something_is_archived(place: Path, capsys: Captured) -> None:
+    archived = place / "archives" / "copy" / "rollouts" / "round_0-0123456789abcdef.tar.gz"
+    archived.parent.mkdir(parents=True)
+    archived.write_bytes(b"mine")
+    at = ("--as", "copy", "--path", str(place))
+    assert "archive" in said(capsys, "experiment", "import", "two_workers", *at, code=2)
+    assert archived.read_bytes() == b"mine"
+    assert not (place / "experiments" / "copy").exists()

@@ -320,9 +320,11 @@ def _scored_group(peer: str, key: RoundKey, slot: int, asked: QuestionRequest, s
     return ScoredGroup(group, fake_rewards(texts), (True,) * size)
 
 
-def make_ghost(layout: Layout, node: str, *, rounds: int = 0) -> None:
-    """A peer that looks alive for as long as `liveness_timeout`, and has done so many rounds already."""
-    put(layout.peer_file(node), encode(make_peer(node, last_seen=time.time())))
+def make_ghost(layout: Layout, node: str, *, rounds: int = 0, says: int = 0) -> None:
+    """A peer that looks alive for as long as `liveness_timeout`, has done so many rounds already, and says in which it
+    is.
+    """
+    put(layout.peer_file(node), encode(make_peer(node, last_seen=time.time(), round=says)))
     for round_ in range(rounds):
         put(layout.rollout_file(RoundKey(round_), node), encode(make_rollouts(node, RoundKey(round_))))
         put_reward(layout, RoundKey(round_), node)

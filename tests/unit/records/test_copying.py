@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from swarm.errors import StoreError
-from swarm.records import copying
+from swarm.records import copying, copying_rows
 from swarm.records.copying import STILL_OPEN, Copier
 from swarm.records.listing import count_files, nodes_in
 from swarm.store.base import Records, Store
+from swarm.store.copies import copy_opened
 from swarm.store.folder import bundles
 from swarm.store.memory import MemoryPlace
 from swarm.types import RoundKey
@@ -284,6 +289,52 @@ def test_a_checkpoint_that_is_a_hole_or_too_deep_is_left_out(layout: Layout) -> 
     assert "is a hole" in second
 
 
+class Swelling:
+    """A place in which a stranger makes a hole of a checkpoint's weights as soon as somebody has opened it."""
+
+    def __init__(self, inner: Store, weights: Path) -> None:
+        self._inner, self._weights = inner, weights
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @contextmanager
+    def open_bundle(self, prefix: str) -> Iterator[Path]:
+        with self._inner.open_bundle(prefix) as folder:
+            os.truncate(self._weights, 2**30)
+            yield folder
+
+
+def test_a_checkpoint_that_becomes_a_hole_once_it_is_opened_fills_nobodys_disk(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the place's own file system, where files are linked
+    weights = layout.checkpoint(3, "alice") / "model" / "model.safetensors"
+    target = MemoryPlace().open("copy")
+    done = Copier(cast(Store, Swelling(run_of(layout).store, weights)), target).run()
+    assert done.checkpoints == 0
+    assert ["is a hole" in line for line in done.left_out] == [True]
+
+
+def test_of_a_file_that_grows_while_a_bundle_is_copied_no_more_than_there_was_is_written(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, copy = layout.checkpoint(3, "alice"), tmp_path / "copied"
+    weights = checkpoint / "model" / "model.safetensors"
+    written = bundles._written
+
+    def then_it_grows(name: str, folder: int, size: int) -> int:
+        found = written(name, folder, size)
+        os.truncate(weights, 2**30)
+        return found
+
+    monkeypatch.setattr(bundles, "LEAST_SPARSE", 100)
+    monkeypatch.setattr(bundles, "_written", then_it_grows)
+    copy.mkdir()
+    copy_opened(checkpoint, copy)
+    assert (copy / "model" / "model.safetensors").read_bytes() == WEIGHTS
+
+
 def test_a_checkpoint_whose_optimizer_has_not_moved_is_copied(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its zeros are a hole to a file system that compresses; its weights are not."""
     monkeypatch.setattr(bundles, "LEAST_SPARSE", 2**16)
@@ -309,3 +360,32 @@ def test_a_log_that_is_replaced_again_and_again_is_left_out(layout: Layout, monk
     monkeypatch.setattr(type(source), "read_records", replaced)
     done = Copier(source, MemoryPlace().open("copy")).run()
     assert [line.partition(":")[0] for line in done.left_out] == [keys.events("mallory")]
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+def test_lines_that_are_the_same_again_are_copied_again(layout: Layout, tmp_path: Path, bucket: bool) -> None:
+    target = MemoryBucket().open("copy") if bucket else run_of(Layout(tmp_path / "target", layout.experiment)).store
+    copier = Copier(run_of(layout).store, target)
+    log = layout.logs / "alice" / "stdout.log"
+    for passes in range(3):
+        with log.open("ab") as file:
+            file.write(b"waiting\n")
+        copier.run(whole=passes == 2)
+    assert target.read_records(keys.stdout("alice")).records[-3:] == [b"waiting"] * 3
+
+
+def test_blank_lines_by_the_million_are_copied_in_little_memory(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying_rows, "MOST_HELD", 2**20)
+    for name in ("metrics.jsonl", "stdout.log"):
+        (layout.logs / "eve" / name).parent.mkdir(exist_ok=True)
+        (layout.logs / "eve" / name).write_bytes(b"\n" * 400_000)
+    target = Layout(tmp_path / "target", layout.experiment)
+    tracemalloc.start()
+    try:
+        Copier(run_of(layout).store, run_of(target).store).run()
+        assert tracemalloc.get_traced_memory()[1] < 40 * 2**20, "with one object for each it is 100 MB"
+    finally:
+        tracemalloc.stop()
+    assert (target.logs / "eve" / "metrics.jsonl").stat().st_size == 400_000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,19 @@ def test_folders_and_large_files_are_left_to_each_node(
     source = {"python": str(tmp_path / "own.py"), "sha256": "1" * 64}
     assert publish(store, {"large": large, "folder": folder, "own": source}) == ["large", "folder"]
     assert store.stat("tasks") is None
+
+
+def test_a_machine_that_takes_no_more_says_so_and_keeps_no_half_of_a_file(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path, store)
+
+    def full(_from: Path, _to: Path) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(
+        ConfigError, match=r"tasks\.sums.*Disk quota exceeded; free space there, or set SWARM_KEY_FOLDER"
+    ):
+        joined(store, tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]

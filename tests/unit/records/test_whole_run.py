@@ -162,8 +162,18 @@ LYING: dict[str, Callable[[], io.BytesIO]] = {
     "empty": io.BytesIO,
     "bomb of zeros": bomb,
     "name of an experiment": lambda: forged({}, "../up"),
-    "capitals": lambda: packed({ONE: b"", ONE.replace("metrics", "METRICS"): b""}),
 }
+
+
+def test_where_capitals_do_not_count_no_file_takes_anothers_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = {ONE: b"1", ONE.replace("anna", "ANNA"): b"2"}
+    unpack_run(packed(both), tmp_path / "unix")
+    assert {name: (tmp_path / "unix" / name).read_bytes() for name in both} == both
+    monkeypatch.setattr(whole_run, "folds_case", lambda folder: True)
+    with pytest.raises(ProtocolError, match="capitals"):
+        unpack_run(packed(both), tmp_path / "mac")
 
 
 @pytest.mark.parametrize("lie", LYING)

@@ -154,11 +154,7 @@ print(sorted(DATASETS), {'numpy', 'sympy', 'matplotlib', 'torch'} & set(sys.modu
 @pytest.mark.parametrize(
     ("name", "parameters", "said"),
     [
-        (
-            "chain_sums",
-            {},
-            "has no dataset 'chain_sums'; did you mean 'chain_sum'?; `python -P -m swarm.tasks.gym` lists",
-        ),
+        ("chain_sums", {}, "no dataset 'chain_sums'; did you mean 'chain_sum'?; `python -P -m swarm.tasks.gym` lists"),
         ("own", {"gym": "os.system"}, "has no dataset 'os.system'"),
         ("own", {"gym": 3}, "gym must be the name of a dataset of reasoning-gym, got 3"),
         ("chain_sum", {"seed": 1}, "seed is given by each question's origin and cannot be set"),

@@ -106,11 +106,11 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
         assert (group.question.prompt, group.question.answer) == (one.prompt, one.answer)
 
 
-def test_an_answer_that_runs_commands_in_reasoning_gym_does_nothing_here(
+def test_an_answer_that_runs_code_in_reasoning_gym_does_nothing_here(
     run_shared: RunShared[GroupScore], tmp_path: Path
 ) -> None:
     asked, planted = question("binary_matrix"), tmp_path / "PLANTED"
-    exploit = f"__import__('os').system('touch {planted}')"
+    exploit = f"__import__('pathlib').Path({str(planted)!r}).touch()"
     FAMILIES.score(asked, exploit)
     assert planted.exists(), "the exploit is real"
     planted.unlink()
@@ -243,6 +243,22 @@ def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest
         ]
 
     assert run(body, limits=Limits(wall_s=1.0)) == [(1.0,)] * 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the child in /proc")
+def test_a_child_that_is_stopped_is_replaced_and_no_question_is_blamed() -> None:
+    def stop_what_waits(server: int) -> None:
+        children = Path(f"/proc/{server}/task/{server}/children")
+        while not (waiting := children.read_text().split()):
+            pass
+        os.kill(int(waiting[0]), signal.SIGSTOP)
+
+    async def body(scorer: Scorer) -> str:
+        await anyio.to_thread.run_sync(stop_what_waits, scorer.pids[0])
+        (question,) = await scorer.make([QuestionRequest("bf", "tiny", 1)])
+        return question.prompt
+
+    assert run(body, limits=Limits(wall_s=2.0))
 
 
 def test_a_cancelled_caller_disturbs_neither_the_others_of_its_batch_nor_the_next(

@@ -216,6 +216,22 @@ async def test_the_clock_goes_to_where_most_workers_are_and_not_to_where_one_say
     assert opened(logs) == [0, 5, 6]
 
 
+async def test_the_clock_goes_to_workers_that_went_on_alone_until_their_first_rounds_were_cleaned_up(
+    layout: Layout,
+) -> None:
+    """A coordinator that came back with an old look at the folder once stood still in front of them for ever."""
+    make_ghost(layout, "bob", says=7)
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=10, round_interval=60.0, **STAYS)):
+            await until(lambda: round_now(layout) == 0)
+            for round_ in range(6, -1, -1):
+                put_reward(layout, RoundKey(round_), "bob")
+                if round_ < 5:
+                    layout.rollout_file(RoundKey(round_), "bob").unlink()
+            await until(lambda: round_now(layout) == 7)
+    assert opened(logs)[-2:] == [6, 7]
+
+
 async def test_a_worker_that_is_alive_and_never_submits_holds_nobody_up_for_long(layout: Layout) -> None:
     for node in ("bob", "sleeper"):
         make_ghost(layout, node)

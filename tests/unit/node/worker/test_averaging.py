@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,17 @@ def test_an_experiment_is_another_one_with_it_and_the_same_without() -> None:
     identity = load_settings({}, environ, None).experiment_identity()
     assert [identity[name] for name in named] == [2, "diloco", 0.5, 0.8]
     assert not set(named) & load_settings({}, {}, None).experiment_identity().keys()
+
+
+@pytest.mark.anyio
+async def test_a_node_without_room_for_temporary_files_keeps_its_own_weights_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, policy = Layout(tmp_path, "exp"), FakePolicy()
+    make_bob(layout)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with capture_logs() as logs:
+        await play_to_the_end(layout, range(ROUNDS), alice(layout, policy))
+    assert len(rows_of(layout, "alice")) == ROUNDS
+    (first, *_) = [log for log in logs if log["event"] == "weights.unpublished"]
+    assert "set TMPDIR" in first["error"]

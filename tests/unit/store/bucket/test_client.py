@@ -6,7 +6,7 @@ import obstore
 import pytest
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
-from swarm.store.base import Entry, Kind
+from swarm.store.base import PAGE, Entry, Kind
 from tests.unit.store.bucket.buckets import BUSY, CUT, Faults, MemoryBucket
 
 KEY = "rewards/round_0/stage_0/anna.json"
@@ -210,3 +210,14 @@ def test_a_removal_that_a_busy_server_refused_is_tried_again(monkeypatch: pytest
     Faults(monkeypatch, "delete", ("before", "DeleteObjects request failed for key a: Slow (code: SlowDown)"))
     bucket.open("anna").remove("peers/anna.json")
     assert len(bucket.paused) == 1
+
+
+def test_a_server_that_gives_the_same_names_again_is_not_asked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    anna = bucket.open("anna")
+    for number in range(PAGE):
+        anna.put(f"peers/a{number:04}.json", b"{}")
+    listing = obstore.list
+    monkeypatch.setattr(obstore, "list", lambda bucket, prefix, offset=None, **how: listing(bucket, prefix, **how))
+    with pytest.raises(StoreError, match="names again"):
+        list(anna._client.pages("place/experiments/demo/peers", ""))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import xml.etree.ElementTree as ElementTree
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
+from obstore.exceptions import GenericError
 
 from swarm.config.place import bucket_url
 from swarm.store.bucket import plain_list
 from swarm.store.bucket.names import is_odd, odd_root
 from swarm.store.bucket.opening import open_bucket
+from tests.unit.store.endless import FAR_TOO_MUCH, endless
 
 KEYS = {"AWS_ACCESS_KEY_ID": "anna", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_SESSION_TOKEN": "passing/="}
 PAGE = b"""<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
@@ -74,6 +77,26 @@ def test_names_that_xml_cannot_hold_come_out_as_they_are() -> None:
     assert (page.objects[0]["size"], page.objects[0]["e_tag"]) == (5, '"77"')
 
 
+BOMB = b"".join(b'<!ENTITY a%d "%s">' % (n, b"&a%d;" % (n - 1) * 10) for n in range(1, 9))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        PAGE.replace(b"?>", b'?><!DOCTYPE l [<!ENTITY a0 "aaaaaaaaaa">' + BOMB + b"]>").replace(b"p/a", b"&a8;"),
+        PAGE.decode().replace("?>", ' encoding="utf-16"?>').encode("utf-16"),
+        PAGE.replace(b">5<", b">-5<"),
+        PAGE.replace(b">5<", b">" + b"5" * 5000 + b"<"),
+        PAGE.replace(b"2026-01-02T03:04:05.000Z", b"0001-01-01T00:00:00+14:00"),
+        PAGE.replace(b"2026-01-02T03:04:05.000Z", b"yesterday"),
+        PAGE[:-5],
+    ],
+)
+def test_a_page_that_no_s3_writes_is_none(page: bytes) -> None:
+    with pytest.raises((ElementTree.ParseError, ValueError, OverflowError)):
+        plain_list._parsed(page)
+
+
 @pytest.mark.parametrize(
     ("name", "root"),
     [
@@ -94,3 +117,13 @@ def test_what_lies_below_an_odd_part_is_odd(name: str, root: str) -> None:
 @pytest.mark.parametrize("name", ["anna.json", "a/b c/%25", "a/...", "\U0001f600"])
 def test_names_that_requests_can_hold_are_not_odd(name: str) -> None:
     assert not is_odd(name)
+
+
+def test_a_page_without_end_is_none() -> None:
+    with endless() as (port, sent):
+        bucket = open_bucket(bucket_url("s3://mine"), KEYS | {"AWS_ENDPOINT": f"http://127.0.0.1:{port}"})
+        listing = plain_list.plain_list(bucket)
+        assert listing
+        with pytest.raises(GenericError):
+            listing("p", "")
+    assert sent.bytes < FAR_TOO_MUCH

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from swarm.errors import StoreError
+from swarm.store.place import open_place
 from swarm.store.replicated.membership import RECORD, Member, Membership, Record
 from swarm.store.replicated.setting_up import (
     LIST,
@@ -196,3 +198,50 @@ def test_the_key_is_sent_to_this_machine_alone(tmp_path: Path, address: str) -> 
     configure(tmp_path / "home", address)
     with pytest.raises(StoreError, match="elsewhere than on this machine"):
         Syncthing.found({"STHOMEDIR": str(tmp_path / "home")})
+
+
+def test_a_record_that_somebody_else_put_tells_syncthing_nothing(tmp_path: Path, told: Told) -> None:
+    place = tmp_path / "shared"
+    zoe = Member("-".join(["ZZZZZZZ"] * 8))
+    (place / "lab").mkdir(parents=True)
+    (place / RECORD).write_bytes(msgspec.json.encode(MEMBERS))
+    (place / "lab" / LIST).write_bytes(list_of({**MEMBERS.members, "zoe": zoe}))
+    follow(place, environ(tmp_path))
+    assert told.config == {}, "no device of a stranger's, and no folder of ours for it"
+    told.config["config/folders/swarm-place-ben"] = {"path": str(tmp_path / "elsewhere" / "ben"), "devices": []}
+    before = dict(told.config)
+    follow(place, environ(tmp_path))
+    assert told.config == before
+
+
+def test_a_record_beside_experiments_makes_no_replicated_folder(tmp_path: Path) -> None:
+    place = tmp_path / "shared"
+    (place / "experiments").mkdir(parents=True)
+    (place / RECORD).write_bytes(msgspec.json.encode(MEMBERS))
+    assert open_place(place).member == ""
+
+
+NESTED: Any = []
+for _ in range(900):
+    NESTED = [NESTED]
+ODD: list[Any] = [["text"], 7, {"connections": [], "devices": [[]], "needBytes": "x", "completion": [], "myID": {}}]
+ODD += [{"connections": {EVA.device: []}, "devices": 1, EVA.device: 3}, NESTED]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=[f"{number}" for number in range(len(ODD))])
+def test_whatever_syncthing_answers_is_said_to_be_a_problem_and_ends_nothing(
+    tmp_path: Path, told: Told, syncthing: Syncthing, odd: Any
+) -> None:
+    apply(tmp_path / "swarm", MEMBERS, syncthing)
+    asked = ("system/status", "system/connections", "stats/device", "db/status", "cluster/pending/devices")
+    for path in (*asked, "config/folders/swarm-place-ben", f"config/devices/{EVA.device}"):
+        before = told.config.get(path), told.answers.get(path)
+        told.config.pop(path, None)
+        told.answers[path] = odd
+        replication(tmp_path / "swarm", MEMBERS, environ=environ(tmp_path))
+        follow(tmp_path / "swarm", environ(tmp_path))
+        with suppress(StoreError):
+            syncthing.device()
+        del told.answers[path]
+        told.answers |= {path: before[1]} if before[1] else {}
+        told.config |= {path: before[0]} if before[0] else {}

@@ -74,6 +74,33 @@ def test_many_short_times_in_one_are_no_longer_than_that() -> None:
     assert len(times) > 2
 
 
+def swallows(kind: type[BaseException], times: int) -> None:
+    """A library that goes on whatever is raised in it, a number of times; it ends by itself after a second."""
+    begun = time.process_time()
+    while time.process_time() < begun + 1:
+        try:
+            while time.process_time() < begun + 1:
+                pass
+        except kind:
+            if not (times := times - 1):
+                raise
+
+
+@pytest.mark.parametrize(("kind", "times"), [(Exception, 1_000_000), (BaseException, 3)])
+def test_what_swallows_the_end_of_its_time_is_ended_all_the_same(kind: type[BaseException], times: int) -> None:
+    with pytest.raises(TimeoutError, match=r"0\.1 s of processor time"), bounded.at_most(0.1):
+        swallows(kind, times)
+
+
+def test_a_sum_of_a_hundred_million_terms_is_refused_with_the_time_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("math_verify")
+    monkeypatch.setattr(loading, "FIRST_CPU_S", 0.5)
+    answer = [r"\sum_{i=1}^{10^8} i^{9999}"]
+    refused(tmp_path, {"question": "q", "answer": answer}, r"0\.5 s of processor time", scorer="math")
+
+
 def test_time_is_bounded_once_and_the_handler_is_what_it_was() -> None:
     import signal
 

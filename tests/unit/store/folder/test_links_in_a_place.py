@@ -1,0 +1,130 @@
+"""Links that others put into a place, where an experiment, an archive or a study is expected: nothing behind them is
+read, written or deleted. Links on the way to the place are its user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.main import run
+from swarm.errors import StoreError
+from swarm.store.place import open_place
+from tests.unit.views.factories import make_experiment
+
+PRECIOUS = b"mine\n"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder of the user's own, of the form that an experiment has."""
+    for name in ("exp/notes", "rollouts/notes", "logs/alice/metrics.jsonl"):
+        (tmp_path / "outside" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "outside" / name).write_bytes(PRECIOUS)
+    return tmp_path / "outside"
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    make_experiment(tmp_path / "shared")
+    return tmp_path / "shared"
+
+
+def holds(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def link(at: Path, to: Path) -> None:
+    at.parent.mkdir(parents=True, exist_ok=True)
+    if at.is_dir():
+        at.rename(at.with_name(f"{at.name}.was"))
+    at.symlink_to(to)
+
+
+@pytest.mark.parametrize("at", ["archives", "archives/exp"])
+def test_cleaning_deletes_nothing_behind_a_link(
+    shared: Path, outside: Path, at: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link(shared / at, outside)
+    before = holds(outside)
+    assert run(["experiment", "clean", "exp", "--path", str(shared), "--yes"]) == 1
+    assert "link" in capsys.readouterr().err
+    assert holds(outside) == before
+
+
+@pytest.mark.parametrize("at", ["experiments", "experiments/exp"])
+def test_copying_writes_nothing_behind_a_link(shared: Path, outside: Path, tmp_path: Path, at: str) -> None:
+    target = tmp_path / "target"
+    link(target / at, outside)
+    before = holds(outside)
+    assert run(["copy", str(shared), str(target), "--experiment", "exp"]) == 1
+    assert holds(outside) == before
+
+
+@pytest.mark.parametrize("at", ["archives", "archives/exp", "experiments"])
+def test_restoring_writes_nothing_behind_a_link(shared: Path, outside: Path, tmp_path: Path, at: str) -> None:
+    archived = open_place(shared).beside("archives/exp", "test")
+    archived.put("rollouts/round_0-0123456789abcdef.tar.gz", b"packed")
+    file, target = tmp_path / "exp.tar.gz", tmp_path / "target"
+    assert run(["experiment", "archive", "exp", "--path", str(shared), "--output", str(file)]) == 0
+    link(target / at, outside)
+    before = holds(outside)
+    assert run(["experiment", "restore", str(file), "--path", str(target)]) != 0
+    assert holds(outside) == before
+
+
+@pytest.mark.parametrize("command", [["status"], ["bugreport", "--no-doctor"], ["validate"], ["summary"], ["logs"]])
+def test_nothing_behind_a_link_is_shown(
+    shared: Path, outside: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (outside / "logs" / "alice" / "stdout.log").write_text("a secret of another project\n")
+    link(shared / "experiments" / "exp", outside)
+    run([*command, "--path", str(shared), "--experiment", "exp"])
+    assert "a secret" not in "".join(capsys.readouterr())
+
+
+def put(place: Path) -> Callable[[], object]:
+    store = open_place(place).store("exp", "anna")
+    return lambda: store.put("peers/anna.json", b"{}")
+
+
+def append(place: Path) -> Callable[[], object]:
+    store = open_place(place).store("exp", "anna")
+    return lambda: store.append_records("logs/alice/metrics.jsonl", [b"{}"], durable=False)
+
+
+def remove(place: Path) -> Callable[[], object]:
+    store = open_place(place).store("exp", "anna")
+    return lambda: store.remove_prefix("rollouts")
+
+
+def archive(place: Path) -> Callable[[], object]:
+    store = open_place(place).beside("archives/exp", "anna")
+    return lambda: store.put("rollouts/notes", b"x")
+
+
+def study(place: Path) -> Callable[[], object]:
+    store = open_place(place).beside("studies/exp", "anna")
+    return lambda: store.put("notes", b"x")
+
+
+@pytest.mark.parametrize("writing", [put, append, remove, archive, study])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_folder_that_becomes_a_link_while_a_node_writes_leads_nothing_out(
+    shared: Path, outside: Path, writing: Callable[[Path], Callable[[], object]], depth: int
+) -> None:
+    write = writing(shared)
+    names = {archive: "archives/exp", study: "studies/exp"}.get(writing, "experiments/exp").split("/")
+    link(shared.joinpath(*names[:depth]), outside)
+    before = holds(outside)
+    with pytest.raises(StoreError):
+        write()
+    assert holds(outside) == before
+
+
+def test_links_to_the_place_are_its_users_own(shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "way").symlink_to(shared)
+    assert run(["status", "--path", str(tmp_path / "way"), "--experiment", "exp"]) == 0
+    open_place(tmp_path / "way").store("exp", "anna").put("peers/anna.json", b"{}")
+    assert (shared / "experiments" / "exp" / "peers" / "anna.json").read_bytes() == b"{}"
