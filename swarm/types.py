@@ -52,7 +52,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str
     """Of the family; the paper's "specialty"."""
     profile: str
-    """Difficulty: `tiny-2`, `tiny` or `paper`."""
+    """Difficulty and scoring, such as `tiny-3` or `paper-2`."""
     seed: int
     """0 <= seed < 2**31."""
     index: int

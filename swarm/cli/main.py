@@ -180,6 +180,9 @@ COMMANDS = {
     "task try": Command(
         "task:try_task", "Ask a task, score answers to it, and say what is wrong with it.", "riddles.py --answer 42"
     ),
+    "task audit": Command(
+        "task_audit:audit", "Say what a task pays to who does not think.", "propositional_logic coin_flip"
+    ),
     "task list": Command("task:list_tasks", "List the tasks that a run may ask.", "--config swarm.toml"),
     "keys new": Command("keys:new", "Make this user's key.", ""),
     "keys show": Command("keys:show", "Show its public half.", ""),

@@ -86,7 +86,7 @@ def try_task(
         seed: Of the first question.
     """
     require_for("`swarm task try`")
-    task = _found(name, settings_from(flags))
+    task = found(name, settings_from(flags))
     return anyio.run(_try, task, answer, range(seed, seed + QUESTIONS))
 
 
@@ -149,7 +149,7 @@ async def _give(scorer: Scorer, question: Question, answer: str) -> None:
     say(f"reward {found.rewards[0]:g} for {shorten(answer, 100)!r}{why}")
 
 
-def _found(name: str, settings: Settings) -> Task:
+def found(name: str, settings: Settings) -> Task:
     """What a name, or a path, means. Raises ConfigError."""
     families, own = settings.task_families, settings.task_table or NO_TASKS
     path = Path(name)

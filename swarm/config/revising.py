@@ -28,7 +28,7 @@ FOR_EMBEDDED = "{answers}\n\n{question}"
 """Of the embedded models' profiles: they answer questions that they know, and find them behind no words that they do
 not."""
 QUESTION, ANSWERS = "{question}", "{answers}"
-EMBEDDED_PROFILES = ("tiny", "tiny-2")
+EMBEDDED_PROFILES = ("tiny", "tiny-2", "tiny-3")
 MOST_PEERS = 15
 
 

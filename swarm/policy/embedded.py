@@ -32,7 +32,7 @@ EMBEDDED: tuple[str, ...] = (
 """
 
 
-FOR_OTHERS = "paper"
+FOR_OTHERS = "paper-2"
 """The profile for models that are not embedded: those of the embedded ones ask what they were made for."""
 
 
@@ -40,7 +40,7 @@ def made_for(model: str) -> str:
     """The profile whose questions a model is asked where nobody chooses one."""
     if model not in EMBEDDED:
         return FOR_OTHERS
-    return "tiny-2" if model.startswith("tiny-2-") else "tiny"
+    return "tiny-3" if model.startswith("tiny-2-") else "tiny"
 
 
 def any_embedded(models: Iterable[str]) -> bool:

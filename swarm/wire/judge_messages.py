@@ -72,7 +72,7 @@ class JudgedRow(msgspec.Struct, kw_only=True):
     task: str
     """Task of the question."""
     profile: str
-    """Difficulty: `tiny-2`, `tiny` or `paper`."""
+    """Difficulty and scoring, such as `tiny-3` or `paper-2`."""
     question_id: str
     """The question's name."""
     reward: Reward

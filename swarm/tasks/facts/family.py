@@ -8,7 +8,7 @@ from swarm.tasks.facts.tables import TABLES
 from swarm.tasks.family import Behaviour
 
 FAMILY = "facts"
-PROFILES = ("tiny-2", "tiny", "paper")
+PROFILES = ("tiny-3", "tiny-2", "tiny", "paper-2", "paper")
 """A fact has one difficulty."""
 
 

@@ -3,12 +3,16 @@
 A profile is part of a question's origin, so its numbers are part of the protocol: changing one changes every question,
 and peers with other numbers regenerate another text and refuse the rollout.
 
-    paper     reasoning-gym's own defaults; the SAPO paper (arXiv:2509.08721, section 4.1) names tasks, no difficulty
+    paper-2   for real models: reasoning-gym's own defaults, but for one task; reward for right answers alone, and no
+              question without meaning
+    tiny-3    the same for a model of one million parameters on a laptop: short questions
+
+    paper     reasoning-gym's own defaults and rewards, for replications: the SAPO paper (arXiv:2509.08721, section 4.1)
+              names tasks, no difficulty
     rl-swarm  those of genrl's example and of rl-swarm (github.com/gensyn-ai/rl-swarm, rgym_exp/src/datasets.yaml):
               as `paper` but for four tasks
-    tiny-2    short questions that a model of one million parameters can learn on a laptop; reward for right answers
-              alone
-    tiny      what tiny-2 replaces, for runs begun with it: decimals may be off by 0.1, wrong answers may earn a little
+    tiny-2    as tiny-3, with questions that contradict themselves or ask nothing, for runs begun with it
+    tiny      what tiny-2 replaced: decimals may be off by 0.1, wrong answers may earn a little
 
 The tiny numbers keep two costs down. Prompts are short (one worked example, small grids), because a CPU pays for every
 prompt token; and no rule needs more than a few steps of thought, because a tiny model answers without any.
@@ -72,7 +76,27 @@ _TINY: dict[str, dict[str, object]] = {
     "binary_matrix": {"min_n": 2, "max_n": 3, "p_zero": 0.5},
 }
 
+_TINY_2: dict[str, dict[str, object]] = _TINY | {
+    # from 1 on: the key of 0 in another base is the empty text, which no answer earns
+    "base_conversion": {"min_base": 2, "max_base": 4, "min_value": 1, "max_value": 63},
+    # of two or three variables, one conclusion for all questions is right in 86 %; of eight, in 25 %
+    "propositional_logic": {
+        "min_vars": 8,
+        "max_vars": 8,
+        "min_statements": 2,
+        "max_statements": 2,
+        "min_complexity": 2,
+        "max_complexity": 2,
+    },
+    # "No" is right for three of four years
+    "calendar_arithmetic": {"tasks": ["weekday_offset"], "offset_upper_bound": 7},
+}
+
 PROFILES: dict[str, dict[str, dict[str, object]]] = {
+    "paper-2": {task: {} for task in SAPO_TASKS}
+    # no statement is a bare variable: `(P ∧ Q)` would be right to a third of the questions
+    | {"propositional_logic": {"min_complexity": 2}},
+    "tiny-3": _TINY_2,
     "paper": {task: {} for task in SAPO_TASKS},
     "rl-swarm": {task: {} for task in SAPO_TASKS}
     | {
@@ -88,25 +112,12 @@ PROFILES: dict[str, dict[str, dict[str, object]]] = {
             "tasks": ["count_days", "weekday_of_date", "is_leap_year", "recurring_event_day"],
         },
     },
-    "tiny-2": _TINY
-    | {
-        # from 1 on: the key of 0 in another base is the empty text, which no answer earns
-        "base_conversion": {"min_base": 2, "max_base": 4, "min_value": 1, "max_value": 63},
-        # of two or three variables, one conclusion for all questions is right in 86 %; of eight, in 25 %
-        "propositional_logic": {
-            "min_vars": 8,
-            "max_vars": 8,
-            "min_statements": 2,
-            "max_statements": 2,
-            "min_complexity": 2,
-            "max_complexity": 2,
-        },
-        # "No" is right for three of four years
-        "calendar_arithmetic": {"tasks": ["weekday_offset"], "offset_upper_bound": 7},
-    },
+    "tiny-2": _TINY_2,
     "tiny": _TINY,
 }
 """Profile name -> task -> keyword arguments of the reasoning-gym dataset (`seed` and `size` come from the origin)."""
 
-STRICT: frozenset[str] = frozenset({"tiny-2"})
+DRAWN_AGAIN: frozenset[str] = frozenset({"paper-2", "tiny-3"})
+"""Profiles in which a question without meaning is drawn again; see swarm.tasks.gym.meaning."""
+STRICT: frozenset[str] = DRAWN_AGAIN | {"tiny-2"}
 """Profiles whose reward is 1 for a right answer and 0 for any other; see swarm.tasks.gym.strict."""

@@ -1,0 +1,123 @@
+"""propositional_logic as tiny-3 and paper-2 ask it: what follows from all statements, and from none of them alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.tasks.gym import together
+from tests.unit.tasks.gym import FAMILIES, make_question, reference
+
+QUESTIONS = 60
+PROFILES = ("tiny-3", "paper-2")
+
+
+def drawn(profile: str, task: str = "propositional_logic", first: int = 5000):
+    return [make_question(task, profile, seed) for seed in range(first, first + QUESTIONS)]
+
+
+NAMES = ("P", "Q", "R")
+statements = st.recursive(
+    st.sampled_from(NAMES),
+    lambda inner: st.one_of(
+        inner.map(lambda one: f"¬{one}"),
+        st.tuples(inner, st.sampled_from("∧∨→↔"), inner).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
+    ),
+    max_leaves=8,
+)
+
+
+def value(statement: str, values: dict[str, bool]) -> bool:
+    """The library's own evaluation."""
+    from reasoning_gym.logic.propositional_logic import Expression
+
+    return bool(Expression.from_string(statement).evaluate(values))
+
+
+ASSIGNMENTS = [dict(zip(NAMES, values, strict=True)) for values in itertools.product((False, True), repeat=len(NAMES))]
+
+
+@given(statements)
+def test_a_truth_table_is_what_the_library_evaluates(statement: str) -> None:
+    known = together.names(len(NAMES))
+    found = together.table(statement, known)
+    for values in ASSIGNMENTS:
+        bit = sum(1 << place for place, name in enumerate(NAMES) if values[name])
+        assert bool(found >> bit & 1) == value(statement, values), (statement, values)
+
+
+@given(st.lists(statements, min_size=2, max_size=4), st.sampled_from(together.conclusions(3)))
+def test_right_is_what_follows_from_all_and_from_none_alone(
+    premises: list[str], conclusion: tuple[str, int]
+) -> None:
+    answer, _ = conclusion
+    models = [values for values in ASSIGNMENTS if all(value(one, values) for one in premises)]
+    follows = bool(models) and all(value(answer, values) for values in models)
+    alone = any(all(value(answer, v) for v in ASSIGNMENTS if value(one, v)) for one in premises)
+    assert together.is_right(answer, premises, len(NAMES)) == (follows and not alone)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_question_has_a_right_conclusion_and_says_which_kind_is_asked_for(profile: str) -> None:
+    for question in drawn(profile):
+        assert FAMILIES.score(question, reference(question)) == 1.0, question.prompt
+        assert question.prompt.endswith((together.TOLD, together.TOLD_BRIEFLY))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_statements_copied_or_joined_earn_nothing(profile: str) -> None:
+    for question in drawn(profile):
+        premises = question.metadata["premises"]
+        joined = [f"({a} ∧ {b})" for a, b in itertools.permutations(premises, 2)]
+        for answer in (*premises, *joined, "(P ∧ ¬P)", "(P ∨ ¬P)", "", "P ∨ Q ∨ R", question.prompt[:2000]):
+            assert FAMILIES.score(question, answer) == 0.0, (question.prompt, answer)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_conclusion_is_right_for_a_third_of_the_questions(profile: str) -> None:
+    questions = drawn(profile)
+    variables = 4 if profile == "paper-2" else 8
+    for answer, _ in together.conclusions(variables):
+        assert sum(FAMILIES.score(question, answer) for question in questions) < QUESTIONS / 3, answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("R", True),
+        (" ¬ ¬R ", True),
+        ("(R ∧ Q)", True),
+        ("R ∨ S", True),
+        ("¬(¬R ∨ ¬Q)", True),
+        ("(P → Q)", False),  # a statement
+        ("(P ∨ Q)", False),  # follows from the second alone
+        ("¬R", False),
+        ("(R ∧ Q) ∨ P", False),  # two connectives
+        ("R ∨ X", False),  # no variable of the question
+        ("r", False),
+        ("(R", False),
+        ("R)", False),
+        ("¬" * 1999 + "R", False),
+    ],
+)
+def test_forms_of_an_answer(answer: str, right: bool) -> None:
+    premises = ["(P → Q)", "P", "(Q → R)"]
+    if answer == "R":
+        assert not together.is_right("R", premises[:2], 4)
+    assert together.is_right(answer, premises, 4) is right
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_rule_of_arc_1d_changes_something_in_every_grid(profile: str) -> None:
+    for question in drawn(profile, "arc_1d"):
+        grids = [*question.metadata["train_examples"], question.metadata["test_example"]]
+        assert all(grid["input"] != grid["output"] for grid in grids)
+
+
+def test_questions_of_the_profiles_before_stay_as_they_were() -> None:
+    contradictory = make_question("propositional_logic", "paper", 5004)
+    assert FAMILIES.score(contradictory, "(P ∧ ¬P)") == 1.0, "for replications"
+    assert not contradictory.prompt.endswith(together.TOLD)
