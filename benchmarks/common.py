@@ -7,6 +7,7 @@ import importlib.util
 import json
 import math
 import random
+import re
 import statistics
 import sys
 import time
@@ -51,7 +52,7 @@ def keep(
     """Print a result, and write it as {name}_{device}.json unless this was a smoke run.
 
     Args:
-        device: short name for the file, `cpu` or `cuda`.
+        device: short name for the file: `cpu`, or `card_name` of a GPU.
         facts: more of what the figures were measured on, such as the GPU's name.
     """
     threads = getattr(arguments, "threads", None)
@@ -70,6 +71,11 @@ def keep(
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}_{device}.json").write_text(text)
+
+
+def card_name(gpu: str) -> str:
+    """A GPU's name as a part of a file's: results of one card never replace those of another."""
+    return "cuda_" + "-".join(re.findall(r"[a-z0-9]+", gpu.lower()))
 
 
 def earlier(name: str, arguments: argparse.Namespace, *, device: str = "cpu") -> dict[str, Any]:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.common import arguments_of, keep, seconds, summary
+from benchmarks.common import arguments_of, card_name, keep, seconds, summary
 from benchmarks.models import SHAPES, Shape, parameters, random_model
 from swarm.policy.cuda_graphs import GraphedSteps
 from swarm.policy.policy import JoinedPolicy, load_policy
@@ -287,7 +287,8 @@ def main() -> None:
     device = Device(arguments.device)
     arguments.quick |= arguments.tiny
     found = measure(device, tiny=arguments.tiny, repetitions=2 if arguments.quick else 5)
-    keep("gpu", found, arguments, device=arguments.device.partition(":")[0], **device.facts())
+    facts = device.facts()
+    keep("gpu", found, arguments, device=card_name(facts["gpu"]) if facts else "cpu", **facts)
 
 
 if __name__ == "__main__":

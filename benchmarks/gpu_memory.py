@@ -13,7 +13,7 @@ benchmarks.adapter_memory: I 4, J 4, G 8, prompts as long as the profile `paper`
     halvings     how often a step was repeated with half the batch, of all nodes
     of_card      where a case is held to a smaller card: torch may take no more than that less a context
 
-Cases that are not asked for stay in the result file as they are.
+Cases that are not asked for stay in the card's result file as they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any
 import torch
 
 from benchmarks.adapter_memory import Case, planned, settings_file
-from benchmarks.common import arguments_of, earlier, keep
+from benchmarks.common import arguments_of, card_name, earlier, keep
 from benchmarks.models import model_folder
 from benchmarks.swarms import run_swarm
 from swarm.planner.plan import CUDA_CONTEXT
@@ -163,9 +163,9 @@ def main() -> None:
         print("no CUDA device here: nothing is measured, nothing is written", file=sys.stderr)
         return
     cases = QUICK if arguments.quick else {name: CASES[name] for name in arguments.cases.split(",")}
-    kind = arguments.device.partition(":")[0]
-    done: dict[str, Any] = earlier("gpu_memory", arguments, device=kind).get("cases", {})
     facts = {"gpu": torch.cuda.get_device_name(arguments.device)} if is_cuda else {}
+    kind = card_name(facts["gpu"]) if is_cuda else "cpu"
+    done: dict[str, Any] = earlier("gpu_memory", arguments, device=kind).get("cases", {})
     for name, case in cases.items():
         print(name, file=sys.stderr)
         try:

@@ -182,7 +182,8 @@ def gpu_rows(result: Result) -> Iterator[Row]:
     """Shares of what the device can do."""
     for found in result["decode"]:
         rate, share = spread(found["tokens_per_second"], 0), spread(found["share_of_bound"])
-        what = f"GPU, {result['model']} bf16, {found['prompts']} x {found['group_size']} completions: decode tokens/s"
+        sizes = f"{found['prompts']} x {found['group_size']} completions"
+        what = f"{result['machine']['gpu']}, {result['model']} bf16, {sizes}: decode tokens/s"
         yield Row(what, "", f"{rate}, {share} of the bandwidth bound")
     found = result["train"]
     rate, share = spread(found["completion_tokens_per_second"], 0), spread(found["model_flops_utilisation"])
@@ -195,10 +196,11 @@ def gpu_rows(result: Result) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A result file and what it becomes."""
+    """A result file and what it becomes; of several cards, a file each."""
 
     name: str
     device: str
+    """As in the file's name; `*` stands for anything."""
     title: str
     """For the row that says that there is no result."""
     rows: Callable[[Result], Iterator[Row]]
@@ -206,14 +208,14 @@ class Benchmark:
 
     def lines(self, folder: Path) -> Iterator[str]:
         """Its part of the table."""
-        file = folder / f"{self.name}_{self.device}.json"
-        if not file.exists():
+        files = sorted(folder.glob(f"{self.name}_{self.device}.json"))
+        if not files:
             yield f"| {self.title} | | not measured: {self.reason} | |\n"
-            return
-        result = json.loads(file.read_text())
-        for number, row in enumerate(self.rows(result)):
-            where = f"[{place(result)}](../benchmarks/results/{file.name})" if number == 0 else ""
-            yield f"| {row.what} | {row.target} | {row.measured} | {where} |\n"
+        for file in files:
+            result = json.loads(file.read_text())
+            for number, row in enumerate(self.rows(result)):
+                where = f"[{place(result)}](../benchmarks/results/{file.name})" if number == 0 else ""
+                yield f"| {row.what} | {row.target} | {row.measured} | {where} |\n"
 
 
 BENCHMARKS = (
@@ -226,7 +228,7 @@ BENCHMARKS = (
     Benchmark("adapter_learning", "cpu", "adapters: cumulative reward beside all weights", adapter_learning_rows),
     Benchmark("adapter_memory", "cpu", "adapters: peak memory and plan", adapter_memory_rows),
     Benchmark("adapter_speed", "cpu", "adapters: times as fast", adapter_speed_rows),
-    Benchmark("gpu", "cuda", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),
+    Benchmark("gpu", "cuda_*", "GPU: decode and training tokens/s, memory", gpu_rows, "no GPU was at hand"),
 )
 
 

@@ -14,7 +14,7 @@ import torch
 
 from benchmarks import table
 from benchmarks.adapter_learning import compared, earlier, side
-from benchmarks.common import RESULTS, alternate, log_slope, percentile, ratios, relative_gap, summary
+from benchmarks.common import RESULTS, alternate, card_name, log_slope, percentile, ratios, relative_gap, summary
 from benchmarks.genrl_gap import failures, momentum_displacements
 from benchmarks.genrl_side import identity, load_genrl
 from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
@@ -185,6 +185,21 @@ def test_a_result_becomes_a_row_with_its_spread_its_target_and_its_machine(tmp_p
     text = table.table(tmp_path)
     assert "| at least 10 | 200 (199 to 201): 10 MB instead of 2.00 GB | [Some CPU, 2 cores, 1 thread](" in text
     assert "| at least 1 | 1.20 |" in text
+
+
+def test_every_card_has_its_own_file_and_its_own_rows(tmp_path: Path) -> None:
+    train = {"completion_tokens_per_second": summary([9.0]), "model_flops_utilisation": summary([0.5])}
+    train |= {"peak_bytes": None, "drift_bf16": 0.01, "drift_fp32_trainer": 0.02}
+    for gpu in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
+        rows = {"prompts": 1, "group_size": 8, "tokens_per_second": summary([7.0]), "share_of_bound": summary([0.1])}
+        found = {"machine": {"gpu": gpu}, "threads": None, "model": "tiny", "decode": [rows], "train": train}
+        write_result(tmp_path, "gpu", card_name(gpu), **found)
+    text = table.table(tmp_path)
+    for gpu in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
+        file = f"../benchmarks/results/gpu_{card_name(gpu)}.json"
+        row = f"| {gpu}, tiny bf16, 1 x 8 completions: decode tokens/s |  | 7, 0.10 of the bandwidth bound "
+        assert f"{row}| [{gpu}]({file}) |" in text
+    assert card_name("NVIDIA H200") == "cuda_nvidia-h200"
 
 
 def test_trl_that_was_missing_is_named_in_the_table(tmp_path: Path) -> None:

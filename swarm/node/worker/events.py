@@ -70,8 +70,8 @@ class PeersLive:
     nodes: frozenset[str]
     now: float
     publishing: frozenset[str] = frozenset()
-    """Those that have published for this node's round, or the one before it, whether that was taken in or not; of a
-    node that has begun none yet, for the first."""
+    """Those that have published for this node's round, or the one before it, whether that was taken in or not; before a
+    node has begun any, for the first, or for those that live peers work on."""
     called: frozenset[str] = frozenset()
     """What these workers and this node are called in the setting `expected_workers`: names and public keys."""
     coming: frozenset[str] = frozenset()

@@ -15,7 +15,8 @@ Where each request is paid for (`Settings.sparing`) nothing is looked at that no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Set
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 
 from anyio.abc import TaskGroup
@@ -44,6 +45,8 @@ logger = get_logger(__name__)
 
 
 WAITING = (Phase.IDLE, Phase.GATHERING)
+MOST_ROUNDS = 16
+"""That peers say they work on, and a node that has begun none looks into."""
 DOUBT_LASTS = 2.0
 """Times as long as a jump of the clock has to stay: an honest one is believed by then, and its doubt worth no word."""
 
@@ -199,7 +202,7 @@ class Lookout:
             moving, earned = self._liveness.moving(began), self._machine.earned | self._coordinators
             read = partial(read_registered, self._ctx, self._peers, moving, earned, at_once=self._waited_for())
             peers = await self._ctx.blocking.run(read)
-            publishing = await self._ctx.blocking.run(self._publishing)
+            publishing = await self._ctx.blocking.run(partial(self._publishing, peers))
         except StoreError as error:
             self._unlistable.found(error)
         else:
@@ -224,11 +227,17 @@ class Lookout:
         key = self._machine.key
         return self.live_peers() - self._intake.listed(key) if key and self._machine.phase in WAITING else frozenset()
 
-    def _publishing(self) -> frozenset[str]:
-        """Nodes with a rollout file for the own round or the one before; for the first before this node has begun."""
+    def _publishing(self, peers: Sequence[PeerFile]) -> frozenset[str]:
+        """Nodes with a rollout file for the own round or the one before; before this node has begun, for the first.
+
+        The first may be cleaned away: then for those that live peers work on.
+        """
         mine = self._machine.key
         if mine is None:
-            return frozenset(self._nodes(RoundKey(0)))
+            live = self.live_peers()
+            said = Counter(peer.round for peer in peers if peer.peer_id in live and peer.round > 0)
+            rounds = (0, *(round_ for round_, _ in said.most_common(MOST_ROUNDS)))
+            return next(filter(None, (frozenset(self._nodes(RoundKey(one))) for one in rounds)), frozenset())
         if self._ctx.settings.sparing:
             return self._intake.listed(mine)
         return self._intake.listed(mine) | self._nodes(mine._replace(round=max(0, mine.round - 1)))

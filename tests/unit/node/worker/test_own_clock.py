@@ -263,6 +263,22 @@ async def test_what_lies_in_the_round_of_a_dead_clock_holds_nobody_up(layout: La
     assert max(row.seconds_gather + row.seconds_publish for row in rows) < 5.0, "half of an interval is 15 seconds"
 
 
+async def test_who_comes_back_to_a_dead_clock_and_a_first_round_that_is_cleaned_away_goes_on_by_itself(
+    layout: Layout,
+) -> None:
+    """Nothing bears the clock's round out any more: its rewards are archived, and so is the first round."""
+    put(layout.rollout_file(RoundKey(6), "bob"), encode(make_rollouts("bob", RoundKey(6))))
+    put_state(layout, round=1)
+    published = layout.rollout_file(RoundKey(0), "alice")
+    async with running(make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5)):
+        for number in range(1, 400):
+            await beat(layout, number, "bob", "worker", round_=6)
+            await anyio.sleep(0.02)
+            if published.exists():
+                break
+    assert published.exists()
+
+
 async def test_a_worker_alone_finishes_the_rounds_that_the_clock_announced(layout: Layout) -> None:
     async with running(make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.2)) as codes:
         await set_clock(layout, 6)
