@@ -272,15 +272,16 @@ def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
 
 
 def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> None:
-    _confine(bars)
+    confinement = _confine(bars)
     requests = _decode_batch(message).requests
     made = [_make(families, request) for request in requests]
     emit(_encode(made))
-    for request, questions in zip(requests, made, strict=True):
-        if isinstance(request, MakeQuestions) or isinstance(questions, Refused):
-            continue
-        if not families.executes(questions.questions[0]):
-            _emit_results(families, questions.questions[0], request.distinct, emit)
+    with confinement.scoring():
+        for request, questions in zip(requests, made, strict=True):
+            if isinstance(request, MakeQuestions) or isinstance(questions, Refused):
+                continue
+            if not families.executes(questions.questions[0]):
+                _emit_results(families, questions.questions[0], request.distinct, emit)
 
 
 def _trivial_job(bars: Bars, emit: Emit) -> None:
@@ -288,9 +289,9 @@ def _trivial_job(bars: Bars, emit: Emit) -> None:
     emit(b"done")
 
 
-def _confine(bars: Bars) -> None:
+def _confine(bars: Bars) -> sandbox.Confinement:
     bars.close_calls()
-    sandbox.enter()
+    return sandbox.enter()
 
 
 def _make(families: Families, request: Request) -> Made | Refused:
@@ -307,8 +308,8 @@ def _make(families: Families, request: Request) -> Made | Refused:
 
 
 def _items_job(families: Families, bars: Bars, question: Question, items: Sequence[Item], emit: Emit) -> None:
-    _confine(bars)
-    _emit_results(families, question, items, emit)
+    with _confine(bars).scoring():
+        _emit_results(families, question, items, emit)
 
 
 def _compare(claimed: str | None, question: Question) -> None:

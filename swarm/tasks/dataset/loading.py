@@ -92,7 +92,7 @@ def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
         if not mark:
             raise ValueError(f"{definition.answer!r} holds no {definition.answer_after!r} (answer_after)")
         truth = after.strip()
-    return Row(columns, truth, definition.options)
+    return Row(columns, truth, definition.options, definition.scoring)
 
 
 def is_held_out(prompt: str, share: float) -> bool:
