@@ -12,6 +12,7 @@ that only looks equal to the library:
     0.5,0.5 for 1/2           a list of several things is no single one, also where they are the same
     1:2 for 1/2               a ratio is the answer to a ratio
     0.4=0.5 for 1/2           an equation of numbers has to hold
+    yadnoM for Monday         a word is no product of letters
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ LEAST_PLACES = 6
 MOST_PLACES = 100
 _PLACES = re.compile(r"[.](\d+)", re.ASCII)
 _RATIO = re.compile(r"[\w)}\]]\s*(?::|\\colon(?![a-z]))\s*[\w({\\-]")
+_LISTING = re.compile(r"[,;]")
+_WORDS = re.compile(r"[A-Za-z]{4,}(?:[ -][A-Za-z]+)*")
+_AROUND_WORDS = re.compile(r"\\(?:boxed|text[a-z]*|math[a-z]*)\b|[{}$\\()\[\].]")
 _ESCAPED_DOLLAR = re.compile(r"(?<!\\)\\\$")
 _UNBROKEN = dict.fromkeys(map(ord, "\u00a0\u202f\u2007\u2009"), " ")
 _LOGGERS = ("math_verify", "latex2sympy2_extended")
@@ -52,6 +56,8 @@ def score(row: Row, answer: str) -> float:
     if row.scoring < STRICT:
         given = _read(answer)
         return float(bool(given) and math_verify.verify(_read(row.text), given, timeout_seconds=None))
+    if _WORDS.fullmatch(row.text.strip()):
+        return float(_words(row.text) == _words(answer))
     wanted, given = _read(_without_money(row.text)), _read(_without_money(answer))
     if not wanted or not given or _is_other(row.text, wanted[0], answer, given[0]):
         return 0.0
@@ -66,6 +72,11 @@ def _without_money(text: str) -> str:
     return _ESCAPED_DOLLAR.sub("", text).translate(_UNBROKEN)
 
 
+def _words(text: str) -> str:
+    """Without LaTeX's marks, spaces and case."""
+    return " ".join(_AROUND_WORDS.sub(" ", text).split()).casefold()
+
+
 def _places(*texts: str) -> int:
     """To how many places decimals are compared: as many as any of them has."""
     written = [len(digits) for text in texts for digits in _PLACES.findall(text)]
@@ -76,7 +87,7 @@ def _is_other(wanted_text: str, wanted: Any, given_text: str, given: Any) -> boo
     """Whether an answer is of another kind than what it is held against: a ratio, or a list."""
     if _RATIO.search(given_text) and ":" not in wanted_text and "colon" not in wanted_text:
         return not _is_set(wanted)
-    return _is_set(given) and not _is_set(wanted) and _length(given) > 1
+    return _is_set(given) and not _is_set(wanted) and (_length(given) > 1 or bool(_LISTING.search(given_text)))
 
 
 def _is_set(found: Any) -> bool:
