@@ -65,10 +65,9 @@ def read_definition(name: str, parameters: Parameters) -> Definition:
         raise malformed(name, str(error)) from None
     if not 0 <= definition.held_out < 1:
         raise malformed(name, f"held_out must be a share, 0 <= held_out < 1, got {definition.held_out}")
-    if not 1 <= definition.scoring <= (newest := definition.kind.newest):
-        raise malformed(
-            name, f"{definition.scorer} has scoring 1 to {newest} in this version, got {definition.scoring}"
-        )
+    if not 1 <= definition.scoring <= definition.kind.newest:
+        newest = definition.kind.newest
+        raise malformed(name, f"scoring of {definition.scorer} must be 1 to {newest}, got {definition.scoring}")
     return definition
 
 

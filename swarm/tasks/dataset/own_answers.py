@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,9 @@ import msgspec
 from swarm.tasks import sandbox
 from swarm.tasks.answer import ANSWER_LIMIT, CLOSE_TAG, OPEN_TAG, extract_answer
 from swarm.tasks.bounded import Emit, Limits, at_most, run_bounded
-from swarm.tasks.dataset import files, template
+from swarm.tasks.dataset import files
 from swarm.tasks.dataset.reading import rows_of
+from swarm.tasks.dataset.scorers import Row
 from swarm.tasks.definitions import malformed
 
 if TYPE_CHECKING:
@@ -74,8 +76,8 @@ class Look(msgspec.Struct, frozen=True):
 
 def check(task: Loaded, say: Say, seconds: float = SECONDS) -> None:
     """Score the rows' own answers, and say which do not earn 1. Raises ConfigError: most of them do not."""
-    if not task.definition.kind.answers:
-        return
+    if not task.definition.kind.answers or task.definition.options.get("schema"):
+        return  # the column holds a pattern, a schema or tests, and no answer
     found = look(task, say, seconds)
     if found.wrong:
         text = _told(task, found)
@@ -134,7 +136,7 @@ def _score(task: Loaded, numbers: Sequence[int], emit: Emit) -> None:
 
 def _problem(task: Loaded, number: int) -> str:
     row = task.row(number)
-    own = template.text_of(row.truth).strip()
+    own = _own(task, number).strip()
     answer = extract_answer(f"{OPEN_TAG}{own}{CLOSE_TAG}")
     if answer is None:
         return f"has {len(own):,} characters, and of a completion's {ANSWER_LIMIT:,} are read"
@@ -158,7 +160,7 @@ def _told(task: Loaded, found: Look) -> str:
         f"{places.get(one.number, f'row {one.number + 1}')}: {_shown(task, one.number)} {one.problem}" for one in named
     )
     more = f"; and {len(found.wrong) - len(named):,} more" if len(found.wrong) > len(named) else ""
-    of = "" if found.looked_at == found.rows else f", of {found.rows:,} in all, spread over them"
+    of = "" if found.looked_at == found.rows else f" (of {found.rows:,} in all, spread over them)"
     return (
         f"of {found.looked_at:,} rows{of} the own answer of {len(found.wrong):,} does not earn 1 by "
         f"{task.definition.scorer}, so that no model can learn it: {each}{more}; mend these rows, leave them out, or "
@@ -167,7 +169,14 @@ def _told(task: Loaded, found: Look) -> str:
 
 
 def _shown(task: Loaded, number: int) -> str:
-    return f"{template.text_of(task.row(number).truth)!r:.80}"
+    return f"{_own(task, number)!r:.80}"
+
+
+def _own(task: Loaded, number: int) -> str:
+    """A row's own answer, as a completion would have it."""
+    row = task.row(number)
+    own: Callable[[Row], str] | None = getattr(import_module(task.definition.kind.module), "own", None)
+    return own(row) if own else row.text
 
 
 def _places(task: Loaded, numbers: Sequence[int]) -> dict[int, str]:

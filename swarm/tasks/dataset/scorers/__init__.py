@@ -2,6 +2,7 @@
 
     score(row, answer)     the reward of one answer, in [0, 1]; may raise
     check(row)             raises ValueError where no answer can be scored against this row
+    own(row)               the row's own answer as a completion would say it, where that is not its text
     prepare()              imports what is heavy, in a scoring server alone
 
 Both are pure functions of a Row, and run in the bounded children of a scoring server alone; only the scorer `tests`
