@@ -17,7 +17,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,6 @@ from swarm.tasks.answer import ANSWER_LIMIT, CLOSE_TAG, OPEN_TAG, extract_answer
 from swarm.tasks.bounded import Emit, Limits, at_most, run_bounded
 from swarm.tasks.dataset import files
 from swarm.tasks.dataset.reading import rows_of
-from swarm.tasks.dataset.scorers import Row
 from swarm.tasks.definitions import malformed
 
 if TYPE_CHECKING:
@@ -174,9 +172,7 @@ def _shown(task: Loaded, number: int) -> str:
 
 def _own(task: Loaded, number: int) -> str:
     """A row's own answer, as a completion would have it."""
-    row = task.row(number)
-    own: Callable[[Row], str] | None = getattr(import_module(task.definition.kind.module), "own", None)
-    return own(row) if own else row.text
+    return task.own(task.row(number))
 
 
 def _places(task: Loaded, numbers: Sequence[int]) -> dict[int, str]:
