@@ -15,6 +15,8 @@ write. They end the process rather than raise, since scorers have bare `except:`
 answer as one that had to be killed. Questions are strict because a generator that goes on without a module would make
 another question than on a node that has it.
 
+A child that executes answers is ended by any of them: what the hook raises would show it the hook's own frame.
+
 A breach ends the process whatever has become of stderr and of the os module. An audit hook is no jail for code that is
 executed already: that is why a family's `prepare` takes away whatever executes a string, and swarm.tasks.bars what the
 kernel can refuse.
@@ -100,7 +102,7 @@ def _hook(
     def refuse_unless_allowed(event: str, arguments: tuple[object, ...]) -> None:
         if event in allowed:
             return
-        goes_on = bool(scores and event in of_libraries and not (event == "open" and writes(arguments)))
+        goes_on = scores and event in of_libraries and not (event == "open" and writes(arguments))
         try:
             if is_ready():
                 what = "was refused" if goes_on else "ended"
@@ -113,7 +115,7 @@ def _hook(
     def writes(arguments: tuple[object, ...]) -> bool:
         """Of an `open`: path, mode, flags."""
         flags = arguments[2] if len(arguments) > 2 else writing
-        return not isinstance(flags, int) or bool(flags & writing)
+        return not isinstance(flags, int) or flags & writing != 0
 
     def is_ready() -> bool:
         """A full pipe would block, but for that of swarm.tasks.bounded; where calls are barred nobody can look."""

@@ -130,7 +130,6 @@ ROWS: Mapping[str, tuple[str, Any, dict[str, Any]]] = {
     "regex": ("regex", r"\w+ é?[0-9]+", {"ignore_case": True}),
     "math": ("math", r"\frac{1}{2}", {}),
     "sums": ("math", r"\sum_{k=1}^{n} k", {}),
-    "tests": ("tests", ["assert first('ab') == 'a'"], {}),
 }
 """Scorers of datasets: name -> scorer, answer, options."""
 SMALLER: Mapping[str, dict[str, Any]] = {
@@ -194,7 +193,8 @@ async def met(requests: Sequence[QuestionRequest], tasks: Mapping[str, Any]) -> 
                     found.answers += len(some)
                     found.killed[request.full_task] += score.killed
                     found.slow[request.full_task] += score.slow  # type: ignore[assignment]
-    found.breaches += [f"{[*tasks] or 'nine'}: {line['line']}" for line in said if "it tried" in str(line.get("line"))]
+    lines = [str(line.get("line")) for line in said]
+    found.breaches += [f"{', '.join(tasks) or 'the nine'}: {line}" for line in lines if "it tried" in line]
     return found
 
 

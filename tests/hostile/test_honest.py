@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import anyio
@@ -34,8 +33,7 @@ def test_nor_at_the_scorers_of_datasets(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.skipif(sys.platform != "linux", reason="answers that are code need the bars of Linux")
-def test_nor_at_mathematics_and_code(tmp_path: Path) -> None:
+def test_nor_at_mathematics(tmp_path: Path) -> None:
     pytest.importorskip("math_verify")
-    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums", "tests"]))
-    assert [line for line in found.breaches if "was refused" in line] == []
+    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums"]))
+    assert found.breaches == []
