@@ -95,13 +95,16 @@ def test_a_poisonous_answer_is_killed_and_the_rest_of_its_group_keeps_its_scores
     assert alone("0.25", "poison", None, "1", "poison", scorer=POISONED) == ((0.25, 0.0, 0.0, 1.0, 0.0), 2, 0)
 
 
-def test_slow_answers_keep_their_rewards_and_count_as_what_is_killed_after_as_much_time() -> None:
+def test_slow_answers_keep_their_rewards_and_count_by_what_they_took() -> None:
     """By processor time: three times 0.45 of the one second that a child has."""
     scorer = (
         "lambda q, a: [clock() for start in [clock()] for _ in iter(lambda: clock() - start < 0.45, False)] and 0.5"
     )
     patch, limits = "import time; clock = time.process_time", Limits(wall_s=PATIENCE)
-    assert alone("a", "b", "c", scorer=scorer, patch=patch, limits=limits) == ((0.5, 0.5, 0.5), 1, 0)
+    ((reply,),) = serve([score_request("a", "b", "c")], scorer=scorer, patch=patch, limits=limits)
+    assert scored(reply) == ((0.5, 0.5, 0.5), 0, 0)
+    assert isinstance(reply, ScoredReply)
+    assert 1.3 < reply.slow < 2
 
 
 def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_to_be_asked_again() -> None:
