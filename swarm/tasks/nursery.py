@@ -5,7 +5,7 @@
        │ ◀── its process id, both its pipes ──────── │
        │ ── the answer, then what the judge asks ─────────────────────────────────────────▶ │
        │ ── that is all ───────────────────────────▶ │ kills and reaps it
-       │ ◀── the processor time that it took ─────── │
+       │ ◀── how it ended, and after what time ───── │
 
 A fork of the server would hold what the server holds: the rows with their tests, the question at hand, the frames in
 which both lie. Code that looks through its frames or its memory would find what it is tested by. Here there is nothing
@@ -32,10 +32,8 @@ from swarm.tasks.frames import read_frame
 
 MESSAGE_LIMIT = 4 * 2**20
 """Bytes of one message between judge and candidate."""
-ALL_OF_IT = 0.98
-"""Share of its processor time with which a candidate was ended by its limit."""
 _LOG_FD = PASSED_FD + 1
-_PID, _SECONDS = struct.Struct(">q"), struct.Struct(">d")
+_PID, _ENDED = struct.Struct(">q"), struct.Struct(">d?")
 _END = b"e"
 _STDERR = 2
 _encode = msgspec.msgpack.Encoder().encode
@@ -45,16 +43,12 @@ _decode = msgspec.msgpack.Decoder(Limits).decode
 class Candidate:
     """One candidate."""
 
-    def __init__(self, process: Beside, limits: Limits) -> None:
+    def __init__(self, process: Beside) -> None:
         self.process = process
-        self._limits = limits
         self.seconds = 0.0
         """Of processor time, once it has ended."""
-
-    @property
-    def was_ended(self) -> bool:
-        """Whether it took all the processor time that it had."""
-        return self.seconds >= ALL_OF_IT * self._limits.cpu_s
+        self.was_ended = False
+        """Whether one of its limits ended it."""
 
 
 class Nursery:
@@ -74,14 +68,14 @@ class Nursery:
         if len(said) < _PID.size or len(ends) < 2:
             raise EOFError("the process that forks candidates has ended")
         read_fd, write_fd = ends
-        found = Candidate(Beside(Child(_PID.unpack(said)[0], read_fd), write_fd), limits)
+        found = Candidate(Beside(Child(_PID.unpack(said)[0], read_fd), write_fd))
         try:
             yield found
         finally:
             for fd in ends:
                 os.close(fd)
             self._line.sendall(_END)
-            found.seconds = _SECONDS.unpack(_exactly(self._line, _SECONDS.size))[0]
+            found.seconds, found.was_ended = _ENDED.unpack(_exactly(self._line, _ENDED.size))
 
 
 @contextlib.contextmanager
@@ -115,7 +109,14 @@ def _raise_one(line: socket.socket, job: object, limits: Limits) -> None:
     with beside(job, limits) as (child, write_fd):  # type: ignore[arg-type]
         socket.send_fds(line, [_PID.pack(child.pid)], [child.read_fd, write_fd])
         _exactly(line, len(_END))
-    line.sendall(_SECONDS.pack(_seconds_of_children() - before))
+        ended = _by_a_signal(child.pid)
+    line.sendall(_ENDED.pack(_seconds_of_children() - before, ended))
+
+
+def _by_a_signal(pid: int) -> bool:
+    """Whether a child that nobody has killed yet is dead of a signal: one of its limits'."""
+    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return found is not None and found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
 
 
 def _candidate(bars: Bars, serve: object, emit: Emit) -> None:

@@ -63,11 +63,6 @@ class GroupScore(msgspec.Struct, frozen=True):
     slow: float = 0.0
     """What slow answers took that were not killed, in limits of processor time: as dear as so many that were."""
 
-    @property
-    def cost(self) -> float:
-        """What its answers cost beyond what honest ones do, in killed answers."""
-        return self.killed + self.slow
-
 
 class Scorer:
     """A pool of scoring servers, alive inside `async with`."""

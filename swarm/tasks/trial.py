@@ -59,7 +59,7 @@ class Tried(NamedTuple):
 
 
 def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> Tried:
-    """Try an answer. A candidate that took all its time, and passed nothing, came to no end."""
+    """Try an answer. A candidate that its limits ended, and that passed nothing, came to no end."""
 
     def judge(emit: Emit) -> None:
         _confine(bars)

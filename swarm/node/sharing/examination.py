@@ -28,7 +28,7 @@ from swarm.node.sharing.priority_lock import PriorityLock
 from swarm.node.sharing.quarantine import NOT_ITS_OWN
 from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
 from swarm.node.sharing.trained_groups import GroupName, name_of
-from swarm.node.sharing.verification import TaskSource, Verdict, verify
+from swarm.node.sharing.verification import Cost, TaskSource, Verdict, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 
@@ -83,8 +83,8 @@ class Examination:
         """Of whom THERE was told."""
         self._came: dict[RoundKey, dict[str, float]] = {}
         """When a listing first showed a peer's file, Unix seconds; of those alone that came while this node looked."""
-        self._cost: defaultdict[tuple[str, RoundKey], float] = defaultdict(float)
-        """Of a file: answers whose scoring had to be killed, and what slow ones took."""
+        self._cost: defaultdict[tuple[str, RoundKey], Cost] = defaultdict(Cost)
+        """Of a file."""
         self._of_strangers: Counter[RoundKey] = Counter()
         """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
         self._context_missed: Counter[tuple[str, RoundKey]] = Counter()
@@ -243,9 +243,9 @@ class Examination:
                 scored = self._counted(key, peer, verdict)
                 self.pool.settle(name, scored)
                 accepted += scored is not None
-                self._cost[peer, key] += verdict.cost
+                self._cost[peer, key] = self._cost[peer, key].plus(verdict.cost)
             done += len(verdicts)
-            rank = COSTLY if self._cost[peer, key] else rank
+            rank = COSTLY if self._cost[peer, key].excess else rank
             await self.line.let_others_first(rank)
         self.counts.accepted_by_peer[peer] += accepted
         if accepted:
@@ -302,7 +302,7 @@ class Examination:
         self._there = {k: peers for k, peers in self._there.items() if k >= key}
         self._came = {k: peers for k, peers in self._came.items() if k >= key}
         kept = {(peer, k): cost for (peer, k), cost in self._cost.items() if k >= key}
-        self._cost = defaultdict(float, kept)
+        self._cost = defaultdict(Cost, kept)
         self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
         self._context_missed = Counter({(peer, k): n for (peer, k), n in self._context_missed.items() if k >= key})
         self._without_context = {name for name in self._without_context if name.key >= key}

@@ -12,6 +12,7 @@ import pytest
 from swarm.errors import ProtocolError
 from swarm.node.sharing.verification import (
     GROUPS_AT_ONCE,
+    HONEST_SHARE,
     MOST_KILLED,
     TEXTS_AT_ONCE,
     Verdict,
@@ -97,7 +98,20 @@ async def test_what_slow_answers_take_is_counted_over_all_groups_of_a_file() -> 
     source = Slow()
     with pytest.raises(ProtocolError, match="scorer_abuse"):
         await verdicts_of(source, *file_of(64), trusting=False)
-    assert source.groups == 10, "at 0.87 of a killed answer each"
+    free = HONEST_SHARE * 4
+    assert source.groups == MOST_KILLED // (0.87 - free) + 1, "0.2 s of a group of four are free"
+
+
+async def test_what_honest_answers_to_an_infinite_sum_take_is_never_too_much() -> None:
+    class Sums(FakeTaskSource):
+        """As it was measured: 0.035 s an answer."""
+
+        async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
+            score = await super().score(origin, claimed_prompt, completions)
+            return msgspec.structs.replace(score, slow=0.035 * len(completions))
+
+    parts = await verdicts_of(Sums(), *file_of(64, 64), trusting=False)
+    assert sum(map(len, parts)) == 64
 
 
 async def test_what_was_killed_before_a_group_was_refused_counts_against_its_file() -> None:
