@@ -21,7 +21,7 @@ import os
 import socket
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -30,6 +30,8 @@ from swarm.tasks.bars import Bars, put_up
 from swarm.tasks.bounded import PASSED_FD, Beside, Child, Emit, Limits, attended, beside
 from swarm.tasks.frames import read_frame
 
+Serve = Callable[[Callable[[], bytes], Emit], None]
+"""Runs the answer that the first message is, and then what the judge asks."""
 MESSAGE_LIMIT = 4 * 2**20
 """Bytes of one message between judge and candidate."""
 _LOG_FD = PASSED_FD + 1
@@ -104,9 +106,9 @@ def _work(_emit: Emit) -> None:
             _raise_one(line, job, _decode(_receive(line)))
 
 
-def _raise_one(line: socket.socket, job: object, limits: Limits) -> None:
+def _raise_one(line: socket.socket, job: Callable[[Emit], None], limits: Limits) -> None:
     before = _seconds_of_children()
-    with beside(job, limits) as (child, write_fd):  # type: ignore[arg-type]
+    with beside(job, limits) as (child, write_fd):
         socket.send_fds(line, [_PID.pack(child.pid)], [child.read_fd, write_fd])
         _exactly(line, len(_END))
         ended = _by_a_signal(child.pid)
@@ -119,11 +121,11 @@ def _by_a_signal(pid: int) -> bool:
     return found is not None and found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
 
 
-def _candidate(bars: Bars, serve: object, emit: Emit) -> None:
+def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
     """In the candidate."""
     bars.close_calls(reading=True)
     sandbox.enter(sandbox.CODE_EVENTS)
-    serve(functools.partial(read_frame, PASSED_FD, MESSAGE_LIMIT), emit)  # type: ignore[operator]
+    serve(functools.partial(read_frame, PASSED_FD, MESSAGE_LIMIT), emit)
 
 
 def _seconds_of_children() -> float:

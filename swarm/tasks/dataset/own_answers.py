@@ -167,7 +167,7 @@ def _told(task: Loaded, found: Look) -> str:
 
 
 def _shown(task: Loaded, number: int) -> str:
-    return f"{_own(task, number)!r:.80}"
+    return f"{_own(task, number)!r:.50}"
 
 
 def _own(task: Loaded, number: int) -> str:

@@ -111,6 +111,7 @@ def test_a_run_that_was_begun_before_keeps_its_scoring_and_its_questions_names(t
     before = {key: value for key, value in now.items() if key != "scoring"}
     assert complete({"mine": before}, tmp_path) == {"mine": before}
     assert complete({"mine": now}, tmp_path) == {"mine": now}
+    assert complete({"mine": {**NUMBER, "scoring": 1}}, tmp_path) == {"mine": before}, "by a settings file"
     assert profile_of("mine", now) != profile_of("mine", before), "peers of one do not take groups of the other"
     old = Families((), {"mine": before})
     old.prepare()
