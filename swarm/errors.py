@@ -92,15 +92,17 @@ class ProtocolError(SwarmError):
     Attributes:
         reason: short, stable, countable name such as `malformed`, `oversized`, `wrong_version`, `ragged`.
         killed: answers whose scoring had to be killed before that was found.
+        slow: what other answers took by then, as of swarm.tasks.scoring.GroupScore.
     """
 
     code = "SWARM-PROTOCOL"
 
-    def __init__(self, reason: str, detail: str, *, killed: int = 0) -> None:
+    def __init__(self, reason: str, detail: str, *, killed: int = 0, slow: float = 0.0) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
         self.killed = killed
+        self.slow = slow
 
     def as_value(self) -> Self:
         """Itself, for who keeps it: without the frames that it came through, which hold what was read and refused."""

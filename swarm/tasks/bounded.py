@@ -126,6 +126,13 @@ def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[Besid
         yield Beside(child, our_end)
 
 
+@contextlib.contextmanager
+def attended(job: Callable[[Emit], None], passed: Sequence[int]) -> Iterator[Child]:
+    """A child without limits that has these descriptors, from PASSED_FD on, and is killed when the block ends."""
+    with _child(job, None, passed) as child:
+        yield child
+
+
 class _OutOfTime(BaseException):
     """Is raised where a job's processor time is used up."""
 

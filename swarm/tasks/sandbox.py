@@ -1,11 +1,25 @@
-"""Audit hook of a scoring child: ends the process at any audited event not on the allow-list.
+"""Audit hook of a scoring child: what CPython audits and is not on the allow-list does not happen.
 
-From `enter` on any event that Python audits, but a harmless few, ends the process. What is allowed is listed, not what
-is refused: opening files, sockets, processes, imports, ctypes and executing code are all audited by CPython
-(https://docs.python.org/3/library/audit_events.html), and so will be what it adds later. A breach ends the process
-rather than raising, since scorers have bare `except:` clauses; it ends whatever has become of stderr and of the os
-module. An audit hook is no jail for code that is executed already: that is why a family's `prepare` takes away whatever
-executes a string, and swarm.tasks.bars what the kernel can refuse.
+What is allowed is listed, not what is refused: opening files, sockets, processes, imports, ctypes and executing code
+are all audited by CPython (https://docs.python.org/3/library/audit_events.html), and so will be what it adds later.
+
+    ALLOWED_EVENTS    happen
+    LIBRARY_EVENTS    while answers are scored they raise an error, as where the file or module is missing; while
+                      questions are made they end the process
+    all others        end the process, always
+
+LIBRARY_EVENTS are what a scorer's library does by itself at some text, as ever an honest one: `ast.literal_eval` of a
+letter outside ASCII imports `unicodedata`. The text does not get what it asked for, and the scorer goes on without, so
+that no other answer pays. All others are what no library does because of a text: to start a process, to connect, to
+write. They end the process rather than raise, since scorers have bare `except:` clauses, and the server counts the
+answer as one that had to be killed. Questions are strict because a generator that goes on without a module would make
+another question than on a node that has it.
+
+A child that executes answers is ended by any of them: what the hook raises would show it the hook's own frame.
+
+A breach ends the process whatever has become of stderr and of the os module. An audit hook is no jail for code that is
+executed already: that is why a family's `prepare` takes away whatever executes a string, and swarm.tasks.bars what the
+kernel can refuse.
 """
 
 from __future__ import annotations
@@ -13,31 +27,69 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 REFUSED_EXIT = 77
 """Exit status of a child that tried what it may not."""
 
-ALLOWED_EVENTS = frozenset({"compile", "builtins.id"})
-"""Audit events of honest work. `ast.parse` raises `compile`; running what was compiled raises `exec`, refused."""
+ALLOWED_EVENTS = frozenset(
+    {
+        *("compile", "builtins.id", "array.__new__"),
+        *("object.__getattr__", "sys._getframe", "sys._getframemodulename", "sys.unraisablehook"),
+    }
+)
+"""Audit events of honest work, which compute and look, and reach nothing outside. `ast.parse` raises `compile`; running
+what was compiled raises `exec`, refused."""
 
+LIBRARY_EVENTS = frozenset(
+    {
+        *("import", "open", "exec", "marshal.loads", "marshal.load", "pickle.find_class"),
+        *("os.listdir", "os.scandir", "glob.glob", "glob.glob/2", "pathlib.Path.glob", "pathlib.Path.rglob"),
+        *("code.__new__", "function.__new__", "object.__setattr__", "object.__delattr__"),
+        *("gc.get_objects", "gc.get_referents", "gc.get_referrers", "sys._current_frames", "time.sleep"),
+    }
+)
+"""What a library does by itself: import late, read its own data, make a class or a function, wait. Opening a file to
+write it is none of them."""
 
 CODE_EVENTS = frozenset(
     {"exec", "object.__getattr__", "object.__setattr__", "object.__delattr__", "sys._getframe", "code.__new__"}
 )
 """Of a child that executes what it is given, on top: plain Python, named tuples and dataclasses raise them."""
 
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-def enter(also: frozenset[str] = frozenset()) -> None:
+
+class Confinement:
+    """Of this process, for the rest of its life."""
+
+    def __init__(self, scores: list[bool]) -> None:
+        self._scores = scores
+
+    @contextmanager
+    def scoring(self) -> Iterator[None]:
+        """While answers are scored: LIBRARY_EVENTS raise."""
+        self._scores[:] = [True]
+        try:
+            yield
+        finally:
+            self._scores.clear()
+
+
+def enter(also: frozenset[str] = frozenset()) -> Confinement:
     """Confine this process for the rest of its life. Everything that it needs must be imported already.
 
     Args:
         also: events that are allowed on top.
     """
-    sys.addaudithook(_hook(ALLOWED_EVENTS | also, REFUSED_EXIT, select.select, os.write, os._exit))
+    scores: list[bool] = []
+    sys.addaudithook(_hook(scores, ALLOWED_EVENTS | also, REFUSED_EXIT, select.select, os.write, os._exit))
+    return Confinement(scores)
 
 
 def _hook(
+    scores: list[bool],
     allowed: frozenset[str],
     status: int,
     select_: Callable[..., tuple[object, ...]],
@@ -45,15 +97,25 @@ def _hook(
     end: Callable[[int], object],
 ) -> Callable[[str, tuple[object, ...]], None]:
     """The hook, which looks nothing up in a module: code in this process can change what lies there."""
-    refused = PermissionError
+    refused, missing, of_libraries, writing = PermissionError, ImportError, LIBRARY_EVENTS, _WRITING
 
-    def end_unless_allowed(event: str, _arguments: tuple[object, ...]) -> None:
-        if event not in allowed:
-            try:
-                if is_ready():
-                    write(2, f"scoring child ended: it tried {event:.200}\n".encode(errors="replace"))
-            finally:
+    def refuse_unless_allowed(event: str, arguments: tuple[object, ...]) -> None:
+        if event in allowed:
+            return
+        goes_on = scores and event in of_libraries and not (event == "open" and writes(arguments))
+        try:
+            if is_ready():
+                what = "was refused" if goes_on else "ended"
+                write(2, f"scoring child {what}: it tried {event:.200}\n".encode(errors="replace"))
+        finally:
+            if not goes_on:
                 end(status)
+        raise (missing if event == "import" else refused)(f"{event} is closed to a scoring process")
+
+    def writes(arguments: tuple[object, ...]) -> bool:
+        """Of an `open`: path, mode, flags."""
+        flags = arguments[2] if len(arguments) > 2 else writing
+        return not isinstance(flags, int) or flags & writing != 0
 
     def is_ready() -> bool:
         """A full pipe would block, but for that of swarm.tasks.bounded; where calls are barred nobody can look."""
@@ -62,4 +124,4 @@ def _hook(
         except refused:
             return True
 
-    return end_unless_allowed
+    return refuse_unless_allowed

@@ -57,10 +57,11 @@ class GroupScore(msgspec.Struct, frozen=True):
     """G flags: the completion held a closed <answer>...</answer>, of a conversation any of its turns; or any text where
     the task reads that."""
     killed: int
-    """Answers whose scoring had to be killed: a hang, a memory bomb, an attempt to run code; and as many as slow ones
-    took processor time for."""
+    """Answers whose scoring had to be killed: a hang, a memory bomb, an attempt to run code."""
     errors: int
     """Answers at which the task's scorer raised, or gave no number in [0, 1]."""
+    slow: float = 0.0
+    """What slow answers took that were not killed, in limits of processor time: as dear as so many that were."""
 
 
 class Scorer:
@@ -119,7 +120,7 @@ class Scorer:
         (reply,) = await self._ask([ScoreAnswers(origin, claimed_prompt, answers)])
         assert isinstance(reply, Scored)
         answered = tuple(_answered(completion, how) for completion in completions)
-        return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors)
+        return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors, reply.slow)
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
         """What the environment of a question says after these turns of a model. Raises as `score`."""
@@ -143,7 +144,7 @@ class Scorer:
         replies = await self._queue.ask_all(requests)
         for reply in replies:
             if isinstance(reply, Refused):
-                raise ProtocolError(reply.reason, reply.detail, killed=reply.killed)
+                raise ProtocolError(reply.reason, reply.detail, killed=reply.killed, slow=reply.slow)
         return replies
 
     async def __aenter__(self) -> Self:

@@ -116,10 +116,11 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     question: Question
     rewards: tuple[float, ...]
     killed: int
-    """Answers whose scoring had to be killed, their rewards are 0.0; and as many as
-    others took processor time for."""
+    """Answers whose scoring had to be killed; their rewards are 0.0."""
     errors: int
     """Answers whose scorer raised or gave no number in [0, 1]; their rewards are 0.0."""
+    slow: float = 0.0
+    """What slow answers took that were not killed, in limits of processor time: as dear as so many that were."""
 
 
 class Replied(msgspec.Struct, frozen=True, tag="replied"):
@@ -139,7 +140,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     reason: str
     detail: str
     killed: int = 0
-    """As of Scored, before it was refused."""
+    slow: float = 0.0
+    """Both as of Scored, before it was refused."""
 
 
 class Unfinished(msgspec.Struct, frozen=True, tag="unfinished"):

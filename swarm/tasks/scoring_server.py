@@ -19,6 +19,7 @@ and the machine stand the limits of `swarm.tasks.bounded` and the bars of `swarm
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import math
@@ -33,10 +34,12 @@ import msgspec
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks import bounded, sandbox
+from swarm.tasks import nursery as nurseries
 from swarm.tasks.bars import Bars, put_up
 from swarm.tasks.bounded import Emit, Limits, Standby, run_bounded
 from swarm.tasks.conversation import Conversation, Said
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
+from swarm.tasks.nursery import Nursery
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     AskReplies,
@@ -74,8 +77,14 @@ def main() -> None:
     """Serve until stdin ends."""
     requests, replies = _take_over_standard_streams()
     setup = _decode_setup(next(_messages(requests)))
+    with contextlib.ExitStack() as open_:
+        _serve_all(setup, requests, replies, open_)
+
+
+def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: contextlib.ExitStack) -> None:
     try:
         families = Families(*setup.typed())
+        nursery = open_.enter_context(nurseries.opened()) if families.executing else None
         _prepare(families)
         bars = put_up()
         _require_bars(families, bars)
@@ -89,7 +98,7 @@ def main() -> None:
     standby = Standby(functools.partial(_batch_job, families, bars))
     standby.prepare()
     for message in _messages(requests):
-        replies.write(frame(_encode(serve(message, families, bars, standby))))
+        replies.write(frame(_encode(serve(message, families, bars, standby, nursery))))
         standby.prepare()
     standby.close()
 
@@ -134,8 +143,14 @@ def _require_bars(families: Families, bars: Bars) -> None:
         )
 
 
-def serve(message: bytes, families: Families, bars: Bars, standby: Standby) -> Sequence[Reply | Unfinished]:
-    """Answer the requests of a batch, in order."""
+def serve(
+    message: bytes, families: Families, bars: Bars, standby: Standby, nursery: Nursery | None = None
+) -> Sequence[Reply | Unfinished]:
+    """Answer the requests of a batch, in order.
+
+    Args:
+        nursery: where answers are executed.
+    """
     batch = _decode_batch(message)
     before = _seconds_of_children()
     frames = standby.run(message, batch.limits)
@@ -146,7 +161,7 @@ def serve(message: bytes, families: Families, bars: Bars, standby: Standby) -> S
     if len(batch.requests) == 1 and (not replies or isinstance(replies[0], Unfinished)):
         if not made and not _children_work(bars):  # not the question's fault: the node starts a new server, or ends
             sys.exit(BROKEN)
-        each_alone = functools.partial(_each_alone, families, bars, batch.limits)
+        each_alone = functools.partial(_each_alone, families, bars, nursery, batch.limits)
         return [_see_through(batch.requests[0], made, each_alone)]
     return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
 
@@ -204,21 +219,23 @@ class Alone(NamedTuple):
     """What came of items that each had a child of its own."""
 
     found: list[Found]
-    slow: int
-    """As often as its limit of processor time, those took that came to an end, and took more than SLOW of it each."""
+    slow: float
+    """In limits of processor time: what those took that came to an end, and took more than SLOW of it each."""
 
 
-def _settled(request: ScoreAnswers | AskReplies, made: Made, distinct_found: Sequence[Found], slow: int = 0) -> Reply:
+def _settled(
+    request: ScoreAnswers | AskReplies, made: Made, distinct_found: Sequence[Found], slow: float = 0.0
+) -> Reply:
     """Of equal items there was one; an answer that is None was not shown to a scorer."""
     found = dict(zip(request.distinct, distinct_found, strict=True))
     if isinstance(request, AskReplies):
         return _replied([_check_reply(found[turns]) for turns in request.conversations])
     outcomes = [check_reward(found[answer]) if answer is not None else 0.0 for answer in request.answers]
-    killed = outcomes.count(Bad.KILLED) + slow
+    killed = outcomes.count(Bad.KILLED)
     if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
-        return Refused("reply_mismatch", differs, killed)
+        return Refused("reply_mismatch", differs, killed, slow)
     rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in outcomes)
-    return Scored(made.questions[0], rewards, killed=killed, errors=outcomes.count(Bad.FAILED))
+    return Scored(made.questions[0], rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
 
 
 def check_reward(found: Found) -> float | str | Bad:
@@ -237,20 +254,28 @@ def _replied(found: Sequence[str | Bad | None]) -> Replied:
     return Replied(replies, killed=found.count(Bad.KILLED), errors=found.count(Bad.FAILED))
 
 
-def _each_alone(families: Families, bars: Bars, limits: Limits, question: Question, items: Sequence[Item]) -> Alone:
+def _each_alone(
+    families: Families,
+    bars: Bars,
+    nursery: Nursery | None,
+    limits: Limits,
+    question: Question,
+    items: Sequence[Item],
+) -> Alone:
     found: list[Found] = []
     slow = 0.0
     for item in items:
-        before = _seconds_of_children()
+        before, beside = _seconds_of_children(), 0.0
         if isinstance(item, str) and families.executes(question):
-            frames = run_trial(families.trial(question, item), bars, limits)
+            assert nursery is not None
+            frames, beside = run_trial(families.trial(question, item), nursery, bars, limits)
         else:
             frames = run_bounded(functools.partial(_items_job, families, bars, question, [item]), limits)
         raw = _raw_results(frames[0] if frames else b"", 1)
         found.append(Bad.KILLED if raw is None else raw[0])
-        share = (_seconds_of_children() - before) / limits.cpu_s
+        share = (_seconds_of_children() - before + beside) / limits.cpu_s
         slow += share if raw is not None and share > SLOW else 0
-    return Alone(found, int(slow))
+    return Alone(found, slow)
 
 
 def _seconds_of_children() -> float:
@@ -272,15 +297,16 @@ def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
 
 
 def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> None:
-    _confine(bars)
+    confinement = _confine(bars)
     requests = _decode_batch(message).requests
     made = [_make(families, request) for request in requests]
     emit(_encode(made))
-    for request, questions in zip(requests, made, strict=True):
-        if isinstance(request, MakeQuestions) or isinstance(questions, Refused):
-            continue
-        if not families.executes(questions.questions[0]):
-            _emit_results(families, questions.questions[0], request.distinct, emit)
+    with confinement.scoring():
+        for request, questions in zip(requests, made, strict=True):
+            if isinstance(request, MakeQuestions) or isinstance(questions, Refused):
+                continue
+            if not families.executes(questions.questions[0]):
+                _emit_results(families, questions.questions[0], request.distinct, emit)
 
 
 def _trivial_job(bars: Bars, emit: Emit) -> None:
@@ -288,9 +314,9 @@ def _trivial_job(bars: Bars, emit: Emit) -> None:
     emit(b"done")
 
 
-def _confine(bars: Bars) -> None:
+def _confine(bars: Bars) -> sandbox.Confinement:
     bars.close_calls()
-    sandbox.enter()
+    return sandbox.enter()
 
 
 def _make(families: Families, request: Request) -> Made | Refused:
@@ -307,8 +333,8 @@ def _make(families: Families, request: Request) -> Made | Refused:
 
 
 def _items_job(families: Families, bars: Bars, question: Question, items: Sequence[Item], emit: Emit) -> None:
-    _confine(bars)
-    _emit_results(families, question, items, emit)
+    with _confine(bars).scoring():
+        _emit_results(families, question, items, emit)
 
 
 def _compare(claimed: str | None, question: Question) -> None:

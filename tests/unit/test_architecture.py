@@ -226,6 +226,7 @@ WHERE_NAMES_COME_FROM = {
     "swarm/tasks/dataset/loading.py": "SCORERS",
     "swarm/tasks/gym/imports.py": "modules of reasoning-gym and sympy, found in their own files",
     "swarm/tasks/gym/names.py": "reasoning-gym",
+    "swarm/tasks/priming.py": "MODULES",
     "swarm/tasks/python/source.py": "a file that OwnCode names, at the SHA-256 of the user's own run",
     "swarm/tasks/registry.py": "FAMILIES",
     "swarm/tasks/verifiers/environment.py": "the library verifiers, which imports what OwnCode names",

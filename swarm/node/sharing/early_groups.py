@@ -89,8 +89,8 @@ class EarlyGroups:
         )
         async for verdicts in verdicts_of:
             for early, verdict in zip(left, verdicts, strict=False):
-                if verdict.killed:
-                    raise ProtocolError("scorer_abuse", "an answer had to be killed")
+                if verdict.cost.excess:
+                    raise ProtocolError("scorer_abuse", "an answer had to be killed, or took long")
                 kept[early.group.slot] = (early.sha256, verdict) if verdict.scored else None
             del left[: len(verdicts)]
 

@@ -10,7 +10,7 @@ peer, and named in the log as far as there is room (intake_counts.py).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from enum import Enum, auto
@@ -28,7 +28,7 @@ from swarm.node.sharing.priority_lock import PriorityLock
 from swarm.node.sharing.quarantine import NOT_ITS_OWN
 from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
 from swarm.node.sharing.trained_groups import GroupName, name_of
-from swarm.node.sharing.verification import TaskSource, Verdict, verify
+from swarm.node.sharing.verification import Cost, TaskSource, Verdict, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 
@@ -83,8 +83,8 @@ class Examination:
         """Of whom THERE was told."""
         self._came: dict[RoundKey, dict[str, float]] = {}
         """When a listing first showed a peer's file, Unix seconds; of those alone that came while this node looked."""
-        self._killed: Counter[tuple[str, RoundKey]] = Counter()
-        """Answers of a file whose scoring had to be killed."""
+        self._cost: defaultdict[tuple[str, RoundKey], Cost] = defaultdict(Cost)
+        """Of a file."""
         self._of_strangers: Counter[RoundKey] = Counter()
         """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
         self._context_missed: Counter[tuple[str, RoundKey]] = Counter()
@@ -234,7 +234,7 @@ class Examination:
             [group for group, _ in groups],
             [claims for _, claims in groups],
             trusting=rank == CLEAN,
-            killed=self._killed[peer, key],
+            cost=self._cost[peer, key],
         )
         async for verdicts in verdicts_of:
             for name, verdict in zip(names[done:], verdicts, strict=False):
@@ -243,9 +243,9 @@ class Examination:
                 scored = self._counted(key, peer, verdict)
                 self.pool.settle(name, scored)
                 accepted += scored is not None
-                self._killed[peer, key] += verdict.killed
+                self._cost[peer, key] = self._cost[peer, key].plus(verdict.cost)
             done += len(verdicts)
-            rank = COSTLY if self._killed[peer, key] else rank
+            rank = COSTLY if self._cost[peer, key].excess else rank
             await self.line.let_others_first(rank)
         self.counts.accepted_by_peer[peer] += accepted
         if accepted:
@@ -301,7 +301,8 @@ class Examination:
         self._readings = {k: readings for k, readings in self._readings.items() if k >= key}
         self._there = {k: peers for k, peers in self._there.items() if k >= key}
         self._came = {k: peers for k, peers in self._came.items() if k >= key}
-        self._killed = Counter({(peer, k): killed for (peer, k), killed in self._killed.items() if k >= key})
+        kept = {(peer, k): cost for (peer, k), cost in self._cost.items() if k >= key}
+        self._cost = defaultdict(Cost, kept)
         self._of_strangers = Counter({k: read for k, read in self._of_strangers.items() if k >= key})
         self._context_missed = Counter({(peer, k): n for (peer, k), n in self._context_missed.items() if k >= key})
         self._without_context = {name for name in self._without_context if name.key >= key}

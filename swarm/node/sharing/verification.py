@@ -2,7 +2,16 @@
 
     groups ─a few at a time─▶ regenerate, compare, score ─▶ hold the publisher's claims against it ─▶ Verdict each
 
-One file costs at most MOST_KILLED answers whose scoring has to be killed, and those of one request more.
+One file costs at most MOST_KILLED answers whose scoring has to be killed, or as much processor time in slow ones beyond
+what honest ones take, and those of one request more. Then the rest of it is refused as `scorer_abuse`. That is no proof
+of malice, as a model can write endless loops in good faith: a peer is quarantined once a second file of the last rounds
+is like that (see swarm.node.sharing.quarantine).
+
+    killed   its child was ended: too much time or memory; or it tried what no honest text makes a library try (to
+             start, to connect, to write: see swarm.tasks.sandbox)
+    slow     it came to an end, and took more than a tenth of the second that it has; of that HONEST_SHARE an answer is
+             free, as sums and integrals take it in good faith
+    neither  it raised, or met a closed door that honest text can meet: its reward is 0, its author loses nothing else
 """
 
 from __future__ import annotations
@@ -27,6 +36,9 @@ TEXTS_AT_ONCE = 16
 """Completions of one request: each may cost the scorer a second."""
 MOST_KILLED = 8
 """Answers of one file whose scoring had to be killed, at a second or two each, before the rest of it is refused."""
+HONEST_SHARE = 0.05
+"""Of a second, on average, is what slow answers may take of each answer of a file: honest ones to an infinite sum,
+which is what costs most, take 0.035."""
 SAME_REWARD = 1e-6
 """A claimed reward is true if it is so near to this node's own."""
 
@@ -47,6 +59,28 @@ class TaskSource(Protocol):
         """What the environment of a question says after these turns of a model."""
 
 
+class Cost(NamedTuple):
+    """What answers took of the reader's time."""
+
+    killed: int = 0
+    slow: float = 0.0
+    """As of swarm.tasks.scoring.GroupScore."""
+    answers: int = 0
+    """How many there were."""
+
+    def plus(self, other: Cost) -> Cost:
+        """Of both together."""
+        return Cost(self.killed + other.killed, self.slow + other.slow, self.answers + other.answers)
+
+    @property
+    def excess(self) -> float:
+        """Beyond what honest answers cost, in answers that had to be killed."""
+        return self.killed + max(0.0, self.slow - HONEST_SHARE * self.answers)
+
+
+NOTHING = Cost()
+
+
 class Verdict(NamedTuple):
     """On one group."""
 
@@ -57,17 +91,29 @@ class Verdict(NamedTuple):
     """Completions whose published reward, and published answers, that are not what this node found."""
     killed: int = 0
     errors: int = 0
+    slow: float = 0.0
+    answers: int = 0
+
+    @property
+    def cost(self) -> Cost:
+        """What its answers took."""
+        return Cost(self.killed, self.slow, self.answers)
 
 
 async def verify(
-    source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims], *, trusting: bool, killed: int = 0
+    source: TaskSource,
+    groups: Sequence[RolloutGroup],
+    claims: Sequence[Claims],
+    *,
+    trusting: bool,
+    cost: Cost = NOTHING,
 ) -> AsyncIterator[list[Verdict]]:
     """Verdicts in order, a part of the groups at a time; the caller may let others go first in between.
 
     Args:
         claims: one per group.
         trusting: begin with GROUPS_AT_ONCE groups, not with one: its publisher has a record.
-        killed: answers of the same file that had to be killed before.
+        cost: of the same file, before.
 
     Raises:
         ProtocolError: `scorer_abuse`, after the verdicts that show it; all that was given is to be forgotten.
@@ -77,11 +123,12 @@ async def verify(
         part = slice(start, start + size)
         verdicts = await _all_at_once(source, groups[part], claims[part])
         yield verdicts
-        killed += sum(verdict.killed for verdict in verdicts)
-        if killed > MOST_KILLED:
-            raise ProtocolError("scorer_abuse", f"{killed} of its answers had to be killed")
+        for verdict in verdicts:
+            cost = cost.plus(verdict.cost)
+        if cost.excess > MOST_KILLED:
+            raise ProtocolError("scorer_abuse", f"its answers cost as much as {cost.excess:.3g} that have to be killed")
         start += size
-        size = 1 if killed else min(GROUPS_AT_ONCE, 2 * size)
+        size = 1 if cost.excess else min(GROUPS_AT_ONCE, 2 * size)
 
 
 async def _all_at_once(source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims]) -> list[Verdict]:
@@ -100,13 +147,19 @@ async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> V
     try:
         score = await _score_in_slices(source, group)
     except ProtocolError as error:
-        return Verdict(None, error.as_value(), killed=error.killed)
-    if score.killed > MOST_KILLED:
-        return Verdict(None, None, killed=score.killed)  # for which its whole file is refused
+        return Verdict(None, error.as_value(), killed=error.killed, slow=error.slow, answers=len(group.completions))
+    cost = _cost(score)
+    if cost.excess > MOST_KILLED:  # for which its whole file is refused
+        return Verdict(None, None, killed=cost.killed, slow=cost.slow, answers=cost.answers)
     rewards = false_rewards(claims, score) if group.question.verifiable else 0
     if lie := false_answer(claims, score.question, group.slot):
-        return Verdict(None, lie, rewards + 1, score.killed, score.errors)
-    return Verdict(ScoredGroup(group, score.rewards, score.answered), None, rewards, score.killed, score.errors)
+        return Verdict(None, lie, rewards + 1, score.killed, score.errors, score.slow, cost.answers)
+    scored = ScoredGroup(group, score.rewards, score.answered)
+    return Verdict(scored, None, rewards, score.killed, score.errors, score.slow, cost.answers)
+
+
+def _cost(score: GroupScore) -> Cost:
+    return Cost(score.killed, score.slow, len(score.rewards))
 
 
 async def _score_in_slices(source: TaskSource, group: RolloutGroup) -> GroupScore:
@@ -118,8 +171,9 @@ async def _score_in_slices(source: TaskSource, group: RolloutGroup) -> GroupScor
             parts.append(await score_group(source, msgspec.structs.replace(group, completions=some)))
         except ProtocolError as error:
             error.killed += sum(part.killed for part in parts)
+            error.slow += sum(part.slow for part in parts)
             raise
-        if sum(part.killed for part in parts) > MOST_KILLED:
+        if _cost(_joined(parts)).excess > MOST_KILLED:
             break
     return _joined(parts)
 
@@ -131,6 +185,7 @@ def _joined(parts: Sequence[GroupScore]) -> GroupScore:
         answered=tuple(flag for part in parts for flag in part.answered),
         killed=sum(part.killed for part in parts),
         errors=sum(part.errors for part in parts),
+        slow=sum(part.slow for part in parts),
     )
 
 

@@ -11,7 +11,10 @@ from swarm.spelling import did_you_mean
 from swarm.tasks.dataset.scorers import CUSTOM, SCORERS, Scorer
 from swarm.tasks.definitions import Parameters, malformed, refuse_unknown
 
-KEYS = ("sha256", "question", "answer", "answer_after", "scorer", "scorer_sha256", "held_out", "split", "config")
+KEYS = (
+    *("sha256", "question", "answer", "answer_after", "scorer", "scorer_sha256", "scoring"),
+    *("held_out", "split", "config"),
+)
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -32,6 +35,8 @@ class Definition(msgspec.Struct, frozen=True):
     """One of SCORERS, or `package.module:function`."""
     scorer_sha256: str = ""
     """Of that module's source."""
+    scoring: int = 1
+    """Which of the scorer's ways to reward; a table of a version that had one alone does not say it."""
     held_out: float = 0.0
     """Share of the rows that judges and exams alone ask."""
     split: str = ""
@@ -60,6 +65,9 @@ def read_definition(name: str, parameters: Parameters) -> Definition:
         raise malformed(name, str(error)) from None
     if not 0 <= definition.held_out < 1:
         raise malformed(name, f"held_out must be a share, 0 <= held_out < 1, got {definition.held_out}")
+    if not 1 <= definition.scoring <= definition.kind.newest:
+        newest = definition.kind.newest
+        raise malformed(name, f"scoring of {definition.scorer} must be 1 to {newest}, got {definition.scoring}")
     return definition
 
 

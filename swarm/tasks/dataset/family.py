@@ -67,10 +67,18 @@ class Datasets:
 
 
 def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-    """Find the dataset, or fetch it, and hash it. Raises ConfigError."""
+    """Find the dataset, or fetch it, and hash it. Raises ConfigError.
+
+    A table that has no digest yet is a new run's, which gets the newest scoring. One that has is of a run that was
+    begun: where it names none it has the first, which is not written down, as versions that had no other wrote none.
+    """
     from swarm.tasks.dataset import files, hub  # hashing is none of a command's that only looks
 
-    read_definition(name, parameters)
+    newest = read_definition(name, parameters).kind.newest
+    if newest > 1 and "sha256" not in parameters:
+        parameters = {"scoring": newest, **parameters}
+    if parameters.get("scoring") == 1:
+        parameters = {key: value for key, value in parameters.items() if key != "scoring"}
     path = (folder / Path(parameters["dataset"]).expanduser()).absolute()
     if not path.exists() and hub.is_id(parameters["dataset"]):
         path = hub.fetch(name, parameters["dataset"], parameters.get("config", ""))

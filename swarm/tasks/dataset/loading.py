@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -39,6 +39,8 @@ class Loaded(NamedTuple):
     held_out: array.array[int]
     """Numbers of those that judges and exams ask: the same where none are held out."""
     score: Score
+    own: Callable[[Row], str]
+    """A row's own answer as a completion would say it."""
 
     def row(self, number: int) -> Row:
         """One row, as a scorer sees it."""
@@ -64,7 +66,7 @@ def load(definition: Definition) -> Loaded:
             definition.name,
             f"none of {len(rows)} rows is {missing} at held_out = {definition.held_out}; take another share",
         )
-    loaded = Loaded(definition, rows, training, held_out or training, reader.score)
+    loaded = Loaded(definition, rows, training, held_out or training, reader.score, reader.own)
     _try(loaded)
     return loaded
 
@@ -92,7 +94,7 @@ def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
         if not mark:
             raise ValueError(f"{definition.answer!r} holds no {definition.answer_after!r} (answer_after)")
         truth = after.strip()
-    return Row(columns, truth, definition.options)
+    return Row(columns, truth, definition.options, definition.scoring)
 
 
 def is_held_out(prompt: str, share: float) -> bool:
@@ -111,6 +113,7 @@ class _Reader:
             prepare()
         self._check = getattr(self._module, "check", None)
         self.score = _score(definition, self._module)
+        self.own: Callable[[Row], str] = getattr(self._module, "own", _text)
         self.training, self.held_out = array.array("L"), array.array("L")
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
@@ -141,6 +144,10 @@ class _Reader:
         if self._check:
             self._check(row)
         return prompt
+
+
+def _text(row: Row) -> str:
+    return row.text
 
 
 def _score(definition: Definition, module: Any) -> Score:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
-from swarm.tasks.dataset import template
+from swarm.tasks.dataset import own_answers, template
 from swarm.tasks.dataset.definition import Definition
 from swarm.tasks.dataset.loading import Loaded, load
 from swarm.tasks.trial import Trial
@@ -29,6 +29,8 @@ class Questions:
     def prepare(self) -> None:
         """Load all rows. Raises ConfigError."""
         self._loaded = {name: load(definition) for name, definition in self._definitions.items()}
+        for task in self._loaded.values():
+            own_answers.check(task, own_answers.say_on_stderr, own_answers.SECONDS / len(self._loaded))
 
     def make(self, origin: Origin) -> Question:
         """The row's question; its number is in the metadata."""

@@ -72,6 +72,24 @@ class _Reader:
         return self._sympy.Symbol(name)
 
 
+def lambdify(variable: Any, expression: Any) -> Callable[[Any], Any]:
+    """In place of sympy's lambdify, which writes code and executes it: the values of a polynomial.
+
+    That is what infinite sums are evaluated by. Raises sympy's PolynomialError for any other expression.
+    """
+    import sympy
+
+    coefficients = [int(each) for each in sympy.Poly(expression, variable).all_coeffs()]
+
+    def value(at: Any) -> Any:
+        found = 0
+        for each in coefficients:
+            found = found * at + each
+        return found
+
+    return value
+
+
 Monomial = tuple[int, ...]
 MONOMIALS: dict[str, Callable[..., Monomial | None]] = {
     "mul": lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)),

@@ -269,8 +269,8 @@ def test_the_same_task_of_another_family_is_not_the_question_that_was_drawn() ->
 def test_a_scorer_of_ones_own_is_bounded_like_any_other(tmp_path: Path) -> None:
     marker = tmp_path / "PLANTED"
     hostile = {
-        f"!open({str(marker)!r}, 'w')": "killed",
-        f"!__import__('os').system('touch {marker}')": "killed",
+        f"!open({str(marker)!r}, 'w')": "error",  # its text is not executed at all
+        f"!__import__('os').system('touch {marker}')": "error",
         "hang": "killed",
         "grow": "error",
         "reward nan": "error",

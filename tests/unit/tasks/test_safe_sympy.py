@@ -52,3 +52,14 @@ def test_exponents_are_what_the_code_makes_of_them_that_sympy_writes(
 ) -> None:
     arguments: tuple[Any, ...] = {"pow": (one, power), "mulpow": (one, other, power)}.get(name, (one, other))
     assert safe_sympy.MONOMIALS[name](*arguments) == getattr(MonomialOps(3), name)()(*arguments)
+
+
+@given(st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=5), st.integers(-100, 100))
+def test_a_polynomial_of_an_infinite_sum_has_the_values_that_executed_code_would_give(
+    coefficients: list[int], at: int
+) -> None:
+    n = sympy.Symbol("n")
+    polynomial = sympy.Poly(coefficients, n).as_expr()
+    assert safe_sympy.lambdify(n, polynomial)(at) == polynomial.subs(n, at)
+    with pytest.raises(sympy.PolynomialError):
+        safe_sympy.lambdify(n, sympy.sin(n))

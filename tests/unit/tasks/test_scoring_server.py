@@ -95,13 +95,36 @@ def test_a_poisonous_answer_is_killed_and_the_rest_of_its_group_keeps_its_scores
     assert alone("0.25", "poison", None, "1", "poison", scorer=POISONED) == ((0.25, 0.0, 0.0, 1.0, 0.0), 2, 0)
 
 
-def test_slow_answers_keep_their_rewards_and_count_as_what_is_killed_after_as_much_time() -> None:
+def test_a_closed_door_that_a_library_meets_at_some_text_costs_that_answer_alone_and_ends_no_batch() -> None:
+    tries = "{'late': lambda: __import__('wave'), 'data': lambda: open('/etc/hosts')}"
+    scorer = f"lambda q, a: {tries}.get(a, lambda: 1)() and 0.5"
+    (replies,) = serve(
+        [score_request("late", "x"), score_request("data", "late", "y"), score_request("z")], scorer=scorer
+    )
+    assert [scored(reply) for reply in replies] == [((0.0, 0.5), 0, 1), ((0.0, 0.0, 0.5), 0, 2), ((0.5,), 0, 0)]
+
+
+def test_a_door_that_no_text_makes_a_library_try_ends_the_process_and_counts_against_its_answer() -> None:
+    scorer = "lambda q, a: os.mkdir('PLANTED') if a == 'evil' else 0.5"
+    assert alone("evil", "x", scorer=scorer) == ((0.0, 0.5), 1, 0)
+
+
+def test_a_question_that_meets_a_closed_door_is_refused_and_not_another_one_made() -> None:
+    patch = "made = gym.make; gym.make = lambda origin: __import__('wave') and made(origin)"
+    ((reply,),) = serve([score_request("1")], patch=patch)
+    assert (type(reply).__name__, getattr(reply, "reason", "")) == ("Refused", "generation_failed")
+
+
+def test_slow_answers_keep_their_rewards_and_count_by_what_they_took() -> None:
     """By processor time: three times 0.45 of the one second that a child has."""
     scorer = (
         "lambda q, a: [clock() for start in [clock()] for _ in iter(lambda: clock() - start < 0.45, False)] and 0.5"
     )
     patch, limits = "import time; clock = time.process_time", Limits(wall_s=PATIENCE)
-    assert alone("a", "b", "c", scorer=scorer, patch=patch, limits=limits) == ((0.5, 0.5, 0.5), 1, 0)
+    ((reply,),) = serve([score_request("a", "b", "c")], scorer=scorer, patch=patch, limits=limits)
+    assert scored(reply) == ((0.5, 0.5, 0.5), 0, 0)
+    assert isinstance(reply, ScoredReply)
+    assert 1.3 < reply.slow < 2
 
 
 def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_to_be_asked_again() -> None:

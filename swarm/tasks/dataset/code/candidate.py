@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from swarm.tasks.bounded import Emit
 from swarm.tasks.dataset.code import plain
-from swarm.tasks.trial import Receive
 
 _FENCE = "```"
 
@@ -22,8 +22,9 @@ def code_of(answer: str) -> str:
     return answer
 
 
-def serve(source: str, receive: Receive, send: Emit) -> None:
-    """Execute the code, then call its functions as asked."""
+def serve(receive: Callable[[], bytes], send: Emit) -> None:
+    """Execute the code that the first message is, then call its functions as asked."""
+    source = receive().decode()
     sys.stdout = io.StringIO()
     random.seed(0)
     found: dict[str, Any] = {"__name__": "answer"}

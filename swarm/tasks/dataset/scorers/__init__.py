@@ -2,6 +2,7 @@
 
     score(row, answer)     the reward of one answer, in [0, 1]; may raise
     check(row)             raises ValueError where no answer can be scored against this row
+    own(row)               the row's own answer as a completion would say it, where that is not its text
     prepare()              imports what is heavy, in a scoring server alone
 
 Both are pure functions of a Row, and run in the bounded children of a scoring server alone; only the scorer `tests`
@@ -25,6 +26,8 @@ class Row(NamedTuple):
     """What is in the answer's column; after `answer_after`, where that is given."""
     options: Mapping[str, Any]
     """Of the scorer, as the settings have them."""
+    scoring: int = 1
+    """Which of the scorer's ways to reward the run has."""
 
     @property
     def text(self) -> str:
@@ -53,21 +56,30 @@ class Scorer(NamedTuple):
     """Of ours, which brings it."""
     executes: bool = False
     """Answers are executed: see swarm.tasks.trial."""
+    newest: int = 1
+    """The newest of its ways to reward, from 1 on. A run keeps the one that it was begun with; see the module."""
+    answers: bool = True
+    """The column holds an answer, which earns 1."""
+    strict: bool = True
+    """It fits no column of which most answers do not."""
 
 
 SCORERS: Mapping[str, Scorer] = {
     "exact": Scorer(f"{_HERE}.exact", {"ignore_case": bool}),
-    "number": Scorer(f"{_HERE}.number", {"tolerance": float, "relative": float}),
+    "number": Scorer(f"{_HERE}.number", {"tolerance": float, "relative": float}, newest=2),
     "choice": Scorer(f"{_HERE}.choice"),
     "json": Scorer(f"{_HERE}.json_text", {"schema": bool}),
-    "regex": Scorer(f"{_HERE}.regex", {"ignore_case": bool}),
-    "math": Scorer(f"{_HERE}.math_text", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math"),
+    "regex": Scorer(f"{_HERE}.regex", {"ignore_case": bool}, answers=False),
+    "math": Scorer(
+        f"{_HERE}.math_text", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math", newest=2
+    ),
     "tests": Scorer(
         f"{_HERE}.unit_tests",
         {"entry_point": str, "prefix": str, "setup": str, "partial": bool},
         columns=("entry_point", "prefix", "setup"),
         executes=True,
+        answers=False,
     ),
 }
-CUSTOM = Scorer(f"{_HERE}.custom")
+CUSTOM = Scorer(f"{_HERE}.custom", strict=False)
 """A function of the user's own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swarm.tasks.answer import ANSWER_LIMIT, CLOSE_TAG, OPEN_TAG, extract_answer
 from swarm.tasks.dataset.scorers import Row
 
 
@@ -14,6 +15,11 @@ def score(row: Row, answer: str) -> float:
 
 
 def check(row: Row) -> None:
-    """An empty text is no answer. Raises ValueError."""
-    if not row.text.strip():
+    """Raises ValueError where no completion's answer can be this text."""
+    text = row.text.strip()
+    if not text:
         raise ValueError("the answer is empty, which no completion's may be")
+    if len(text) > ANSWER_LIMIT:
+        raise ValueError(f"the answer has {len(text):,} characters, and of a completion {ANSWER_LIMIT:,} are read")
+    if extract_answer(f"{OPEN_TAG}{text}{CLOSE_TAG}") != text:
+        raise ValueError(f"the answer holds {OPEN_TAG} or {CLOSE_TAG}, which end a completion's")

@@ -5,6 +5,7 @@ Numbers are equal by value (1 and 1.0), and true is no 1. Names of an object may
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from swarm.tasks.dataset.scorers import Row, schema
@@ -26,6 +27,11 @@ def check(row: Row) -> None:
     wanted = _wanted(row)
     if row.options.get("schema"):
         schema.check(wanted)
+
+
+def own(row: Row) -> str:
+    """The column's value as a completion would write it."""
+    return row.truth if isinstance(row.truth, str) else json.dumps(row.truth, ensure_ascii=False)
 
 
 def _wanted(row: Row) -> Any:

@@ -3,6 +3,9 @@
 Taken are integers, decimals, an exponent, thousands in threes ("1,234"), a currency before it or a percent sign
 behind it ("5%" is 0.05), fractions ("3/4", "1 1/2"), white space around it and a full stop behind it. Values are
 compared exactly, as fractions: 0.1 + 0.2 is 0.3.
+
+Scoring 2 takes what LaTeX and typography add as well: `\\boxed{5}`, `$5$`, `\\$5`, `9{,}500`, a currency behind the
+number ("5 €"), and spaces that do not break, between threes of digits too. Scoring 1 takes none of it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from fractions import Fraction
 
 from swarm.tasks.dataset.scorers import Row
 
+TYPESET = 2
+"""The first scoring that reads LaTeX's and typography's forms."""
 DIGITS_LIMIT = 400
 """Digits before or behind the point, and the largest exponent: a number of a gigabyte is a few characters long."""
 
@@ -24,11 +29,18 @@ _NUMBER = re.compile(
     r"\s*(?P<percent>%?)",
     re.ASCII,
 )
+_MARKS = ((r"\boxed{", "}"), ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
+_WRAPPED = tuple(re.compile(f"{re.escape(before)}(.+){re.escape(behind)}", re.DOTALL) for before, behind in _MARKS)
+_UNBROKEN = "\u00a0\u202f\u2007\u2009"
+"""Spaces at which no line breaks, and the thin one."""
+_NO_WIDTH = "\u200b\u2060\ufeff"
+_BETWEEN_THREES = re.compile(rf"(?<=[0-9])(?:\{{,\}}|\\,|[{_UNBROKEN}])(?=[0-9]{{3}}(?![0-9]))")
+_CURRENCY_BEHIND = re.compile(r"(?P<number>[^$€£¥]*[0-9])\s*[$€£¥]")
 
 
 def score(row: Row, answer: str) -> float:
     """1 within the tolerance, which is the larger of the absolute and the relative one."""
-    given, wanted = parse(answer), _wanted(row)
+    given, wanted = parse(_written(row, answer)), _wanted(row)
     allowed = max(Fraction(row.options.get("tolerance", 0.0)), Fraction(row.options.get("relative", 0.0)) * abs(wanted))
     return float(given is not None and abs(given - wanted) <= allowed)
 
@@ -65,8 +77,26 @@ def _magnitude(found: re.Match[str]) -> Fraction | None:
     return int(found["whole"] or 0) + Fraction(int(found["over"].replace(",", "")), under)
 
 
+def _written(row: Row, text: str) -> str:
+    """The text as the row's scoring reads it."""
+    return plain(text) if row.scoring >= TYPESET else text
+
+
+def plain(text: str) -> str:
+    """A number without what LaTeX and typography put around and into it; any other text as it may be."""
+    if len(text) > 2 * DIGITS_LIMIT:
+        return text
+    text = text.strip(_NO_WIDTH).strip().removesuffix(".").rstrip()
+    while wrapped := next(filter(None, (pattern.fullmatch(text) for pattern in _WRAPPED)), None):
+        text = wrapped[1].strip().removesuffix(".").rstrip()
+    text = _BETWEEN_THREES.sub(",", text.replace(r"\$", "$").replace(r"\%", "%"))
+    text = text.translate(dict.fromkeys(map(ord, _UNBROKEN), " "))
+    behind = _CURRENCY_BEHIND.fullmatch(text)
+    return behind["number"] if behind else text
+
+
 def _wanted(row: Row) -> Fraction:
-    value = None if isinstance(row.truth, bool) else parse(row.text)
+    value = None if isinstance(row.truth, bool) else parse(_written(row, row.text))
     if value is None:
         raise ValueError(f"expected a number as the answer, got {row.truth!r:.80}")
     return value

@@ -32,8 +32,7 @@ def check(row: Row) -> None:
 def trial(row: Row, answer: str) -> Trial:
     """How an answer is tried."""
     source = "\n".join(filter(None, [_column(row, "prefix"), candidate.code_of(answer)]))
-    tests = tests_of(row)
-    return Trial(functools.partial(candidate.serve, source), functools.partial(judge.verdict, tests))
+    return Trial(source, functools.partial(judge.verdict, tests_of(row)))
 
 
 def tests_of(row: Row) -> judge.Tests:

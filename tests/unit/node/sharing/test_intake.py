@@ -323,7 +323,8 @@ class Slow(FakeTaskSource):
     def __init__(self, poisoned: str = "") -> None:
         super().__init__()
         self.go = anyio.Event()
-        self._poisoned = {group[0].prompt for group in make_rollouts(poisoned, R0, groups=40).rollouts.values()}
+        files = [make_rollouts(poisoned, RoundKey(number), groups=40) for number in range(2)]
+        self._poisoned = {group[0].prompt for file in files for group in file.rollouts.values()}
 
     async def score(self, origin: Any, claimed_prompt: str | None, completions: Any) -> GroupScore:
         await self.go.wait()
@@ -367,7 +368,11 @@ async def test_a_file_with_many_poisonous_answers_is_refused_whole(layout: Layou
     assert len(source.scored) == 9, "and no more of it than the limit"
     counts = intake.intake.close_round(0)
     assert (counts.refused, counts.killed) == ({"scorer_abuse": 1}, 9)
-    assert counts.quarantined == ["abe"], "at seconds each, once is enough"
+    assert counts.quarantined == [], "a model may write endless loops in good faith for a round"
+    publish(layout, make_rollouts("abe", RoundKey(1), groups=40))
+    await intake.look(RoundKey(1))
+    counts = intake.intake.close_round(1)
+    assert (counts.refused, counts.quarantined) == ({"scorer_abuse": 1}, ["abe"])
 
 
 async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Layout) -> None:

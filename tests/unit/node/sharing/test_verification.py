@@ -12,6 +12,7 @@ import pytest
 from swarm.errors import ProtocolError
 from swarm.node.sharing.verification import (
     GROUPS_AT_ONCE,
+    HONEST_SHARE,
     MOST_KILLED,
     TEXTS_AT_ONCE,
     Verdict,
@@ -84,6 +85,35 @@ async def test_of_a_huge_poisonous_group_no_more_is_tried_than_a_few() -> None:
     assert TEXTS_AT_ONCE < 3 * MOST_KILLED
 
 
+async def test_what_slow_answers_take_is_counted_over_all_groups_of_a_file() -> None:
+    class Slow(FakeTaskSource):
+        """Each group has an answer that takes most of its time, and comes to an end."""
+
+        async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
+            self.groups += 1
+            return msgspec.structs.replace(await super().score(origin, claimed_prompt, completions), slow=0.87)
+
+        groups = 0
+
+    source = Slow()
+    with pytest.raises(ProtocolError, match="scorer_abuse"):
+        await verdicts_of(source, *file_of(64), trusting=False)
+    free = HONEST_SHARE * 4
+    assert source.groups == MOST_KILLED // (0.87 - free) + 1, "0.2 s of a group of four are free"
+
+
+async def test_what_honest_answers_to_an_infinite_sum_take_is_never_too_much() -> None:
+    class Sums(FakeTaskSource):
+        """As it was measured: 0.035 s an answer."""
+
+        async def score(self, origin: Origin, claimed_prompt: str | None, completions: Any) -> GroupScore:
+            score = await super().score(origin, claimed_prompt, completions)
+            return msgspec.structs.replace(score, slow=0.035 * len(completions))
+
+    parts = await verdicts_of(Sums(), *file_of(64, 64), trusting=False)
+    assert sum(map(len, parts)) == 64
+
+
 async def test_what_was_killed_before_a_group_was_refused_counts_against_its_file() -> None:
     class RefusesInTheEnd(Killing):
         """A whole request after the one in which some answers had to be killed."""
@@ -94,7 +124,7 @@ async def test_what_was_killed_before_a_group_was_refused_counts_against_its_fil
             return msgspec.structs.replace(await super().score(origin, claimed_prompt, completions), killed=2)
 
     source = RefusesInTheEnd()
-    with pytest.raises(ProtocolError, match="scorer_abuse: 9 of its answers"):
+    with pytest.raises(ProtocolError, match="scorer_abuse: its answers cost as much as 9"):
         await verdicts_of(source, *file_of(64, TEXTS_AT_ONCE + 1), trusting=False)
     assert len(source.asked_at_once) == 3
 

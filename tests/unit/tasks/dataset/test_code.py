@@ -202,6 +202,50 @@ def test_an_answer_that_waits_is_ended_long_before_its_time_and_counts_as_killed
     assert found.killed >= 2, "those that read wait until they are ended; the others fail at once"
 
 
+LOOKS = {
+    "through its own frames": "def frame_of():\n    return sys._getframe()\n",
+    "through a traceback's": "def frame_of():\n    try:\n        1 / 0\n    except ZeroDivisionError as e:\n"
+    "        return e.__traceback__.tb_frame\n",
+    "through a generator's": "def made():\n    yield\ndef frame_of():\n    g = made()\n    next(g)\n"
+    "    return g.gi_frame.f_back or sys._getframe()\n",
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_an_answer_that_looks_through_the_frames_below_it_finds_no_test(tmp_path: Path, look: str) -> None:
+    reads = f"""
+import re, sys
+{look}
+def seen():
+    frame = frame_of()
+    while frame:
+        yield from (repr(value) for value in frame.f_locals.values() if isinstance(value, (str, bytes, list, tuple)))
+        frame = frame.f_back
+def first(s):
+    for text in seen():
+        if found := re.search(re.escape('first("%s")' % s) + " == .(.)", text):
+            return found[1]
+"""
+    assert score(tmp_path, MBPP, OF_MBPP, [reads, RIGHT]).rewards == (0.0, 1.0)
+
+
+def test_answers_that_spin_for_less_than_their_time_cost_their_author_what_they_took(tmp_path: Path) -> None:
+    spins = [
+        f"import time\ndef first(s):\n    while time.process_time() < {until}: pass\n    return s[0]"
+        for until in (0.4, 0.45)
+    ]
+    found = score(tmp_path, MBPP, OF_MBPP, [*spins, RIGHT])
+    assert found.rewards == (1.0, 1.0, 1.0)
+    assert found.killed == 0
+    assert 0.7 < found.slow < 1.5
+
+
+def test_every_answer_that_never_ends_counts_as_killed(tmp_path: Path) -> None:
+    hangs = [f"x = {n}\nwhile True: pass" for n in range(3)]
+    found = score(tmp_path, MBPP, OF_MBPP, [*hangs, RIGHT])
+    assert (found.rewards, found.killed) == ((0.0, 0.0, 0.0, 1.0), 3)
+
+
 @pytest.mark.engine
 def test_a_hostile_answer_that_takes_its_time_earns_nothing_either(tmp_path: Path) -> None:
     rewards = score(tmp_path, MBPP, OF_MBPP, [*HOSTILE.values(), RIGHT], wall_s=5.0).rewards

@@ -16,10 +16,11 @@ from swarm.tasks.dataset.scorers import SCORERS, Row, number
 
 
 def row(truth: Any, **options: Any) -> Row:
-    return Row({"answer": truth}, truth, options)
+    return Row({"answer": truth}, truth, options, options.pop("scoring", 1))
 
 
 def reward(scorer: str, truth: Any, answer: str, **options: Any) -> float:
+    options = {"scoring": SCORERS[scorer].newest} | options
     module = import_module(SCORERS[scorer].module)
     module.check(row(truth, **options))
     return float(module.score(row(truth, **options), answer))
@@ -43,6 +44,20 @@ def reward(scorer: str, truth: Any, answer: str, **options: Any) -> float:
         ("number", 0.3, "3e-1", {}),
         ("number", "3.14159", "3.14", {"tolerance": 0.01}),
         ("number", "1000", "1009", {"relative": 0.01}),
+        ("number", "5", r"\boxed{5}", {}),
+        ("number", "5", "$5$", {}),
+        ("number", "5", r"\[5.\]", {}),
+        ("number", "5", "5 €", {}),
+        ("number", "5", "5\u00a0€.", {}),
+        ("number", "5", "\ufeff\u00a05", {}),
+        ("number", "18", r"$\$18$", {}),
+        ("number", "-18", r"-\$18", {}),
+        ("number", "9500", "$9{,}500$", {}),
+        ("number", "9500", "9\u202f500", {}),
+        ("number", "9500", "9\u00a0500.0", {}),
+        ("number", r"\boxed{9{,}500}", "9500", {}),
+        ("number", "0.05", r"5\%", {}),
+        ("number", "1.5", "1\u00a01/2", {}),
         ("choice", "B", "(b)", {}),
         ("choice", "B", "B.", {}),
         ("choice", 1, "b)", {}),
@@ -73,6 +88,13 @@ def test_right_answers_earn_one(scorer: str, truth: Any, answer: str, options: d
         ("number", "5", "nan", {}),
         ("number", "5", "٥", {}),
         ("number", "5", "1e999999999", {}),
+        ("number", "5", "$5€", {}),
+        ("number", "5", r"\boxed{5} or \boxed{6}", {}),
+        ("number", "5", "$", {}),
+        ("number", "95", r"9{,}5", {}),
+        ("number", "9500", "9 500", {}),
+        ("number", "5", "$5$", {"scoring": 1}),
+        ("number", "9500", "9\u202f500", {"scoring": 1}),
         ("number", "3.14159", "3.1", {"tolerance": 0.01}),
         ("choice", "B", "A or B", {}),
         ("choice", "B", "", {}),
@@ -97,6 +119,9 @@ def test_other_answers_earn_nothing(scorer: str, truth: Any, answer: str, option
     ("scorer", "truth", "options", "problem"),
     [
         ("exact", "  ", {}, "empty"),
+        ("exact", "x" * 2_001, {}, "2,001 characters, and of a completion 2,000 are read"),
+        ("exact", "</answer>", {}, "which end a completion's"),
+        ("exact", "say <answer> and go", {}, "which end a completion's"),
         ("number", "many", {}, "expected a number"),
         ("number", True, {}, "expected a number"),
         ("number", "1", {"tolerance": -1.0}, "tolerance must be"),
@@ -126,6 +151,36 @@ def test_a_number_is_its_value_however_it_is_written(value: int, under: int, spa
     assert number.parse(f"{space}{value:,}{space}") == value
     assert number.parse(f"{value}/{under}") == Fraction(value, under)
     assert number.parse(f"{value}%") == Fraction(value, 100)
+
+
+_TYPESET = {
+    r"\boxed{%s}": 1,
+    "$%s$": 1,
+    "$$%s$$": 1,
+    r"\(%s\)": 1,
+    r"\$%s": 1,
+    "$%s": 1,
+    "%s €": 1,
+    "%s.": 1,
+    "\u00a0%s\u200b": 1,
+    r"%s\%%": 100,
+}
+
+
+@given(
+    st.integers(0, 10**30),
+    st.sampled_from([",", "{,}", r"\,", "\u00a0", "\u202f", "\u2009"]),
+    st.sampled_from([*_TYPESET]),
+)
+def test_a_number_is_its_value_however_it_is_typeset(value: int, between: str, around: str) -> None:
+    written = around % f"{value:,}".replace(",", between)
+    assert number.parse(number.plain(written)) == Fraction(value, _TYPESET[around])
+
+
+@given(st.from_regex(r"[-+$€ 0-9.,/eE%]{0,12}", fullmatch=True))
+def test_what_was_a_number_before_it_could_be_typeset_is_the_same_number(text: str) -> None:
+    before = number.parse(text)
+    assert before is None or number.parse(number.plain(text)) == before
 
 
 @given(st.text(max_size=40) | st.from_regex(r"[-+$ 0-9.,/eE%]{0,20}", fullmatch=True), st.integers(0, 10**6))
