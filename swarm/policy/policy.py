@@ -9,14 +9,17 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from swarm.logs import get_logger
+from swarm.policy.asked_well import suited
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.given_weights import take_weights
+from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.prompt import SWITCH, switches_thinking_off
@@ -84,6 +87,7 @@ def make_adapted_policy(
     if threads is not None:
         torch.set_num_threads(threads)
     shared, model = bases.join(model_name, config.adapter, max_new_tokens=config.max_new_tokens, **loading)
+    config = _asked_well(model, config)
     halvings = Halvings()
     generator = ModelGenerator(model, config, halvings, shared)
     return JoinedPolicy(generator, ModelTrainer(model, config, halvings))
@@ -101,7 +105,7 @@ def load_generator(
     model = _loaded(model_name, config, **options)
     if trained:
         take_weights(model.name, model.module, trained)
-    return ModelGenerator(model, config)
+    return ModelGenerator(model, _asked_well(model, config))
 
 
 def load_policy(
@@ -139,13 +143,20 @@ def load_policy(
     }
     if config.adapter:
         return make_adapted_policy(model_name, config, bases or SharedBases(), **loading)
-    return make_policy(_loaded(model_name, config, **loading), config)
+    model = _loaded(model_name, config, **loading)
+    return make_policy(model, _asked_well(model, config))
 
 
 def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, **options: Any) -> LanguageModel:
     if threads is not None:
         torch.set_num_threads(threads)
     model = load_model(model_name, max_new_tokens=config.max_new_tokens, **options)
+    refuse_unlike(model)
     if switches_thinking_off(model.tokenizer, config.asking):
         logger.info("model.thinking_off", model=model.name, to_leave_it_on=LEAVE_ON)
     return model
+
+
+def _asked_well(model: LanguageModel, config: GrpoConfig) -> GrpoConfig:
+    """With questions in a form that the model's chat template shows whole. Raises ModelError: there is none."""
+    return replace(config, asking=suited(model.name, model.tokenizer, config.asking, model.not_embedded))
