@@ -46,8 +46,36 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"first_k_dense_replace|moe_layer_start_index|num_dense_layers", 1),
 )
 """What fields are called, and what they are here; the first that fits."""
+SPECIAL = {"bos_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+"""Of architectures that have such a token."""
 PARTS_OF_LAYERS = re.compile(r".*layer.*|.*block_type.*|.*pattern.*|no_rope.*|compress_ratios|window_sizes")
-OWN: Mapping[str, Mapping[str, Any]] = {}
+INDEXER = {
+    "indexer_n_heads": 4,
+    "indexer_kv_heads": 2,
+    "indexer_head_dim": 8,
+    "indexer_budget": 16,
+    "indexer_compress_ratio": 4,
+}
+OWN: Mapping[str, Mapping[str, Any]] = {
+    "cohere_compass_text": {
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
+        }
+    },
+    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
+    "dots3_note_text": {"num_key_value_heads": 4},
+    "gemma3n_text": {"num_kv_shared_layers": 0, "layer_types": ["sliding_attention", "full_attention"]},
+    "hunyuan_v1_dense": {"head_dim": 8},
+    "hunyuan_v1_moe": {"head_dim": 8},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "mamba2": {"num_heads": 8, "head_dim": 8},
+    "ministral": {"head_dim": 8},
+    "nemotron": {"head_dim": 8},
+    "qwen4_exp": {"text_config": INDEXER},
+    "qwen4_exp_text": INDEXER,
+    "reformer": {"is_decoder": True},
+    "zaya": {"num_experts_per_tok": 1},
+}
 """Fields of single architectures, where sizes by name do not fit each other."""
 
 
@@ -58,12 +86,7 @@ def model_types() -> list[str]:
 
 def tiny_config(model_type: str) -> Any:
     """The configuration of one. Raises whatever its class makes of the sizes."""
-    config = _shrunk(CONFIG_MAPPING[model_type], OWN.get(model_type, {}))
-    for part in {id(one): one for one in (config, config.get_text_config())}.values():
-        for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"):
-            if getattr(part, name, None) is not None:
-                setattr(part, name, None)
-    return config
+    return _shrunk(CONFIG_MAPPING[model_type], OWN.get(model_type, {}))
 
 
 def tiny_model(model_type: str) -> Any:
@@ -97,11 +120,13 @@ def _shrunk(kind: type[PreTrainedConfig], own: Mapping[str, Any]) -> Any:
     changes: dict[str, Any] = {}
     for name, value in _fields(default):
         if isinstance(value, PreTrainedConfig):
-            changes[name] = _shrunk(type(value), {})
+            changes[name] = _shrunk(type(value), own.get(name, {}))
+        elif name in SPECIAL and value is not None:
+            changes[name] = SPECIAL[name]
         elif (size := _size(name, value)) is not None:
             changes[name] = size
     changes |= _layers(default)
-    return kind(**(changes | own))
+    return kind(**(changes | {name: value for name, value in own.items() if not isinstance(changes.get(name), PreTrainedConfig)}))
 
 
 def _fields(config: PreTrainedConfig) -> Iterator[tuple[str, Any]]:
