@@ -12,8 +12,10 @@ Sizes: M tokens behind the prompts, T tokens of one sequence, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import cycle, islice
 from typing import NamedTuple
 
 import torch
@@ -83,22 +85,31 @@ def refuse_unlike(model: LanguageModel) -> None:
     """
     exact = _in_fp32(model)
     prompts, completions = _tokens(model)
-    try:
+    with _bounded(model, "transformers' own pass over a few tokens fails"):
         plain = [_plain(exact, [*prompt, *rest]) for prompt, rest in zip(prompts, completions, strict=True)]
         noise = None if exact.autocast_dtype is None and not is_quantised(model.module) else _noise(exact, plain)
+    with _bounded(model, "it fails where prompts are padded and kept in a cache"):
         found = {
             "while it samples": _sampling(exact, prompts, completions),
             "where its prompts are read once for all completions": _training(exact, prompts, completions, shared=True),
             "where it is trained": _training(exact, prompts, completions, shared=False),
         }
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # the boundary: whatever a foreign cache, mask or argument makes of transformers' code
-        raise ModelError(_said(model, f"{type(error).__name__}: {printable(str(error)):.{_LONGEST}}")) from error
     expected_M, spread = _expected(plain, completions)
     gaps = {way: _gap(logprob_M, expected_M, spread) for way, logprob_M in found.items()}
     if problem := verdict(gaps, noise=noise, rounding=_rounding(exact)):
         raise ModelError(_said(model, problem))
+
+
+@contextmanager
+def _bounded(model: LanguageModel, what: str) -> Iterator[None]:
+    """The boundary: whatever a foreign cache, mask or argument makes of transformers' code refuses the model."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        told = printable(str(error)).strip().rstrip(".") or "no more is said"
+        raise ModelError(_said(model, f"{what} ({type(error).__name__}: {told:.{_LONGEST}})")) from error
 
 
 def _said(model: LanguageModel, problem: str) -> str:
@@ -123,11 +134,10 @@ def _tokens(model: LanguageModel) -> tuple[list[list[int]], list[list[int]]]:
     rows = model.module.get_input_embeddings().num_embeddings
     meaning = {*model.eos_ids, model.pad_id, *model.tokenizer.all_special_ids}
     text = [token for token in encode_completion(model.tokenizer, _TEXT) if token < rows and token not in meaning]
-    wanted = sum(_PROMPTS) + sum(_COMPLETIONS)
-    ids = (text * wanted)[:wanted] or [token % rows for token in range(3, 3 + wanted)]
-    places = [0, 3, 10, 13, 18]
-    first, second, third, fourth = (ids[start:stop] for start, stop in zip(places, places[1:], strict=False))
-    return [first, second], [third, fourth]
+    endless = cycle(text or [token % rows for token in range(3, 20)])
+    first, second = _PROMPTS
+    prompts = [[*islice(endless, first)], [*islice(endless, second)]]
+    return prompts, [[*islice(endless, length)] for length in _COMPLETIONS]
 
 
 @torch.no_grad()
@@ -141,10 +151,8 @@ def _plain(model: LanguageModel, *sequences: Sequence[int]) -> Tensor:
 
 def _noise(model: LanguageModel, plain: Sequence[Tensor]) -> float:
     """How far the longer sequence's log-probs move beside another row: nothing is padded, and nothing is cached."""
-    first, second = (
-        [*prompt, *rest] for prompt, rest in zip(*_tokens(model), strict=True)
-    )
-    beside = _plain(model, second, (first * len(second))[: len(second)])
+    first, second = ([*prompt, *rest] for prompt, rest in zip(*_tokens(model), strict=True))
+    beside = _plain(model, second, [*islice(cycle(first), len(second))])
     chosen = torch.tensor(second[1:], device=model.device)[:, None]
     together, alone = (logprob_T_V[:-1].gather(1, chosen).squeeze(1) for logprob_T_V in (beside, plain[1]))
     return _gap(together, alone, _spread(plain)).mean

@@ -96,13 +96,16 @@ class LanguageModel:
             cache: a transformers Cache to read and extend, or None.
             owner_B: which of several adapters each row uses; for one, or none: None.
         """
+        body = self.module.base_model
+        if body is self.module:  # Llama 4's prefix names no part of it
+            body = getattr(body, "model", body)
         with self.autocast(), self.adapted(owner_B):
-            output = self.module.base_model(
+            output = body(
                 input_ids=ids_B_T,
                 attention_mask=mask,
                 position_ids=positions_B_T,
                 use_cache=cache is not None,
-                **{_cache_argument(self.module.base_model.__class__): cache},
+                **{_cache_argument(body.__class__): cache},
             )
         return output.last_hidden_state  # type: ignore[no-any-return]
 
@@ -291,7 +294,8 @@ def wrap_model(
 @functools.cache
 def _cache_argument(architecture: type[nn.Module]) -> str:
     """What its forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
-    return "cache" if "cache" in inspect.signature(architecture.forward).parameters else "past_key_values"
+    named = inspect.signature(architecture.forward).parameters
+    return "past_key_values" if "past_key_values" in named and "cache" not in named else "cache"
 
 
 def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:

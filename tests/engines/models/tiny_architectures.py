@@ -26,7 +26,7 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r".*intermediate_size.*|.*ffn_dim|d_ff|n_inner|d_inner|dim_ff|ffn_hidden_size|.*ffn_hidden_size|feed_forward_size", 48),
     (r"num_attention_heads|n_heads?|(encoder|decoder)_attention_heads|num_heads|num_query_heads", 4),
     (r"num_key_value_heads|num_kv_heads|multi_query_group_num|n_head_kv|.*num_key_value_heads", 2),
-    (r"head_dim|v_head_dim|qk_nope_head_dim|qk_rope_head_dim|qk_head_dim|global_head_dim|attention_head_dim|d_kv|.*head_dim", 8),
+    (r"head_dim|d_kv|(?!qk_head_dim).*head_dim", 8),
     (r"q_lora_rank|kv_lora_rank|o_lora_rank", 16),
     (r"num_(local_)?experts|n_routed_experts|moe_num_experts|num_routed_experts", 4),
     (r"num_experts_per_tok(en)?|moe_topk|moe_k|num_selected_experts|moe_router_topk|num_experts_per_token|moe_top_k", 2),
@@ -40,6 +40,7 @@ SIZES: tuple[tuple[str, int], ...] = (
     (r"mamba_d_state|ssm_state_size|state_size", 8),
     (r"mamba_n_groups", 1),
     (r"mamba_d_ssm", 64),
+    (r"rotary_dim", 4),
     (r"lru_width", 32),
     (r"image_size", 32),
     (r"patch_size", 8),
@@ -51,29 +52,37 @@ SPECIAL = {"bos_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 1, "p
 PARTS_OF_LAYERS = re.compile(r".*layer.*|.*block_type.*|.*pattern.*|no_rope.*|compress_ratios|window_sizes")
 INDEXER = {
     "indexer_n_heads": 4,
-    "indexer_kv_heads": 2,
+    "indexer_kv_heads": 1,
     "indexer_head_dim": 8,
     "indexer_budget": 16,
     "indexer_compress_ratio": 4,
 }
+MLA = ("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "longcat_flash")
+MLA += ("minicpm3", "sarvam_mla", "youtu")
+"""Of latent attention, whose every head has keys of its own."""
 OWN: Mapping[str, Mapping[str, Any]] = {
+    **dict.fromkeys(MLA, {"num_key_value_heads": 4}),
     "cohere_compass_text": {
         "rope_parameters": {
             "full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
         }
     },
+    "deepseek_v2": {"num_key_value_heads": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
+    "dots3_note": {"text_config": {"num_key_value_heads": 4}},
     "dots3_note_text": {"num_key_value_heads": 4},
+    "gemma4_assistant": {"text_config": {"hidden_size_per_layer_input": 0}},
     "gemma3n_text": {"num_kv_shared_layers": 0, "layer_types": ["sliding_attention", "full_attention"]},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "mamba2": {"num_heads": 8, "head_dim": 8},
     "ministral": {"head_dim": 8},
-    "nemotron": {"head_dim": 8},
+    "nemotron": {"head_dim": 8, "num_key_value_heads": 2},
     "qwen4_exp": {"text_config": INDEXER},
     "qwen4_exp_text": INDEXER,
-    "reformer": {"is_decoder": True},
+    "reformer": {"is_decoder": True, "axial_pos_embds": False},
     "zaya": {"num_experts_per_tok": 1},
 }
 """Fields of single architectures, where sizes by name do not fit each other."""

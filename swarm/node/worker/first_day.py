@@ -1,0 +1,48 @@
+"""The date of a node's first start, which stays in its prompts where its model's chat template writes one.
+
+    newest checkpoint's node.json ─▶ else the first line of logs/{node}/starts.jsonl ─▶ else today
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, date, datetime
+
+from swarm.errors import CheckpointError, StoreError
+from swarm.node.base.context import NodeContext
+from swarm.node.worker.checkpoints import STATE, own_rounds, read_state
+from swarm.records.starts import starts_of
+from swarm.wire import keys
+
+
+def first_day(ctx: NodeContext) -> str:
+    """As 2026-01-31, in UTC. Blocking."""
+    with suppress(StoreError, CheckpointError, OSError):
+        if kept := _of_checkpoint(ctx):
+            return kept
+    with suppress(StoreError):
+        for start in starts_of(ctx.run, ctx.node_id):
+            return _day(start.timestamp)
+    return _day(ctx.clock.wall())
+
+
+def _of_checkpoint(ctx: NodeContext) -> str:
+    """What the newest one says; empty where there is none, or it says nothing."""
+    store, node = ctx.run.store, ctx.node_id
+    for rounds_done in own_rounds(store, node)[-1:]:
+        prefix = keys.checkpoint(rounds_done, node)
+        with store.open_bundle(prefix) as folder:
+            state = read_state(f"{folder}/{STATE}", store.describe(prefix), node, rounds_done)
+            return _checked(state.prompt_date or "")
+    return ""
+
+
+def _checked(day: str) -> str:
+    """A date, or nothing: whatever else stands in the file is no part of a prompt."""
+    with suppress(ValueError):
+        return date.fromisoformat(day).isoformat()
+    return ""
+
+
+def _day(wall: float) -> str:
+    return datetime.fromtimestamp(wall, UTC).date().isoformat()
