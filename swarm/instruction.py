@@ -65,7 +65,7 @@ class Asking:
 
     @property
     def told(self) -> str:
-        """The instruction; none where the system prompt says itself where the answer belongs, and nobody asks for one."""
+        """The instruction; none where the system prompt says where the answer belongs, and nobody asks for one."""
         if self.instruction is not None:
             return self.instruction
         return "" if TAG in (self.system_prompt or "") else INSTRUCTION

@@ -6,7 +6,6 @@ Chat models get an instruction and user turns, base models plain text.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -84,7 +83,9 @@ def rendered(tokenizer: Any, question: str, asking: Asking, *replies: str, opene
     own = {SWITCH: False} if switches_thinking_off(tokenizer, asking) else {}
     options = {"tokenize": False, "add_generation_prompt": opened, **own, **asking.template_args}
     if asking.date and writes_date(tokenizer, asking):
-        options["chat_template"] = _dated(tokenizer.get_chat_template(asking.template_args.get("chat_template")), asking.date)
+        options["chat_template"] = _dated(
+            tokenizer.get_chat_template(asking.template_args.get("chat_template")), asking.date
+        )
     text: str = tokenizer.apply_chat_template([_turn(asking, *turn) for turn in turns], **options)
     return text
 

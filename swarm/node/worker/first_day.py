@@ -1,6 +1,6 @@
 """The date of a node's first start, which stays in its prompts where its model's chat template writes one.
 
-    newest checkpoint's node.json ─▶ else the first line of logs/{node}/starts.jsonl ─▶ else today
+newest checkpoint's node.json ─▶ else the first line of logs/{node}/starts.jsonl ─▶ else today
 """
 
 from __future__ import annotations

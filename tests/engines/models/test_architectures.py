@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -21,7 +20,7 @@ from swarm.policy.forward import completion_logprobs
 from swarm.policy.generate import draw_uniforms, sample
 from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.model import LanguageModel, wrap_model
-from tests.engines.models.tiny_architectures import VOCABULARY, model_types, tiny_model
+from tests.engines.models.tiny_architectures import model_types, tiny_model
 from tests.unit.policy.factories import CPU, make_tokenizer
 
 pytestmark = [
@@ -43,10 +42,7 @@ def outcome(model_type: str) -> str:
         model = wrap_model(f"tiny-{model_type}", module, make_tokenizer(), device=CPU, max_new_tokens=10)
         refuse_unlike(model)
     except ModelError as error:
-        assert "\n" not in str(error)
-        assert f"tiny-{model_type}" in str(error)
-        print(error)
-        return "refused"
+        return "refused" if f"tiny-{model_type}" in str(error) and "\n" not in str(error) else f"refused oddly: {error}"
     samples = sampled(model)
     for way, found in passes(model, samples).items():
         assert torch.allclose(found, expected(model, samples), atol=2e-4), (way, found - expected(model, samples))

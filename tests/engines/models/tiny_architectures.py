@@ -21,18 +21,30 @@ LAYERS = 2
 MOST_PARAMETERS = 4_000_000
 SIZES: tuple[tuple[str, int], ...] = (
     (r"(n_|.*_)?vocab(ulary)?_size.*|n_vocab|padded_vocab_size", VOCABULARY),
-    (r"num_hidden_layers|n_layers?|num_layers|(num_)?(encoder|decoder)_layers|num_blocks|depth|num_hidden_groups", LAYERS),
+    (
+        r"num_hidden_layers|n_layers?|num_layers|(num_)?(encoder|decoder)_layers|num_blocks|depth|num_hidden_groups",
+        LAYERS,
+    ),
     (r"hidden_size|d_model|n_embd|dim|d_embed|word_embed_proj_dim|emb_dim|model_dim|backbone_hidden_size", 32),
-    (r".*intermediate_size.*|.*ffn_dim|d_ff|n_inner|d_inner|dim_ff|ffn_hidden_size|.*ffn_hidden_size|feed_forward_size", 48),
+    (
+        r".*intermediate_size.*|.*ffn_dim|d_ff|n_inner|d_inner|dim_ff|ffn_hidden_size|.*ffn_hidden_size|feed_forward_size",
+        48,
+    ),
     (r"num_attention_heads|n_heads?|(encoder|decoder)_attention_heads|num_heads|num_query_heads", 4),
     (r"num_key_value_heads|num_kv_heads|multi_query_group_num|n_head_kv|.*num_key_value_heads", 2),
     (r"head_dim|d_kv|(?!qk_head_dim).*head_dim", 8),
     (r"q_lora_rank|kv_lora_rank|o_lora_rank", 16),
     (r"num_(local_)?experts|n_routed_experts|moe_num_experts|num_routed_experts", 4),
-    (r"num_experts_per_tok(en)?|moe_topk|moe_k|num_selected_experts|moe_router_topk|num_experts_per_token|moe_top_k", 2),
+    (
+        r"num_experts_per_tok(en)?|moe_topk|moe_k|num_selected_experts|moe_router_topk|num_experts_per_token|moe_top_k",
+        2,
+    ),
     (r"n_group|topk_group|num_expert_group|n_groups|num_groups", 1),
     (r"sliding_window(_size)?|attention_window_size|attention_chunk_size|window_size|local_window_size", 8),
-    (r"max_position_embeddings|n_positions|max_sequence_length|max_seq_len|max_source_positions|max_target_positions", 128),
+    (
+        r"max_position_embeddings|n_positions|max_sequence_length|max_seq_len|max_source_positions|max_target_positions",
+        128,
+    ),
     (r"linear_num_key_heads", 2),
     (r"linear_num_value_heads", 4),
     (r"mamba_n_heads|mamba_num_heads|n_mamba_heads", 4),
@@ -61,7 +73,7 @@ MLA = ("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_l
 MLA += ("minicpm3", "sarvam_mla", "youtu")
 """Of latent attention, whose every head has keys of its own."""
 OWN: Mapping[str, Mapping[str, Any]] = {
-    **dict.fromkeys(MLA, {"num_key_value_heads": 4}),
+    **{name: {"num_key_value_heads": 4} for name in MLA},
     "cohere_compass_text": {
         "rope_parameters": {
             "full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
@@ -135,7 +147,12 @@ def _shrunk(kind: type[PreTrainedConfig], own: Mapping[str, Any]) -> Any:
         elif (size := _size(name, value)) is not None:
             changes[name] = size
     changes |= _layers(default)
-    return kind(**(changes | {name: value for name, value in own.items() if not isinstance(changes.get(name), PreTrainedConfig)}))
+    return kind(
+        **(
+            changes
+            | {name: value for name, value in own.items() if not isinstance(changes.get(name), PreTrainedConfig)}
+        )
+    )
 
 
 def _fields(config: PreTrainedConfig) -> Iterator[tuple[str, Any]]:

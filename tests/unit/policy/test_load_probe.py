@@ -29,7 +29,12 @@ UNSUITED = {
     ),
     "no cache": OpenAIGPTConfig(vocab_size=300, n_embd=32, n_layer=2, n_head=4, n_positions=128),
     "a cache of its own": MiniMaxConfig(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, num_local_experts=2, max_position_embeddings=128
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=2,
+        max_position_embeddings=128,
     ),
 }
 
@@ -46,7 +51,7 @@ def test_an_architecture_that_does_not_fit_is_refused_in_one_line_that_says_what
 ) -> None:
     folder = saved(tmp_path, UNSUITED[kind])
     for load in (load_policy, load_generator):
-        with pytest.raises(ModelError, match="cannot be used here.*such as Qwen2.5, Llama 3") as caught:
+        with pytest.raises(ModelError, match=r"cannot be used here.*such as Qwen2.5, Llama 3") as caught:
             load(folder, GrpoConfig(max_new_tokens=4), threads=1, device="cpu")
         assert "\n" not in str(caught.value)
 
@@ -177,5 +182,3 @@ def test_a_token_beyond_the_embedding_is_refused_where_it_ends_texts_or_stands_i
     asking.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"names <\|turn\|>, which the model does not embed"):
         load_generator(str(tmp_path), GrpoConfig(), threads=1, device="cpu")
-
-

@@ -353,7 +353,7 @@ def test_scaled_logits_are_scaled_here_too(attribute: str, value: float) -> None
     module.forward = scaled
     refuse_unlike(wrap(module, make_tokenizer()))
     setattr(module.config, attribute, None)
-    with pytest.raises(ModelError, match="log-probs are up to .* nats from those of transformers' own pass"):
+    with pytest.raises(ModelError, match=r"log-probs are up to .* nats from those of transformers' own pass"):
         refuse_unlike(wrap(module, make_tokenizer()))
 
 
