@@ -18,8 +18,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import arguments_of, keep
-from swarm.config import without_settings
 from swarm.cli.say import say
+from swarm.config import without_settings
 
 STARTS, TIMES = 5, 5
 READY = "node.ready"

@@ -18,7 +18,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 VOCABULARY = 300
 LAYERS = 2
-MOST_PARAMETERS = 4_000_000
+MOST_PARAMETERS = 40_000_000
 SIZES: tuple[tuple[str, int], ...] = (
     (r"(n_|.*_)?vocab(ulary)?_size.*|n_vocab|padded_vocab_size", VOCABULARY),
     (
@@ -73,12 +73,14 @@ MLA = ("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_l
 MLA += ("minicpm3", "sarvam_mla", "youtu")
 """Of latent attention, whose every head has keys of its own."""
 OWN: Mapping[str, Mapping[str, Any]] = {
+    "blt": {"encoder_hash_byte_group_vocab": 300},
     **{name: {"num_key_value_heads": 4} for name in MLA},
     "cohere_compass_text": {
         "rope_parameters": {
             "full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
         }
     },
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0}, "max_seq_len": 128},
     "deepseek_v2": {"num_key_value_heads": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "n_shared_experts": 1},
     "dots3_note": {"text_config": {"num_key_value_heads": 4}},

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from swarm.node.base.context import Clock, NodeContext
 from swarm.node.base.start_record import record_start
@@ -80,14 +81,15 @@ async def test_what_is_no_date_is_no_part_of_a_prompt(layout: Layout) -> None:
 
 
 async def test_a_workers_checkpoint_has_the_date_of_its_prompts_and_none_where_they_have_none(layout: Layout) -> None:
-    dated = FakePolicy()
+    dated, plain = FakePolicy(), FakePolicy()
     dated.prompt_date = "2026-01-31"  # type: ignore[attr-defined]
-    await run_all(
-        make_worker(layout, "alice", dated, max_rounds=1, checkpoint_interval=1, clock="own", external_groups=0)
-    )
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].prompt_date == "2026-01-31"
+    settings = {"max_rounds": 1, "checkpoint_interval": 1, "clock": "own", "external_groups": 0}
+    found = []
+    for name, policy in (("alice", dated), ("bob", plain)):
+        await run_all(make_worker(layout, name, policy, **settings))
+        found.append(newest_checkpoint(layout, name))
+    (first, _), (second, _) = (one for one in found if one)
+    assert (first.prompt_date, second.prompt_date) == ("2026-01-31", UNSET)
 
 
 def test_generator_and_trainer_are_told_the_first_day_where_the_template_writes_one(tmp_path: Path) -> None:
