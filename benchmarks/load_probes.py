@@ -48,7 +48,7 @@ def main() -> int:
             "median_seconds": {kind: median(seconds) for kind, seconds in found.items()},
             "difference_seconds": cost,
             "difference_share": cost / median(found["without"]),
-            "seconds_by_themselves": alone,
+            "processor_seconds_by_themselves": alone,
         },
         options,
     )
@@ -133,7 +133,7 @@ def _node(model: str, *, without: bool) -> int:
 
 
 def by_themselves(model: str, threads: int) -> dict[str, list[float]]:
-    """Seconds of each in this process, the first time and later ones."""
+    """Seconds of processor time of each in this process, the first time and later ones."""
     import torch
 
     from swarm.policy.asked_well import suited
@@ -144,12 +144,12 @@ def by_themselves(model: str, threads: int) -> dict[str, list[float]]:
     loaded = load_model(model, device="cpu")
     found: dict[str, list[float]] = {"trial": [], "look": []}
     for _ in range(TIMES):
-        begun = time.perf_counter()
+        begun = time.process_time()
         refuse_unlike(loaded)
-        found["trial"].append(time.perf_counter() - begun)
-        begun = time.perf_counter()
+        found["trial"].append(time.process_time() - begun)
+        begun = time.process_time()
         suited(loaded.name, loaded.tokenizer)
-        found["look"].append(time.perf_counter() - begun)
+        found["look"].append(time.process_time() - begun)
     return found
 
 

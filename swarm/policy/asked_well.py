@@ -89,14 +89,15 @@ def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> Tried:
 
 
 def _missing(text: str, tokenizer: Any, asking: Asking) -> str:
-    """What of question and instruction is not in a prompt as often as it was said."""
-    said = asking.in_one_turn(QUESTION)
+    """What of question and instruction is not in a prompt as often as it was said; white space aside."""
+    told = asking.in_one_turn(QUESTION)
     parts = {"the question": QUESTION}
     ours = tokenizer.chat_template == CHAT_TEMPLATE and asking.system_prompt is None and asking.instruction is None
     if not ours:  # the embedded models were made without
         parts |= {"the system prompt": asking.system_prompt or "", "the instruction": asking.told}
     for what, part in parts.items():
-        wanted, found = (one.count(part.strip()) if part.strip() else 0 for one in (said, text))
+        words = " ".join(part.split())
+        wanted, found = (" ".join(one.split()).count(words) if words else 0 for one in (told, text))
         if found < wanted:
             return f"leaves {what} out of the prompt"
         if found > wanted:
@@ -129,8 +130,10 @@ def _or_nothing(tokenizer: Any, asking: Asking, *replies: str) -> str:
 
 
 def _doubled(text: str, tokenizer: Any) -> str:
-    """Which special token stands twice in a row."""
-    special = set(tokenizer.all_special_ids)
+    """Which special token stands twice in a row. One that both ends and begins a turn may, but not in front."""
+    special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
+    both = {tokenizer.eos_token_id} & {tokenizer.bos_token_id}
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    token = next((one for one, following in pairwise(ids) if one == following and one in special), None)
+    pairs = ((one, place) for place, (one, following) in enumerate(pairwise(ids)) if one == following)
+    token = next((one for one, place in pairs if one in special and (one not in both or place == 0)), None)
     return "" if token is None else f"writes {shown_prompt(tokenizer, [token])} twice in a row"
