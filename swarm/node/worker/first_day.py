@@ -1,6 +1,7 @@
 """The date of a node's first start, which stays in its prompts where its model's chat template writes one.
 
-newest checkpoint's node.json ─▶ else the first line of logs/{node}/starts.jsonl ─▶ else today
+The first line of logs/{node}/starts.jsonl says it, where no round was behind that start; else the newest checkpoint's
+node.json, which in a bucket is fetched whole for that; else that first line again; else it is today.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, date, datetime
 
-from swarm.errors import CheckpointError, StoreError
+from swarm.errors import CheckpointError, ProtocolError, StoreError
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.checkpoints import STATE, own_rounds, read_state
 from swarm.records.starts import starts_of
@@ -17,13 +18,15 @@ from swarm.wire import keys
 
 def first_day(ctx: NodeContext) -> str:
     """As 2026-01-31, in UTC. Blocking."""
-    with suppress(StoreError, CheckpointError, OSError):
+    start = None
+    with suppress(StoreError):
+        start = next(starts_of(ctx.run, ctx.node_id), None)
+    if start and not start.rounds_done:
+        return _day(start.timestamp)
+    with suppress(StoreError, ProtocolError, CheckpointError, OSError):
         if kept := _of_checkpoint(ctx):
             return kept
-    with suppress(StoreError):
-        for start in starts_of(ctx.run, ctx.node_id):
-            return _day(start.timestamp)
-    return _day(ctx.clock.wall())
+    return _day(start.timestamp if start else ctx.clock.wall())
 
 
 def _of_checkpoint(ctx: NodeContext) -> str:
