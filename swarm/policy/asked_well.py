@@ -77,6 +77,8 @@ def _said(asking: Asking) -> str:
 def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> Tried:
     try:
         text = rendered(tokenizer, QUESTION, asking)
+    except MemoryError:  # which is no fault of a form: the bound of who opens it
+        raise
     except Exception as error:  # noqa: BLE001 - the boundary: a template is a program of somebody else's
         return Tried(asking, f"fails: {type(error).__name__}: {printable(str(error))}")
     problem = (
@@ -125,6 +127,8 @@ def _or_nothing(tokenizer: Any, asking: Asking, *replies: str) -> str:
     """A prompt without a generation prompt; empty where the template has none such."""
     try:
         return rendered(tokenizer, QUESTION, asking, *replies, opened=False)
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001 - as above
         return ""
 
