@@ -31,6 +31,12 @@ class Asking:
     """In the place of INSTRUCTION; with a system prompt it stands in front of the question."""
     template_args: Mapping[str, Any] = field(default_factory=dict)
     """Handed to the chat template, such as `enable_thinking`."""
+    one_turn: bool = False
+    """All is the user's turn: the chat template shows no system turn."""
+    as_parts: bool = False
+    """A turn is a list of parts: the chat template shows no text that is one string."""
+    date: str | None = None
+    """What templates that ask for today's date are told, as 2026-01-31; None: today's."""
 
     def __post_init__(self) -> None:
         if taken := [name for name in self.template_args if name in _OF_OURS]:
@@ -41,8 +47,8 @@ class Asking:
     def turns(self, question: str) -> tuple[str, str]:
         """The texts of the system turn and the user's."""
         if self.system_prompt is None:
-            return self._instruction, question
-        return self.system_prompt, f"{self._instruction}\n\n{question}" if self._instruction else question
+            return self.told, question
+        return self.system_prompt, f"{self.told}\n\n{question}" if self.told else question
 
     def in_one_turn(self, question: str) -> str:
         """All together, for chat templates that know no system role, such as Gemma's."""
@@ -50,7 +56,7 @@ class Asking:
 
     def as_plain_text(self, question: str) -> str:
         """The prompt of a model without a chat template, such as GPT-2."""
-        texts = (self.system_prompt, self._instruction, f"Question: {question}\nAnswer:")
+        texts = (self.system_prompt, self.told, f"Question: {question}\nAnswer:")
         return "\n\n".join(filter(None, texts))
 
     def reply_as_plain_text(self, reply: str) -> str:
@@ -58,8 +64,8 @@ class Asking:
         return f"\n\n{reply}\nAnswer:"
 
     @property
-    def _instruction(self) -> str:
-        """None where the system prompt says itself where the answer belongs, and nobody asks for one."""
+    def told(self) -> str:
+        """The instruction; none where the system prompt says where the answer belongs, and nobody asks for one."""
         if self.instruction is not None:
             return self.instruction
         return "" if TAG in (self.system_prompt or "") else INSTRUCTION

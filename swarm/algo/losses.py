@@ -105,6 +105,25 @@ def denominator_of(loss: Loss) -> Denominator:
     return found
 
 
+def of_whole_completions(loss: Loss) -> Loss:
+    """Say that a token's loss depends on all tokens of its completion, so that it is minimised as long as one of them
+    is learned from."""
+    loss.of_whole_completions = True  # type: ignore[attr-defined]
+    return loss
+
+
+def minimised(loss: Loss, batch: LossInputs, learned_M: Tensor) -> Tensor:
+    """bool [M]: the token's loss has a gradient, where tokens that are not learned from are constants.
+
+    Args:
+        learned_M: bool [M], False on constants.
+    """
+    if not getattr(loss, "of_whole_completions", False):
+        return learned_M
+    any_N = _completion_sums(learned_M.float(), batch) > 0
+    return any_N[batch.completion]
+
+
 def grpo(batch: LossInputs, settings: LossSettings) -> TokenLosses:
     """GRPO with all tokens alike: -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A), r = exp(logprob - old).
 
@@ -131,6 +150,7 @@ def dr_grpo(batch: LossInputs, settings: LossSettings) -> TokenLosses:
     return grpo(batch, settings)
 
 
+@of_whole_completions
 @divided_by(per_completion)
 def gspo(batch: LossInputs, settings: LossSettings) -> TokenLosses:
     """One ratio per completion: s = exp(mean(logprob - old)), clipped as in GRPO. GSPO, arXiv:2507.18071, eq. 5 and 7.

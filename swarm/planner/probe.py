@@ -111,7 +111,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
         torch.set_num_threads(threads)
     policy, model = _policy(settings, task)
     gauge = _Gauge(model.device)
-    prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups, asking_of(settings))
+    prompts = _prompts(model, task.prompt_tokens, settings.most_local_groups, _asking(settings, model))
     warm_up = policy.generate(prompts[:1], group_size=2, seed=settings.seed)
     first = policy.finish_update(_groups(prompts[:1], warm_up))  # Adam's moments are there from now on
     report = ProbeReport(loaded=gauge.peak())
@@ -151,6 +151,7 @@ def _policy(settings: Settings, task: ProbeTask) -> tuple[JoinedPolicy, Language
         frozen=config.adapter is not None,
         bits=config.adapter.base_bits if config.adapter else None,
     )
+    config = replace(config, asking=_asking(settings, loaded))
     model = replace(loaded, eos_ids=frozenset({_NEVER_SAMPLED}))  # every completion gets as long as it may
     if config.adapter is None:
         return make_policy(model, config), model
@@ -159,6 +160,12 @@ def _policy(settings: Settings, task: ProbeTask) -> tuple[JoinedPolicy, Language
     halvings = Halvings()
     generator = ModelGenerator(adapted, config, halvings, shared)
     return JoinedPolicy(generator, ModelTrainer(adapted, config, halvings)), adapted
+
+
+def _asking(settings: Settings, model: LanguageModel) -> Asking:
+    from swarm.policy.asked_well import suited
+
+    return suited(model.name, model.tokenizer, asking_of(settings), model.not_embedded)
 
 
 def _judged(report: ProbeReport, *, halvings: int) -> ProbeReport:

@@ -31,7 +31,14 @@ EMBEDDED: tuple[str, ...] = (
     tiny-qwen2, tiny-gpt2, tiny-qwen2-rare   for the profile `tiny`, for runs begun with it; right in one of two
 """
 
-
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message['role'] == 'user' %}<|user|>{{ message['content'] }}"
+    "{% elif message['role'] == 'assistant' %}<|assistant|>{{ message['content'] }}<|endoftext|>{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+"""User text and answer alone; system messages are ignored, since the models never saw any."""
 FOR_OTHERS = "paper-2"
 """The profile for models that are not embedded: those of the embedded ones ask what they were made for."""
 

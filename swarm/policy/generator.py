@@ -74,6 +74,11 @@ class ModelGenerator:
         return self._model
 
     @property
+    def prompt_date(self) -> str | None:
+        """The date in its prompts; None: today's, or there is none."""
+        return self._asking.date
+
+    @property
     def repeats(self) -> bool:
         """As Generator: not on a GPU, and not where others' rows may be in the batch."""
         return self._model.device.type == "cpu" and not (self._shared and self._shared.size > 1)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from swarm.algo.bounds import Floors, learned_tokens, without_gradient
-from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_estimate
+from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_estimate, minimised
 from swarm.algo.registry import loss
 from swarm.errors import ModelError
 from swarm.logs import get_logger
@@ -44,8 +44,11 @@ class TokenSums:
     """Sums over tokens (and one maximum), on the device: reading them would wait for the GPU."""
 
     loss: Tensor
+    """Of tokens that are learned from: what is minimised."""
     kl: Tensor
     clipped: Tensor
+    clippable: Tensor
+    """Tokens with an advantage that are learned from."""
     importance: Tensor
     """Of the weights of tokens whose behaviour log-probs are known."""
     drift: Tensor
@@ -56,7 +59,7 @@ class TokenSums:
     @classmethod
     def zero(cls, device: torch.device) -> TokenSums:
         """Of no tokens."""
-        return cls(*torch.zeros(6, device=device).unbind())
+        return cls(*torch.zeros(7, device=device).unbind())
 
 
 class GradientSum:
@@ -168,9 +171,11 @@ class GradientSum:
         losses = self._loss(inputs, self._settings)
         total = losses.loss.sum()
         torch.autograd.backward(total * self.loss_scale)
-        self.sums.loss += total.detach()
+        self.sums.loss += total.detach() if learned_M is None else self._minimised(losses.loss, inputs, learned_M)
+        carries_M = batch.advantages != 0 if learned_M is None else (batch.advantages != 0) & learned_M
+        self.sums.clippable += carries_M.sum()
         if losses.clipped is not None:
-            self.sums.clipped += losses.clipped.sum()
+            self.sums.clipped += (losses.clipped * carries_M).sum()
         self._observe(batch, inputs)
         if old_logprobs is None:
             self._observe_external(rows, batch, seen_M)
@@ -184,6 +189,10 @@ class GradientSum:
             return batch.learned
         above_M = learned_tokens(old_M, batch.advantages, batch.own, self._floors)
         return above_M if batch.learned is None else above_M & batch.learned
+
+    @torch.no_grad()
+    def _minimised(self, loss_M: Tensor, inputs: LossInputs, learned_M: Tensor) -> Tensor:
+        return (loss_M * minimised(self._loss, inputs, learned_M)).sum()
 
     def _inputs(self, batch: MicroBatch, logprob_M: Tensor, old_M: Tensor) -> LossInputs:
         weights_M = reference_M = None

@@ -14,7 +14,9 @@ import msgspec
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+from swarm.errors import ModelError
 from swarm.harmless import printable
+from swarm.policy.asked_well import suited
 from swarm.policy.config_sizes import parameters
 from swarm.policy.model_files import CONFIG, WEIGHTS, tensor_shapes
 from swarm.policy.opening import Opened
@@ -45,8 +47,12 @@ def _child(folder: Path) -> str:
     saved = parameters(shape for _, shape in tensor_shapes(folder / WEIGHTS))
     if built > saved + _UNSAVED:
         return f"its {CONFIG} makes a model of {built} numbers, and its weights have {saved}"
-    ids = encode_prompt(tokenizer, _QUESTION)
-    text_behind_a_turn(tokenizer, _QUESTION)
+    try:
+        asking = suited(folder.name, tokenizer)
+    except ModelError as error:
+        return str(error)
+    ids = encode_prompt(tokenizer, _QUESTION, asking)
+    text_behind_a_turn(tokenizer, _QUESTION, asking)
     decode_completion(tokenizer, ids)
     if (folder / "generation_config.json").exists():
         eos = GenerationConfig.from_pretrained(folder).eos_token_id

@@ -8,18 +8,21 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from swarm.logs import get_logger
+from swarm.policy.asked_well import suited
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.given_weights import take_weights
+from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
-from swarm.policy.prompt import SWITCH, switches_thinking_off
+from swarm.policy.prompt import SWITCH, switches_thinking_off, writes_date
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.shared_base import SharedBases
 from swarm.policy.trainer import ModelTrainer
@@ -46,6 +49,11 @@ class JoinedPolicy:
         self.average = trainer.average
         self.snapshot = trainer.snapshot
         self.restore = trainer.restore
+
+    @property
+    def prompt_date(self) -> str | None:
+        """The date in its prompts; None: there is none."""
+        return getattr(self.generator, "prompt_date", None)
 
     @property
     def batch_key(self) -> Hashable | None:
@@ -77,31 +85,44 @@ def make_policy(model: LanguageModel, config: GrpoConfig) -> JoinedPolicy:
 
 
 def make_adapted_policy(
-    model_name: str, config: GrpoConfig, bases: SharedBases, *, threads: int | None = None, **loading: Any
+    model_name: str,
+    config: GrpoConfig,
+    bases: SharedBases,
+    *,
+    threads: int | None = None,
+    first_day: Callable[[], str] | None = None,
+    **loading: Any,
 ) -> JoinedPolicy:
     """A policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as load_policy."""
     assert config.adapter is not None
     if threads is not None:
         torch.set_num_threads(threads)
     shared, model = bases.join(model_name, config.adapter, max_new_tokens=config.max_new_tokens, **loading)
+    config = _asked_well(model, config, first_day)
     halvings = Halvings()
     generator = ModelGenerator(model, config, halvings, shared)
     return JoinedPolicy(generator, ModelTrainer(model, config, halvings))
 
 
 def load_generator(
-    model_name: str, config: GrpoConfig, *, trained: Path | None = None, **options: Any
+    model_name: str,
+    config: GrpoConfig,
+    *,
+    trained: Path | None = None,
+    first_day: Callable[[], str] | None = None,
+    **options: Any,
 ) -> ModelGenerator:
     """Load a model that generates and is not trained: no optimizer, no gradients. Otherwise as load_policy.
 
     Args:
         trained: what a training made of it, anybody's: the model's folder of a checkpoint, of which weights alone are
             taken.
+        first_day: as of load_policy.
     """
     model = _loaded(model_name, config, **options)
     if trained:
         take_weights(model.name, model.module, trained)
-    return ModelGenerator(model, config)
+    return ModelGenerator(model, _asked_well(model, config, first_day))
 
 
 def load_policy(
@@ -114,6 +135,7 @@ def load_policy(
     precision: str = "auto",
     attention: str = "auto",
     bases: SharedBases | None = None,
+    first_day: Callable[[], str] | None = None,
 ) -> JoinedPolicy:
     """Load a model and make it trainable. Call it in the thread that will use the policy.
 
@@ -125,6 +147,7 @@ def load_policy(
         precision: "fp32" or "bf16", what the model computes in; "auto": bf16 on GPUs that have it.
         attention: back-end of transformers; "auto": the fastest that device and model have.
         bases: where an adapter is trained, the frozen models that are there already; None: none.
+        first_day: the date that stays in prompts whose chat template writes today's, as 2026-01-31; None: today's.
 
     Raises:
         ModelError: the model cannot be loaded or used.
@@ -138,14 +161,24 @@ def load_policy(
         "attention": attention,
     }
     if config.adapter:
-        return make_adapted_policy(model_name, config, bases or SharedBases(), **loading)
-    return make_policy(_loaded(model_name, config, **loading), config)
+        return make_adapted_policy(model_name, config, bases or SharedBases(), first_day=first_day, **loading)
+    model = _loaded(model_name, config, **loading)
+    return make_policy(model, _asked_well(model, config, first_day))
 
 
 def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, **options: Any) -> LanguageModel:
     if threads is not None:
         torch.set_num_threads(threads)
     model = load_model(model_name, max_new_tokens=config.max_new_tokens, **options)
+    refuse_unlike(model)
     if switches_thinking_off(model.tokenizer, config.asking):
         logger.info("model.thinking_off", model=model.name, to_leave_it_on=LEAVE_ON)
     return model
+
+
+def _asked_well(model: LanguageModel, config: GrpoConfig, first_day: Callable[[], str] | None) -> GrpoConfig:
+    """With questions in a form that the model's chat template shows whole. Raises ModelError: there is none."""
+    asking = config.asking
+    if first_day and writes_date(model.tokenizer, asking):
+        asking = replace(asking, date=first_day())
+    return replace(config, asking=suited(model.name, model.tokenizer, asking, model.not_embedded))

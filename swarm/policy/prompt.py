@@ -5,7 +5,9 @@ Chat models get an instruction and user turns, base models plain text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from jinja2 import TemplateError
@@ -14,6 +16,9 @@ from swarm.instruction import OURS, Asking
 
 SWITCH = "enable_thinking"
 """What templates of models that may think call the argument that says whether they do."""
+_DATED = "strftime_now"
+"""What templates call that write today's date."""
+_DATE = re.compile(_DATED + r"""\(\s*(['"])(.*?)\1\s*\)""")
 _TURN = "theModelsEarlierTurn"
 """Stands for a turn of the model: one word that no template splits, trims or takes for anything else."""
 
@@ -55,31 +60,58 @@ def shown_prompt(tokenizer: Any, token_ids: list[int]) -> str:
 
 def text_behind_a_turn(tokenizer: Any, reply: str, asking: Asking = OURS) -> str | None:
     """What a chat template writes behind a turn of the model that is replied to; None if it does not show the reply."""
-    later = [_turn("assistant", _TURN), _turn("user", reply)]
     try:
-        _, _, behind = _chat_text(tokenizer, "?", asking, later).partition(_TURN)
+        _, _, behind = _chat_text(tokenizer, "?", asking, _TURN, reply).partition(_TURN)
     except TemplateError:
         return None
     return behind if behind and reply.strip() in behind else None
 
 
-def _chat_text(tokenizer: Any, question: str, asking: Asking, later: Sequence[dict[str, str]] = ()) -> str:
+def rendered(tokenizer: Any, question: str, asking: Asking, *replies: str, opened: bool = True) -> str:
+    """The text of a prompt by the chat template, in the very form that `asking` says.
+
+    Args:
+        replies: turns behind the question, of the model and the user by turns.
+        opened: the model's next turn is begun.
+
+    Raises:
+        Exception: whatever the template makes of it.
+    """
     system, user = asking.turns(question)
-    try:
-        return _render(tokenizer, [_turn("system", system), _turn("user", user), *later], asking)
-    except TemplateError:  # Gemma's and others know no system role and say so
-        return _render(tokenizer, [_turn("user", asking.in_one_turn(question)), *later], asking)
-
-
-def _turn(role: str, content: str) -> dict[str, str]:
-    return {"role": role, "content": content}
-
-
-def _render(tokenizer: Any, turns: list[dict[str, str]], asking: Asking) -> str:
+    turns = [("user", asking.in_one_turn(question))] if asking.one_turn else [("system", system), ("user", user)]
+    turns += zip(("assistant", "user") * len(replies), replies, strict=False)
     own = {SWITCH: False} if switches_thinking_off(tokenizer, asking) else {}
-    options = {"tokenize": False, "add_generation_prompt": True, **own, **asking.template_args}
-    text: str = tokenizer.apply_chat_template(turns, **options)
+    options = {"tokenize": False, "add_generation_prompt": opened, **own, **asking.template_args}
+    if asking.date and writes_date(tokenizer, asking):
+        options["chat_template"] = _dated(
+            tokenizer.get_chat_template(asking.template_args.get("chat_template")), asking.date
+        )
+    text: str = tokenizer.apply_chat_template([_turn(asking, *turn) for turn in turns], **options)
     return text
+
+
+def writes_date(tokenizer: Any, asking: Asking = OURS) -> bool:
+    """Whether prompts have today's date in them, so that they are others tomorrow."""
+    return _DATED in f"{tokenizer.chat_template} {asking.template_args.get('chat_template')}"
+
+
+def _dated(template: str, day: str) -> str:
+    """The template with a date in the place of today's."""
+    day_of = date.fromisoformat(day)
+    return _DATE.sub(lambda found: repr(day_of.strftime(found[2])), template)
+
+
+def _chat_text(tokenizer: Any, question: str, asking: Asking, *replies: str) -> str:
+    try:
+        return rendered(tokenizer, question, asking, *replies)
+    except TemplateError:  # Gemma's and others know no system role and say so
+        if asking.one_turn:
+            raise
+        return rendered(tokenizer, question, replace(asking, one_turn=True), *replies)
+
+
+def _turn(asking: Asking, role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text}] if asking.as_parts else text}
 
 
 def _without_end_of_text(tokenizer: Any, ids: list[int]) -> list[int]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.dynamic_decode import DynamicDecoding
+from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.model_files import lasting_name
@@ -81,6 +82,7 @@ class SharedBases:
         key = (lasting_name(name), config.targets, config.base_bits, *sorted(loading.items()))
         if key not in self._loaded:
             model = load_model(name, frozen=True, bits=config.base_bits, **loading)
+            refuse_unlike(model)
             self._loaded[key] = SharedBase(model, AdaptedBase(lasting_name(name), model.module, config.targets))
         return self._loaded[key], self._loaded[key].join(config)
 

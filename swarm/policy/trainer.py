@@ -201,8 +201,9 @@ class ModelTrainer:
         """One optimizer step, left out if its gradient is not finite."""
         divisor = self._divisor(encoded)
         norm, sums = self._optimizer.scale_and_clip(divisor * self._gradient.loss_scale), self._gradient.sums
-        read = torch.stack([norm, sums.loss, sums.kl, sums.clipped, sums.importance, sums.drift, sums.left_out])
-        grad_norm, loss, kl, clipped, importance, drift, left_out = read.tolist()  # the one wait for the device
+        clip = (sums.clipped, sums.clippable)
+        read = torch.stack([norm, sums.loss, sums.kl, *clip, sums.importance, sums.drift, sums.left_out])
+        grad_norm, loss, kl, clipped, clippable, importance, drift, left_out = read.tolist()  # the one wait
         finite = math.isfinite(loss) and math.isfinite(grad_norm)
         if finite:
             self._optimizer.step()
@@ -215,7 +216,7 @@ class ModelTrainer:
             tokens=encoded.tokens,
             trained_tokens=trained,
             groups_too_long=encoded.groups_too_long,
-            clip_fraction=clipped / trained,
+            clip_fraction=clipped / max(1.0, clippable),
             kl=kl / trained,
             logprob_drift=drift,
             importance_tokens=weighed,

@@ -28,6 +28,8 @@ from transformers import (
     Qwen2Tokenizer,
 )
 
+from swarm.policy.embedded import CHAT_TEMPLATE
+
 END, PAD, USER, ASSISTANT = "<|endoftext|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CONTEXT = 1024
 """Longest prompt and completion together, in tokens."""
@@ -41,15 +43,6 @@ MERGES = 256
 Architecture = Literal["qwen2", "gpt2"]
 MAX_NEW_TOKENS: dict[Architecture, int] = {"qwen2": 24, "gpt2": 28}
 """Enough for the longest answer of the tiny profiles in its longest format."""
-
-CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "{% if message['role'] == 'user' %}" + USER + "{{ message['content'] }}"
-    "{% elif message['role'] == 'assistant' %}" + ASSISTANT + "{{ message['content'] }}" + END + "{% endif %}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
-)
-"""User text and answer alone; system messages are ignored, since the models never saw any."""
 
 _BETWEEN_PHRASES = re.compile(r"[\d\n<>,∨∧→↔¬]|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day")
 _SHORTEST_PHRASE = 8

@@ -370,6 +370,8 @@ class NodeState(msgspec.Struct, kw_only=True):
     """Rounds that changed the weights, so that a resumed node goes on publishing the right `policy.rounds_trained`."""
     stages_done: Stage | UnsetType = UNSET
     """Of the round that was begun, where the node was stopped between two stages of it."""
+    prompt_date: str | UnsetType = UNSET
+    """The date in its prompts, that of its first start, where its model's chat template writes one: `2026-01-31`."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -135,11 +135,11 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     tokens_trained: Tokens = 0
     """That took part in the backward pass."""
     loss: Nats = 0.0
-    """Of the update."""
+    """Of the update, over the tokens that are learned from."""
     grad_norm: float = 0.0
     """Global L2 norm of the gradient before clipping."""
     clip_fraction: Share = 0.0
-    """Of trained tokens, those whose probability ratio was clipped."""
+    """Of trained tokens with an advantage, those whose probability ratio was clipped."""
     kl: Nats = 0.0
     """Mean divergence from the reference policy; 0 while its weight is 0."""
     logprob_drift: Nats = 0.0

@@ -129,6 +129,7 @@ async def worker_maker(
         nodes: how many will be made.
         load: gives a node its policy; None: what its settings name.
     """
+    from swarm.node.worker.first_day import first_day
     from swarm.node.worker.worker import Worker
     from swarm.tasks.scoring import Scorer
 
@@ -138,7 +139,7 @@ async def worker_maker(
             universe=universe_of(ctx.settings),
             load_policy=partial(load, ctx.settings)
             if load
-            else partial(_load_policy, ctx.settings, ctx.node_id, bases),
+            else partial(_load_policy, ctx.settings, ctx.node_id, bases, partial(first_day, ctx)),
             task_source=scorer,
             prepare=scorer.start,
             compute=ComputeExecutor(ctx.clock.monotonic, thread, ctx.node_id, batches if nodes > 1 else None),
@@ -221,9 +222,14 @@ def _no_bases() -> SharedBases:
     return SharedBases()
 
 
-def _load_policy(settings: Settings, node_id: str = "", bases: Callable[[], SharedBases] = _no_bases) -> Policy:
+def _load_policy(
+    settings: Settings,
+    node_id: str = "",
+    bases: Callable[[], SharedBases] = _no_bases,
+    first: Callable[[], str] | None = None,
+) -> Policy:
     if not settings.trains:
-        return load_generator(settings, partial(_load_generator, settings))
+        return load_generator(settings, partial(_load_generator, settings, first))
     logger.info("model.loading", model=settings.model[0], first="torch is imported, which takes some seconds")
     from swarm.policy.policy import JoinedPolicy, load_policy
     from swarm.policy.settings import grpo_config, loading_options
@@ -231,6 +237,8 @@ def _load_policy(settings: Settings, node_id: str = "", bases: Callable[[], Shar
     config, loading = grpo_config(settings), loading_options(settings)
     if config.adapter:
         loading["bases"] = bases()
+    if first:
+        loading["first_day"] = first
     policy = load_policy(settings.model[0], config, **loading)
     gc.collect()
     gc.freeze()  # the objects of torch and the model stay: looking through them cost a quarter of a light round
@@ -242,12 +250,12 @@ def _load_policy(settings: Settings, node_id: str = "", bases: Callable[[], Shar
     return joined
 
 
-def _load_generator(settings: Settings) -> Generator:
+def _load_generator(settings: Settings, first: Callable[[], str] | None) -> Generator:
     from swarm.policy.policy import load_generator
     from swarm.policy.settings import grpo_config, loading_options
 
     logger.info("model.loading", model=settings.model[0], first="torch is imported, which takes some seconds")
-    return load_generator(settings.model[0], grpo_config(settings), **loading_options(settings))
+    return load_generator(settings.model[0], grpo_config(settings), first_day=first, **loading_options(settings))
 
 
 def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:

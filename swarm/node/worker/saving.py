@@ -112,6 +112,7 @@ class Saver:
             seed=self._ctx.settings.seed,
             cumulative_reward=self._steps.cumulative_reward,
             model=self._policy.name,
+            prompt_date=getattr(self._policy, "prompt_date", None) or UNSET,
         )
 
     async def _wait_to_try_again(self, error: CheckpointError) -> None:

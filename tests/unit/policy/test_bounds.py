@@ -274,3 +274,38 @@ def test_a_higher_floor_never_lets_a_token_in(
 def test_floors_out_of_range_are_named(setting: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"^{setting}: expected a finite number .*, got {value!r}"):
         GrpoConfig(**{setting: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_reported_loss_is_the_one_that_is_minimised(loss: str) -> None:
+    """A floor of zero leaves out external tokens of negative advantage: what is left is the update without them."""
+    model = make_model()
+    groups = [*PEERS, *OWN]
+    positive = [
+        msgspec.structs.replace(group, advantages=tuple(max(0.0, value) for value in group.advantages))
+        for group in PEERS
+    ]
+    bounded = make_trainer(make_model(), loss=loss, external_negative_floor=0.0).finish_update(groups).loss
+    assert bounded == pytest.approx(make_trainer(model, loss=loss).finish_update([*positive, *OWN]).loss, abs=1e-6)
+
+
+def test_the_loss_under_a_floor_is_that_of_the_tokens_above_it() -> None:
+    model = make_model()
+    floor = floor_of(model, PEERS)
+    counted = [
+        (value >= floor, advantage) for _, values, advantage in written_out(model, PEERS) for value in values.tolist()
+    ]
+    expected = -sum(advantage for above, advantage in counted if above) / len(counted)
+    report = make_trainer(model, external_logprob_floor=floor).finish_update(PEERS)
+    assert report.loss == pytest.approx(expected, abs=1e-6)
+    assert abs(report.loss + sum(advantage for _, advantage in counted) / len(counted)) > 1e-3
+
+
+def test_the_share_of_clipped_tokens_is_of_those_that_a_clip_could_touch() -> None:
+    """A KL term has groups without advantage pass as well: they are no tokens that a clip could have touched."""
+    idle = [msgspec.structs.replace(group, advantages=(0.0,) * len(group.advantages)) for group in PEERS]
+    settings = {"kl_weight": 1e-9, "iterations": 3, "learning_rate": 1e-2}
+    alone = make_trainer(make_model(), **settings).finish_update(OWN)
+    beside = make_trainer(make_model(), **settings).finish_update([*OWN, *idle])
+    assert alone.clip_fraction > 0
+    assert beside.clip_fraction == pytest.approx(alone.clip_fraction, rel=0.2)

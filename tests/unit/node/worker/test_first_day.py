@@ -1,0 +1,107 @@
+"""The date in a node's prompts is that of its first start, over restarts and lost files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from swarm.node.base.context import Clock, NodeContext
+from swarm.node.base.start_record import record_start
+from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.node.worker.checkpoints import save_checkpoint
+from swarm.node.worker.first_day import first_day
+from swarm.policy.policy import load_generator, load_policy
+from swarm.policy.settings import GrpoConfig
+from swarm.wire.messages import NodeState
+from tests.layout import Layout
+from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint
+from tests.unit.node.nodes import make_context, make_worker, run_all
+from tests.unit.policy.chat_templates import GPT_OSS
+from tests.unit.policy.factories import make_module, make_tokenizer
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path, "exp")
+
+
+def on_day(layout: Layout, day: str) -> NodeContext:
+    wall = datetime.fromisoformat(f"{day}T22:00:00+00:00").astimezone(UTC).timestamp()
+    clock: Clock = SYSTEM_CLOCK
+    ctx = make_context(layout)
+    return replace(ctx, clock=_Stopped(clock, wall))
+
+
+class _Stopped:
+    def __init__(self, clock: Clock, wall: float) -> None:
+        self._clock, self._wall = clock, wall
+
+    def wall(self) -> float:
+        return self._wall
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+
+async def test_it_is_today_at_the_first_start_and_that_day_ever_after(layout: Layout) -> None:
+    first = on_day(layout, "2026-01-31")
+    assert first_day(first) == "2026-01-31"
+    await record_start(first)
+    assert first_day(on_day(layout, "2026-02-01")) == "2026-01-31"
+
+
+async def test_a_checkpoint_keeps_it_where_the_logs_are_gone(layout: Layout) -> None:
+    ctx = on_day(layout, "2026-02-03")
+    state = NodeState(
+        node_id="alice", rounds_done=2, seed=42, cumulative_reward=1.5, model="fake", prompt_date="2026-01-31"
+    )
+    save_checkpoint(ctx.run.store, state, FakeSnapshot("w"), keep=2)
+    assert first_day(ctx) == "2026-01-31"
+    await record_start(ctx, rounds_done=2)
+    assert first_day(ctx) == "2026-01-31"
+
+
+async def test_what_is_no_date_is_no_part_of_a_prompt(layout: Layout) -> None:
+    ctx = on_day(layout, "2026-02-03")
+    state = NodeState(
+        node_id="alice", rounds_done=2, seed=42, cumulative_reward=1.5, model="fake", prompt_date="ignore all of it"
+    )
+    save_checkpoint(ctx.run.store, state, FakeSnapshot("w"), keep=2)
+    assert first_day(ctx) == "2026-02-03"
+
+
+async def test_a_workers_checkpoint_has_the_date_of_its_prompts_and_none_where_they_have_none(layout: Layout) -> None:
+    dated, plain = FakePolicy(), FakePolicy()
+    dated.prompt_date = "2026-01-31"  # type: ignore[attr-defined]
+    settings = {"max_rounds": 1, "checkpoint_interval": 1, "clock": "own", "external_groups": 0}
+    found = []
+    for name, policy in (("alice", dated), ("bob", plain)):
+        await run_all(make_worker(layout, name, policy, **settings))
+        found.append(newest_checkpoint(layout, name))
+    (first, _), (second, _) = (one for one in found if one)
+    assert (first.prompt_date, second.prompt_date) == ("2026-01-31", UNSET)
+
+
+def test_generator_and_trainer_are_told_the_first_day_where_the_template_writes_one(tmp_path: Path) -> None:
+    make_module().save_pretrained(tmp_path)
+    make_tokenizer(chat_template=GPT_OSS).save_pretrained(tmp_path)
+    load = partial(load_policy, str(tmp_path), GrpoConfig(max_new_tokens=3), threads=1, device="cpu")
+    policy = load(first_day=lambda: "2026-01-31")
+    assert policy.prompt_date == "2026-01-31"
+    assert "Current date: 2026-01-31" in policy.generator.shown_prompt("1?")[0]  # type: ignore[attr-defined]
+    assert load().prompt_date is None
+
+
+def test_nobody_looks_for_the_day_where_no_template_writes_one() -> None:
+    def never() -> str:
+        raise AssertionError
+
+    assert load_generator("tiny-2-qwen2", GrpoConfig(), threads=1, device="cpu", first_day=never).prompt_date is None

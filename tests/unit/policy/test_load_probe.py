@@ -1,0 +1,184 @@
+"""A model that does not compute here what transformers computes is refused when it is loaded, in one line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BartConfig, Lfm2Config, MiniMaxConfig, OpenAIGPTConfig
+from transformers.models.qwen2 import modeling_qwen2
+
+from swarm.errors import ModelError
+from swarm.policy.load_probe import Gap, refuse_unlike, verdict
+from swarm.policy.model import LanguageModel, wrap_model
+from swarm.policy.policy import load_generator, load_policy
+from swarm.policy.settings import GrpoConfig, LoraConfig
+from tests.unit.policy.factories import CPU, make_config, make_model, make_module, make_tokenizer
+
+SMALL = {"vocab_size": 300, "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4}
+UNSUITED = {
+    "positions that are ignored": BartConfig(
+        vocab_size=300, d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=48, is_decoder=True
+    ),
+    "convolutions": Lfm2Config(
+        **SMALL, intermediate_size=48, num_key_value_heads=2, layer_types=["conv", "full_attention"]
+    ),
+    "no cache": OpenAIGPTConfig(vocab_size=300, n_embd=32, n_layer=2, n_head=4, n_positions=128),
+    "a cache of its own": MiniMaxConfig(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=2,
+        max_position_embeddings=128,
+    ),
+}
+
+
+def saved(folder: Path, config: Any) -> str:
+    make_module(config=config, scale=20.0).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("kind", UNSUITED)
+def test_an_architecture_that_does_not_fit_is_refused_in_one_line_that_says_what_to_use(
+    kind: str, tmp_path: Path
+) -> None:
+    folder = saved(tmp_path, UNSUITED[kind])
+    for load in (load_policy, load_generator):
+        with pytest.raises(ModelError, match=r"cannot be used here.*such as Qwen2.5, Llama 3") as caught:
+            load(folder, GrpoConfig(max_new_tokens=4), threads=1, device="cpu")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_base_of_adapters_is_tried_as_well(tmp_path: Path) -> None:
+    folder = saved(tmp_path, UNSUITED["positions that are ignored"])
+    with pytest.raises(ModelError, match="log-probs are up to"):
+        load_policy(folder, GrpoConfig(max_new_tokens=4, adapter=LoraConfig(rank=2)), threads=1, device="cpu")
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2", "llama", "sliding"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_frozen_weights_in_half_precision_pass_with_their_own_noise(architecture: str, dtype: torch.dtype) -> None:
+    refuse_unlike(in_half(architecture, dtype))
+
+
+def in_half(architecture: str, dtype: torch.dtype, **options: float) -> LanguageModel:
+    module = make_module(architecture, **options).to(dtype)
+    model = wrap_model(f"tiny-{architecture}", module, make_tokenizer(), device=CPU, frozen=True, precision="fp32")
+    return replace(model, autocast_dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16], ids=["fp32", "bf16"])
+def test_positions_that_are_one_off_are_found_in_any_precision(
+    dtype: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where padding counts: what transformers computes with positions of its own is another thing."""
+    model = make_model() if dtype is None else in_half("qwen2", dtype, scale=20.0)
+    refuse_unlike(model)
+    whole = modeling_qwen2.Qwen2RotaryEmbedding.forward
+
+    def shifted(self: Any, hidden: Any, position_ids: Any, *rest: Any) -> Any:
+        return whole(self, hidden, position_ids * 2 if len(position_ids) > 1 else position_ids, *rest)
+
+    monkeypatch.setattr(modeling_qwen2.Qwen2RotaryEmbedding, "forward", shifted)
+    with pytest.raises(ModelError, match="log-probs are up to"):
+        refuse_unlike(model)
+
+
+def test_weights_in_fp32_are_tried_in_fp32_whatever_is_computed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = replace(make_model(), autocast_dtype=torch.bfloat16)
+    seen: list[torch.dtype] = []
+    whole = torch.nn.functional.linear
+
+    def watched(*arguments: Any) -> Any:
+        result = whole(*arguments)
+        seen.append(result.dtype)
+        return result
+
+    monkeypatch.setattr(torch.nn.functional, "linear", watched)
+    refuse_unlike(model)
+    assert set(seen) == {torch.float32}
+
+
+def test_no_weight_and_no_random_number_is_other_behind_the_trial() -> None:
+    model = make_model("gpt2")
+    before = {name: weight.clone() for name, weight in model.module.named_parameters()}
+    torch.manual_seed(3)
+    refuse_unlike(model)
+    drawn = torch.rand(4)
+    torch.manual_seed(3)
+    assert torch.equal(drawn, torch.rand(4))
+    assert all(torch.equal(before[name], weight) for name, weight in model.module.named_parameters())
+    assert all(weight.grad is None for weight in model.module.parameters())
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    model = make_model()
+    with torch.no_grad():
+        next(iter(model.module.parameters())).fill_(math.nan)
+    with pytest.raises(ModelError, match="cannot be used here"):
+        refuse_unlike(model)
+
+
+def test_what_is_equal_depends_on_what_the_weights_are_held_in() -> None:
+    def said(gap: float, noise: float | None, rounding: float = 0.0) -> str:
+        return verdict({"while it samples": Gap(gap, gap, gap)}, noise=noise, rounding=rounding)
+
+    assert said(1e-4, None) == ""
+    assert "where at most 0.001 is rounding" in said(2e-3, None)
+    assert said(4e-2, 0.0, 5e-2) == ""
+    assert said(0.2, 0.1, 5e-2) == ""
+    assert "while it samples" in said(0.2, 0.0, 5e-2)
+    assert said(0.5, 10.0, 5e-2)  # no noise excuses everything
+    assert said(math.nan, None)
+    assert said(math.nan, math.nan, 5e-2)
+
+
+def test_a_token_more_than_the_model_embeds_is_text_where_nothing_uses_it() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image_soft_token>"]})
+    rows = len(tokenizer) - 1
+    model = wrap_model("m", make_module(config=make_config("qwen2", vocabulary=rows)), tokenizer, device=CPU)
+    refuse_unlike(model)
+    assert model.not_embedded == ("<image_soft_token>",)
+    ids = model.tokenizer("What is <image_soft_token>?")["input_ids"]
+    assert max(ids) < rows
+    assert model.tokenizer.decode(ids) == "What is <image_soft_token>?"
+    assert tokenizer("<image_soft_token>")["input_ids"] == [rows]
+
+
+def test_a_checkpoint_of_such_a_model_is_loaded_again(tmp_path: Path) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image_soft_token>"]})
+    make_module(config=make_config("qwen2", vocabulary=len(tokenizer) - 1)).save_pretrained(tmp_path / "hub")
+    tokenizer.save_pretrained(tmp_path / "hub")
+    policy = load_policy(str(tmp_path / "hub"), GrpoConfig(max_new_tokens=4), threads=1, device="cpu")
+    (group,) = policy.generate(["Say <image_soft_token>."], group_size=2, seed=1)
+    assert len(group) == 2
+    (tmp_path / "checkpoint").mkdir()
+    policy.snapshot().write(str(tmp_path / "checkpoint"))
+    again = load_generator(
+        str(tmp_path / "checkpoint" / "model"), GrpoConfig(max_new_tokens=4), threads=1, device="cpu"
+    )
+    assert again.tokenizer == policy.tokenizer
+
+
+def test_a_token_beyond_the_embedding_is_refused_where_it_ends_texts_or_stands_in_the_prompt(tmp_path: Path) -> None:
+    ending = make_tokenizer()
+    ending.add_special_tokens({"eos_token": "<end>"})
+    rows = len(ending) - 1
+    with pytest.raises(ModelError, match=f"begins or ends texts with '<end>', token {rows}"):
+        wrap_model("m", make_module(config=make_config("qwen2", vocabulary=rows)), ending, device=CPU)
+    template = "{% for message in messages %}<|turn|>{{ message['content'] }}{% endfor %}<|turn|>"
+    asking = make_tokenizer(chat_template=template)
+    asking.add_special_tokens({"additional_special_tokens": ["<|turn|>"]})
+    make_module(config=make_config("qwen2", vocabulary=len(asking) - 1)).save_pretrained(tmp_path)
+    asking.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"names <\|turn\|>, which the model does not embed"):
+        load_generator(str(tmp_path), GrpoConfig(), threads=1, device="cpu")
