@@ -20,7 +20,17 @@ from swarm.types import Question
 from swarm.views.text import shorten, table
 
 QUESTIONS, SEED = 200, 5_000
-HEADER = ("task", "questions", "usual key", "best constant", "from the text", "scrap of the key", "own", "without meaning", "ended")
+HEADER = (
+    "task",
+    "questions",
+    "usual key",
+    "best constant",
+    "from the text",
+    "scrap of the key",
+    "own",
+    "without meaning",
+    "ended",
+)
 AT_ONCE = 32
 
 
@@ -42,7 +52,9 @@ def audit(*names: str, questions: int = QUESTIONS, seed: int = SEED, flags: Comm
     say(table(HEADER, [_row(one) for one in audits], left=(0, 2, 3, 4, 5)))
     too_much = [one.task for one in audits if one.pays_too_much or one.meaningless]
     for task in too_much:
-        say(f"problem: {task} pays who does not think more than its usual key earns, or more than {MOST:g}, or asks what has no meaning")
+        say(
+            f"problem: {task} pays who does not think more than its usual key earns, or more than {MOST:g}, or asks what has no meaning"
+        )
     return int(bool(too_much))
 
 

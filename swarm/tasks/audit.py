@@ -179,7 +179,9 @@ class Auditor:
         every = [*best, *([usual] if usual is not None else [])]
         own_text = {how: [_cut(trick(question)) for question in self._questions] for how, trick in tricks().items()}
         scraps = {how: [_cut(scrap(key)) if key else None for key in keys] for how, scrap in SCRAPS.items()}
-        scraps = {how: [None if s == k else s for s, k in zip(given, keys, strict=True)] for how, given in scraps.items()}
+        scraps = {
+            how: [None if s == k else s for s, k in zip(given, keys, strict=True)] for how, given in scraps.items()
+        }
         asked: dict[int, list[str]] = {}
         for number in range(len(self._questions)):
             given = [texts[number] for texts in (*own_text.values(), *scraps.values(), keys)]

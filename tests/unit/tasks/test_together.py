@@ -50,9 +50,7 @@ def test_a_truth_table_is_what_the_library_evaluates(statement: str) -> None:
 
 
 @given(st.lists(statements, min_size=2, max_size=4), st.sampled_from(together.conclusions(3)))
-def test_right_is_what_follows_from_all_and_from_none_alone(
-    premises: list[str], conclusion: tuple[str, int]
-) -> None:
+def test_right_is_what_follows_from_all_and_from_none_alone(premises: list[str], conclusion: tuple[str, int]) -> None:
     answer, _ = conclusion
     models = [values for values in ASSIGNMENTS if all(value(one, values) for one in premises)]
     follows = bool(models) and all(value(answer, values) for values in models)
