@@ -33,7 +33,7 @@ from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from swarm.types import Question
 
 SMALLER: dict[str, dict[str, Any]] = {
-    "futoshiki": {"max_board_size": 6},
+    "futoshiki": {"max_board_size": 5},
     "knight_swap": {"min_nodes": 9, "min_pieces": 1, "max_pieces": 1},
     "sokoban": {"max_w": 7, "max_h": 7},
 }
