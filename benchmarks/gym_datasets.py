@@ -23,7 +23,7 @@ import msgspec
 import structlog
 
 from benchmarks.common import arguments_of, keep
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.answer import ANSWER_LIMIT
 from swarm.tasks.bounded import Limits
 from swarm.tasks.definitions import Parameters, profile_of
@@ -33,7 +33,7 @@ from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from swarm.types import Question
 
 SMALLER: dict[str, dict[str, Any]] = {
-    "futoshiki": {"max_board_size": 5},
+    "futoshiki": {"max_board_size": 6},
     "knight_swap": {"min_nodes": 9, "min_pieces": 1, "max_pieces": 1},
     "sokoban": {"max_w": 7, "max_h": 7},
 }
@@ -76,7 +76,7 @@ async def examine(dataset: str, questions: int) -> Row:
     for parameters in [{}, SMALLER[dataset]] if dataset in SMALLER else [{}]:
         try:
             return await _measured(dataset, parameters, questions)
-        except ConfigError as error:
+        except (ConfigError, ProtocolError) as error:  # at a start, or by a later question, as fast as the machine is
             refused = str(error)
     return Row(dataset, refused=refused.removeprefix(f"[tasks.{dataset}]: "))
 
