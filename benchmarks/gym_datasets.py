@@ -76,7 +76,7 @@ async def examine(dataset: str, questions: int) -> Row:
     for parameters in [{}, SMALLER[dataset]] if dataset in SMALLER else [{}]:
         try:
             return await _measured(dataset, parameters, questions)
-        except (ConfigError, ProtocolError) as error:  # at a start, or by a later question, as fast as the machine is
+        except (ConfigError, ProtocolError) as error:  # by a first question, on a faster machine by a later one
             refused = str(error)
     return Row(dataset, refused=refused.removeprefix(f"[tasks.{dataset}]: "))
 
