@@ -2,6 +2,7 @@
 
 import os
 import resource
+import statistics
 import subprocess
 import sys
 
@@ -36,6 +37,11 @@ def cost_so_far(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def bare_starts(took: float, beside: tuple[float, float]) -> float:
+    """A cost in bare starts, by the mean of the two beside it."""
+    return took / statistics.mean(beside)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the cost of a running process is read from /proc")
 def test_the_coordinator_is_ready_within_eighty_bare_starts_of_cpu(tmp_path):
     env = environment(tmp_path)
@@ -46,7 +52,7 @@ def test_the_coordinator_is_ready_within_eighty_bare_starts_of_cpu(tmp_path):
             coordinator = start("services.coordinator", environment(path))
             eventually(lambda path=path: events(path, "coordinator", "coordinator.ready"), "the coordinator")
             ready = cost_so_far(coordinator.process.pid)
-        ratios.append(ready / max(before, bare_start(env)))
+        ratios.append(bare_starts(ready, (before, bare_start(env))))
     assert min(ratios) < COORDINATOR, ratios
 
 
@@ -56,11 +62,9 @@ def test_a_command_that_looks_takes_less_than_forty_bare_starts_of_cpu(tmp_path,
     with daemons() as start:
         start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
-        ratios = []
-        for _ in range(TRIES):
-            before = bare_start(env)
-            took = cost("-m", "swarm", command, env=env)
-            ratios.append(took / max(before, bare_start(env)))
+        ratios = [
+            bare_starts(cost("-m", "swarm", command, env=env), (bare_start(env), bare_start(env))) for _ in range(TRIES)
+        ]
     assert min(ratios) < COMMAND, ratios
 
 

@@ -30,6 +30,14 @@ from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
 
 T = TypeVar("T")
 
+SCORE_BY_THE_LIBRARY = """
+import sys
+from reasoning_gym import create_dataset
+dataset = create_dataset("binary_matrix", seed=1, size=1)
+dataset.score_answer(sys.argv[1], dataset[0])
+"""
+"""In a process of its own: another test may have disarmed this one's datasets."""
+
 HANG = tautology(15)
 """Eight seconds of one processor, far above the one second that a child has."""
 ROOM = Limits(wall_s=60.0)
@@ -111,7 +119,8 @@ def test_an_answer_that_runs_code_in_reasoning_gym_does_nothing_here(
 ) -> None:
     asked, planted = question("binary_matrix"), tmp_path / "PLANTED"
     exploit = f"__import__('pathlib').Path({str(planted)!r}).touch()"
-    FAMILIES.score(asked, exploit)
+    untouched = [sys.executable, "-c", SCORE_BY_THE_LIBRARY, exploit]
+    subprocess.run(untouched, check=True, capture_output=True, timeout=PATIENCE)
     assert planted.exists(), "the exploit is real"
     planted.unlink()
     group = run_shared(lambda scorer: score(scorer, asked, tagged(exploit, reference(asked))))

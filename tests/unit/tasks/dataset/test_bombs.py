@@ -15,6 +15,9 @@ from swarm.tasks import bounded
 from swarm.tasks.dataset import loading, rows, strict_json, template
 from tests.unit.tasks.dataset.making import json_lines, prepared
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""The end of a time may fall into a callback of the garbage collector, which swallows it; it comes again."""
+
 READ_IT = """
 import resource, sys
 from pathlib import Path
