@@ -60,6 +60,8 @@ _LONGEST: dict[str, dict[str, tuple[int, int, int]]] = {
         "binary_matrix": (86, 30, 38),
     },
 }
+_LONGEST["paper-2"] = _LONGEST["paper"] | {"propositional_logic": (172, 175, 278)}
+_LONGEST["tiny-3"] = _LONGEST["tiny-2"] | {"propositional_logic": (117, 62, 99)}
 """Profile -> task -> (pieces of the question, tokens of the prompt for the embedded models of Qwen2, of GPT-2)."""
 _COLUMN = {name: 2 if "gpt2" in name else 1 for name in EMBEDDED}
 
