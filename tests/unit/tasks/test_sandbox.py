@@ -70,7 +70,7 @@ def test_what_a_library_tries_by_itself_fails_while_answers_are_scored_and_ends_
     assert ended.stderr.count("was refused: it tried") == len(OF_LIBRARIES)
 
 
-@pytest.mark.parametrize("name", ATTEMPTS.keys() - OF_LIBRARIES)
+@pytest.mark.parametrize("name", sorted(ATTEMPTS.keys() - OF_LIBRARIES))
 def test_what_no_library_tries_because_of_a_text_ends_the_process_while_answers_are_scored(
     name: str, tmp_path: Path
 ) -> None:
