@@ -32,6 +32,7 @@ HEADER = (
     "ended",
 )
 AT_ONCE = 32
+PAYS_TOO_MUCH = f"pays who does not think more than its usual key or {MOST:g}, or asks questions without meaning"
 
 
 def audit(*names: str, questions: int = QUESTIONS, seed: int = SEED, flags: CommonFlags | None = None) -> int:
@@ -52,9 +53,7 @@ def audit(*names: str, questions: int = QUESTIONS, seed: int = SEED, flags: Comm
     say(table(HEADER, [_row(one) for one in audits], left=(0, 2, 3, 4, 5)))
     too_much = [one.task for one in audits if one.pays_too_much or one.meaningless]
     for task in too_much:
-        say(
-            f"problem: {task} pays who does not think more than its usual key earns, or more than {MOST:g}, or asks what has no meaning"
-        )
+        say(f"problem: {task} {PAYS_TOO_MUCH}")
     return int(bool(too_much))
 
 
@@ -66,7 +65,7 @@ async def _audit_all(tasks: Iterable[Task], seeds: Iterable[int]) -> list[Audit]
             for start in range(0, len(seeds), AT_ONCE):
                 asked += await scorer.make([task.request(seed) for seed in seeds[start : start + AT_ONCE]])
             audits.append(await Auditor(scorer, asked).audit(task.task))
-        print(f"{task.task}: done", file=sys.stderr)
+        sys.stderr.write(f"{task.task}: done\n")
     return audits
 
 

@@ -3,7 +3,7 @@
     questions ─┬─▶ constants: tried on SCREENED questions ─▶ the BEST of them, on all ─┐
                └─▶ tricks: an answer from the question's text, or from its key ────────┴─▶ mean rewards ─▶ Audit
 
-A reward is meant to be for the task. So no constant and no trick may earn more than the most frequent right answer does.
+A reward is meant for the task. So no constant and no trick may earn more than the most frequent right answer does.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Auditor:
         """All guesses, on all questions."""
         tried = constants(self._questions)
         screened = range(min(SCREENED, len(self._questions)))
-        await self._score({number: tried for number in screened})
+        await self._score(dict.fromkeys(screened, tried))
         best = sorted(tried, key=lambda text: -sum(self._known[number, text] for number in screened))[:BEST]
         keys = [_cut(key_of(question)) for question in self._questions]
         usual = next((key for key, _ in Counter(key for key in keys if key).most_common(1)), None)

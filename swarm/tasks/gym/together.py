@@ -3,9 +3,9 @@
     statements ──truth tables──▶ right conclusions ─┬─▶ none: another question is drawn
                                                     └─▶ one of them, by the seed: the example
 
-The library's own questions contradict themselves in up to a sixth of all cases, whereupon everything follows from them,
-and pay for a statement copied, or for `(P ∨ Q)` unread. Here a conclusion has one connective at most, and is right if it
-follows from all statements, and from no single one. That takes what each of them says.
+The library's own questions contradict themselves in up to a sixth of all cases, and then everything follows from them;
+they pay for a statement copied, or for `(P ∨ Q)` unread. Here a conclusion has one connective at most, and is right if
+it follows from all statements, and from no single one. That takes what each of them says.
 
 A truth table is a whole number: bit k says whether the statement holds in the k-th assignment.
 """
