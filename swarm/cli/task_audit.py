@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import anyio
 
@@ -57,7 +57,7 @@ def audit(*names: str, questions: int = QUESTIONS, seed: int = SEED, flags: Comm
     return int(bool(too_much))
 
 
-async def _audit_all(tasks: Iterable[Task], seeds: Iterable[int]) -> list[Audit]:
+async def _audit_all(tasks: Iterable[Task], seeds: Sequence[int]) -> list[Audit]:
     audits = []
     for task in tasks:
         async with Scorer(1, task.families, task.defined) as scorer:

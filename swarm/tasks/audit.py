@@ -13,7 +13,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import anyio
 import msgspec
@@ -232,8 +231,3 @@ def _cut(text: str | None) -> str | None:
 
 def _worth(guess: Guess) -> float:
     return guess.reward
-
-
-def as_json(audit: Audit) -> dict[str, Any]:
-    """Plain."""
-    return msgspec.to_builtins(audit)

@@ -95,12 +95,11 @@ def table_of_answer(answer: str, known: Names) -> int | None:
     answer = answer.strip()
     if (alone := _ALONE.fullmatch(answer)) is not None:
         return _literal(alone.groups(), known)
-    outer, parts = "", None
     if (bare := _BARE.fullmatch(answer)) is not None:
-        parts = bare.groups()
+        outer, parts = "", bare.groups()
     elif (closed := _CLOSED.fullmatch(answer)) is not None:
-        outer, *parts = closed.groups()
-    if not parts:
+        outer, parts = closed.group(1), closed.groups()[1:]
+    else:
         return None
     left, right = _literal(parts[:2], known), _literal(parts[3:], known)
     if left is None or right is None:
