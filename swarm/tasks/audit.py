@@ -28,6 +28,7 @@ AT_ONCE = 16
 """Answers of a group, and groups that are scored at the same time."""
 MOST = 0.35
 """Mean reward that no constant and no trick may earn in a task that is asked by default."""
+SAME = 1e-9
 COMMON = (
     *("0", "1", "-1", "2", "3", "10", "0.5", "1/2", "nan", "inf", "Yes", "No", "yes", "no", "True", "False"),
     *("true", "false", "A", "B", "None", "none", "null", "[]", "[[]]", "{}", "()", '""', "-", "?", "=", "()[]{}"),
@@ -68,12 +69,15 @@ class Audit(msgspec.Struct, frozen=True):
     """Questions that every answer tried was right to, or whose own key earned nothing."""
     ended: int
     """Answers that a process was ended for."""
+    several: bool
+    """A question has several right answers, so that its key is one of many."""
 
     @property
     def pays_too_much(self) -> bool:
-        """Whether not thinking earns more than the most frequent right answer, or more than MOST."""
+        """Whether not thinking earns more than MOST, or more than the most frequent key where a question has one."""
         best = max(self.constant.reward, self.trick.reward)
-        return best > max(self.usual.reward if self.usual else 0.0, 0.0) + 1e-9 or best > MOST
+        above_usual = self.usual is not None and best > self.usual.reward + SAME
+        return best > MOST or (above_usual and not self.several)
 
 
 def key_of(question: Question) -> str | None:
@@ -196,6 +200,7 @@ class Auditor:
             self._guess("key", keys).reward if usual is not None else None,
             sum(self._is_meaningless(number, asked[number], keys[number]) for number in asked),
             self._ended,
+            any(question.answer is None for question in self._questions),
         )
 
     def _is_meaningless(self, number: int, tried: Iterable[str], key: str | None) -> bool:
