@@ -22,32 +22,10 @@ MODULES = (
     *("numbers", "operator", "random", "statistics", "string", "struct", "textwrap", "token", "zlib"),
 )
 CODECS = (
-    *("ascii", "latin-1", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"),
-    *(
-        "utf-7",
-        "cp437",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "iso8859-15",
-        "koi8-r",
-        "mac-roman",
-        "charmap",
-        "idna",
-        "punycode",
-    ),
-    *(
-        "unicode-escape",
-        "raw-unicode-escape",
-        "gbk",
-        "gb18030",
-        "big5",
-        "shift-jis",
-        "euc-jp",
-        "euc-kr",
-        "rot13",
-        "hex",
-    ),
+    *("ascii", "latin-1", "utf-7", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"),
+    *("utf-32", "utf-32-le", "utf-32-be", "cp437", "cp1250", "cp1251", "cp1252", "iso8859-15"),
+    *("koi8-r", "mac-roman", "charmap", "idna", "punycode", "unicode-escape", "raw-unicode-escape"),
+    *("gbk", "gb18030", "big5", "shift-jis", "euc-jp", "euc-kr", "rot13", "hex"),
 )
 
 
