@@ -167,7 +167,7 @@ class Laws:
 
     def has_synced(self, host: Host, key: str) -> None:
         there = self._there(key)
-        if keys.group_file_of(key) and there is not None and self._is_own(there, host.name):
+        if key.startswith(keys.ROLLOUTS) and there is not None and self._is_own(there, host.name):
             self._acknowledged.setdefault(host.name, {})[key] = there
 
     def _names_what_is_there(self, host: Host, key: str, data: bytes) -> None:
@@ -206,7 +206,8 @@ class Laws:
             there = self._there(key)
             if there is None and self.cleaning.may_be_gone(key, data):
                 continue
-            if there is None or (there != data and self._is_own(there, node)):
+            vandalised = self._world.injected["vandalised_rollouts"]  # its author writes it anew, at another time
+            if there is None or (there != data and self._is_own(there, node) and not vandalised):
                 raise self.broken(f"an acknowledged rollout file is lost ({key})", node)
 
     def _is_own(self, data: bytes, node: str) -> bool:

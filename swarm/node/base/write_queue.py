@@ -177,14 +177,14 @@ class WriteQueue:
     async def _write_all(self) -> None:
         stuck = False
         while write := self._dearest() if stuck else self._oldest():
-            self._writing, overtaken = write, self._overtaken_by(write)
-            self._unpublished.update(one.key for one in overtaken)  # its row says so
+            self._writing = write
+            for one in self._overtaken_by(write):
+                self._drop(one)  # for good: a row that was refused may be there all the same, and says that they are not
             publishing = self.publishing.running() if write.what == "rollouts" else nullcontext()
             try:
                 with publishing:
                     await self._ctx.blocking.run(write.write)
             except StoreError as error:
-                self._unpublished.difference_update(one.key for one in overtaken)
                 if error.blocked:
                     self._blocked(write, error)
                     continue
@@ -193,8 +193,6 @@ class WriteQueue:
                     return
                 stuck = True
             else:
-                for one in overtaken:
-                    self._drop(one)
                 self._written(write)
                 stuck = False
             finally:

@@ -72,6 +72,8 @@ class Observer:
         self.in_doubt = False
         """Nobody can tell whose the clock is."""
         self._doubted_at = -math.inf
+        self._others_seen = frozenset[str]()
+        """Other coordinators that have been seen to live, and are registered still."""
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._max_age = ctx.settings.heartbeat_interval if ctx.settings.sparing else 0.0
@@ -96,6 +98,7 @@ class Observer:
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
             self._liveness.stir(self._peers.stirred, clock.monotonic())
+            self._others_seen = (self._others_seen | self._others()) & {peer.peer_id for peer in peers}
             state = self._state_lately(key)
         except StoreError as error:
             self._unlistable.found(error)
@@ -167,9 +170,9 @@ class Observer:
     def state(self, key: RoundKey) -> StateFile | None:
         """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError.
 
-        One that is further than this coordinator's clock is another's, which lives, says of itself that it has come
-        there, and has rewards in the rounds before to show for it; or a stranger's, and written over. Where another
-        coordinator may yet show that it lives, that is waited for a little: `in_doubt`.
+        One that is further than this coordinator's clock is another's, which lives, or did and says that it has ended,
+        says of itself that it has come there, and has rewards in the rounds before to show for it; or a stranger's, and
+        written over. Where another coordinator may yet show that it lives, that is waited for a little: `in_doubt`.
         """
         self.in_doubt = False
         written, _ = written_state(self._ctx.run, most_rounds=max(self._ctx.settings.max_rounds, key.round))
@@ -191,9 +194,13 @@ class Observer:
         return now - self._doubted_at < PROOF_BEATS * settings.heartbeat_interval
 
     def _keeps_it(self, writer: PeerFile, state: StateFile) -> bool:
-        others = self._liveness.live(self._ctx.clock.monotonic(), role="coordinator") - {self._ctx.node_id}
-        vouches = writer.peer_id in others and writer.round >= state.round
+        has_ended = writer.status == STOPPED and writer.peer_id in self._others_seen
+        vouches = (has_ended or writer.peer_id in self._others()) and writer.round >= state.round
         return vouches and self._submissions.lie_before(state.round)
+
+    def _others(self) -> frozenset[str]:
+        """Coordinators that live, besides this one."""
+        return self._liveness.live(self._ctx.clock.monotonic(), role="coordinator") - {self._ctx.node_id}
 
     def _submitted(self, key: RoundKey, max_age: float | None = None) -> frozenset[str]:
         """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""

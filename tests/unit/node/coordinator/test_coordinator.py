@@ -58,6 +58,12 @@ async def beating(layout: Layout, node: str, **more: Any) -> AsyncIterator[None]
         tasks.cancel_scope.cancel()
 
 
+def beat_of(layout: Layout, node: str) -> int:
+    peer = read_peer(layout.run, node)
+    assert peer is not None
+    return peer.beat
+
+
 def events_of(logs: list[Any]) -> list[str]:
     return [log["event"] for log in logs]
 
@@ -463,6 +469,37 @@ async def test_of_two_that_are_active_the_later_goes_back_to_standby(layout: Lay
             await until(lambda: "coordinator.takes_over" in events_of(logs))  # the older one never beats again
             put_reward(layout, RoundKey(0), "bob")
             await until(lambda: round_now(layout) == 1)
+
+
+@pytest.mark.parametrize("was_seen", [True, False])
+async def test_the_end_that_another_wrote_before_it_left_is_an_end_where_it_was_seen_to_live(
+    layout: Layout, was_seen: bool
+) -> None:
+    """Two were active at once, and the other has closed the last round."""
+    make_ghost(layout, "bob")
+    spare: dict[str, Any] = {"node_role": "coordinator", "registered_at": time.time() + 1000.0}
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=4, round_interval=60.0, **STAYS)) as codes:
+            await until(lambda: round_now(layout) == 0)
+            if was_seen:
+                async with beating(layout, "spare", **spare):
+                    await submit_rounds(layout, range(2))
+                    await until(lambda: round_now(layout) == 2)
+            else:
+                await submit_rounds(layout, range(2))
+                await until(lambda: round_now(layout) == 2)
+            ended = make_peer("spare", **spare, status=STOPPED, round=4, beat=10**6, last_seen=time.time())
+            put(layout.peer_file("spare"), encode(ended))
+            beat = beat_of(layout, "clock")
+            await until(lambda: beat_of(layout, "clock") > beat + 5)  # it has seen the goodbye
+            put_state(layout, round=4, finished=True, max_rounds=4, updated_by="spare")
+            await until(lambda: bool(codes) or "state.restored" in events_of(logs))
+            if not was_seen:
+                assert not codes, "a stranger's, and written over"
+                await submit_rounds(layout, range(2, 4))
+                await until(lambda: codes)
+    assert codes == [0]
+    assert ("state.restored" in events_of(logs)) is not was_seen
 
 
 async def test_a_registration_that_keeps_no_clock_takes_it_from_nobody(layout: Layout) -> None:
