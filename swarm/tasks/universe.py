@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from swarm.algo.sampling import Weighted
 from swarm.config import Settings, variable
-from swarm.config.task_table import MOST_WEIGHT, WEIGHT, as_mixture, is_weight, weights_of
+from swarm.config.task_table import MOST_WEIGHT, WEIGHT, as_mixture, is_weight, newest, weights_of
 from swarm.errors import ConfigError, ProtocolError
 from swarm.spelling import did_you_mean, named
 from swarm.tasks.definitions import FAMILY_OF_KEY, full_name, profile_of
@@ -90,7 +90,7 @@ def completed(settings: Settings, folder: Path) -> Settings:
     for task in settings.tasks or ():
         if task not in known and _defined(task, table) is None and "/" not in task:
             with suppress(ConfigError):  # that nobody knows it is said by who asks it: an experiment may have it
-                table |= complete({task: {}}, folder)  # a dataset of the first family, at its defaults
+                table |= complete({task: newest({})}, folder)  # a dataset of the first family, at its defaults
     return replace(settings, task_table=table or None)
 
 

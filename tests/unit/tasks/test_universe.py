@@ -163,5 +163,5 @@ def test_a_table_that_is_no_task_is_refused(folder: Path, table: str, said: str)
 
 def test_any_dataset_of_the_library_is_a_task_by_its_name() -> None:
     settings = completed(Settings(tasks=("bf", "leg_counting")), Path())
-    assert settings.task_table == {"leg_counting": {}}
+    assert settings.task_table == {"leg_counting": {"scoring": 2}}
     assert universe_of(settings).profiles["bf"] == "tiny-2"
