@@ -96,6 +96,10 @@ def and_another(question: Question) -> str:
     return f"{key(question)} or 7"
 
 
+def negated(question: Question) -> str:
+    return f"-{key(question)}"
+
+
 def larger_grid(question: Question) -> str:
     return f"{key(question)[:-1]}, [7]]"
 
@@ -163,6 +167,7 @@ LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
     ("sokoban", and_junk, {"max_w": 7, "max_h": 7}),
     ("number_format", a_bit_off, {}),
     ("gsm_symbolic", and_another, {}),
+    ("gsm_symbolic", negated, {}),
     ("time_intervals", days_and_junk, {}),
     ("graph_color", a_list_of_colours, {}),
 ]
