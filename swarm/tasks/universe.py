@@ -94,9 +94,8 @@ def completed(settings: Settings, folder: Path) -> Settings:
 
 def with_first_scoring(settings: Settings) -> Settings:
     """The settings of a record that was made when there was one scoring: datasets that it names alone keep that one."""
-    table = settings.task_table or NO_TASKS
-    found: dict[str, dict[str, object]] = {task: {} for task in _by_name(settings, table)}
-    return replace(settings, task_table={**table, **found}) if found else settings
+    table = settings.task_table or {}
+    return replace(settings, task_table=(table | {task: {} for task in _by_name(settings, table)}) or None)
 
 
 def _by_name(settings: Settings, table: Mapping[str, Mapping[str, object]]) -> list[str]:

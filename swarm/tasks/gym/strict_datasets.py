@@ -8,8 +8,8 @@ decides by itself (DECIDES) the library is not asked.
 
     GRADED          a right answer that is longer than need be earns a part of the reward in the library; the question
                     asks for no shortest one, so it is right
-    meaning         a question is drawn again whose key earns nothing or is too long to be said, or to which any text,
-                    or none, is right
+    meaning         a question is drawn again whose key earns nothing, is too long to be said or stands in the question,
+                    and one to which any text, or none, is right
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ FULL = 1 - 1e-6
 """Shares of a whole, added up, are 1 but for rounding."""
 GRADED: Mapping[str, float] = {"knight_swap": 0.05, "tower_of_hanoi": 0.05}
 """Dataset -> what it pays at most for moves that are allowed and do not solve the puzzle."""
+SHOWN = frozenset({"polynomial_multiplication"})
+"""Datasets that show a question of one term each as its own answer."""
 EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
 """Where an entry without a single answer may have a right one."""
 JUNK = ("", "x", "no answer")
@@ -163,28 +165,13 @@ def _value(node: ast.expr) -> Fraction:
     raise ValueError("expected whole numbers joined by + - * /")
 
 
-def _expanded(answer: str, _entry: Entry) -> bool:
-    """A sum of terms, each variable once in a term: the product that the question shows is no answer to it."""
-    terms = [term for term in re.split(r"[+-]", answer.replace("**", "^")) if term.strip()]
-    found = [_variables(term) for term in terms]
-    return "(" not in answer and None not in found and len(set(found)) == len(found)
-
-
-def _variables(term: str) -> frozenset[tuple[str, str]] | None:
-    """Variable and power, of each factor but one number."""
-    factors = [factor.strip().partition("^") for factor in term.split("*")]
-    numbers = sum(name.strip().isdigit() for name, _, _ in factors)
-    powers = {name.strip(): power.strip() or "1" for name, _, power in factors if not name.strip().isdigit()}
-    return frozenset(powers.items()) if numbers <= 1 and len(powers) + numbers == len(factors) else None
-
-
 # ── words and lists ─────────────────────────────────────────────────────────────────────────────────────────────────
 def _same_words(answer: str, entry: Entry) -> bool:
-    return answer.lower().split() == entry["answer"].lower().split()
+    return answer.lower().split() == str(entry["answer"]).lower().split()
 
 
 def _same_letters(answer: str, entry: Entry) -> bool:
-    return answer.replace(" ", "").strip().lower() == entry["answer"].strip().lower()
+    return answer.replace(" ", "").strip().lower() == str(entry["answer"]).strip().lower()
 
 
 def _same_list(answer: str, entry: Entry) -> bool:
@@ -211,7 +198,7 @@ def _colours(answer: str, entry: Entry) -> bool:
 
 
 def _same_text(answer: str, entry: Entry) -> bool:
-    return answer.strip().lower() == entry["answer"].strip().lower()
+    return answer.strip().lower() == str(entry["answer"]).strip().lower()
 
 
 # ── moves ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,7 +241,6 @@ CHECKS: Mapping[str, Check] = {
     "number_sorting": _sorted_numbers,
     "palindrome_partitioning": _lists_of_texts,
     "polynomial_equations": _roots,
-    "polynomial_multiplication": _expanded,
     "pool_matrix": _pooled,
     "puzzle24": _makes(24),
     "quantum_lock": _form(r"[A-C](?:\s*(?:→|->|,)?\s*[A-C])*", re.IGNORECASE),
@@ -298,6 +284,8 @@ def asked(dataset: str, entry: Entry, seed: int, raw: Raw) -> Entry | None:
 def _has_meaning(dataset: str, entry: Entry, raw: Raw) -> bool:
     key = key_of(entry)
     if key is not None and (len(key.strip()) > ANSWER_LIMIT or not _earns(dataset, entry, key.strip(), raw)):
+        return False
+    if dataset in SHOWN and key is not None and key in entry["question"]:
         return False
     return not any(_earns(dataset, entry, text, raw) for text in JUNK)
 
