@@ -19,7 +19,7 @@ from swarm.cli.task_checks import GROUP, QUESTIONS, Report, Task, check, give
 from swarm.cli.task_conversations import ByHand
 from swarm.config import Settings
 from swarm.config.own_code import TASK_TABLE, of_the_user, plain
-from swarm.config.task_table import Parameters, recorded
+from swarm.config.task_table import Parameters, newest, recorded
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean, named
 from swarm.systems import require_for
@@ -163,7 +163,9 @@ def found(name: str, settings: Settings) -> Task:
     if name in known:
         return Task(name, settings.profile, families, {})
     try:
-        return _defined(name, complete({name: {}}, Path.cwd()))  # a dataset of the first family, at its defaults
+        return _defined(
+            name, complete({name: newest({})}, Path.cwd())
+        )  # a dataset of the first family, at its defaults
     except ConfigError as error:
         raise ConfigError(
             f"no task {name!r:.80}{did_you_mean(name, [*own, *known])}; the settings define {named(own) or 'none'}, "

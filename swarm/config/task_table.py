@@ -25,6 +25,10 @@ TaskTable = Annotated[
 ]
 FILE_KEYS = ("dataset", "python")
 """Keys whose values are local paths; in the experiment they are file names beside a `sha256`."""
+SCORING = "scoring"
+"""Which of a task's ways to reward; a table that does not say it has the first."""
+NEWEST_GYM_SCORING = 2
+"""Of reasoning-gym's datasets: 1 for a right answer, 0 for any other; the first is the library's own."""
 WEIGHT = "weight"
 """How often a task is drawn, beside the others; no part of what it asks."""
 MOST_WEIGHT = 1e6
@@ -36,8 +40,20 @@ def recorded(parameters: Parameters) -> dict[str, Any]:
 
 
 def from_file(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The tables of a settings file; paths that are there below its folder become absolute."""
-    return {name: _with_paths(table, folder) if isinstance(table, dict) else table for name, table in tables.items()}
+    """The tables of a settings file; paths that are there below its folder become absolute.
+
+    A table of reasoning-gym's gets the newest scoring where it names none. A table from anywhere else is left as it is:
+    an experiment or a record without the key was begun when there was one scoring alone.
+    """
+    return {
+        name: newest(_with_paths(table, folder)) if isinstance(table, dict) else table for name, table in tables.items()
+    }
+
+
+def newest(table: Parameters) -> dict[str, Any]:
+    """A table as a new run has it, which names its scoring if it is one of reasoning-gym's."""
+    of_another_family = any(key in table for key in (*FILE_KEYS, "verifiers"))
+    return dict(table) if of_another_family else {SCORING: NEWEST_GYM_SCORING, **table}
 
 
 def _with_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:

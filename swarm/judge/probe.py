@@ -17,7 +17,7 @@ from anyio import to_thread
 
 from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
-from swarm.config.task_table import WEIGHT
+from swarm.config.task_table import SCORING, WEIGHT, newest
 from swarm.errors import ConfigError, ProtocolError
 from swarm.judge.conversing import answers_of
 from swarm.judge.exam import score_all
@@ -63,7 +63,7 @@ def with_levels(settings: Settings, levels: Sequence[int]) -> Settings:
             tasks.append(task)
             found |= {name: dict(table[name])} if name in table else {}
             continue
-        own = {DATASET: name, **table.get(name, {})}
+        own = {DATASET: name, **(table[name] if name in table else newest({}))}
         for level in levels:
             found[f"{name}-level-{level}"] = {**own, LEVEL: level}
             tasks.append(f"{name}-level-{level}")
@@ -159,7 +159,12 @@ def _write(
 def _definitions(settings: Settings, proposal: Proposal) -> dict[str, dict[str, Any]]:
     table = settings.task_table or NO_TASKS
     return {
-        name: {key: value for key, value in asked.items() if key != WEIGHT or value != 1}
+        name: {key: value for key, value in _with_scoring(asked).items() if key != WEIGHT or value != 1}
         for name, asked in table.items()
         if full_name(name, asked) in proposal.tasks
     }
+
+
+def _with_scoring(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition as a settings file has to say it, whose tables without a scoring get the newest one."""
+    return dict(asked) if newest(asked) == asked else {**asked, SCORING: 1}

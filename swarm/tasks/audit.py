@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,7 +86,7 @@ def key_of(question: Question) -> str | None:
     if question.answer is not None:
         return question.answer
     found = next((question.metadata[name] for name in EXAMPLES if question.metadata.get(name) is not None), None)
-    return None if found is None else str(found)
+    return found if found is None or isinstance(found, str) else json.dumps(found)
 
 
 Trick = Callable[[Question], str | None]

@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from swarm.algo.sampling import Weighted
 from swarm.config import Settings, variable
-from swarm.config.task_table import MOST_WEIGHT, WEIGHT, as_mixture, is_weight, weights_of
+from swarm.config.task_table import MOST_WEIGHT, WEIGHT, as_mixture, is_weight, newest, weights_of
 from swarm.errors import ConfigError, ProtocolError
 from swarm.spelling import did_you_mean, named
 from swarm.tasks.definitions import FAMILY_OF_KEY, full_name, profile_of
@@ -86,12 +86,24 @@ def completed(settings: Settings, folder: Path) -> Settings:
         ConfigError: a definition cannot be used, as far as that can be told without asking.
     """
     table = complete(settings.task_table or NO_TASKS, folder)
-    known = _profile_tasks(settings, table)
-    for task in settings.tasks or ():
-        if task not in known and _defined(task, table) is None and "/" not in task:
-            with suppress(ConfigError):  # that nobody knows it is said by who asks it: an experiment may have it
-                table |= complete({task: {}}, folder)  # a dataset of the first family, at its defaults
+    for task in _by_name(settings, table):
+        with suppress(ConfigError):  # that nobody knows it is said by who asks it: an experiment may have it
+            table |= complete({task: newest({})}, folder)  # a dataset of the first family, at its defaults
     return replace(settings, task_table=table or None)
+
+
+def with_first_scoring(settings: Settings) -> Settings:
+    """The settings of a record that was made when there was one scoring: datasets that it names alone keep that one."""
+    table = settings.task_table or {}
+    return replace(settings, task_table=(table | {task: {} for task in _by_name(settings, table)}) or None)
+
+
+def _by_name(settings: Settings, table: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Tasks that are neither of the profile nor in the table."""
+    known = _profile_tasks(settings, NO_TASKS)
+    return [
+        task for task in settings.tasks or () if "/" not in task and task not in known and _defined(task, table) is None
+    ]
 
 
 def universe_of(settings: Settings) -> Universe:

@@ -23,7 +23,8 @@ CAN_BE_RIGHT: dict[str, Callable[[str, dict[str, Any]], bool]] = {
     "game_of_life_halting": lambda answer, entry: answer.strip().lower() == entry["answer"].lower(),
     "puzzle24": lambda answer, entry: _numbers(answer) == sorted(entry["metadata"]["numbers"]),
 }
-"""Dataset -> whether an answer to an entry is scored at all, where the library pays in full for wrong ones.
+"""Dataset -> whether an answer to an entry is scored at all in the first scoring, where the library pays in full for
+wrong ones.
 
 That is for `nan`, from which no number differs; for any text, as none is false; for 24 out of any four numbers.
 """
@@ -61,15 +62,18 @@ class DefinedQuestions:
         return Question(entry["question"], origin, entry["answer"], plain(entry["metadata"]))
 
     def score(self, question: Question, answer: str) -> float:
-        """reasoning-gym's raw score, but for CAN_BE_RIGHT. Raises what the dataset's own scorer raises on odd input."""
+        """The reward by the definition's scoring: 1 or 0, or reasoning-gym's raw score, but for CAN_BE_RIGHT.
+
+        Raises what the dataset's own scorer raises on odd input.
+        """
         origin = question.known_origin()
         if not is_defined(origin.profile):
             return questions.score(question, answer)
-        entry = self._entry(origin)
-        can_be_right = CAN_BE_RIGHT.get(self._definition(origin.task).dataset)
+        entry, definition = self._entry(origin), self._definition(origin.task)
+        can_be_right = CAN_BE_RIGHT.get(definition.dataset) if definition.scoring < entries.STRICT else None
         if can_be_right and not can_be_right(answer, entry[1]):
             return 0.0
-        return entries.score(entry, answer)
+        return entries.score(definition, entry, answer)
 
     def _entry(self, origin: Origin) -> Entry:
         return self._found(origin) if os.getpid() == self._server else self._kept(origin)
@@ -79,4 +83,5 @@ class DefinedQuestions:
 
     def _defined(self, name: str) -> Definition:
         parameters = self._tasks[name]
-        return Definition(name, names.dataset_of(name, parameters), configuration(name, parameters))
+        dataset, scoring = names.dataset_of(name, parameters), names.scoring_of(name, parameters)
+        return Definition(name, dataset, configuration(name, parameters), scoring)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -10,12 +12,16 @@ from typing import Any
 import msgspec
 
 from swarm.tasks.family import SEED_LIMIT
+from swarm.tasks.gym import strict, strict_datasets
 from swarm.tasks.gym.disarm import disarm, keep_files
 from swarm.tasks.gym.imports import import_datasets, make_sympy_ready
 from swarm.tasks.gym.questions import quiet
 
-SEEDS_TRIED = 16
+SEEDS_TRIED, MORE_SEEDS_TRIED = 16, 64
+"""The second where questions without meaning are drawn again, as up to two of three of propositional_logic are."""
 SEED_STEP = 1_000_003
+STRICT = 2
+"""The first scoring that pays for right answers alone; see swarm.tasks.gym.strict_datasets."""
 Entry = tuple[Any, dict[str, Any]]
 """A dataset, and the entry in it that is asked."""
 
@@ -26,14 +32,17 @@ class Definition(msgspec.Struct, frozen=True):
     name: str
     dataset: str
     options: dict[str, Any]
+    scoring: int = 1
+    """1: the library's own rewards; STRICT: 1 for a right answer, 0 for any other."""
 
 
 def entry(definition: Definition, seed: int, index: int = 0) -> Entry:
     """What a seed gives.
 
-    Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node.
+    Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node; in a
+    strict scoring also where the question has no meaning.
     """
-    for attempt in range(SEEDS_TRIED):
+    for attempt in range(MORE_SEEDS_TRIED if definition.scoring >= STRICT else SEEDS_TRIED):
         try:
             return _entry(definition, (seed + attempt * SEED_STEP) % SEED_LIMIT, index)
         except (MemoryError, RecursionError):  # of this process, not of the seed
@@ -47,13 +56,28 @@ def _entry(definition: Definition, seed: int, index: int) -> Entry:
     from reasoning_gym import create_dataset
 
     random.seed(seed)  # list_functions draws from the state of the process
-    with quiet():
+    rounded = definition.scoring >= STRICT and definition.dataset == "decimal_arithmetic"
+    with quiet(), strict.rounding() if rounded else contextlib.nullcontext():
         dataset = create_dataset(definition.dataset, seed=seed, size=index + 1, **definition.options)
-        return dataset, dataset[index]
+        made = dataset, dataset[index]
+    if definition.scoring < STRICT:
+        return made
+    tried = dataset, copy.deepcopy(made[1])  # knight_swap's scorer writes into it
+    asked = strict_datasets.asked(definition.dataset, made[1], seed, functools.partial(_raw, tried))
+    if asked is None:
+        raise ValueError("the question has no meaning: its own key earns nothing, or any text is right to it")
+    return dataset, asked
 
 
-def score(made: Entry, answer: str) -> float:
-    """The dataset's own score. Raises whatever it likes."""
+def score(definition: Definition, made: Entry, answer: str) -> float:
+    """The reward of an answer, by the definition's scoring. Raises whatever the dataset's own scorer raises."""
+    if definition.scoring < STRICT:
+        return _raw(made, answer)
+    return float(strict_datasets.is_right(definition.dataset, made[1], answer, functools.partial(_raw, made)))
+
+
+def _raw(made: Entry, answer: str) -> float:
+    """The dataset's own score."""
     with quiet():
         return float(made[0].score_answer(answer, made[1]))
 
@@ -76,4 +100,4 @@ def _use(definition: Definition) -> None:
         made = _entry(definition, 0, 0)
         for answer in (made[1]["answer"] or "", "1"):
             with contextlib.suppress(Exception):
-                score(made, answer)
+                score(definition, made, answer)

@@ -121,7 +121,7 @@ def _tried(definition: Definition, seed: int) -> Outcome:
         found = made[1]
         key = found["answer"]
         msgspec.msgpack.encode(plain(found["metadata"]))
-        score(made, key or "")
+        score(definition, made, key or "")
     except Exception as error:  # noqa: BLE001 - the boundary: what the library raises at these parameters
         return Outcome(problem=f"{type(error).__name__}: {error!s:.300}")
     return Outcome(prompt=len(found["question"]), key=len(key or ""))

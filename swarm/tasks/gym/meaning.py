@@ -18,22 +18,23 @@ Entry = dict[str, Any]
 
 def asked(origin: Origin, entry: Entry) -> Entry | None:
     """The library's entry as it is asked, or None: it has no meaning, draw again."""
-    look = _LOOKS.get(origin.task)
-    return look(origin, entry) if look else entry
-
-
-def _logic(origin: Origin, entry: Entry) -> Entry | None:
     told = together.TOLD_BRIEFLY if origin.profile.startswith("tiny") else together.TOLD
-    return together.asked(entry, origin.seed, told)
+    return asked_of(origin.task, entry, origin.seed, told)
 
 
-def _changes(_origin: Origin, entry: Entry) -> Entry | None:
+def asked_of(dataset: str, entry: Entry, seed: int, told: str) -> Entry | None:
+    """The same of a dataset under any name; `told` is what propositional_logic says besides."""
+    look = _LOOKS.get(dataset)
+    return look(entry, seed, told) if look else entry
+
+
+def _changes(entry: Entry, _seed: int, _told: str) -> Entry | None:
     metadata = entry["metadata"]
     grids = [*metadata["train_examples"], metadata["test_example"]]
     return entry if all(grid["input"] != grid["output"] for grid in grids) else None
 
 
-_LOOKS: Mapping[str, Callable[[Origin, Entry], Entry | None]] = {
+_LOOKS: Mapping[str, Callable[[Entry, int, str], Entry | None]] = {
     "arc_1d": _changes,
-    "propositional_logic": _logic,
+    "propositional_logic": together.asked,
 }

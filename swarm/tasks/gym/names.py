@@ -11,7 +11,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from swarm.config.task_table import WEIGHT
+from swarm.config.task_table import NEWEST_GYM_SCORING, SCORING, WEIGHT
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean
 from swarm.tasks.definitions import Parameters, malformed
@@ -21,7 +21,7 @@ DATASET = "gym"
 """Key of a definition: the dataset, where it is not the task's own name."""
 LEVEL = "level"
 """Key of a definition: how far up the library's own curriculum."""
-OWN_KEYS = frozenset({DATASET, LEVEL, WEIGHT})
+OWN_KEYS = frozenset({DATASET, LEVEL, SCORING, WEIGHT})
 """Keys of a definition that are none of the dataset's parameters."""
 OF_THE_ORIGIN = ("seed", "size")
 """Parameters that every dataset has, and no definition."""
@@ -63,6 +63,15 @@ def check(name: str, parameters: Parameters) -> None:
     level = parameters.get(LEVEL, 0)
     if type(level) is not int or level < 0:
         raise malformed(name, f"{LEVEL} must be a whole number from 0, got {level!r:.80}")
+    scoring_of(name, parameters)
+
+
+def scoring_of(name: str, parameters: Parameters) -> int:
+    """Which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
+    scoring = parameters.get(SCORING, 1)
+    if type(scoring) is not int or not 1 <= scoring <= NEWEST_GYM_SCORING:
+        raise malformed(name, f"{SCORING} must be 1 to {NEWEST_GYM_SCORING}, got {scoring!r:.80}")
+    return scoring
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def score(question: Question, answer: str) -> float:
     """reasoning-gym's raw score; in a strict profile 1 or 0. Raises what the task's own scorer raises on odd input."""
     origin = question.known_origin()
     is_strict = origin.profile in STRICT
-    if is_strict and not strict.has_form(question, answer):
+    if is_strict and not strict.has_form(origin.task, answer):
         return 0.0
     dataset, entry = _dataset(origin)
     if origin.task == "propositional_logic" and origin.profile in DRAWN_AGAIN:
@@ -49,7 +49,7 @@ def score(question: Question, answer: str) -> float:
         return float(together.is_right(answer, premises, variables))
     with quiet():
         score: float = dataset.score_answer(answer, entry)
-        return float(strict.is_right(question, answer, score)) if is_strict else score
+        return float(strict.is_right(origin.task, question.answer, answer, score)) if is_strict else score
 
 
 @functools.lru_cache(maxsize=16)

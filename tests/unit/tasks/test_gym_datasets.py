@@ -160,6 +160,8 @@ print(sorted(DATASETS), {'numpy', 'sympy', 'matplotlib', 'torch'} & set(sys.modu
         ("chain_sum", {"seed": 1}, "seed is given by each question's origin and cannot be set"),
         ("chain_sum", {"level": -1}, "level must be a whole number from 0, got -1"),
         ("chain_sum", {"level": True}, "level must be a whole number from 0, got True"),
+        ("chain_sum", {"scoring": 3}, "scoring must be 1 to 2, got 3"),
+        ("chain_sum", {"scoring": True}, "scoring must be 1 to 2, got True"),
         ("codeio", {}, "cannot be asked: it runs Python programs"),
     ],
 )
@@ -282,6 +284,25 @@ def test_every_dataset_works_as_a_task(dataset: str) -> None:
     else:
         assert found.own == 1.0 or dataset in EXAMPLES
         assert found.too_long < found.questions
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("dataset", dataset_names())
+def test_under_scoring_2_every_own_answer_earns_1_and_what_is_none_nothing(dataset: str) -> None:
+    tasks: Tasks = {dataset: {**SMALLER.get(dataset, {}), "scoring": 2}}
+
+    async def body(scorer: Scorer) -> list[tuple[str | None, GroupScore]]:
+        made = await scorer.make([request(tasks, dataset, seed) for seed in (100, 101, 102, 103)])
+        owns = [own_answer(dataset, question) for question in made]
+        return [
+            (own, await score(scorer, question, own or "", "", "x", "nan", "None", "[]", "0 1"))
+            for question, own in zip(made, owns, strict=True)
+        ]
+
+    for own, found in run(tasks, body):
+        assert found.rewards[0] == (0.0 if own is None else 1.0)
+        assert {*found.rewards[1:]} <= {0.0}
+        assert found.killed == 0
 
 
 @pytest.mark.engine

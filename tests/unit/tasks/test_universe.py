@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from swarm.config import Settings, load_settings
 from swarm.errors import ConfigError
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.tasks.definitions import profile_of
 from swarm.tasks.universe import Universe, check_tasks, completed, own_mixture, universe_of
 from swarm.types import Completion, Question, RolloutGroup, RoundKey
 
@@ -163,5 +165,15 @@ def test_a_table_that_is_no_task_is_refused(folder: Path, table: str, said: str)
 
 def test_any_dataset_of_the_library_is_a_task_by_its_name() -> None:
     settings = completed(Settings(tasks=("bf", "leg_counting")), Path())
-    assert settings.task_table == {"leg_counting": {}}
+    assert settings.task_table == {"leg_counting": {"scoring": 2}}
+    assert completed(replace(settings, task_table={"leg_counting": {}}), Path()).task_table == {"leg_counting": {}}
     assert universe_of(settings).profiles["bf"] == "tiny-2"
+
+
+def test_a_table_of_a_settings_file_gets_the_newest_scoring_and_keeps_one_that_it_names(folder: Path) -> None:
+    path = folder / "swarm.toml"
+    assert (loaded(folder).task_table or {})["easy"] == {"gym": "chain_sum", "scoring": 2}
+    path.write_text(path.read_text().replace("gym = 'chain_sum'", "gym = 'chain_sum'\nscoring = 1"))
+    begun_before = {"gym": "chain_sum"}
+    assert (loaded(folder).task_table or {})["easy"] == begun_before
+    assert universe_of(loaded(folder)).profiles["easy"] == profile_of("easy", begun_before)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from swarm.errors import ConfigError
@@ -224,3 +225,10 @@ def test_a_baseline_counts_within_its_group_and_not_against_what_a_configuration
 def test_an_adaptive_rule_that_nobody_switched_on_is_refused_as_it_is_by_swarm_up() -> None:
     with pytest.raises(ConfigError, match=r"configuration 'lone'.*ADAPTIVE_IJ_ENABLED"):
         resolved(make_matrix(configuration("lone", adaptive_rule="supply")))
+
+
+def test_a_study_that_was_begun_with_one_scoring_keeps_it_for_datasets_that_it_names() -> None:
+    record = resolved(make_matrix(settings={"tasks": ["leg_counting", "bf"]}))
+    before = msgspec.structs.replace(record, scoring=1)
+    assert run_settings(record, record.runs[0], Path("/shared")).task_table is None, "its nodes take the newest"
+    assert run_settings(before, before.runs[0], Path("/shared")).task_table == {"leg_counting": {}}

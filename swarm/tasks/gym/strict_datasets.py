@@ -1,0 +1,307 @@
+"""What counts as right under scoring 2, which new runs ask reasoning-gym's datasets with: reward 1, and 0 for the rest.
+
+    answer ──CHECKS──▶ ──the library's own score, at its full value──▶ right
+
+Most datasets need the second step alone: what they pay for an answer in part is a wrong answer's. Those named here pay
+in full for wrong answers too, for others' text beside a right one, or for any text. A check refuses these. Where it
+decides by itself (DECIDES) the library is not asked.
+
+    GRADED          a right answer that is longer than need be earns a part of the reward in the library; the question
+                    asks for no shortest one, so it is right
+    meaning         a question is drawn again whose key earns nothing, is too long to be said or stands in the question,
+                    and one to which any text, or none, is right
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from swarm.tasks.answer import ANSWER_LIMIT
+from swarm.tasks.gym import meaning, strict, together
+
+Entry = dict[str, Any]
+Check = Callable[[str, Entry], bool]
+Raw = Callable[[str], float]
+"""The library's own score of an answer."""
+FULL = 1 - 1e-6
+"""Shares of a whole, added up, are 1 but for rounding."""
+GRADED: Mapping[str, float] = {"knight_swap": 0.05, "tower_of_hanoi": 0.05}
+"""Dataset -> what it pays at most for moves that are allowed and do not solve the puzzle."""
+SHOWN = frozenset({"polynomial_multiplication"})
+"""Datasets that show a question of one term each as its own answer."""
+EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
+"""Where an entry without a single answer may have a right one."""
+JUNK = ("", "x", "no answer")
+"""What is right to no question that means anything."""
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
+_PROBABILITY = re.compile(
+    r"\d{1,30}\s*/\s*[1-9]\d{0,30}|(?:\d{1,30}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,2})?", re.ASCII
+)
+
+
+def _form(pattern: str, flags: int = 0) -> Check:
+    """A check of an answer's form alone."""
+    compiled = re.compile(rf"\s*(?:{pattern})\s*", re.ASCII | flags)
+    return lambda answer, _entry: compiled.fullmatch(answer) is not None
+
+
+def _number(text: str) -> float | None:
+    """A finite one."""
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+# ── numbers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _probability(answer: str, entry: Entry) -> bool:
+    """To three significant digits, and to the fourth place."""
+    answer = answer.strip().replace(",", "")
+    if not _PROBABILITY.fullmatch(answer):
+        return False
+    rational = entry["metadata"]["rational"]
+    right = Fraction(rational["numerator"], rational["denominator"])
+    return abs(Fraction(answer) - right) <= min(Fraction(1, 10_000), right / 1_000)
+
+
+def _only_number(answer: str, entry: Entry) -> bool:
+    """One number and nothing else; commas and a dollar sign are read over."""
+    if not re.fullmatch(rf"\$?{_NUMBER}", plain := answer.strip().replace(",", ""), re.ASCII):
+        return False
+    return _number(plain.removeprefix("$")) == _number(entry["answer"])
+
+
+def _roots(answer: str, _entry: Entry) -> bool:
+    return all(_number(part) is not None for part in answer.split(","))
+
+
+def _sorted_numbers(answer: str, entry: Entry) -> bool:
+    """The numbers themselves: the library takes any that are less than 1 away, and `NaN`."""
+    found = json.loads(answer.replace("'", '"'))
+    right = [float(each) for each in entry["metadata"]["sorted_numbers"]]
+    if not isinstance(found, list) or len(found) != len(right):
+        return False
+    return all(abs(float(one) - two) <= 1e-9 * max(1.0, abs(two)) for one, two in zip(found, right, strict=True))
+
+
+def _pooled(answer: str, entry: Entry) -> bool:
+    """To two decimal places, in rows and columns as they are."""
+    rows = [[_number(part) for part in line.split()] for line in answer.strip().splitlines()]
+    right = entry["metadata"]["solution"]
+    if [len(row) for row in rows] != [len(row) for row in right]:
+        return False
+    pairs = [pair for row, wanted in zip(rows, right, strict=True) for pair in zip(row, wanted, strict=True)]
+    return all(one is not None and abs(one - two) <= 0.0051 for one, two in pairs)
+
+
+def _candidate(answer: str, entry: Entry) -> bool:
+    found = _number(answer.strip().replace(",", ""))
+    return found is not None and abs(found - entry["metadata"]["solution"]) <= 5e-6
+
+
+def _fraction(answer: str, entry: Entry) -> bool:
+    if not strict.has_form("fraction_simplification", answer):
+        return False
+    metadata = entry["metadata"]
+    parts = [int(each) for each in re.findall(r"\d+", answer, re.ASCII)]
+    return [*parts, 1][:2] == [metadata["simplified_numerator"], metadata["simplified_denominator"]]
+
+
+def _decimal(answer: str, entry: Entry) -> bool:
+    if not re.fullmatch(rf"{_NUMBER}(?:[eE][+-]?\d{{1,2}})?", answer.strip(), re.ASCII):
+        return False
+    return strict.is_right("decimal_arithmetic", entry["answer"], answer.strip(), 1.0)
+
+
+def _is_no_nan(answer: str, _entry: Entry) -> bool:
+    return "nan" not in answer.lower()
+
+
+# ── expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def _makes(target: str | int) -> Check:
+    """An expression of + - * / that uses each of the question's numbers once, and is exactly the target."""
+
+    def check(answer: str, entry: Entry) -> bool:
+        metadata = entry["metadata"]
+        if not re.fullmatch(r"[\d\s+\-*/()]{1,300}", answer, re.ASCII):
+            return False
+        if sorted(map(int, re.findall(r"\d{1,9}", answer))) != sorted(metadata["numbers"]):
+            return False
+        wanted = target if isinstance(target, int) else metadata[target]
+        try:
+            return _value(ast.parse(answer.strip(), mode="eval").body) == wanted
+        except (SyntaxError, ValueError, ZeroDivisionError):
+            return False
+
+    return check
+
+
+def _value(node: ast.expr) -> Fraction:
+    match node:
+        case ast.Constant(value=int(number)):
+            return Fraction(number)
+        case ast.UnaryOp(op=ast.USub()):
+            return -_value(node.operand)
+        case ast.UnaryOp(op=ast.UAdd()):
+            return _value(node.operand)
+        case ast.BinOp() if type(node.op) in _ARITHMETIC:
+            return _ARITHMETIC[type(node.op)](_value(node.left), _value(node.right))
+    raise ValueError("expected whole numbers joined by + - * /")
+
+
+# ── words and lists ─────────────────────────────────────────────────────────────────────────────────────────────────
+def _same_words(answer: str, entry: Entry) -> bool:
+    return answer.lower().split() == str(entry["answer"]).lower().split()
+
+
+def _same_letters(answer: str, entry: Entry) -> bool:
+    return answer.replace(" ", "").strip().lower() == str(entry["answer"]).strip().lower()
+
+
+def _same_list(answer: str, entry: Entry) -> bool:
+    found: list[str] = [word.strip() for word in answer.split(",")]
+    return found == [*entry["metadata"]["sorted_words"]]
+
+
+def _same_json(answer: str, entry: Entry) -> bool:
+    return json.dumps(json.loads(answer)) == json.dumps(json.loads(entry["answer"]))
+
+
+def _lists_of_texts(answer: str, _entry: Entry) -> bool:
+    found = json.loads(answer)
+    return isinstance(found, list) and all(
+        isinstance(one, list) and all(isinstance(text, str) for text in one) for one in found
+    )
+
+
+def _colours(answer: str, entry: Entry) -> bool:
+    """An object of vertices and colours; a list of numbers is taken as one by the library."""
+    found = json.loads(answer)
+    names = {str(vertex) for vertex in entry["metadata"]["puzzle"]["vertices"]}
+    return isinstance(found, dict) and found.keys() == names and all(type(colour) is int for colour in found.values())
+
+
+def _same_text(answer: str, entry: Entry) -> bool:
+    return answer.strip().lower() == str(entry["answer"]).strip().lower()
+
+
+# ── moves ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _drives(answer: str, entry: Entry) -> bool:
+    """Each move can be made to its end; the library skips those that cannot."""
+    from reasoning_gym.games.rush_hour import Board
+
+    if not re.fullmatch(r"\s*(?:[A-Z][+-]\d{1,2}[\s,]*)+", answer, re.ASCII):
+        return False
+    board = Board(entry["metadata"]["board_config"])
+    pieces = board._pieces
+    for name, steps in re.findall(r"([A-Z])([+-]\d+)", answer):
+        number = ord(name) - ord("A")
+        if number >= len(pieces):
+            return False
+        before = pieces[number].position
+        board.move(name, int(steps))
+        if pieces[number].position - before != pieces[number].stride * int(steps):
+            return False
+    return bool(board.solved)
+
+
+_MOVES = r"Move disk \d+ from Peg \d+ to Peg \d+\.?"
+_CLOCK = r"\d+:\d{2}(?::\d{2}(?:\.\d+)?)?"
+
+CHECKS: Mapping[str, Check] = {
+    "advanced_geometry": _form(rf"{_NUMBER}\s*°?|\(?\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\)?"),
+    "coin_flip": _probability,
+    "complex_arithmetic": _is_no_nan,
+    "countdown": _makes("target"),
+    "decimal_arithmetic": _decimal,
+    "figlet_font": _same_letters,
+    "fraction_simplification": _fraction,
+    "game_of_life": _same_json,
+    "game_of_life_halting": _same_text,
+    "graph_color": _colours,
+    "gsm_symbolic": _only_number,
+    "letter_jumble": _same_words,
+    "number_format": _candidate,
+    "number_sorting": _sorted_numbers,
+    "palindrome_partitioning": _lists_of_texts,
+    "polynomial_equations": _roots,
+    "pool_matrix": _pooled,
+    "puzzle24": _makes(24),
+    "quantum_lock": _form(r"[A-C](?:\s*(?:→|->|,)?\s*[A-C])*", re.IGNORECASE),
+    "rush_hour": _drives,
+    "sokoban": _form(r"[LDUR]+"),
+    "spell_backward": _same_text,
+    "time_intervals": _form(rf"\d+(?:\s+days?)?|{_CLOCK}|\d+ days, {_CLOCK}"),
+    "tower_of_hanoi": _form(rf"{_MOVES}(?:\s*\n\s*{_MOVES})*"),
+    "word_sorting": _same_list,
+}
+"""Dataset -> what an answer has to be besides."""
+DECIDES = frozenset(
+    {"countdown", "fraction_simplification", "game_of_life_halting", "gsm_symbolic", "puzzle24", "rush_hour"}
+)
+"""Datasets whose check alone says what is right."""
+
+
+def is_right(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
+    """Whether an answer is right to a question of a dataset. Raises what the library raises on odd input."""
+    if dataset == "propositional_logic":
+        metadata = entry["metadata"]
+        return together.is_right(answer, metadata["premises"], len(metadata["variables"]))
+    check = CHECKS.get(dataset)
+    if check is not None:
+        try:
+            passed = check(answer, entry)
+        except (TypeError, ValueError):  # no JSON, or JSON of another form
+            passed = False
+        if not passed or dataset in DECIDES:
+            return passed
+    found = raw(answer)
+    return found >= FULL or (dataset in GRADED and found > GRADED[dataset] + 1e-6)
+
+
+def asked(dataset: str, entry: Entry, seed: int, raw: Raw) -> Entry | None:
+    """The library's entry as it is asked, or None: it has no meaning, draw again."""
+    found = meaning.asked_of(dataset, entry, seed, together.TOLD)
+    return found if found is not None and _has_meaning(dataset, found, raw) else None
+
+
+def _has_meaning(dataset: str, entry: Entry, raw: Raw) -> bool:
+    key = key_of(entry)
+    if key is not None and (len(key.strip()) > ANSWER_LIMIT or not _earns(dataset, entry, key.strip(), raw)):
+        return False
+    if dataset in SHOWN and key is not None and key in entry["question"]:
+        return False
+    return not any(_earns(dataset, entry, text, raw) for text in JUNK)
+
+
+def _earns(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
+    try:
+        return is_right(dataset, entry, answer, raw)
+    except (MemoryError, RecursionError):  # of this process, not of the answer
+        raise
+    except Exception:  # noqa: BLE001 - the boundary: what the library raises at this answer
+        return False
+
+
+def key_of(entry: Entry) -> str | None:
+    """A right answer, if the entry tells one."""
+    found = entry["answer"]
+    if found is None:
+        found = next((entry["metadata"][name] for name in EXAMPLES if entry["metadata"].get(name) is not None), None)
+    return found if found is None or isinstance(found, str) else json.dumps(found)

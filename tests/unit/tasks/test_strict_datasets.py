@@ -1,0 +1,309 @@
+"""Datasets of reasoning-gym under scoring 2: a right answer earns 1, and no other answer anything.
+
+Each answer in LAX is wrong, or has text beside a right one, and the library pays for it in full.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from swarm.config.task_table import newest
+from swarm.tasks.definitions import profile_of
+from swarm.tasks.family import QuestionRequest
+from swarm.tasks.gym import strict_datasets
+from swarm.tasks.registry import Families
+from swarm.tasks.scoring import FULL_ANSWER
+from swarm.types import Question
+
+SEEDS = range(100, 160)
+
+
+class Asked(NamedTuple):
+    """A dataset, asked in this process by one of its scorings."""
+
+    families: Families
+    request: QuestionRequest
+
+    def question(self, seed: int) -> Question:
+        return self.families.make(msgspec.structs.replace(self.request, seed=seed))
+
+    def score(self, question: Question, answer: str) -> float:
+        return self.families.score(question, answer)
+
+
+def asked(dataset: str, scoring: int = 2, **parameters: Any) -> Asked:
+    tasks = {dataset: {**parameters, **({"scoring": scoring} if scoring > 1 else {})}}
+    return Asked(Families(tasks=tasks), QuestionRequest(dataset, profile_of(dataset, tasks[dataset]), 0))
+
+
+def key(question: Question) -> str:
+    found = strict_datasets.key_of({"answer": question.answer, "metadata": question.metadata})
+    assert found is not None
+    return found.strip()
+
+
+# ── what the library pays for in full ───────────────────────────────────────────────────────────────────────────────
+def zero(question: Question) -> str | None:
+    return "0" if key(question) != "0" else None
+
+
+def nans(question: Question) -> str:
+    return str(["NaN"] * len(question.metadata["sorted_numbers"])).replace("'", "")
+
+
+def nearly_sorted(question: Question) -> str:
+    return str([float(each) + 0.9 for each in question.metadata["sorted_numbers"]])
+
+
+def unused_numbers(question: Question) -> str:
+    numbers = " + ".join(map(str, question.metadata["numbers"]))
+    return f"{question.metadata['target']}e0 + 0e0*({numbers})"
+
+
+def hexadecimal(question: Question) -> str:
+    numbers = " + ".join(map(str, question.metadata["numbers"]))
+    return f"{question.metadata['target']:#x} + 0x0*({numbers})"
+
+
+def cut_to_24(question: Question) -> str | None:
+    for a, b, c, d in itertools.permutations(question.metadata["numbers"]):
+        for text in (f"{a}*{b}/{c}+{d}", f"{a}*{b}-{c}/{d}", f"({a}+{b})*{c}/{d}", f"{a}+{b}+{c}/{d}"):
+            if 24.05 < eval(text) < 24.95:
+                return text
+    return None
+
+
+def and_junk(question: Question) -> str:
+    return f"{key(question)} junk"
+
+
+def and_a_letter(question: Question) -> str:
+    return f"{key(question)}x"
+
+
+def and_a_word(question: Question) -> str:
+    return f"{key(question)}, junk"
+
+
+def and_another(question: Question) -> str:
+    return f"{key(question)} or 7"
+
+
+def negated(question: Question) -> str:
+    return f"-{key(question)}"
+
+
+def larger_grid(question: Question) -> str:
+    return f"{key(question)[:-1]}, [7]]"
+
+
+def one_percent_off(question: Question) -> str | None:
+    rows = [" ".join(f"{value * 1.009}" for value in row) for row in question.metadata["solution"]]
+    return "\n".join(rows) if max(map(max, question.metadata["solution"])) >= 2 else None
+
+
+def last_place_off(question: Question) -> str:
+    places = max((len(number) for number in re.findall(r"\d\.(\d+)", question.prompt)), default=0)
+    return f"{float(key(question)) + 0.9 * 10**-places:.12f}"
+
+
+def told(question: Question) -> str:
+    return f"Press: {key(question)}"
+
+
+def a_bit_off(question: Question) -> str:
+    return f"{float(key(question)) + 0.009}"
+
+
+def days_and_junk(question: Question) -> str | None:
+    return f"{key(question)} or so" if question.metadata["task_type"] == "date" else None
+
+
+def a_list_of_colours(question: Question) -> str:
+    colours = list(question.metadata["possible_answer"].values())
+    return str([*colours, *range(len(colours))])
+
+
+def nan(_question: Question) -> str:
+    return "nan"
+
+
+def not_both(question: Question) -> str:
+    return "False" if key(question) == "True" else "True"
+
+
+LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
+    ("coin_flip", zero, {}),
+    ("coin_flip", zero, {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
+    ("number_sorting", nans, {}),
+    ("number_sorting", nearly_sorted, {}),
+    ("countdown", unused_numbers, {}),
+    ("countdown", hexadecimal, {}),
+    ("puzzle24", cut_to_24, {}),
+    ("letter_jumble", and_junk, {}),
+    ("word_sorting", and_a_word, {}),
+    ("spell_backward", and_a_letter, {"min_word_len": 6, "max_word_len": 6}),
+    ("figlet_font", and_a_letter, {"min_word_len": 10, "max_word_len": 10, "static_word": "strawberry"}),
+    ("game_of_life", larger_grid, {"grid_size_x": 4, "grid_size_y": 4, "filled_cells": 6}),
+    ("pool_matrix", one_percent_off, {}),
+    ("polynomial_equations", and_a_word, {}),
+    ("fraction_simplification", and_junk, {"styles": ["latex_frac"]}),
+    ("decimal_arithmetic", last_place_off, {}),
+    ("quantum_lock", told, {}),
+    ("sokoban", and_junk, {"max_w": 7, "max_h": 7}),
+    ("number_format", a_bit_off, {}),
+    ("gsm_symbolic", and_another, {}),
+    ("gsm_symbolic", negated, {}),
+    ("time_intervals", days_and_junk, {}),
+    ("graph_color", a_list_of_colours, {}),
+]
+SLOW = {"figlet_font", "sokoban", "puzzle24", "countdown", "polynomial_equations"}
+
+
+def marked(row: tuple[Any, ...]) -> Any:
+    how = [pytest.mark.engine] if row[0] in SLOW else []
+    return pytest.param(*row, marks=how, id=f"{row[0]}-{row[1].__name__}")
+
+
+@pytest.mark.parametrize(("dataset", "trick", "parameters"), [marked(row) for row in LAX])
+def test_what_the_library_pays_in_full_for_a_wrong_answer_earns_nothing(
+    dataset: str, trick: Callable[[Question], str | None], parameters: dict[str, Any]
+) -> None:
+    lax, strict = asked(dataset, 1, **parameters), asked(dataset, **parameters)
+    paid = 0
+    for seed in SEEDS:
+        question = strict.question(seed)
+        if (wrong := trick(question)) is None or lax.question(seed).prompt != question.prompt:
+            continue
+        assert strict.score(question, wrong) == 0.0, wrong
+        assert strict.score(question, key(question)) == 1.0, key(question)
+        paid += lax.score(lax.question(seed), wrong) >= FULL_ANSWER
+        if paid:
+            return
+    pytest.fail(f"the library pays for none of {SEEDS}")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "trick"), [("complex_arithmetic", nan), ("game_of_life_halting", not_both)], ids=["nan", "any text"]
+)
+def test_what_both_scorings_refuse_although_the_library_pays_in_full(
+    dataset: str, trick: Callable[[Question], str]
+) -> None:
+    for scoring in (1, 2):
+        one = asked(dataset, scoring)
+        question = one.question(100)
+        assert (one.score(question, trick(question)), one.score(question, key(question))) == (0.0, 1.0)
+
+
+def test_cars_that_stop_before_the_end_of_a_move_solve_nothing() -> None:
+    entry = {"answer": None, "metadata": {"board_config": "o" * 12 + "AA" + "o" * 22}}
+    for answer, right in (("A+4", True), ("A+2 A+2", True), ("A+9", False), ("A+3", False), ("B+1A+4", False)):
+        assert strict_datasets.is_right("rush_hour", entry, answer, lambda _answer: 1.0) is right
+
+
+def test_a_text_is_no_list_of_its_letters() -> None:
+    entry = {"answer": '[["a", "b"]]', "metadata": {"solution": [["a", "b"]]}}
+    for answer, right in (('[["a", "b"]]', True), ('["ab"]', False), ("7", False), ("no", False)):
+        assert strict_datasets.is_right("palindrome_partitioning", entry, answer, lambda _answer: 1.0) is right
+
+
+# ── what is right ───────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("dataset", "spelt"),
+    [
+        ("chain_sum", lambda text: f"+{text}.0" if text[0] != "-" else f"{text}.0"),
+        ("number_sorting", lambda text: text.replace("'", "")),
+        ("coin_flip", lambda text: f"{float(text):.5g}"),
+        ("gsm_symbolic", lambda text: f"${text}.00"),
+        ("fraction_simplification", lambda text: "/".join(re.findall(r"\d+", text))),
+        ("spell_backward", str.upper),
+        ("pool_matrix", lambda text: text.replace(".0 ", " ")),
+    ],
+)
+def test_other_spellings_of_a_right_answer_are_right(dataset: str, spelt: Callable[[str], str]) -> None:
+    one = asked(dataset)
+    for seed in range(100, 106):
+        question = one.question(seed)
+        assert one.score(question, spelt(key(question))) == 1.0, (key(question), spelt(key(question)))
+
+
+def test_a_way_that_is_longer_than_need_be_is_right_where_the_shortest_is_not_asked_for() -> None:
+    lax, strict = asked("tower_of_hanoi", 1), asked("tower_of_hanoi")
+    question = strict.question(100)
+    (first, *_), (disk, start, _) = key(question).splitlines(), re.findall(r"\d+", key(question))[:3]
+    back = re.sub(r"from Peg (\d+) to Peg (\d+)", r"from Peg \2 to Peg \1", first)
+    longer = "\n".join([first, back, key(question)])
+    assert (disk, start) == ("1", str(question.metadata["start_peg"]))
+    assert strict.score(question, longer) == 1.0 > lax.score(question, longer)
+    assert strict.score(question, "\n".join(key(question).splitlines()[:-1])) == 0.0
+
+
+FAST = (
+    *("ab", "aiw", "base_conversion", "bf", "bitwise_arithmetic", "calendar_arithmetic", "chain_sum", "coin_flip"),
+    *("color_cube_rotation", "cryptarithm", "decimal_arithmetic", "decimal_chain_sum", "dice", "emoji_mystery"),
+    *("family_relationships", "fraction_simplification", "graph_color", "gsm_symbolic", "knights_knaves"),
+    *("letter_jumble", "manipulate_matrix", "mini_sudoku", "n_queens", "number_format", "number_sorting"),
+    *("palindrome_generation", "pool_matrix", "power_function", "prime_factorization", "propositional_logic"),
+    *("quantum_lock", "rectangle_count", "sentence_reordering", "shortest_path", "spell_backward", "spiral_matrix"),
+    *("string_insertion", "syllogism", "time_intervals", "tsumego", "word_sorting", "word_sequence_reversal"),
+)
+
+
+@pytest.mark.parametrize("dataset", FAST)
+def test_the_own_answer_earns_1_and_scraps_of_it_nothing(dataset: str) -> None:
+    one = asked(dataset)
+    for seed in range(100, 104):
+        question = one.question(seed)
+        own = key(question)
+        assert one.score(question, own) == 1.0
+        for other in ("", "x", "nan", "None", "[]", question.prompt, f"{own} {own} {own}", f"{own} @"):
+            with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # raised by the library: earns nothing
+                assert one.score(question, other) in (0.0, float(may_be(dataset, own, other))), other
+
+
+def may_be(dataset: str, own: str, other: str) -> bool:
+    """Where the library reads over what stands beside a right answer, and the answer says what it says."""
+    return dataset in ("knights_knaves", "graph_color") and own in other
+
+
+# ── questions without meaning ───────────────────────────────────────────────────────────────────────────────────────
+def test_a_question_whose_key_is_empty_is_drawn_again() -> None:
+    small = {"min_base": 2, "max_base": 3, "min_value": 0, "max_value": 3}
+    assert {asked("base_conversion", 1, **small).question(seed).answer for seed in SEEDS} >= {""}
+    made = [asked("base_conversion", **small).question(seed) for seed in SEEDS]
+    assert all(question.answer for question in made)
+    assert made == [asked("base_conversion", **small).question(seed) for seed in SEEDS], "the same on every node"
+
+
+def test_statements_are_drawn_again_until_something_follows_from_all_of_them_together() -> None:
+    one = asked("propositional_logic")
+    for seed in range(100, 120):
+        question = one.question(seed)
+        assert one.score(question, key(question)) == 1.0
+        assert all(one.score(question, premise) == 0.0 for premise in question.metadata["premises"])
+
+
+def test_a_dataset_that_asks_nothing_with_a_meaning_says_so() -> None:
+    literals = asked(
+        "propositional_logic", min_complexity=1, max_complexity=1
+    )  # P, and not Q: nothing is to be derived
+    products = asked("polynomial_multiplication", min_terms=1, max_terms=1)  # "Calculate 4680*z"
+    for nothing in (literals, products):
+        with pytest.raises(ValueError, match="has no meaning"):
+            nothing.question(1)
+
+
+# ── which scoring a run uses ────────────────────────────────────────────────────────────────────────────────────────
+def test_a_run_that_was_begun_keeps_the_librarys_own_scoring_and_its_profile() -> None:
+    assert newest({"gym": "chain_sum"}) == {"gym": "chain_sum", "scoring": 2}
+    assert newest({"scoring": 1}) == {"scoring": 1}
+    assert newest({"python": "own.py"}) == {"python": "own.py"}
+    assert asked("coin_flip", 1).request.profile == "own-7117f8af948c0938"
+    assert asked("coin_flip", 2).request.profile != asked("coin_flip", 1).request.profile
