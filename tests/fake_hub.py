@@ -22,7 +22,8 @@ REFUSALS = {
 
 
 class FakeHub(ThreadingHTTPServer):
-    """Serves `name` from a folder; `mode` is `open`, `gated` (names are seen, files are not) or one of REFUSALS."""
+    """Serves `name` from a folder; `mode` is `open`, `gated` (names are seen, files are not), `silent` (it takes
+    questions and never answers) or one of REFUSALS."""
 
     daemon_threads = True
 
@@ -32,6 +33,7 @@ class FakeHub(ThreadingHTTPServer):
         self.asked: list[str] = []
         """`METHOD path`, without the query."""
         self.tokens: set[str] = set()
+        self.closed = threading.Event()
 
     @property
     def endpoint(self) -> str:
@@ -55,6 +57,9 @@ class _Answer(BaseHTTPRequestHandler):
         hub.asked.append(f"{self.command} {path}")
         hub.tokens.add(self.headers.get("Authorization", ""))
         mode = hub.mode if f"/{hub.name}" in path else "missing"
+        if mode == "silent":
+            hub.closed.wait()
+            return
         if mode == "gated" and "/resolve/" in path:
             self._send(403 if "Authorization" in self.headers else 401, b"", {"X-Error-Code": "GatedRepo"}, body)
         elif mode in REFUSALS:
@@ -100,5 +105,6 @@ def fake_hub(name: str, folder: Path) -> Iterator[FakeHub]:
         try:
             yield hub
         finally:
+            hub.closed.set()
             hub.shutdown()
             thread.join()

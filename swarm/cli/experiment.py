@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from swarm.cli import looking
 from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
 from swarm.cli.joining import MOST_LOOKED_INTO
+from swarm.cli.live import beating_elsewhere
 from swarm.cli.say import asked, print_result, say
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
@@ -158,7 +159,7 @@ def clean(
     place = open_place(settings.place)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=WRITER)
-    if live := live_nodes(run, time.time(), settings.liveness_timeout):
+    if live := live_nodes(run, time.time(), settings.liveness_timeout) or beating_elsewhere(run, settings):
         raise ExperimentError(f"{run.store.describe()} is in use by {', '.join(live)}: stop them first")
     chosen = [part for part, wanted in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if wanted]
     parts = [part for part in chosen if _is_there(run, part)] if chosen else [""]

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from swarm.cli.processes import COPY, UP, ProcessFile, running
+from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.node.process.host import this_process
-from swarm.records.files import read_peer
-from swarm.records.liveness import is_alive
+from swarm.records.files import read_peer, read_peers
+from swarm.records.liveness import STOPPED, is_alive, process_runs
 from swarm.store.run import Run
+from swarm.views.text import shorten
 from swarm.wire.messages import PeerFile
 
 BEATS = 3
 """Heartbeat intervals for which a registration is watched, as a node that finds its id taken does."""
 POLL_SECONDS = 0.1
+LONG_SECONDS = 5.0
+"""Who is to wait for longer is told why."""
 
 
 def refuse_live(settings: Settings, run: Run, names: Sequence[str]) -> None:
@@ -69,7 +73,28 @@ def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
         for name in names
         if (peer := read_peer(run, name)) and is_alive(peer, wall, settings.liveness_timeout, here)
     }
-    deadline = time.monotonic() + BEATS * settings.heartbeat_interval
+    return _first_moved(run, first, settings)
+
+
+def beating_elsewhere(run: Run, settings: Settings) -> list[str]:
+    """Nodes of other machines whose heartbeat moves while it is watched, whatever the clock of theirs says.
+
+    An hour between two clocks makes a live node look silent for an hour, and of a dead one nothing moves.
+    """
+    here = this_process()
+    return _first_moved(
+        run,
+        {peer.peer_id: peer for peer in read_peers(run) if peer.status != STOPPED and process_runs(peer, here) is None},
+        settings,
+    )
+
+
+def _first_moved(run: Run, first: Mapping[str, PeerFile], settings: Settings) -> list[str]:
+    seconds = BEATS * settings.heartbeat_interval
+    if first and seconds > LONG_SECONDS:
+        one = shorten(min(first), 24)
+        say(f"watching for {seconds:.0f} s whether {len(first)} nodes of other machines beat, such as {one}")
+    deadline = time.monotonic() + seconds
     while first and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
         if moved := [name for name, peer in first.items() if _moved(peer, read_peer(run, name))]:

@@ -9,7 +9,7 @@ A prompt without the question or without the instruction earns 0 for ever, and n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -67,6 +67,19 @@ def suited(name: str, tokenizer: Any, asking: Asking = OURS, not_embedded: Seque
     worst = next((one for one in tried if one.text), tried[0])
     shown = f": {worst.text!r:.{_LONGEST}}" if worst.text else ""
     raise ModelError(f"model {name!r}: its chat template {worst.problem}{shown}. {_REMEDY}")
+
+
+def closing_id(tokenizer: Any, eos_ids: Collection[int], asking: Asking = OURS) -> int | None:
+    """Which of these ends of text the chat template writes behind a turn of the model; None: another token, or no
+    template.
+
+    A model may have several, and the tokenizer names another one: Gemma's is `<eos>`, and turns end in `<end_of_turn>`.
+    """
+    if tokenizer.chat_template is None and "chat_template" not in asking.template_args:
+        return None
+    behind = _or_nothing(tokenizer, asking, _TURN).rpartition(_TURN)[2]
+    ids = tokenizer(behind.lstrip(), add_special_tokens=False)["input_ids"]
+    return ids[0] if ids and ids[0] in eos_ids else None
 
 
 def _said(asking: Asking) -> str:

@@ -3,7 +3,8 @@
     name ─look_up─▶ HubModel: commit, files, those that the cache lacks ─fetch─▶ its folder in the cache
               └───▶ ModelError: no such name, gated, no model, no network and no whole copy here: each in its words
 
-No torch. Who only looks asks two small questions of the hub, and never for weights.
+No torch. Who only looks asks two small questions of the hub, and never for weights; of a model in several files the
+index is fetched, which says what they are called.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from swarm.errors import ModelError
-from swarm.policy.model_files import CONFIG, INDEX, WEIGHTS, folder_problem, local_folder
+from swarm.harmless import printable
+from swarm.policy.model_files import CONFIG, INDEX, LARGEST_INDEX, WEIGHTS, folder_problem, local_folder, read_json
 
 TIMEOUT = 10.0
 """Seconds that the hub has for an answer."""
 REPORT_EVERY = 5.0
 """Seconds between two lines about a download."""
 _SMALL = re.compile(r"[^/]+\.(json|txt|model|jinja|tiktoken)|additional_chat_templates/[^/]+\.jinja")
-_SHARDS = re.compile(r"model-\d+-of-\d+\.safetensors")
 _MB = 1e6
 
 
@@ -85,18 +86,40 @@ def look_up(name: str, token: str | None = None) -> HubModel:
         sizes = {sibling.rfilename: sibling.size or 0 for sibling in info.siblings or ()}
         if CONFIG in sizes:  # whose names may be seen, may still be gated
             get_hf_file_metadata(hf_hub_url(name, CONFIG, revision=commit), token=token, timeout=TIMEOUT)
+        weights = [WEIGHTS] if WEIGHTS in sizes or INDEX not in sizes else _shards(name, sizes[INDEX], commit, token)
+    except ModelError:
+        raise
     except Exception as error:  # noqa: BLE001 - the client's own, and those of whichever HTTP library it uses
         return _without_hub(name, token, error)
-    wanted = _wanted(name, sizes)
+    wanted = _wanted(name, sizes, weights)
     there = {file for file in wanted if isinstance(try_to_load_from_cache(name, file, revision=commit), str)}
     return HubModel(commit, tuple((file, sizes[file]) for file in wanted if file not in there))
 
 
-def _wanted(name: str, sizes: dict[str, int]) -> list[str]:
+def _shards(name: str, size: int, commit: str, token: str | None) -> list[str]:
+    """What the files of a model in several are called: its index alone knows. Raises what the hub's client raises."""
+    from huggingface_hub import hf_hub_download
+
+    if size > LARGEST_INDEX:
+        raise ModelError(f"model {name!r}: its {INDEX} at the hub has {size} bytes, more than {LARGEST_INDEX}")
+    index = hf_hub_download(name, INDEX, revision=commit, token=token, etag_timeout=TIMEOUT)
+    try:
+        return sorted({str(file) for file in read_json(Path(index), LARGEST_INDEX)["weight_map"].values()}) or [WEIGHTS]
+    except (ValueError, KeyError, AttributeError) as error:
+        raise ModelError(f"model {name!r}: its {INDEX} at the hub cannot be read: {error}") from error
+
+
+def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
     """The files that a model is loaded from. Raises ModelError: it has none."""
-    weights = [WEIGHTS] if WEIGHTS in sizes else [file for file in sizes if _SHARDS.fullmatch(file)]
-    if CONFIG in sizes and weights and (len(weights) == 1 or INDEX in sizes):
-        return [file for file in sizes if _SMALL.fullmatch(file)] + weights
+    small = [file for file in sizes if _SMALL.fullmatch(file)]
+    missing = [file for file in weights if file not in sizes]
+    if CONFIG in sizes and not missing:
+        return small + [file for file in weights if file not in small]
+    if CONFIG in sizes and INDEX in sizes:
+        raise ModelError(
+            f"model {name!r}: of the {len(weights)} files of weights that its {INDEX} names, {len(missing)} are not at "
+            f"the hub, such as {printable(missing[0])}. Name another copy of the model"
+        )
     raise ModelError(
         f"model {name!r}: expected {CONFIG} and {WEIGHTS} (or its shards) at the hub, got "
         f"{', '.join(sorted(sizes)[:6]) or 'no files'}: it is no transformers model with safe weights (GGUF files and "

@@ -24,6 +24,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from transformers.utils.logging import disable_progress_bar
 
 from swarm.errors import ModelError
+from swarm.harmless import printable
 from swarm.logs import get_logger
 from swarm.policy import merging_by_peft, quantised
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
@@ -41,6 +42,12 @@ logger = get_logger(__name__)
 
 _NO_CONTEXT_LIMIT = 2**31
 _DIGEST_LENGTH = 32
+_NAMED = 3
+"""So many weights are named in an error."""
+_OF_ANOTHER = (
+    "Fetch the model again. If you saved it yourself: use save_pretrained on the model itself, not on what wraps it "
+    "(torch.compile, DistributedDataParallel, PEFT), and see that config.json is of these weights."
+)
 _REMEDY = "Check MODEL_NAME, the network and HUGGINGFACE_ACCESS_TOKEN."
 _LOADING_ERRORS = (OSError, ValueError, KeyError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
@@ -183,12 +190,14 @@ def load_model(
         few = quantised.loading_options(bits, target, dtype)
     tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, **safely))
     config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, **safely))
-    module = _load_part(
+    module, loaded = _load_part(
         name,
         "weights",
         lambda: AutoModelForCausalLM.from_pretrained(
             source,
             config=config,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # _refuse_made_up says which
             dtype=dtype,
             # None: sdpa where the architecture has it, else eager. Never flash_attention_2 of its own accord: beside
             # left-padded prompts it packs the whole KV cache anew for every token, and it knows no fixed-size cache;
@@ -200,6 +209,7 @@ def load_model(
             **few,
         ),
     )
+    _refuse_made_up(name, loaded)
     if bits:
         quantised.made_trainable(module)
     if saved and (odd := not_plain(folder) or missed_targets(module, saved)):
@@ -306,6 +316,31 @@ def _load_part(name: str, part: str, load: Callable[[], Any]) -> Any:
             f"model {name!r}: its {part} cannot be loaded: {type(error).__name__}: {error}. Expected {model_names()}. "
             f"{_REMEDY}"
         ) from error
+
+
+def _refuse_made_up(name: str, loaded: dict[str, Any]) -> None:
+    """Refuse a model whose files do not have all of its weights: transformers warns, and makes up the others.
+
+    Args:
+        loaded: what transformers tells of the loading, by kind.
+    """
+    missing, unknown = sorted(loaded["missing_keys"]), sorted(loaded["unexpected_keys"])
+    of_another_shape = [
+        f"{key} of shape {tuple(got)} where the model has {tuple(wanted)}"
+        for key, got, wanted in sorted(loaded["mismatched_keys"])
+    ]
+    if of_another_shape:
+        raise ModelError(f"model {name!r}: its files hold {_named(of_another_shape)}. {_OF_ANOTHER}")
+    if missing:
+        instead = f" They hold {_named(unknown)}, which the model does not have." if unknown else ""
+        raise ModelError(
+            f"model {name!r}: its files lack {_named(missing)}, which would be random numbers.{instead} {_OF_ANOTHER}"
+        )
+
+
+def _named(weights: list[str]) -> str:
+    said, more = ", ".join(map(printable, weights[:_NAMED])), len(weights) - _NAMED
+    return f"{said} and {more} more" if more > 0 else said
 
 
 def _tokenizer_digest(tokenizer: Any, eos_ids: set[int]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from swarm.logs import get_logger
-from swarm.policy.asked_well import suited
+from swarm.policy.asked_well import closing_id, suited
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.given_weights import take_weights
 from swarm.policy.load_probe import refuse_unlike
@@ -98,7 +98,7 @@ def make_adapted_policy(
     if threads is not None:
         torch.set_num_threads(threads)
     shared, model = bases.join(model_name, config.adapter, max_new_tokens=config.max_new_tokens, **loading)
-    config = _asked_well(model, config, first_day)
+    model, config = asked_well(model, config, first_day)
     halvings = Halvings()
     generator = ModelGenerator(model, config, halvings, shared)
     return JoinedPolicy(generator, ModelTrainer(model, config, halvings))
@@ -122,7 +122,7 @@ def load_generator(
     model = _loaded(model_name, config, **options)
     if trained:
         take_weights(model.name, model.module, trained)
-    return ModelGenerator(model, _asked_well(model, config, first_day))
+    return ModelGenerator(*asked_well(model, config, first_day))
 
 
 def load_policy(
@@ -163,7 +163,7 @@ def load_policy(
     if config.adapter:
         return make_adapted_policy(model_name, config, bases or SharedBases(), first_day=first_day, **loading)
     model = _loaded(model_name, config, **loading)
-    return make_policy(model, _asked_well(model, config, first_day))
+    return make_policy(*asked_well(model, config, first_day))
 
 
 def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, **options: Any) -> LanguageModel:
@@ -176,9 +176,14 @@ def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, 
     return model
 
 
-def _asked_well(model: LanguageModel, config: GrpoConfig, first_day: Callable[[], str] | None) -> GrpoConfig:
-    """With questions in a form that the model's chat template shows whole. Raises ModelError: there is none."""
+def asked_well(
+    model: LanguageModel, config: GrpoConfig, first_day: Callable[[], str] | None = None
+) -> tuple[LanguageModel, GrpoConfig]:
+    """With questions and ends of turns as the model's chat template has them. Raises ModelError: it shows no question
+    whole."""
     asking = config.asking
     if first_day and writes_date(model.tokenizer, asking):
         asking = replace(asking, date=first_day())
-    return replace(config, asking=suited(model.name, model.tokenizer, asking, model.not_embedded))
+    asking = suited(model.name, model.tokenizer, asking, model.not_embedded)
+    closing = closing_id(model.tokenizer, model.eos_ids, asking)
+    return replace(model, eos_id=model.eos_id if closing is None else closing), replace(config, asking=asking)

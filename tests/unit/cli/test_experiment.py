@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from swarm.store.folder.store import FolderStore
 from swarm.study.record import RunRecord, StudyRecord
 from swarm.views.text import size
 from tests.layout import Layout
+from tests.unit.cli.test_live import beating
 from tests.unit.study_files import record_file
 from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 
@@ -24,6 +26,7 @@ from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GDRIVE_PATH", "SWARM_PATH", "EXPERIMENT_NAME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SWARM_HEARTBEAT_INTERVAL", "0.1")  # a registration is watched for three of them
 
 
 def clean(path: Path, *arguments: str) -> int:
@@ -112,6 +115,18 @@ def test_an_experiment_in_use_is_not_deleted(tmp_path: Path, capsys: pytest.Capt
     mine = {"host": host_identity(), "pid": os.getpid(), "process_started_at": process_started_at(os.getpid())}
     make_peer(layout, "carol", status="active", **mine)
     assert clean(tmp_path, "--yes") == 2
+    assert "is in use by carol: stop them first" in capsys.readouterr().err
+    assert layout.state_file.exists()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_an_experiment_of_a_machine_whose_clock_is_wrong_is_not_deleted_under_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hours: int
+) -> None:
+    layout, there = make_experiment(tmp_path), {"status": "active", "host": "elsewhere"}
+    make_peer(layout, "bob", **there, beat=1, last_seen=time.time() - 86400)  # died there a day ago
+    with beating(layout, "carol", last_seen=time.time() + 3600 * hours):
+        assert clean(tmp_path, "--yes") == 2
     assert "is in use by carol: stop them first" in capsys.readouterr().err
     assert layout.state_file.exists()
 

@@ -66,15 +66,15 @@ def test_a_node_of_another_name_may_be_joined(tmp_path: Path) -> None:
 
 
 @contextmanager
-def beating(tmp_path: Path, name: str) -> Iterator[None]:
-    """A registration of another machine whose heartbeat moves, for the block."""
-    layout, over, first = Layout(tmp_path, "exp"), threading.Event(), threading.Event()
+def beating(layout: Layout, name: str, last_seen: float) -> Iterator[None]:
+    """A registration of another machine whose heartbeat moves, for the block; its clock stands."""
+    over, first = threading.Event(), threading.Event()
 
     def beat() -> None:
         number = 0
         while not over.is_set():
             number += 1
-            make_peer(layout, name, status="active", host="elsewhere", beat=number, last_seen=NOW)
+            make_peer(layout, name, status="active", host="elsewhere", beat=number, last_seen=last_seen)
             first.set()
             over.wait(0.05)
 
@@ -97,7 +97,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ids_that_beat_elsewhere_are_refused(tmp_path: Path) -> None:
-    with beating(tmp_path, "worker-0"), pytest.raises(ExperimentError, match="worker-0 beat in it, of another machine"):
+    with (
+        beating(Layout(tmp_path, "exp"), "worker-0", NOW),
+        pytest.raises(ExperimentError, match="worker-0 beat in it, of another machine"),
+    ):
         refuse(tmp_path)
 
 
@@ -115,5 +118,5 @@ def test_a_registration_that_does_not_beat_keeps_nobody_from_starting(tmp_path: 
 
 
 def test_a_guest_that_beats_is_no_reason(tmp_path: Path) -> None:
-    with beating(tmp_path, "guest"):
+    with beating(Layout(tmp_path, "exp"), "guest", NOW):
         refuse(tmp_path)

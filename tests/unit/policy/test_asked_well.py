@@ -9,12 +9,13 @@ import pytest
 
 from swarm.errors import ModelError
 from swarm.instruction import INSTRUCTION, OURS, Asking
-from swarm.policy.asked_well import suited
-from swarm.policy.conversation import reply_ids
-from swarm.policy.policy import load_generator, load_policy
+from swarm.policy.asked_well import closing_id, suited
+from swarm.policy.conversation import encode_turn, reply_ids
+from swarm.policy.policy import asked_well, load_generator, load_policy
 from swarm.policy.prompt import encode_prompt, shown_prompt
 from swarm.policy.settings import GrpoConfig
-from tests.unit.policy.chat_templates import FAMILIES, GPT_OSS, LLAMA_3_2, Chat
+from swarm.types import Completion
+from tests.unit.policy.chat_templates import FAMILIES, GPT_OSS, LLAMA_3_2, PHI_4_MINI, Chat
 from tests.unit.policy.factories import CHAT_TEMPLATE, make_model, make_module, make_tokenizer
 
 QUESTION = "How much is 17 + 4?"
@@ -87,6 +88,31 @@ def test_what_an_environment_says_later_is_given_as_parts_too() -> None:
     model = make_model(tokenizer=make_tokenizer(chat_template=PARTS))
     asking = suited("m", model.tokenizer)
     assert "Try again." in shown_prompt(model.tokenizer, reply_ids(model, "Try again.", asking, closed=False))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_turn_ends_as_its_template_ends_it_whatever_end_of_text_the_tokenizer_names(family: str) -> None:
+    chat = FAMILIES[family]
+    tokenizer = tokenizer_of(chat)
+    closing = tokenizer.convert_tokens_to_ids(chat.marks[0])
+    tokenizer.add_special_tokens({"eos_token": "<eos>"})  # as Gemma's and Phi's, whose turns end in another one
+    ends = {tokenizer.eos_token_id, closing}
+    expected = tokenizer.eos_token_id if "eos_token" in chat.template.replace(PHI_4_MINI, "") else closing
+    asking = suited("m", tokenizer)
+    assert closing_id(tokenizer, ends, asking) == expected
+    assert closing_id(tokenizer, ends - {expected}, asking) is None
+
+
+def test_an_answer_of_a_peer_ends_for_the_trainer_as_the_model_itself_would_have_ended_it() -> None:
+    tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE)
+    closing = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    answer = Completion("4", finished=True)
+    (digit,) = tokenizer("4")["input_ids"]
+    for eos_ids, end in (((tokenizer.eos_token_id, closing), closing), ((), tokenizer.eos_token_id)):
+        model, _ = asked_well(make_model(tokenizer=tokenizer, eos_ids=eos_ids), GrpoConfig())
+        assert encode_turn(model, answer) == (digit, end)
+    plain, _ = asked_well(make_model(), GrpoConfig())
+    assert encode_turn(plain, answer) == (digit, plain.tokenizer.eos_token_id)
 
 
 MESSAGES = "{% for message in messages %}"

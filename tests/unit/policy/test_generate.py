@@ -60,6 +60,15 @@ def test_logprobs_are_those_of_a_plain_forward_pass(architecture: str) -> None:
             torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
 
 
+def test_how_a_models_generation_config_would_sample_changes_nothing() -> None:
+    """The settings say how is sampled, and the trainer counts on it: of that file ends of text and the length count."""
+    greedy = make_model()
+    config = greedy.module.generation_config
+    config.do_sample, config.temperature, config.top_k, config.top_p = False, 0.01, 1, 0.1
+    config.repetition_penalty, config.no_repeat_ngram_size, config.min_new_tokens = 5.0, 2, 4
+    assert write(greedy) == write(make_model())
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_rows_that_finish_early_do_not_change_the_others(architecture: str) -> None:
     endless = write(make_model(architecture))

@@ -5,17 +5,22 @@ The hub is a real server on loopback; the client is the real one.
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
 
 from swarm.errors import ModelError
 from swarm.policy import hub as hub_module
 from swarm.policy.embedded import embedded_path
 from swarm.policy.hub import cached_folder, fetch, is_hub_id, look_up
+from swarm.policy.model import load_model
+from swarm.policy.model_files import folder_problem
 from tests.fake_hub import COMMIT, FakeHub, fake_hub
 
 NAME = "owner/small"
@@ -112,6 +117,66 @@ def test_no_network_is_said_once_and_a_whole_copy_will_do(hub: FakeHub, monkeypa
     assert fetch(NAME, ignore) == folder
     (folder / "model.safetensors").unlink()
     assert "http://127.0.0.1:9 cannot be reached" in refusal()
+
+
+def test_offline_a_whole_copy_is_opened_without_asking_anybody(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch(NAME, ignore)
+    hub.asked.clear()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert "HF_HUB_OFFLINE is set" in look_up(NAME).source
+
+    def no_network(*_: Any) -> None:
+        raise AssertionError("the network is asked")
+
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    assert load_model(NAME, device="cpu").module.num_parameters() == 861_312
+    assert hub.asked == []
+
+
+def test_a_hub_that_takes_the_question_and_never_answers_is_waited_for_once(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fetch(NAME, ignore)
+    hub.asked.clear()
+    hub.mode = "silent"
+    monkeypatch.setattr(hub_module, "TIMEOUT", 0.2)
+    assert fetch(NAME, ignore) == folder
+    assert len(hub.asked) == 1
+
+
+def in_shards(folder: Path, name: str) -> list[Path]:
+    """The model of a folder in two files, named by a form of their number."""
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    parts = [folder / name.format(number) for number in (1, 2)]
+    of = {key: parts[number % 2] for number, key in enumerate(weights)}
+    for part in parts:
+        save_file({key: weights[key] for key in weights if of[key] == part}, part, metadata={"format": "pt"})
+    index = {"metadata": {}, "weight_map": {key: part.name for key, part in of.items()}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return parts
+
+
+def test_the_files_of_a_model_are_those_that_its_index_names_whatever_they_are_called(hub: FakeHub) -> None:
+    weights = load_file(hub.folder / "model.safetensors")
+    parts = in_shards(hub.folder, "layers-{}.safetensors")
+    save_file(weights, hub.folder / "consolidated.safetensors")  # all of it once more, as Mistral's have it
+    wanted = {file for file, _ in look_up(NAME).missing}
+    assert {part.name for part in parts} == {file for file in wanted if file.endswith(".safetensors")}
+    folder = fetch(NAME, ignore)
+    assert not folder_problem(folder)
+    assert cached_folder(NAME) == folder
+
+
+def test_a_model_whose_index_names_a_file_that_is_not_there_is_refused_before_any_of_it_is_fetched(
+    hub: FakeHub,
+) -> None:
+    parts = in_shards(hub.folder, "model-0000{}-of-00002.safetensors")
+    parts[1].unlink()
+    assert f"index.json names, 1 are not at the hub, such as {parts[1].name}" in refusal()
+    assert not [asked for asked in hub.asked if asked.endswith(".safetensors")]
+    (hub.folder / "model.safetensors.index.json").write_text("[]")
+    assert "index.json at the hub" in refusal()
 
 
 def test_an_empty_cache_offline_names_the_switch(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

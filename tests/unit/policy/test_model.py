@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from structlog.testing import capture_logs
 from transformers import AutoConfig, GenerationConfig
 
@@ -29,6 +31,8 @@ from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.chat_templates import QWEN_3
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_config, make_model, make_module, make_tokenizer
+
+Weights = dict[str, torch.Tensor]
 
 
 def save_model(folder: Path, architecture: str = "qwen2", **tokenizer: Any) -> Path:
@@ -133,6 +137,59 @@ def test_a_missing_shard_and_a_missing_tokenizer_are_named(tmp_path: Path) -> No
     (tmp_path / "model.safetensors").rename(tmp_path / "aside")
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00001-of-00002.safetensors"}}')
     assert "model-00001-of-00002.safetensors, which model.safetensors.index.json names" in folder_problem(tmp_path)
+
+
+def without_the_last_norm(weights: Weights) -> Weights:
+    return {name: tensor for name, tensor in weights.items() if name != "model.norm.weight"}
+
+
+def as_torch_compile_names_them(weights: Weights) -> Weights:
+    return {f"_orig_mod.{name}": tensor for name, tensor in weights.items()}
+
+
+def with_more_rows(weights: Weights) -> Weights:
+    embedding = weights["model.embed_tokens.weight"]
+    return {**weights, "model.embed_tokens.weight": torch.cat([embedding, embedding])}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (without_the_last_norm, r"lack model\.norm\.weight, which would be random numbers"),
+        (
+            as_torch_compile_names_them,
+            r"lack lm_head.* and \d+ more, .*hold _orig_mod\..*the model does not have",
+        ),
+        (with_more_rows, r"hold model\.embed_tokens\.weight of shape \(528, 32\) where the model has \(264, 32\)"),
+    ],
+)
+def test_a_model_some_of_whose_weights_would_be_made_up_is_refused(
+    changed: Callable[[Weights], Weights], said: str, tmp_path: Path
+) -> None:
+    file = save_model(tmp_path) / "model.safetensors"
+    save_file(changed(load_file(file)), file, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=said):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_an_index_that_leaves_a_shard_out_and_a_head_that_is_nowhere_are_refused(tmp_path: Path) -> None:
+    sharded, headless = tmp_path / "sharded", tmp_path / "headless"
+    save_model(sharded)
+    (sharded / "model.safetensors").unlink()
+    make_module().save_pretrained(sharded, max_shard_size="20KB")
+    assert load_model(str(sharded), device="cpu").module.num_parameters() == make_module().num_parameters()
+    index = json.loads((sharded / model_files.INDEX).read_text())
+    gone = index["weight_map"]["model.norm.weight"]
+    index["weight_map"] = {name: file for name, file in index["weight_map"].items() if file != gone}
+    (sharded / model_files.INDEX).write_text(json.dumps(index))
+    with pytest.raises(ModelError, match=r"lack model\.layers\.1\..* which would be random numbers"):
+        load_model(str(sharded), device="cpu")
+    save_model(headless, "llama")
+    weights = load_file(headless / "model.safetensors")
+    del weights["lm_head.weight"]
+    save_file(weights, headless / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lack lm_head\.weight, which would be random numbers"):
+        load_model(str(headless), device="cpu")
 
 
 def test_code_in_a_models_folder_never_runs_and_nobody_is_asked_whether_it_may(

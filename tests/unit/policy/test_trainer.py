@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -516,6 +517,28 @@ def test_non_finite_gradient_is_reported_and_changes_nothing() -> None:
     assert same(weights_of(model), weights)
     assert same(trainer.state().first_moments, state.first_moments)
     assert trainer.finish_update(RAGGED).updated
+
+
+def tensors() -> tuple[int, int]:
+    """How many this process holds, and their bytes."""
+    gc.collect()
+    found = [tensor for tensor in gc.get_objects() if issubclass(type(tensor), torch.Tensor)]
+    return len(found), sum(tensor.numel() * tensor.element_size() for tensor in found)
+
+
+def test_rounds_leave_no_tensor_behind() -> None:
+    """What a GPU's memory would fill up with, so that a run ends after hours."""
+    policy = make_policy(make_model(eos_ids=SOME_ENDS), GrpoConfig())
+
+    def play(rounds: int) -> None:
+        for _ in range(rounds):
+            (answers,) = policy.generate(["How much is 17 + 4?"], group_size=4, seed=1)
+            policy.finish_update([*RAGGED, TrainGroup("How much is 17 + 4?", answers, ADVANTAGES)])
+
+    play(2)
+    before = tensors()
+    play(8)
+    assert tensors() == before
 
 
 def fail_above(limit: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
