@@ -175,8 +175,12 @@ def test_a_model_whose_index_names_a_file_that_is_not_there_is_refused_before_an
     parts[1].unlink()
     assert f"index.json names, 1 are not at the hub, such as {parts[1].name}" in refusal()
     assert not [asked for asked in hub.asked if asked.endswith(".safetensors")]
+
+
+def test_an_index_that_is_none_is_said_in_a_line(hub: FakeHub) -> None:
+    in_shards(hub.folder, "model-0000{}-of-00002.safetensors")
     (hub.folder / "model.safetensors.index.json").write_text("[]")
-    assert "index.json at the hub" in refusal()
+    assert "its model.safetensors.index.json at the hub cannot be read" in refusal()
 
 
 def test_an_empty_cache_offline_names_the_switch(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
