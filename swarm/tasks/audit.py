@@ -105,8 +105,6 @@ def tricks() -> dict[str, Trick]:
     found["first two premises, or"] = functools.partial(_joined, " ∨ ")
     found["all numbers"] = lambda question: " ".join(_numbers(question.prompt))
     found["NaN for each number"] = lambda question: str(["NaN" for _ in _numbers(_lines(question.prompt)[0])])
-        f"[{', '.join('NaN' for _ in _numbers(_lines(question.prompt)[0]))}]"
-    )
     return found
 
 
