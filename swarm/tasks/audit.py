@@ -108,6 +108,7 @@ def tricks() -> dict[str, Trick]:
     found["first two premises, and"] = functools.partial(_joined, " ∧ ")
     found["first two premises, or"] = functools.partial(_joined, " ∨ ")
     found["all numbers"] = lambda question: " ".join(_numbers(question.prompt))
+    found["NaN for each number"] = lambda question: str(["NaN" for _ in _numbers(_lines(question.prompt)[0])])
     return found
 
 

@@ -126,6 +126,10 @@ def days_and_junk(question: Question) -> str | None:
     return f"{key(question)} or so" if question.metadata["task_type"] == "date" else None
 
 
+def point_and_junk(question: Question) -> str | None:
+    return and_a_word(question) if question.metadata["task_type"] == "orthocenter" else None
+
+
 def a_list_of_colours(question: Question) -> str:
     colours = list(question.metadata["possible_answer"].values())
     return str([*colours, *range(len(colours))])
@@ -163,8 +167,9 @@ LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
     ("gsm_symbolic", negated, {}),
     ("time_intervals", days_and_junk, {}),
     ("graph_color", a_list_of_colours, {}),
+    ("advanced_geometry", point_and_junk, {}),
 ]
-SLOW = {"figlet_font", "sokoban", "puzzle24", "countdown", "polynomial_equations"}
+SLOW = {"advanced_geometry", "figlet_font", "sokoban", "puzzle24", "countdown", "polynomial_equations"}
 
 
 def marked(row: tuple[Any, ...]) -> Any:
