@@ -27,7 +27,7 @@ FILE_KEYS = ("dataset", "python")
 """Keys whose values are local paths; in the experiment they are file names beside a `sha256`."""
 SCORING = "scoring"
 """Which of a task's ways to reward; a table that does not say it has the first."""
-NEWEST_GYM_SCORING = 2
+NEWEST_SCORING = 2
 """Of reasoning-gym's datasets: 1 for a right answer, 0 for any other; the first is the library's own."""
 WEIGHT = "weight"
 """How often a task is drawn, beside the others; no part of what it asks."""
@@ -53,7 +53,7 @@ def from_file(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def newest(table: Parameters) -> dict[str, Any]:
     """A table as a new run has it, which names its scoring if it is one of reasoning-gym's."""
     of_another_family = any(key in table for key in (*FILE_KEYS, "verifiers"))
-    return dict(table) if of_another_family else {SCORING: NEWEST_GYM_SCORING, **table}
+    return dict(table) if of_another_family else {SCORING: NEWEST_SCORING, **table}
 
 
 def _with_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:

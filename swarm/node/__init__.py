@@ -45,6 +45,7 @@ worker       one training node
   held_out                              answers to a judge
   hint_log                              says once what makes the node useless although nothing fails
   foreseeing                            says once what the first round tells of the others
+  first_day                             the date of a node's first start, for prompts that have one
   saving, checkpoints                   when one is written, and how
   last_state                            what is kept elsewhere where the place takes no more
 

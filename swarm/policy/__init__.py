@@ -20,6 +20,8 @@ hub               a model of the Hugging Face Hub: can it be had, and the rest f
 hub_push          a folder of a model as a commit of a repository of the Hub
 device            where a model computes, and in what
 quantised         frozen weights in 8 or 4 bits
+load_probe        a loaded model is tried out: it computes here what transformers computes, or is refused
+asked_well        a loaded model's prompt is looked at: the form in which its template shows all of it
 model             a name -> model, tokenizer and the facts about them
 prompt            a question's text -> prompt tokens
 conversation      a model's turns and what the environment said between them -> tokens

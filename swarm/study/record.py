@@ -134,8 +134,8 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     command: str = ""
     """That began it, or went on with it last."""
     schema_version: int = SCHEMA_VERSION
-    scoring: int = 1
-    """Of the datasets of reasoning-gym that its runs ask by their names alone; records of earlier versions say none."""
+    scoring: int | msgspec.UnsetType = msgspec.UNSET
+    """Of the datasets that its runs ask by their names alone; records of earlier versions say none."""
     exploratory: bool | msgspec.UnsetType = msgspec.UNSET
     """Nothing was declared and nothing is tested: a report has no p-values."""
 

@@ -298,7 +298,7 @@ MALFORMED = [
     ("ROLLOUT_PUBLISH_FREQUENCY", "hourly", "one of generation, stage, round"),
     ("ROLLOUT_CLEANUP_ENABLED", "maybe", "True or False"),
     ("MODEL_NAME", "tiny-qwen2,,tiny-gpt2", "one or more names, separated by commas"),
-    ("SWARM_PROFILE", "hard", "one of tiny-2, tiny, paper, rl-swarm"),
+    ("SWARM_PROFILE", "hard", "one of tiny-3, tiny-2, tiny, paper-2, paper, rl-swarm"),
     ("SWARM_MAX_GRAD_NORM", "-1", "a number from 0"),
 ]
 

@@ -20,7 +20,7 @@ from swarm.config import EXPERIMENT_NAME, Settings, load_settings
 from swarm.config.own_code import kept, plain
 from swarm.config.settings import FIELDS
 from swarm.config.sources import checked
-from swarm.config.task_table import NEWEST_GYM_SCORING
+from swarm.config.task_table import NEWEST_SCORING
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean
 from swarm.study.record import MEASURES, TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
@@ -119,7 +119,7 @@ def resolve(
         declared=matrix.declared,
         runs=runs_of(matrix.name, configurations, matrix.seeds),
         versions=dict(versions),
-        scoring=NEWEST_GYM_SCORING,
+        scoring=NEWEST_SCORING,
         exploratory=True if matrix.exploratory else msgspec.UNSET,
     )
 
@@ -295,7 +295,7 @@ def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: 
     said = {**stated(record), **configuration.settings}
     refuse_owned(said, f"study {record.study!r}")
     settings = load_settings({}, {}, None, **said)
-    if record.scoring < NEWEST_GYM_SCORING:
+    if record.scoring is msgspec.UNSET:
         settings = with_first_scoring(settings)
     return replace(
         settings,

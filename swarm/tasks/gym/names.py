@@ -11,7 +11,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from swarm.config.task_table import NEWEST_GYM_SCORING, SCORING, WEIGHT
+from swarm.config.task_table import NEWEST_SCORING, SCORING, WEIGHT
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean
 from swarm.tasks.definitions import Parameters, malformed
@@ -69,8 +69,8 @@ def check(name: str, parameters: Parameters) -> None:
 def scoring_of(name: str, parameters: Parameters) -> int:
     """Which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
     scoring = parameters.get(SCORING, 1)
-    if type(scoring) is not int or not 1 <= scoring <= NEWEST_GYM_SCORING:
-        raise malformed(name, f"{SCORING} must be 1 to {NEWEST_GYM_SCORING}, got {scoring!r:.80}")
+    if type(scoring) is not int or not 1 <= scoring <= NEWEST_SCORING:
+        raise malformed(name, f"{SCORING} must be 1 to {NEWEST_SCORING}, got {scoring!r:.80}")
     return scoring
 
 

@@ -60,7 +60,11 @@ def test_a_file_that_is_there_is_not_written_over(folder: Path, capsys: pytest.C
         ("return 1.0 if", "return 2.0 if", "20 times scoring a question's own answer raised, or gave no number from 0"),
         ("return 1.0 if", "return 0.5 if", "of 20 questions 20 do not give 1 for their own answer: such as"),
         ("    return 1.0 if", "    if question.prompt[0] != '5': 1 / 0\n    return 1.0 if", "scoring a question's own"),
-        ("    return 1.0 if", "    if not answer: open('x')\n    return 1.0 if", "scoring an odd answer was ended"),
+        (
+            "    return 1.0 if",
+            "    if not answer: open('x', 'w')\n    return 1.0 if",
+            "scoring an odd answer was ended",
+        ),
         ("    return 1.0 if", "    while not answer: pass\n    return 1.0 if", "scoring an odd answer was ended"),
         (
             "    a, b =",
@@ -102,7 +106,7 @@ def test_a_dataset_and_a_task_of_a_family_are_tried_by_name(folder: Path, capsys
 
 def test_what_a_scorer_tried_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "sums.py").write_text(
-        SUMS.replace("    return 1.0 if", "    if not answer: open('x')\n    return 1.0 if")
+        SUMS.replace("    return 1.0 if", "    if not answer: open('x', 'w')\n    return 1.0 if")
     )
     assert run(["task", "try", "sums.py"]) == 1
     assert "scoring child ended: it tried open" in capsys.readouterr().err
@@ -127,7 +131,7 @@ def test_a_conversation_is_written_and_played_by_hand(folder: Path, capsys: pyte
         ('return "That is no whole number. Guess again."', "return str(id(answers))", "not deterministic"),
         ('return "That is no whole number. Guess again."', "return next(COUNT)", "depends on what was asked before"),
         ('return "That is no whole number. Guess again."', "1 / 0", "times reply raised, or gave neither"),
-        ('return "That is no whole number. Guess again."', "open('x')", "times a reply was ended: it took all"),
+        ('return "That is no whole number. Guess again."', "open('x', 'w')", "times a reply was ended: it took all"),
         ("return 0.0\n    return 0.3", "return 2.0\n    return 0.3", "times scoring a conversation raised, or gave no"),
         ("return 1.0 - 0.2", "return 0.9 - 0.2", "its own answer in the first turn does not give 1"),
     ],

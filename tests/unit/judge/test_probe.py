@@ -84,12 +84,12 @@ def test_what_a_user_says_instead_is_what_the_model_gets(
 ) -> None:
     assert run(["ask", *SHORT, "--task", "bf"]) == 0
     assert "<answer>2, or" not in capsys.readouterr().out
-    monkeypatch.setenv("SWARM_SYSTEM_PROMPT", "You are a calculator.")  # which this model's template leaves out
+    monkeypatch.setenv("SWARM_SYSTEM_PROMPT", "You are a calculator.")  # in the user's turn: its template has no other
     monkeypatch.setenv("SWARM_INSTRUCTION", "Write <answer>2, or so.")
     monkeypatch.setenv("SWARM_STOP", "<")
     assert run(["ask", *SHORT, "--task", "bf", "--samples", "8", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["prompt"]["text"].startswith("<|user|>Write <answer>2, or so.\n\n")
+    assert found["prompt"]["text"].startswith("<|user|>You are a calculator.\n\nWrite <answer>2, or so.\n\n")
     assert all(answer["text"].count("<") <= 1 for answer in found["answers"])
     assert any("<" in answer["text"] and answer["finished"] for answer in found["answers"])
 
