@@ -78,6 +78,10 @@ class CleaningLaws:
         """An acknowledged file that is not in its place any more was cleaned up."""
         if self._world.plan.cleanup == "archive":
             return self._in_archive(key, data) or key in self._overwritten
+        return self.has_removed(key)
+
+    def has_removed(self, key: str) -> bool:
+        """It, or all below a prefix of it, was cleaned up at some time."""
         return any(f"{key}/".startswith(f"{removed}/") for removed in self._removed)
 
     def _there(self, key: str) -> bytes | None:

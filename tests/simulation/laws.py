@@ -178,6 +178,8 @@ class Laws:
             self._world.injected["named_groups"] += 1
             place = keys.group_file(named[0], host.name, slot)
             there = self._there(place)
+            if there is None and self.cleaning.has_removed(place):
+                continue  # its author is far behind
             spoilt = there is None or not self._is_own(there, host.name)
             if there is not None and not spoilt and digest(there) != sha256:
                 raise self.broken(f"it names another group than it has published ({place})", host.name, named[0].round)
