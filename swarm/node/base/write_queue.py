@@ -179,7 +179,7 @@ class WriteQueue:
         while write := self._dearest() if stuck else self._oldest():
             self._writing = write
             for one in self._overtaken_by(write):
-                self._drop(one)  # for good: a row that was refused may be there all the same, and says that they are not
+                self._drop(one)  # for good: a row that was refused may be there all the same, and says so
             publishing = self.publishing.running() if write.what == "rollouts" else nullcontext()
             try:
                 with publishing:
