@@ -78,7 +78,8 @@ class Onlooker(Bystander):
             if worker.name not in self.world.quitters and counted != rows:
                 raise laws.broken(f"of {worker.name} rewards of {counted} are counted, and rows of {rows}", self.name)
             whole = [round_ for round_, stage in rows if stage == self.world.plan.stages - 1]
-            if worker.finished and whole and saved.get(worker.name, [0])[-1] != _rounds_done(rows[-1], whole[-1]):
+            skipped_to = rows[-1][0] if rows else 0  # who ends in the middle of a round has saved that one
+            if worker.finished and whole and saved.get(worker.name, [0])[-1] != max(skipped_to, whole[-1] + 1):
                 raise laws.broken(f"{worker.name} has finished, and saved {saved.get(worker.name)}", self.name)
             if self._told[worker.name] > everything[worker.name] and not self._a_file_became_another_one():
                 raise laws.broken(f"an event of {worker.name} is told twice", self.name)
@@ -86,8 +87,3 @@ class Onlooker(Bystander):
     def _a_file_became_another_one(self) -> bool:
         """By losing half a record, or all that was not durable; it is read from its beginning then."""
         return any(self.world.injected[kind] for kind in _LOSING)
-
-
-def _rounds_done(last: tuple[int, int], whole: int) -> int:
-    """Rounds behind a node, some of which it may have skipped, by its last row and its last whole round."""
-    return max(last[0], whole + 1)

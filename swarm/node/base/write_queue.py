@@ -178,8 +178,8 @@ class WriteQueue:
         stuck = False
         while write := self._dearest() if stuck else self._oldest():
             self._writing = write
-            for one in self._overtaken_by(write):
-                self._drop(one)  # for good: a row that was refused may be there all the same, and says so
+            for one in self._overtaken_by(write):  # for good: a refused row may have landed, and says they are dropped
+                self._drop(one)
             publishing = self.publishing.running() if write.what == "rollouts" else nullcontext()
             try:
                 with publishing:

@@ -98,7 +98,7 @@ class Observer:
             for peer in peers:
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
             self._liveness.stir(self._peers.stirred, clock.monotonic())
-            self._others_seen = (self._others_seen | self._others()) & {peer.peer_id for peer in peers}
+            self._others_seen = (self._others_seen | self._others(clock.monotonic())) & {peer.peer_id for peer in peers}
             state = self._state_lately(key)
         except StoreError as error:
             self._unlistable.found(error)
@@ -194,13 +194,14 @@ class Observer:
         return now - self._doubted_at < PROOF_BEATS * settings.heartbeat_interval
 
     def _keeps_it(self, writer: PeerFile, state: StateFile) -> bool:
+        lives = writer.peer_id in self._others(self._ctx.clock.monotonic())
         has_ended = writer.status == STOPPED and writer.peer_id in self._others_seen
-        vouches = (has_ended or writer.peer_id in self._others()) and writer.round >= state.round
+        vouches = (lives or has_ended) and writer.round >= state.round
         return vouches and self._submissions.lie_before(state.round)
 
-    def _others(self) -> frozenset[str]:
+    def _others(self, now: float) -> frozenset[str]:
         """Coordinators that live, besides this one."""
-        return self._liveness.live(self._ctx.clock.monotonic(), role="coordinator") - {self._ctx.node_id}
+        return self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
 
     def _submitted(self, key: RoundKey, max_age: float | None = None) -> frozenset[str]:
         """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""
@@ -223,7 +224,7 @@ class Observer:
         It must have written the clock, and have been seen to beat while this one is active: a mere registration, or a
         file that lies there, would else leave the swarm without one.
         """
-        alive = self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
+        alive = self._others(now)
         beating = {peer.peer_id: peer for peer in peers if peer.peer_id in alive and self._hearts.observe(peer)}
         writer = beating.get(state.updated_by) if state else None
         return writer.peer_id if writer and (writer.registered_at, writer.incarnation) < self._presence.claim else None
