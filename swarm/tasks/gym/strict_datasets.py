@@ -37,8 +37,8 @@ GRADED: Mapping[str, float] = {"knight_swap": 0.05, "tower_of_hanoi": 0.05}
 UNTRIED = frozenset({"intermediate_integration"})
 """Datasets whose scorer takes as long as a question may. Some keys of this one are integrals left as they are, which
 earn nothing; the integral that was meant does."""
-SHOWN = frozenset({"polynomial_multiplication"})
-"""Datasets that show a question of one term each as its own answer."""
+SHOWN = frozenset({"polynomial_multiplication", "string_insertion", "string_manipulation"})
+"""Datasets some of whose questions need no work: the key is a word of the question, as where no rule applies."""
 EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
 """Where an entry without a single answer may have a right one."""
 JUNK = ("", "?", "no answer")
@@ -290,7 +290,7 @@ def _has_meaning(dataset: str, entry: Entry, raw: Raw) -> bool:
     key = key_of(entry)
     if key is not None and (len(key.strip()) > ANSWER_LIMIT or not _earns(dataset, entry, key.strip(), raw)):
         return False
-    if dataset in SHOWN and key is not None and key in entry["question"]:
+    if dataset in SHOWN and key is not None and re.search(rf"(?<!\S){re.escape(key)}(?!\S)", entry["question"]):
         return False
     return not any(_earns(dataset, entry, text, raw) for text in JUNK)
 

@@ -295,6 +295,16 @@ def test_statements_are_drawn_again_until_something_follows_from_all_of_them_tog
         assert all(one.score(question, premise) == 0.0 for premise in question.metadata["premises"])
 
 
+@pytest.mark.parametrize("dataset", ["string_insertion", "string_manipulation"])
+def test_a_string_that_no_rule_changes_is_drawn_again(dataset: str) -> None:
+    def shown(scoring: int) -> list[bool]:
+        questions = [asked(dataset, scoring).question(seed) for seed in SEEDS]
+        return [question.prompt.split()[-1] == key(question) for question in questions]
+
+    assert any(shown(1))
+    assert not any(shown(2))
+
+
 def test_a_dataset_that_asks_nothing_with_a_meaning_says_so() -> None:
     literals = asked(
         "propositional_logic", min_complexity=1, max_complexity=1
