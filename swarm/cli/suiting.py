@@ -1,8 +1,9 @@
-"""The difficulty of the questions where nobody chooses one: `paper` for models that are not embedded, said aloud.
+"""The difficulty of the questions where nobody chooses one: `paper-2` for models that are not embedded, said aloud.
 
-    somebody chose a profile, or a model is embedded ─────▶ nothing
-    the experiment goes on that these settings name ──────▶ its own profile
-    else ─────────────────────────────────────────────────▶ `paper`
+    somebody chose a profile ─────────────────────────────▶ nothing
+    the experiment goes on that these settings name ──────▶ its own profile; if a model is embedded, an embedded one's
+    a model is embedded ──────────────────────────────────▶ nothing
+    else ─────────────────────────────────────────────────▶ `paper-2`
 
 What comes of it lies below all that a person, a file or a preset says. Who joins an experiment takes what that has; a
 model that would then be asked questions that were made for others is refused, unless its user names that profile.
@@ -58,11 +59,14 @@ def suited(
     settings = settings_from(flags, environ, own=own, **defaults)
     if PROFILE in sources_of(as_settings(given) | dict(own or {}), environ, given.config, **defaults):
         return {}
-    if settings.endpoint is not None or any_embedded(settings.model):
+    if settings.endpoint is not None:
         return {}
     found = _of_the_experiment(settings) if begins else {}
+    made = found[PROFILE][0] if found else None
+    if any_embedded(settings.model) and (made == settings.profile or made not in EMBEDDED_PROFILES):
+        return {}
     if found and tells:
-        warn(f"profile {found[PROFILE][0]}, as {found[PROFILE][1]} has it")
+        warn(f"profile {made}, as {found[PROFILE][1]} has it")
     elif tells:
         say_chosen(settings.model)
     return found or {PROFILE: (FOR_OTHERS, "the model, which is not embedded")}

@@ -142,11 +142,10 @@ class Settings(ComputingSettings):
     task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
     """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
     profile: Literal["tiny-3", "tiny-2", "tiny", "paper-2", "paper", "rl-swarm"] = setting(
-        "tiny-2", "SWARM_PROFILE", run_flag="profile"
+        "tiny-3", "SWARM_PROFILE", run_flag="profile"
     )
-    """Difficulty and scoring: `tiny-2` for the embedded models (earlier ones: `tiny`), `paper` or `rl-swarm` for real
-    ones. Where nobody says it and no model is embedded, who begins an experiment gets `paper`. `tiny-3` and `paper-2`
-    ask and score the same tasks so that who does not think earns little."""
+    """Difficulty and scoring: `tiny-3` for the embedded models, `paper-2` for real ones, which who begins an experiment
+    gets where nobody says it and no model is embedded. The others are those of earlier runs and of replications."""
     clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
     """Who says which round comes next: a coordinator, or every node for itself."""
     staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")

@@ -39,7 +39,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 """User text and answer alone; system messages are ignored, since the models never saw any."""
-FOR_OTHERS = "paper"
+FOR_OTHERS = "paper-2"
 """The profile for models that are not embedded: those of the embedded ones ask what they were made for."""
 
 
@@ -47,7 +47,7 @@ def made_for(model: str) -> str:
     """The profile whose questions a model is asked where nobody chooses one."""
     if model not in EMBEDDED:
         return FOR_OTHERS
-    return "tiny-2" if model.startswith("tiny-2-") else "tiny"
+    return "tiny-3" if model.startswith("tiny-2-") else "tiny"
 
 
 def any_embedded(models: Iterable[str]) -> bool:

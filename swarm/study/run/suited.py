@@ -2,7 +2,7 @@
 
 nobody named it │ new study, no embedded model        │ study that is there
 ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────
-profile         │ `paper`                             │ its own
+profile         │ `paper-2`                           │ its own
 learning rate   │ the model's, not a built-in matrix's│ its own
 
 An embedded model through adapters takes the rate of that, too: a built-in matrix has one for all weights.
@@ -32,7 +32,7 @@ def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: Stud
         there: the study that goes on.
     """
     embedded, settings = any_embedded(models_of(matrix, shared)), dict(matrix.settings)
-    if not embedded and PROFILE not in named and PROFILE not in settings:
+    if not embedded and PROFILE not in named and (matrix.built_in or PROFILE not in settings):
         settings[PROFILE] = stated(there)[PROFILE] if there else FOR_OTHERS
     other_rate = not embedded or shared.adapter != FULL
     if other_rate and matrix.built_in and there is None and RATE not in named:

@@ -83,7 +83,7 @@ def test_what_a_node_says_of_itself_counts_where_its_peers_can_still_use_it(layo
     ("flags", "said"),
     [
         ({"seed": 42}, r"SEED was 7, now 42: peers .* Leave out SEED, which came from command line"),
-        ({"profile": "paper"}, r"SWARM_PROFILE was 'tiny-2', now 'paper'"),
+        ({"profile": "paper"}, r"SWARM_PROFILE was 'tiny-3', now 'paper'"),
         (
             {"tasks": "bf,binary_matrix"},
             r"SWARM_TASKS was \['bf', 'arc_1d'\], now \['bf', 'binary_matrix'\]",

@@ -44,15 +44,15 @@ def begin(place: Path, profile: str, *, rounds: bool = True, **more: Any) -> Non
 
 
 def test_up_asks_a_real_model_the_papers_questions_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert of_up(model=REAL).profile == "paper"
-    assert "profile paper, because openai-community/gpt2 is not an embedded model" in capsys.readouterr().err
+    assert of_up(model=REAL).profile == "paper-2"
+    assert "profile paper-2, because openai-community/gpt2 is not an embedded model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("model", [None, "tiny-2-gpt2", f"tiny-2-qwen2,{REAL}"])
 def test_where_one_model_is_embedded_the_questions_are_those_it_knows(
     model: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert of_up(model=model).profile == "tiny-2"
+    assert of_up(model=model).profile == "tiny-3"
     assert "profile" not in capsys.readouterr().err
 
 
@@ -77,16 +77,23 @@ def test_an_experiment_that_goes_on_keeps_its_profile(
     assert f"profile {profile}, as the experiment demo has it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("made", "asked"), [("tiny-2", "tiny-2"), ("tiny", "tiny"), ("paper", "tiny-3")])
+def test_an_experiment_of_an_earlier_version_goes_on_with_its_toy_questions(place: Path, made: str, asked: str) -> None:
+    begin(place, made)
+    assert of_up(experiment="demo").profile == asked, "and one of real questions is refused to a toy model"
+    assert started("coordinator", external=4).profile == asked
+
+
 def test_a_start_that_came_to_nothing_binds_nobody(place: Path) -> None:
     begin(place, "tiny-2", rounds=False)
-    assert of_up(model=REAL, experiment="demo").profile == "paper"
+    assert of_up(model=REAL, experiment="demo").profile == "paper-2"
 
 
 def test_the_record_of_a_start_says_where_the_profile_came_from(capsys: pytest.CaptureFixture[str]) -> None:
     planned = up._planned_swarm(2, None, RunFlags(model=REAL), in_process=False, no_coordinator=False)
-    assert planned.base["profile"] == ("paper", "the model, which is not embedded")
+    assert planned.base["profile"] == ("paper-2", "the model, which is not embedded")
     assert swarm(["settings", "profile", "--model", REAL]) == 0
-    assert "paper (from: model, which is not embedded)" in capsys.readouterr().out
+    assert "paper-2 (from: model, which is not embedded)" in capsys.readouterr().out
 
 
 def started(role: str, **flags: Any) -> Settings:
@@ -94,8 +101,8 @@ def started(role: str, **flags: Any) -> Settings:
 
 
 def test_a_coordinator_that_begins_an_experiment_of_real_models_asks_the_papers_questions(place: Path) -> None:
-    assert started("coordinator", model=REAL, external=4).profile == "paper"
-    assert started("coordinator", external=4).profile == "tiny-2"
+    assert started("coordinator", model=REAL, external=4).profile == "paper-2"
+    assert started("coordinator", external=4).profile == "tiny-3"
     begin(place, "rl-swarm")
     assert started("coordinator", model=REAL, external=4).profile == "rl-swarm"
 
@@ -109,7 +116,11 @@ def test_a_worker_that_joins_takes_the_experiments_profile(place: Path, monkeypa
 @pytest.mark.parametrize(
     ("profile", "flags", "said"),
     [
-        ("tiny-2", {"model": REAL}, ["profile tiny-2", REAL, "those of paper", "--profile paper", "--profile tiny-2"]),
+        (
+            "tiny-2",
+            {"model": REAL},
+            ["profile tiny-2", REAL, "those of paper-2", "--profile paper-2", "--profile tiny-2"],
+        ),
         ("tiny-2", {"model": REAL, "profile": "paper"}, ["--profile tiny-2"]),
         ("tiny", {"model": REAL, "role": "generator"}, ["--profile tiny "]),
         ("paper", {}, ["profile paper", "tiny-2-qwen2", "--model", "--profile paper"]),
@@ -157,15 +168,15 @@ def test_who_begins_an_experiment_without_a_word_about_models_hears_for_whom_it_
 def test_a_worker_on_its_own_clock_that_begins_asks_the_papers_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "make_ready", lambda _: None)
     monkeypatch.setenv("SWARM_CLOCK", "own")
-    assert started("worker", model=REAL).profile == "paper"
+    assert started("worker", model=REAL).profile == "paper-2"
 
 
 def test_a_daemon_that_somebody_else_started_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "asked_in", lambda _: commands.Asked("swarm up", {}))
-    assert started("worker", model=REAL).profile == "tiny-2"
+    assert started("worker", model=REAL).profile == "tiny-3"
 
 
 def test_who_only_asks_a_model_asks_what_a_run_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert suited_settings(RunFlags(model=REAL), own={"tasks": ("bf",)}).profile == "paper"
+    assert suited_settings(RunFlags(model=REAL), own={"tasks": ("bf",)}).profile == "paper-2"
     monkeypatch.setenv("MODEL_NAME", REAL)
-    assert suited_settings(None).profile == "paper"
+    assert suited_settings(None).profile == "paper-2"

@@ -167,7 +167,7 @@ def test_any_dataset_of_the_library_is_a_task_by_its_name() -> None:
     settings = completed(Settings(tasks=("bf", "leg_counting")), Path())
     assert settings.task_table == {"leg_counting": {"scoring": 2}}
     assert completed(replace(settings, task_table={"leg_counting": {}}), Path()).task_table == {"leg_counting": {}}
-    assert universe_of(settings).profiles["bf"] == "tiny-2"
+    assert universe_of(settings).profiles["bf"] == "tiny-3"
 
 
 def test_a_table_of_a_settings_file_gets_the_newest_scoring_and_keeps_one_that_it_names(folder: Path) -> None:

@@ -25,7 +25,7 @@ OTHER_SETTINGS = [
     ({"local_groups": 5}, "NUM_TRAIN_SAMPLES was 2, now 5"),
     ({"external_groups": 5}, "NUM_TRANSPLANT_TREES was 2, now 5"),
     ({"generations": 3}, "NUM_GENERATIONS was 4, now 3"),
-    ({"profile": "paper"}, "SWARM_PROFILE was 'tiny-2', now 'paper'"),
+    ({"profile": "paper"}, "SWARM_PROFILE was 'tiny-3', now 'paper'"),
     ({"tasks": ("bf",)}, "SWARM_TASKS was None, now ['bf']"),
     ({"adaptive": True}, "ADAPTIVE_IJ_ENABLED was False, now True"),
     ({"sampler": "balanced"}, "SWARM_SAMPLER was 'uniform', now 'balanced'"),
@@ -219,7 +219,7 @@ def test_settings_that_an_older_version_did_not_know_make_no_difference(tmp_path
     layout = Layout(tmp_path, "exp")
     claim(layout)
     file = layout.experiment_file
-    file.write_bytes(file.read_bytes().replace(b'"profile":"tiny-2",', b""))
+    file.write_bytes(file.read_bytes().replace(b'"profile":"tiny-3",', b""))
     assert not claim(layout)
 
 

@@ -17,7 +17,7 @@ from tests.unit.node.factories import FakePolicy, make_settings
 
 def test_tasks_are_those_of_the_profile(tmp_path: Path) -> None:
     assert len(universe_of(make_settings(tmp_path)).profiles) == 9, "the nine of the paper"
-    assert universe_of(make_settings(tmp_path, tasks=("bf",))) == Universe.of(("bf",), "tiny-2")
+    assert universe_of(make_settings(tmp_path, tasks=("bf",))) == Universe.of(("bf",), "tiny-3")
     with pytest.raises(ConfigError, match=r"SWARM_TASKS.*no task 'chess'; it has base_conversion"):
         universe_of(make_settings(tmp_path, tasks=("bf", "chess")))
 

@@ -67,7 +67,7 @@ def test_a_changed_default_changes_no_study_that_is_there(monkeypatch: pytest.Mo
     sapo = built_in("sapo")
     there = msgspec.json.decode(msgspec.json.encode(resolved(sapo)), type=StudyRecord)
     monkeypatch.setitem(matrix_module.DEFAULTS, "empty_update", "skip")
-    later = replace(sapo, settings={"model": ("another",), "learning_rate": 1.0})
+    later = replace(sapo, settings={"model": ("another",), "profile": "tiny-3", "learning_rate": 1.0})
     assert settings_of(resolved(later))["empty_update"] == "skip"
     record = gone_on(later, there)
     assert settings_of(record) == settings_of(there)
@@ -105,7 +105,7 @@ def test_an_adaptive_rule_of_an_earlier_version_stays_the_rule_it_was(
     named_now = dict.fromkeys(named, now)
     said = {**begun.settings, **({**rule, **named_now} if shared else {})}
     again = ConfigurationRecord(name="a", settings=half if shared else {**half, **rule, **named_now})
-    model = {"model": ["tiny-2-qwen2-rare"], "learning_rate": 2e-4}
+    model = {"model": ["tiny-2-qwen2-rare"], "profile": "tiny-2", "learning_rate": 2e-4}
     there = msgspec.structs.replace(there, settings={**there.settings, **model})
     record = gone_on(replace(begun, settings=said, configurations=(again,)), there)
     assert settings_of(record)["adaptive_rule"] == now

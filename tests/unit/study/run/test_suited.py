@@ -26,8 +26,8 @@ def test_a_real_model_gets_the_papers_questions_and_its_own_rate_not_those_of_a_
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = suited(built_in("sapo"), tmp_path, **REAL)
-    assert (found["profile"], found["learning_rate"]) == ("paper", None)
-    assert "profile paper, because openai-community/gpt2 is not" in capsys.readouterr().err
+    assert (found["profile"], found["learning_rate"]) == ("paper-2", None)
+    assert "profile paper-2, because openai-community/gpt2 is not" in capsys.readouterr().err
     assert suited(built_in("sapo"), tmp_path, learning_rate=1e-5, **REAL)["learning_rate"] == 1e-5
     embedded = suited(built_in("sapo"), tmp_path)
     assert (embedded["profile"], embedded["learning_rate"]) == ("tiny-2", 2e-4)
@@ -46,7 +46,7 @@ def test_the_models_of_the_configurations_count(tmp_path: Path) -> None:
         msgspec.structs.replace(one, settings={**one.settings, "model": model})
         for one, model in zip(matrix.configurations, models, strict=True)
     )
-    assert suited(replace(matrix, configurations=own), tmp_path)["profile"] == "paper"
+    assert suited(replace(matrix, configurations=own), tmp_path)["profile"] == "paper-2"
     assert suited(replace(matrix, configurations=(*own[:3], matrix.configurations[3])), tmp_path)["profile"] == "tiny-2"
 
 
@@ -57,7 +57,7 @@ def begun(matrix: Matrix, path: Path, **given: Any) -> StudyRecord:
     return record
 
 
-@pytest.mark.parametrize("profile", ["tiny-2", "paper", "rl-swarm"])
+@pytest.mark.parametrize("profile", ["tiny-2", "paper-2", "rl-swarm"])
 def test_a_study_that_goes_on_keeps_its_profile_and_rate(
     tmp_path: Path, profile: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,5 +66,5 @@ def test_a_study_that_goes_on_keeps_its_profile_and_rate(
     found = suited(matrix, tmp_path, **REAL)
     assert (found["profile"], found["learning_rate"]) == (profile, 2e-4)
     said = capsys.readouterr()
-    assert ("goes on with profile = " in said.out) is (profile != "paper")
+    assert ("goes on with profile = " in said.out) is (profile != "paper-2")
     assert "because" not in said.err
