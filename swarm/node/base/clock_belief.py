@@ -27,7 +27,7 @@ What was believed and is contradicted for as long, by a coordinator that beats, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from swarm.records.finished import can_be_written
@@ -96,6 +96,8 @@ class ClockBelief:
         self._offered: tuple[_Terms, float] | None = None
         """Other terms that are said now, and since when."""
         self._said: _Said | None = None
+        self._writer: PeerFile | None = None
+        """The registration that was seen last."""
 
     @property
     def announced(self) -> int:
@@ -118,6 +120,7 @@ class ClockBelief:
             done: the first round that this node has not done.
             traces: a reward that counts lies in one of the rounds just before.
         """
+        seen = self._with_last_words(seen)
         if seen.state.held:  # it moves nobody, but whatever else was said does not stay
             self._said = None if seen.vouched else self._said
             return False
@@ -135,6 +138,15 @@ class ClockBelief:
             self._believe(seen)
             return True
         return False
+
+    def _with_last_words(self, seen: Sighting) -> Sighting:
+        """Of a writer that beats no more an older registration than was seen before is a stale read, and no news."""
+        last, writer = self._writer, seen.writer
+        same = last is not None and (last.peer_id, last.incarnation) == (writer.peer_id, writer.incarnation)
+        if last is not None and same and seen.nobody and writer.beat < last.beat:
+            return replace(seen, writer=last)
+        self._writer = writer
+        return seen
 
     def _costs_nothing(self, seen: Sighting, done: int) -> bool:
         if seen.state.finished:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -174,6 +175,16 @@ def test_who_was_misled_comes_back_when_the_coordinator_keeps_saying_otherwise()
         True
     ] * 2
     assert belief.believes(sighting(7, 15.0), 7, traces=True)
+
+
+def test_a_stale_read_of_its_writers_registration_does_not_put_off_an_end() -> None:
+    """Every other read of a registration gave an older one, and a worker stood still for two minutes."""
+    end = {"finished": True, "max_rounds": 10}
+    last = every_second(10, coordinator="left", beat=34, **end)
+    last[1:3] = [sighting(10, float(second), coordinator="dead", vouches=8, beat=30, **end) for second in (1, 2)]
+    assert after_a_while(ClockBelief(SETTLE), *last, done=0, traces=True)
+    alive = [replace(look, alive=True, nobody=False) for look in last]
+    assert not after_a_while(ClockBelief(SETTLE), *alive, done=0, traces=True), "one that lives has other words"
 
 
 def test_a_stale_copy_of_the_file_takes_nobody_back() -> None:
