@@ -21,7 +21,7 @@ from swarm.cli.say import warn
 from swarm.config import Settings, sources_of
 from swarm.config.revising import EMBEDDED_PROFILES
 from swarm.config.sources import Given
-from swarm.errors import ConfigError, ExperimentError
+from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import identity_of, is_begun, read_experiment
 from swarm.policy.embedded import FOR_OTHERS, any_embedded, made_for
 from swarm.spelling import named
@@ -53,7 +53,7 @@ def suited(
 
     Raises:
         ConfigError: an unknown or malformed setting.
-        StoreError: the experiment is there and cannot be read.
+        ProtocolError: the experiment's file is none of this version's.
     """
     given = flags or CommonFlags()
     settings = settings_from(flags, environ, own=own, **defaults)
@@ -143,10 +143,13 @@ def say_for_whom(flags: CommonFlags | None, run: Run) -> None:
 
 
 def _of_the_experiment(settings: Settings) -> Given:
-    """An experiment that goes on keeps what it is; nothing where none was begun."""
-    run = open_experiment(settings, WRITER)
-    experiment = read_experiment(run)
-    if experiment is None or not is_begun(run):
+    """An experiment that goes on keeps what it is; nothing where none was begun, or none can be read."""
+    try:
+        run = open_experiment(settings, WRITER)
+        experiment = read_experiment(run)
+        if experiment is None or not is_begun(run):
+            return {}
+    except StoreError:
         return {}
     made = identity_of(experiment).get(PROFILE)
     return {PROFILE: (made, f"the experiment {run.experiment}")} if made else {}
