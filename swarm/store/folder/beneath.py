@@ -21,7 +21,7 @@ import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class Within:
     """Each name is reached by its path, and not within the folder above it."""
     below: int = 0
     """So many of the root's last names may be no links either: what is above them is the user's own choice."""
+    anew: bool = True
+    """The root may be made; False: it was there, and where it is gone, so is the mount that it lies in."""
 
     @property
     def chosen(self) -> Path:
@@ -62,7 +64,7 @@ class Within:
         """The folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
-        return Within(self.root, self.names[:-1], self.by_path, self.below)
+        return replace(self, names=self.names[:-1])
 
     @property
     def name(self) -> str:
@@ -73,7 +75,7 @@ class Within:
         return self.root.joinpath(*self.names)
 
     def __truediv__(self, name: str) -> Within:
-        return Within(self.root, (*self.names, name), self.by_path, self.below)
+        return replace(self, names=(*self.names, name))
 
     def __str__(self) -> str:
         return str(self.path)
@@ -220,11 +222,11 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
         raise OSError(errno.ENOTSUP, "this system opens no folders; what nodes write needs Linux or macOS", str(folder))
     if ".." in folder.names:
         raise OSError(errno.EINVAL, "the path leads upwards", str(folder))
-    at = _open_chosen(folder.chosen, grown)
+    at = _open_chosen(folder.chosen, grown if folder.anew else None)
     for depth, name in enumerate(folder.steps):
-        above = at
+        above, makes = at, folder.anew or depth >= folder.below
         try:
-            at = _step(above, name, grown, _above(folder, depth), clears=depth >= folder.below)
+            at = _step(above, name, grown if makes else None, _above(folder, depth), clears=depth >= folder.below)
         finally:
             os.close(above)
     return at

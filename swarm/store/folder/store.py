@@ -125,7 +125,8 @@ class FolderStore:
             return RotatedLog(opener, lambda: rotate(at, self._drafts()), MOST_OF_PART)
 
     def _open_to_append(self, at: Within) -> int:
-        return growing.open_to_append(at, self._drafts())
+        drafts = self._drafts()
+        return growing.open_to_append(replace(at, anew=drafts.anew), drafts)
 
     def sync(self, key: str) -> None:
         self._drafts()
@@ -174,8 +175,7 @@ class FolderStore:
 
     def _make(self, folder: Within) -> None:
         if self._writer is not None:
-            self._drafts()
-            make_folder(folder)
+            make_folder(replace(folder, anew=self._drafts().anew))
 
     @property
     def spent(self) -> None:
@@ -204,7 +204,7 @@ class FolderStore:
         names = tuple(key.split("/")) if key else ()
         if not {"", ".", ".."}.isdisjoint(names) or "\0" in key:
             raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
-        return Within(self._root, names, self._by_path, self._below)
+        return Within(self._root, names, self._by_path, self._below, anew=not self._held_something)
 
     def _readable(self, key: str) -> Within:
         """Where a key lies. Raises StoreError: the root holds another experiment than before, for a writer."""
@@ -232,7 +232,7 @@ class FolderStore:
             raise StoreError(why_not)
         self._held_something = not why_not
         self._known.see()
-        return Within(self._root, (".tmp", self._writer), self._by_path, self._below)
+        return replace(self._at(""), names=(".tmp", self._writer))
 
     def _why_empty(self) -> str:
         """Why nothing is seen to be in the root; empty if something is."""

@@ -44,6 +44,24 @@ def test_nothing_is_written_where_a_share_was_and_is_not_any_more(tmp_path: Path
     WRITES[what](store)
 
 
+@pytest.mark.parametrize("what", WRITES)
+def test_a_share_that_goes_away_between_a_look_and_a_write_is_not_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    share = tmp_path / "mount" / "experiments" / "demo"
+    store = FolderStore(share, "anna")
+    store.put("peers/anna.json", b"{}")
+
+    def seen_and_gone() -> str:
+        share.parent.rename(tmp_path / "away")
+        return ""
+
+    monkeypatch.setattr(store, "_why_empty", seen_and_gone)
+    with pytest.raises((OSError, StoreError)):
+        WRITES[what](store)
+    assert list((tmp_path / "mount").iterdir()) == []
+
+
 def test_a_log_that_loses_its_share_is_not_begun_anew_under_the_mount_point(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "share", "anna")
     store.put("peers/anna.json", b"{}")
