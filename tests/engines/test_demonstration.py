@@ -1,6 +1,7 @@
 """The demonstration comes out as it did before, to the last digit: rewards, and what was trained on.
 
-`uniform` as docs/running.md shows it; `whole-pool`, the sampler of earlier versions, as these showed it.
+`uniform` as docs/running.md shows it; `whole-pool` and `tiny-2`, sampler and profile of earlier versions, as these
+showed it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ ROUNDS = 12
 
 @pytest.mark.engine
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("sampler", ["uniform", "whole-pool"])
-def test_the_demonstration_comes_out_as_it_did(tmp_path: Path, sampler: str) -> None:
+@pytest.mark.parametrize(("sampler", "profile"), [("uniform", "tiny-3"), ("whole-pool", "tiny-2")])
+def test_the_demonstration_comes_out_as_it_did(tmp_path: Path, sampler: str, profile: str) -> None:
     up = [sys.executable, "-m", "swarm", "up", "--path", str(tmp_path), "--experiment", "demo", "--sampler", sampler]
+    up += ["--profile", profile]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("SWARM_")}
     done = subprocess.run([*up, "--rounds", str(ROUNDS)], env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
