@@ -21,6 +21,7 @@ def test_two_workers_learn_from_a_servers_completions_and_redo_them_exactly_afte
         env = environment(
             shared,
             SEED=7,
+            SWARM_PROFILE="tiny-2",  # of whose groups more are informative
             MAX_ROUNDS=ROUNDS,
             NUM_GENERATIONS=8,
             SWARM_ADAPTER="lora",
