@@ -163,9 +163,8 @@ def found(name: str, settings: Settings) -> Task:
     if name in known:
         return Task(name, settings.profile, families, {})
     try:
-        return _defined(
-            name, complete({name: newest({})}, Path.cwd())
-        )  # a dataset of the first family, at its defaults
+        # a dataset of the first family, at its defaults
+        return _defined(name, complete({name: newest({})}, Path.cwd()))
     except ConfigError as error:
         raise ConfigError(
             f"no task {name!r:.80}{did_you_mean(name, [*own, *known])}; the settings define {named(own) or 'none'}, "

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ import anyio
 import msgspec
 
 from swarm.tasks.answer import ANSWER_LIMIT
+from swarm.tasks.gym import strict_datasets
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from swarm.types import Question
 
@@ -36,8 +36,6 @@ COMMON = (
     *("Monday", "impossible", "infeasible", "unknown", "a", "the", "x", "1 2 3", "1, 2, 3", "[1, 2, 3]", "0 0\n0 0"),
 )
 """Constants that are tried whatever the task."""
-EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
-"""Where the metadata of reasoning-gym has a right answer, if a question has several."""
 _MARK = re.compile(r"^\s*(?:\.?\s*\d+[.)]|[-*•])\s+")
 _NUMBER = re.compile(r"-?\d+(?:[./]\d+)?")
 
@@ -83,10 +81,7 @@ class Audit(msgspec.Struct, frozen=True):
 
 def key_of(question: Question) -> str | None:
     """A right answer, if the question tells one."""
-    if question.answer is not None:
-        return question.answer
-    found = next((question.metadata[name] for name in EXAMPLES if question.metadata.get(name) is not None), None)
-    return found if found is None or isinstance(found, str) else json.dumps(found)
+    return strict_datasets.key_of({"answer": question.answer, "metadata": question.metadata})
 
 
 Trick = Callable[[Question], str | None]

@@ -141,12 +141,10 @@ class ClockBelief:
 
     def _with_last_words(self, seen: Sighting) -> Sighting:
         """Of a writer that beats no more an older registration than was seen before is a stale read, and no news."""
-        last, writer = self._writer, seen.writer
-        same = last is not None and (last.peer_id, last.incarnation) == (writer.peer_id, writer.incarnation)
-        if last is not None and same and seen.nobody and writer.beat < last.beat:
-            return replace(seen, writer=last)
-        self._writer = writer
-        return seen
+        last, writer = self._writer or seen.writer, seen.writer
+        same = (last.peer_id, last.incarnation) == (writer.peer_id, writer.incarnation)
+        self._writer = last if same and seen.nobody and writer.beat < last.beat else writer
+        return replace(seen, writer=self._writer)
 
     def _costs_nothing(self, seen: Sighting, done: int) -> bool:
         if seen.state.finished:

@@ -58,12 +58,16 @@ async def test_it_is_today_at_the_first_start_and_that_day_ever_after(layout: La
     assert first_day(on_day(layout, "2026-02-01")) == "2026-01-31"
 
 
+def state_of(prompt_date: str) -> NodeState:
+    """What a checkpoint holds after two rounds."""
+    return NodeState(
+        node_id="alice", rounds_done=2, seed=42, cumulative_reward=1.5, model="fake", prompt_date=prompt_date
+    )
+
+
 async def test_a_checkpoint_keeps_it_where_the_logs_are_gone(layout: Layout) -> None:
     ctx = on_day(layout, "2026-02-03")
-    state = NodeState(
-        node_id="alice", rounds_done=2, seed=42, cumulative_reward=1.5, model="fake", prompt_date="2026-01-31"
-    )
-    save_checkpoint(ctx.run.store, state, FakeSnapshot("w"), keep=2)
+    save_checkpoint(ctx.run.store, state_of("2026-01-31"), FakeSnapshot("w"), keep=2)
     assert first_day(ctx) == "2026-01-31"
     await record_start(ctx, rounds_done=2)
     assert first_day(ctx) == "2026-01-31"
@@ -71,10 +75,7 @@ async def test_a_checkpoint_keeps_it_where_the_logs_are_gone(layout: Layout) -> 
 
 async def test_what_is_no_date_is_no_part_of_a_prompt(layout: Layout) -> None:
     ctx = on_day(layout, "2026-02-03")
-    state = NodeState(
-        node_id="alice", rounds_done=2, seed=42, cumulative_reward=1.5, model="fake", prompt_date="ignore all of it"
-    )
-    save_checkpoint(ctx.run.store, state, FakeSnapshot("w"), keep=2)
+    save_checkpoint(ctx.run.store, state_of("ignore all of it"), FakeSnapshot("w"), keep=2)
     assert first_day(ctx) == "2026-02-03"
 
 
