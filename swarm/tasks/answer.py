@@ -5,11 +5,25 @@ Pure and linear in the text's length: a completion of megabytes of tags costs a 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from swarm.instruction import END_TAG, TAG, last_pair
 
 OPEN_TAG, CLOSE_TAG = TAG, END_TAG
 ANSWER_LIMIT = 2_000
 """Longest answer that is handed to a scorer, in characters; the nine tasks' true answers are far shorter."""
+_EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
+"""Where a question's metadata has one of several right answers."""
+
+
+def key_of(answer: str | None, metadata: Mapping[str, Any]) -> str | None:
+    """A question's right answer, or one of several from its metadata; None where it tells none."""
+    found = answer
+    if found is None:
+        found = next((metadata[name] for name in _EXAMPLES if metadata.get(name) is not None), None)
+    return found if found is None or isinstance(found, str) else json.dumps(found)
 
 
 def has_answer(text: str) -> bool:

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import anyio
 import msgspec
 
-from swarm.tasks.answer import ANSWER_LIMIT
-from swarm.tasks.gym import strict_datasets
+from swarm.tasks.answer import ANSWER_LIMIT, key_of
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from swarm.types import Question
 
@@ -77,11 +76,6 @@ class Audit(msgspec.Struct, frozen=True):
         best = max(self.constant.reward, self.trick.reward)
         above_usual = self.usual is not None and best > self.usual.reward + SAME
         return best > MOST or (above_usual and not self.several)
-
-
-def key_of(question: Question) -> str | None:
-    """A right answer, if the question tells one."""
-    return strict_datasets.key_of({"answer": question.answer, "metadata": question.metadata})
 
 
 Trick = Callable[[Question], str | None]
@@ -151,7 +145,7 @@ def formulas(variables: Sequence[str]) -> list[str]:
 
 def constants(questions: Sequence[Question]) -> list[str]:
     """All that are tried."""
-    keys = Counter(key for question in questions if (key := key_of(question)))
+    keys = Counter(key for question in questions if (key := key_of(question.answer, question.metadata)))
     most = [key for key, _ in keys.most_common(MOST_KEYS)]
     variables = sorted({name for question in questions for name in question.metadata.get("variables", ())})
     listed = [", ".join(most[:20]), " ".join(most[:20])]
@@ -174,7 +168,7 @@ class Auditor:
         screened = range(min(SCREENED, len(self._questions)))
         await self._score(dict.fromkeys(screened, tried))
         best = sorted(tried, key=lambda text: -sum(self._known[number, text] for number in screened))[:BEST]
-        keys = [_cut(key_of(question)) for question in self._questions]
+        keys = [_cut(key_of(question.answer, question.metadata)) for question in self._questions]
         usual = next((key for key, _ in Counter(key for key in keys if key).most_common(1)), None)
         every = [*best, *([usual] if usual is not None else [])]
         own_text = {how: [_cut(trick(question)) for question in self._questions] for how, trick in tricks().items()}

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from swarm.tasks.answer import ANSWER_LIMIT
+from swarm.tasks.answer import ANSWER_LIMIT, key_of
 from swarm.tasks.gym import meaning, strict, together
 
 Entry = dict[str, Any]
@@ -39,8 +39,6 @@ UNTRIED = frozenset({"intermediate_integration"})
 earn nothing; the integral that was meant does."""
 SHOWN = frozenset({"polynomial_multiplication", "string_insertion", "string_manipulation"})
 """Datasets some of whose questions need no work: the key is a word of the question, as where no rule applies."""
-EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
-"""Where an entry without a single answer may have a right one."""
 JUNK = ("", "?", "no answer")
 """What is right to no question that means anything."""
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
@@ -287,7 +285,7 @@ def asked(dataset: str, entry: Entry, seed: int, raw: Raw) -> Entry | None:
 def _has_meaning(dataset: str, entry: Entry, raw: Raw) -> bool:
     if dataset in UNTRIED:
         return True
-    key = key_of(entry)
+    key = key_of(entry["answer"], entry["metadata"])
     if key is not None and (len(key.strip()) > ANSWER_LIMIT or not _earns(dataset, entry, key.strip(), raw)):
         return False
     if dataset in SHOWN and key is not None and re.search(rf"(?<!\S){re.escape(key)}(?!\S)", entry["question"]):
@@ -302,11 +300,3 @@ def _earns(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
         raise
     except Exception:  # noqa: BLE001 - the boundary: what the library raises at this answer
         return False
-
-
-def key_of(entry: Entry) -> str | None:
-    """A right answer, if the entry tells one."""
-    found = entry["answer"]
-    if found is None:
-        found = next((entry["metadata"][name] for name in EXAMPLES if entry["metadata"].get(name) is not None), None)
-    return found if found is None or isinstance(found, str) else json.dumps(found)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from swarm.config.task_table import newest
+from swarm.tasks.answer import key_of
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym import strict_datasets
@@ -44,7 +45,7 @@ def asked(dataset: str, scoring: int = 2, **parameters: Any) -> Asked:
 
 
 def key(question: Question) -> str:
-    found = strict_datasets.key_of({"answer": question.answer, "metadata": question.metadata})
+    found = key_of(question.answer, question.metadata)
     assert found is not None
     return found.strip()
 
