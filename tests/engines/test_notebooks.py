@@ -112,6 +112,7 @@ def test_where_swarm_is_nowhere_the_install_cell_says_what_to_name(machine: Mach
     assert "Looking in" not in said, "no index is asked for a name that anybody may have taken"
 
 
+@pytest.mark.slow
 def test_a_swarm_over_a_bucket_is_joined(wheel: Path, machine: Machine, tmp_path: Path) -> None:
     with moto() as port, daemons() as start:
         url = f"s3://{BUCKET}/place?endpoint=http://127.0.0.1:{port}"

@@ -59,7 +59,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
-@pytest.mark.parametrize("first", ["workers", "clock"])
+@pytest.mark.parametrize("first", ["workers", pytest.param("clock", marks=pytest.mark.slow)])
 def test_old_and_new_nodes_train_on_each_other_and_a_run_is_upgraded_node_by_node(
     before: Path, start: Start, tmp_path: Path, first: str
 ) -> None:

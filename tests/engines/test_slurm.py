@@ -89,6 +89,7 @@ def rounds_done(path: Path, experiment: str) -> int:
     return max((len(json_lines(file)) for file in files), default=0)
 
 
+@pytest.mark.slow
 def test_a_study_whose_jobs_were_killed_has_the_rewards_of_a_local_one(cluster: Cluster, tmp_path: Path) -> None:
     size = Size(nodes=2, rounds=12, interval=5)
     whole, broken = tmp_path / "whole", tmp_path / "broken"

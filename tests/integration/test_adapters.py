@@ -73,6 +73,7 @@ def without_drift(path: Path, node: str) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "logprob_drift"} for row in comparable(path, node)]
 
 
+@pytest.mark.slow
 def test_adapters_of_one_process_end_after_kills_as_if_nothing_had_happened(tmp_path: Path) -> None:
     whole, broken, kills = tmp_path / "whole", tmp_path / "broken", 3
     run(whole, 0, random.Random())

@@ -23,7 +23,7 @@ def turns_of(path: Path) -> list[list[str]]:
     return [[turn["reply"] for turn in entry.get("turns", [])] for entry in entries]
 
 
-@pytest.mark.engine
+@pytest.mark.slow
 def test_a_swarm_that_converses_ends_after_kills_as_if_nothing_had_happened(tmp_path: Path) -> None:
     (tmp_path / "guess.py").write_text(CONVERSATION.format(name="guess"))
     (tmp_path / "guess.toml").write_text(SETTINGS.format(name="guess"))

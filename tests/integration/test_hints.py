@@ -83,7 +83,13 @@ def test_a_model_that_never_says_anything_of_use(tmp_path):
     assert all(f"docs/hints.md#{code}" in up.stdout for code in of_node)
 
 
-@pytest.mark.parametrize("models", [(), ("--model", "tiny-2-qwen2,tiny-2-gpt2")], ids=["demonstration", "mixed"])
+@pytest.mark.parametrize(
+    "models",
+    [
+        pytest.param((), id="demonstration"),
+        pytest.param(("--model", "tiny-2-qwen2,tiny-2-gpt2"), id="mixed", marks=pytest.mark.slow),
+    ],
+)
 def test_the_demonstration_gives_none(tmp_path, models):
     env = {"PATH": "/usr/bin:/bin", "GDRIVE_PATH": str(tmp_path), "EXPERIMENT_NAME": "test"}
     up = run_swarm(env, "up", "--in-process", *models)

@@ -61,7 +61,7 @@ def test_a_study_runs_its_configurations_as_they_are_named_and_is_then_done(tmp_
     assert "pair" in run_swarm(env, "study", "list").stdout
 
 
-@pytest.mark.engine
+@pytest.mark.slow
 def test_a_study_that_was_killed_as_a_whole_has_the_rewards_of_one_that_was_not(tmp_path):
     size = Size(nodes=2, rounds=6, interval=2)
     whole, broken = tmp_path / "whole", tmp_path / "broken"

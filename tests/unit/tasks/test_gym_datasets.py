@@ -270,8 +270,13 @@ NOT_ALL = {"intermediate_integration"}
 """Some of its keys are integrals left as they are, which earn nothing here."""
 
 
-@pytest.mark.engine
-@pytest.mark.parametrize("dataset", dataset_names())
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        pytest.param(name, marks=pytest.mark.engine if number % 4 == 0 else pytest.mark.slow)
+        for number, name in enumerate(dataset_names())
+    ],
+)
 def test_every_dataset_works_as_a_task(dataset: str) -> None:
     found = anyio.run(examine, dataset, 8)
     assert found.refused == ""
