@@ -11,7 +11,6 @@ Where the library's own sizes are refused, SMALLER ones are measured.
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import time
@@ -24,7 +23,7 @@ import structlog
 
 from benchmarks.common import arguments_of, keep
 from swarm.errors import ConfigError, ProtocolError
-from swarm.tasks.answer import ANSWER_LIMIT
+from swarm.tasks.answer import ANSWER_LIMIT, key_of
 from swarm.tasks.bounded import Limits
 from swarm.tasks.definitions import Parameters, profile_of
 from swarm.tasks.family import QuestionRequest
@@ -39,12 +38,8 @@ SMALLER: dict[str, dict[str, Any]] = {
 }
 """Dataset -> parameters at which it can be asked, where the library's own cannot. Boards of few squares take the
 longer in `knight_swap`: it draws until one is connected and can be solved."""
-EXAMPLES = {
-    "graph_color": "possible_answer",
-    "propositional_logic": "example_answer",
-    "rubiks_cube": "example_correct_answer",
-}
-"""Dataset without a single answer -> where its metadata has one."""
+EXAMPLES = frozenset({"graph_color", "propositional_logic", "rubiks_cube"})
+"""Datasets without a single answer, whose metadata has one."""
 LIMITS = Limits(wall_s=60.0)
 
 
@@ -88,7 +83,9 @@ async def _measured(dataset: str, parameters: Parameters, questions: int) -> Row
         made, make_ms = await _timed([lambda request=request: one.make([request]) for request in requests])
         first = [question for (question,) in made]
         again = (await other.make(requests[::-1]))[::-1]
-        known = [(question, own) for question in first if (own := own_answer(dataset, question)) is not None]
+        known = [
+            (question, own) for question in first if (own := key_of(question.answer, question.metadata)) is not None
+        ]
         short = [(question, own) for question, own in known if len(own) <= ANSWER_LIMIT]
         scored, score_ms = await _timed(
             [lambda q=q, own=own: one.score(q.origin, q.prompt, [f"<answer>{own}</answer>"]) for q, own in short]
@@ -118,14 +115,6 @@ async def _timed(calls: Sequence[Any]) -> tuple[list[Any], float]:
         results.append(await call())
         taken.append(1e3 * (time.perf_counter() - begun))
     return results, statistics.median(taken) if taken else 0.0
-
-
-def own_answer(dataset: str, question: Question) -> str | None:
-    """A right answer, None where nobody says one."""
-    if question.answer is not None:
-        return question.answer
-    example = question.metadata.get(EXAMPLES.get(dataset, ""))
-    return example if isinstance(example, str) or example is None else json.dumps(example)
 
 
 async def levels(dataset: str) -> str:

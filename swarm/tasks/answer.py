@@ -1,4 +1,4 @@
-"""Extracts the answer of a completion: the text of its last closed `<answer>...</answer>` pair.
+"""Extracts the answer of a completion, the text of its last closed `<answer>...</answer>` pair, and a question's key.
 
 Pure and linear in the text's length: a completion of megabytes of tags costs a few scans.
 """

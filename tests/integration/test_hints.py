@@ -72,9 +72,8 @@ def test_rounds_that_are_shorter_than_the_work(tmp_path):
 def test_a_model_that_never_says_anything_of_use(tmp_path):
     """One token is no answer, ends nothing, earns nothing, and moves no weight where such updates are skipped."""
     short = {"SWARM_MAX_NEW_TOKENS": 1, "NUM_TRAIN_SAMPLES": 4, "NUM_GENERATIONS": 8, "SWARM_EMPTY_UPDATE": "skip"}
-    env = environment(
-        tmp_path, **short, SWARM_PROFILE="tiny-2"
-    )  # it ends no answer to a question that it knows at once
+    # asked tiny-2, which it knows, the model ends no answer at once
+    env = environment(tmp_path, **short, SWARM_PROFILE="tiny-2")
     up = run_swarm(env, "up", "--in-process", "--nodes", "1", "--rounds", "101", "--external", "0")
     assert up.returncode == 0, up.stdout + up.stderr
     of_node = {"never-tagged", "never-finished", "equal-groups", "never-updated"}

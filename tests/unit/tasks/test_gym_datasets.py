@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from benchmarks.gym_datasets import EXAMPLES, SMALLER, examine, own_answer
+from benchmarks.gym_datasets import EXAMPLES, SMALLER, examine
 from swarm.errors import ConfigError
+from swarm.tasks.answer import key_of
 from swarm.tasks.bounded import Limits
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
@@ -298,7 +299,7 @@ def test_under_scoring_2_every_own_answer_earns_1_and_what_is_none_nothing(datas
 
     async def body(scorer: Scorer) -> list[tuple[str | None, GroupScore]]:
         made = await scorer.make([request(tasks, dataset, seed) for seed in (100, 101, 102, 103)])
-        owns = [own_answer(dataset, question) for question in made]
+        owns = [key_of(question.answer, question.metadata) for question in made]
         return [
             (own, await score(scorer, question, own or "", "", "x", "nan", "None", "[]", "0 1"))
             for question, own in zip(made, owns, strict=True)
@@ -327,7 +328,7 @@ def test_no_hostile_answer_to_any_dataset_runs_or_earns(dataset: str, tmp_path: 
     async def body(scorer: Scorer) -> tuple[GroupScore, GroupScore | None]:
         (question,) = await scorer.make([request(tasks, dataset, 1)])
         evil = await score(scorer, question, *hostile(marker))
-        own = own_answer(dataset, question)
+        own = key_of(question.answer, question.metadata)
         return evil, None if own is None else await score(scorer, question, own)
 
     evil, right = run(tasks, body)
