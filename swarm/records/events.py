@@ -27,6 +27,8 @@ FINISHED, STOPPED, MISSED, FAILED, CRASHED = "finished", "stopped", "missed", "f
 MOST_ALARMS = 100
 """Lines of one file that are kept as alarms; more of them say nothing new."""
 LONGEST_ALARM = 2_000
+MOST_JUNK = 10_000
+"""Lines that are no event, after which a file is no log: what comes after is counted and not looked into."""
 """Bytes of such a line that are kept."""
 MOST_OVERDUE = 100_000
 """Rounds that are held as closed by their interval; as many as rows."""
@@ -57,7 +59,7 @@ class NodeEvents:
     def __init__(self) -> None:
         self.lines = 0
         self.junk = 0
-        """Lines that are no event."""
+        """Lines that are no event; after MOST_JUNK of them, all that come."""
         self.torn = False
         """The file ends in a line without its newline."""
         self.ending: Ending | None = None
@@ -72,7 +74,10 @@ class NodeEvents:
 
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen."""
+        seen = self.lines
         for line, event in parse_lines(lines, _Event, lambda line: parse_line(line, _Event)):
+            if self.junk >= MOST_JUNK:
+                break
             self.lines += 1
             if event is None:
                 self.junk += 1
@@ -80,6 +85,8 @@ class NodeEvents:
                 self._take(event)
             if (event is not None and event.event == "process.crashed") or is_out_of_memory(line):
                 _keep(self.alarms, self.lines, line)
+        unread = seen + len(lines) - self.lines
+        self.lines, self.junk = self.lines + unread, self.junk + unread
 
     def _take(self, event: _Event) -> None:
         match event.event:

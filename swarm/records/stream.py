@@ -26,12 +26,18 @@ METRICS_EVENT = "metrics"
 """What a metrics row is called among the events."""
 UNREADABLE = "log.unreadable_line"
 """What a line that is no event is called: it was meant to say something."""
+UNREAD = "log.unread"
+"""What stands for the rest of a file that is no log."""
+MOST_TIMELESS = 10_000
+"""Lines of a node's logs that name no time, after which what comes is not looked into: nodes write no such line."""
 LARGEST_EVENT = 64 * 1024
 """Bytes of a line that are held; a longer one is left out, but for its time, level, name and length."""
 MOST_PARSED = 200_000
 """Lines of all logs together that are parsed of each part that is read, to find the last events: some second."""
 LEAST_PARSED = 1000
 """Of one log."""
+SHORTEST_EVENT = 40
+"""Bytes of a line that has a time, a level and a name."""
 READS_FOR_LAST = 64
 """Reads of one log in search of its last events, 512 MiB together: 240,000 rounds."""
 AT_ONCE, LEAST_AT_ONCE = 512 * 1024, 1024
@@ -92,6 +98,7 @@ class EventStream:
         self._run = run
         self._wanted = wanted
         self._growing: dict[str, Growing] = {}
+        self._timeless = Counter[str]()
         self._words = wanted.words
         self.unseen = Counter[str]()
         """Node -> lines that read_last has not looked into, for there were too many."""
@@ -137,10 +144,18 @@ class EventStream:
         last = 0.0
         for lines in parts:
             for line in filter(bytes.strip, lines):
+                if self._timeless[source.node] > MOST_TIMELESS:
+                    break
                 event = source.parse(source.node, line)
+                if not event.timestamp and self._is_one_too_many(source):
+                    event = _no_log(source.node)
                 last = event.timestamp or last  # a line without a time stays behind the one before it
                 if self._wanted.takes(event):
                     yield event._replace(timestamp=last)
+
+    def _is_one_too_many(self, source: _Source) -> bool:
+        self._timeless[source.node] += 1
+        return self._timeless[source.node] > MOST_TIMELESS
 
     def _last_of(self, source: _Source, count: int, share: int) -> deque[Event]:
         last, time = deque[Event](maxlen=count), 0.0
@@ -189,8 +204,12 @@ class _Source(NamedTuple):
     parse: Callable[[str, bytes], Event]
 
     def parts(self, most_reads: int = MOST_READS, limit: int = 0) -> Iterator[list[bytes]]:
-        """The new lines."""
-        return (part.records for part in self.growing.look(most_reads, limit))
+        """The new lines; of a part of very many lines those that are long enough for an event."""
+        return (_long_enough(part.records) for part in self.growing.look(most_reads, limit))
+
+
+def _long_enough(lines: list[bytes]) -> list[bytes]:
+    return lines if len(lines) <= MOST_PARSED else [line for line in lines if len(line) >= SHORTEST_EVENT]
 
 
 _time = attrgetter("timestamp")
@@ -203,6 +222,12 @@ def _event(node: str, line: bytes) -> Event:
     level = said.level if said.level in LEVELS else "info"
     name = said.event if isinstance(said.event, str) else repr(said.event)
     return _held(Event(said.timestamp, node, level, name, line))
+
+
+def _no_log(node: str) -> Event:
+    """Stands for all lines that come after MOST_TIMELESS ones without a time."""
+    said = {"event": UNREAD, "level": "warning", "lines_without_a_time": MOST_TIMELESS}
+    return Event(0.0, node, "warning", UNREAD, msgspec.json.encode(said))
 
 
 def _metrics_event(node: str, line: bytes) -> Event:
