@@ -20,9 +20,10 @@ import structlog
 
 from benchmarks.common import RESULTS, arguments_of, command, machine
 from benchmarks.gym_datasets import LIMITS, SMALLER
+from swarm.config.task_table import newest
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.audit import Audit, Auditor, Guess
-from swarm.tasks.definitions import newest, profile_of
+from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.names import REFUSED, modules
 from swarm.tasks.scoring import Scorer
