@@ -1,4 +1,4 @@
-"""`swarm experiment list`, `settings` and `clean`: what experiments a shared folder holds, and getting rid of them."""
+"""`swarm experiment list` and `clean`: what experiments a shared folder holds, and getting rid of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli import looking
-from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, PathFlag, settings_from
 from swarm.cli.joining import MOST_LOOKED_INTO
 from swarm.cli.live import beating_elsewhere
-from swarm.cli.say import asked, print_result, say
+from swarm.cli.say import asked, say
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
@@ -24,12 +23,10 @@ from swarm.records.listing import entries, size_of
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
 from swarm.records.reader import Snapshot, snapshot
-from swarm.records.starts import last_starts
 from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.study.record import read_study, studies
-from swarm.views.starts import render_starts
 from swarm.views.text import age, shorten, size, table
 from swarm.wire import keys
 
@@ -41,49 +38,12 @@ WRITER = "clean"
 """Who deletes."""
 
 
-def show_status(
-    name: str | None = None,
-    /,
-    *,
-    common: CommonFlags | None = None,
-    watch: bool = False,
-    as_json: Annotated[bool, Parameter("--json")] = False,
-) -> None:
-    """Show the round and every node of an experiment.
-
-    Args:
-        name: The experiment; without one, what --experiment or the settings say.
-        common: which experiment.
-        watch: Refresh every 2 seconds until Ctrl-C.
-        as_json: JSON instead of a table; with --watch, one line per refresh.
-    """
-    looking.status(common=named_flags(name, common), watch=watch, as_json=as_json)
-
-
 def named_flags(name: str | None, common: CommonFlags | None) -> CommonFlags:
     """The flags with the experiment that was named, by its name or by --experiment."""
     common = common or CommonFlags()
     if name is not None and common.experiment is not None:
         raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
     return common if name is None else replace(common, experiment=name)
-
-
-def show_settings(
-    name: str | None = None,
-    /,
-    *,
-    common: CommonFlags | None = None,
-    as_json: Annotated[bool, Parameter("--json")] = False,
-) -> None:
-    """Show what the nodes of an experiment were started with: settings, versions, code, models, machine, command.
-
-    Args:
-        name: The experiment; without one, what --experiment or the settings say.
-        common: which experiment.
-        as_json: JSON instead of text: the last start of every node.
-    """
-    run = open_experiment(settings_from(named_flags(name, common)))
-    print_result(last_starts(run), render_starts, as_json=as_json)
 
 
 def list_experiments(*, path: PathFlag = None) -> None:

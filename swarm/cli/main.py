@@ -65,11 +65,6 @@ COMMANDS = {
         "--nodes 4 --rounds 40 --experiment demo",
     ),
     "down": Command("down:down", "End a local swarm, also one whose `swarm up` was killed.", "--experiment demo"),
-    "background": Command(
-        "background:background",
-        "Start a command that goes on when its terminal or notebook is gone.",
-        "up --nodes 4 --rounds 40 --experiment demo",
-    ),
     "plan": Command("plan:plan", "Predict the memory of a swarm, and say whether it fits.", "--nodes 8 --no-probe"),
     "node": Command(
         "node:node",
@@ -155,11 +150,9 @@ COMMANDS = {
     "experiment list": Command(
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),
-    "experiment status": Command("experiment:show_status", "Show the round and every node of one.", "demo --json"),
     "experiment import": Command(
         "importing:import_experiment", "Take over one that rl-swarm made, to read.", "/data/their-run --as theirs"
     ),
-    "experiment settings": Command("experiment:show_settings", "Show what its nodes were started with.", "demo"),
     "experiment archive": Command(
         "archiving:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"
     ),

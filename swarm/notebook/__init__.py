@@ -1,6 +1,7 @@
 """What notebooks use: frames and dictionaries of experiments, and all that a session needs beside the commands.
 
     %load_ext swarm.notebook     ─▶ `%swarm up --nodes 4`: any command, as in a terminal         command.py
+    %swarm background up ...     ─▶ the same, in a session that outlives the kernel              background.py
     from swarm.notebook import ─┬▶ get_experiment_metrics, ...: what lies in a shared folder     experiments.py
                                 ├▶ run_with_live_output: any command, its output as it comes       command.py
                                 ├▶ mount_drive, take_secrets, set_up, model_here: a session      session.py

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
 from swarm.children import child_environment, module_command
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, SwarmError
+from swarm.notebook.background import run_in_background
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -32,12 +33,18 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 def run_line(line: str) -> None:
     """Run `swarm` with these words, in the kernel's environment, and show what it says.
 
+    `background COMMAND` runs the command so that it outlives the kernel.
+
     Raises:
         UsageError: it failed; says with which exit code.
     """
     from IPython.core.error import UsageError
 
-    code = run_command(shlex.split(line))
+    words = shlex.split(line)
+    try:
+        code = run_in_background(words[1:]) if words[:1] == ["background"] else run_command(words)
+    except SwarmError as error:
+        raise UsageError(f"swarm {line}: {error}") from None
     if code not in (0, *STOPPED):
         raise UsageError(f"swarm {line}: exit code {code}")
 

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import html
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from swarm.config import Settings, load_settings
 from swarm.errors import ExperimentError, SwarmError
 from swarm.harmless import printable_lines
 from swarm.node.process.host import this_process
+from swarm.notebook.background import OUTPUT, runs_in_background
 from swarm.records.made_by import as_ours
 from swarm.store.place import open_place
 from swarm.views.status import Status, StatusReader, render
 
-if sys.platform != "win32":  # where nothing runs in the background
-    import fcntl
-
-OUTPUT = "swarm.log"
-"""Of `swarm background`, in the working folder."""
 LINES = 8
 """Of that output, shown below the status."""
 LONGEST_TAIL = 16_384
@@ -32,7 +26,7 @@ _STYLE = "white-space: pre; overflow-x: auto; line-height: 1.3; font-size: 12px"
 
 
 def watch(path: str, name: str, every: float = 5.0) -> None:
-    """Show where an experiment stands until it is over, and what `swarm background` started from this folder has ended.
+    """Show where an experiment stands until it and what `%swarm background` started here are over.
 
     The stop button ends the looking, and nothing else.
 
@@ -93,20 +87,6 @@ def _bundle(text: str) -> dict[str, Any]:
     """What peers may have written stays text."""
     shown = printable_lines(text)
     return {"text/plain": shown, "text/html": f'<div style="{_STYLE}"><code>{html.escape(shown)}</code></div>'}
-
-
-def runs_in_background(output: Path | str = OUTPUT) -> bool:
-    """Whether a command that `swarm background` started here still runs: it holds the file of its output locked."""
-    if sys.platform == "win32":
-        return False
-    try:
-        with open(output, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def _tail() -> list[str]:

@@ -104,7 +104,6 @@ OPENERS = {
 }
 NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/archiving.py": "the file that the user names, a private folder beside it",
-    "swarm/cli/background.py": "the output of a command, in the working folder",
     "swarm/cli/bugreport.py": "the file that the user names",
     "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
@@ -144,6 +143,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/study/report/write.py": "the package's own template",
     "swarm/web/assets.py": "the package's own page",
     "swarm/study/run/matrix_file.py": "the matrix file that the user names",
+    "swarm/notebook/background.py": "the output of a command, in the working folder",
     "swarm/notebook/live.py": "the output of a command, in the working folder",
     "swarm/node/process/generator_only.py": "a checkpoint, in a folder that it is given",
     "swarm/records/task_files.py": "datasets of the user's own, and a cache of them",

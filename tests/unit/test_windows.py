@@ -111,7 +111,7 @@ def test_all_that_looks_is_imported_without_them() -> None:
 LOOKING = (
     ["status"],
     ["status", "--json"],
-    ["experiment", "status"],
+    ["status", "--started"],
     ["logs", "--metrics", "--lines", "40"],
     ["logs", "--json"],
     ["summary"],

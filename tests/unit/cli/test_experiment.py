@@ -190,22 +190,6 @@ def test_cleaning_says_which_studies_will_lack_the_run(tmp_path: Path, capsys: p
     assert "exp is a run of the study one and of the study two, which will lack it" in capsys.readouterr().out
 
 
-def test_the_settings_of_an_experiment_are_found_as_its_status_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_experiment(tmp_path)
-    shown = [
-        (run(["experiment", "settings", *named, "--path", str(tmp_path)]), capsys.readouterr().out)
-        for named in (["exp"], ["--experiment", "exp"])
-    ]
-    monkeypatch.setenv("EXPERIMENT_NAME", "exp")
-    shown.append((run(["experiment", "settings", "--path", str(tmp_path)]), capsys.readouterr().out))
-    assert [code for code, _ in shown] == [0, 0, 0]
-    assert len({text for _, text in shown}) == 1
-    assert run(["experiment", "settings", "exp", "--experiment", "exp", "--path", str(tmp_path)]) == 2
-    assert "name one experiment" in capsys.readouterr().err
-
-
 def test_what_is_deleted_is_named_and_never_what_the_settings_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

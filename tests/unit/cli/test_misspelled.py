@@ -26,7 +26,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 # ── experiments ─────────────────────────────────────────────────────────────────────────────────────────────────────
 LOOKING = [
     *("status", "logs", "summary", "validate", "doctor", "export", "keys known", "keys forget anna", "judge exam"),
-    *("experiment status", "experiment settings", "experiment clean --yes"),
+    *("status --started", "experiment clean --yes"),
 ]
 
 

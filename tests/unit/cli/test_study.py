@@ -132,7 +132,7 @@ def test_a_study_lists_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["s", "4", "1", "25%"]
 
 
-@pytest.mark.parametrize("command", ["study list", "experiment list", "experiment status --experiment exp"])
+@pytest.mark.parametrize("command", ["study list", "experiment list", "status --experiment exp"])
 def test_looking_at_studies_and_experiments_imports_nothing_heavy(tmp_path: Path, command: str) -> None:
     make_experiment(tmp_path)
     write(record_file(tmp_path, "s"), make_record())

@@ -1,7 +1,7 @@
-"""`swarm background COMMAND`: a command that outlives who started it: a cell, a kernel, a terminal.
+"""`%swarm background COMMAND`: a command that outlives the cell and the kernel that started it.
 
-    swarm background up ... ─▶ swarm up ..., in a session of its own ─▶ swarm.log, which it holds locked to its end
-                    └ shows what it says for a while ─▶ exit code: its own if it has ended, else 0
+    %swarm background up ... ─▶ swarm up ..., in a session of its own ─▶ swarm.log, which it holds locked to its end
+                     └ shows what it says for a while ─▶ exit code: its own if it has ended, else 0
 
 The lock belongs to the open file, so whoever asks it knows whether the command still runs, whatever became of others.
 """
@@ -13,12 +13,10 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated
-
-from cyclopts import Parameter
+from typing import IO
 
 from swarm.children import child_environment, module_command
 from swarm.cli.say import say
@@ -37,18 +35,25 @@ _BEGINS = "$ swarm "
 """Of the line that names a command, above its output."""
 
 
-def background(*words: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]) -> int:
-    """Start a command that goes on when this terminal, or notebook, is gone; its output is added to swarm.log, here.
+def run_in_background(words: Sequence[str]) -> int:
+    """Starts a command that goes on when this notebook is gone, and adds its output to swarm.log, here.
 
-    What it says in the first 15 seconds is shown; if it has ended by then, its exit code is this one's. Of one working
-    folder one command runs at a time. `swarm down` ends a swarm or node that was started so.
+    It shows what the command says in the first 15 seconds. One command runs at a time in one working folder.
 
     Args:
         words: the command, without `swarm`.
+
+    Returns:
+        the command's exit code if it has ended by then, else 0.
+
+    Raises:
+        ConfigError: no command, or Windows, which runs no nodes.
+        ExperimentError: another command runs in this working folder.
+        StoreError: the file of the output cannot be written or locked.
     """
-    require_for("`swarm background`")
+    require_for("`%swarm background`")
     if not words:
-        raise ConfigError("expected a command, such as `swarm background up --nodes 4`, got none")
+        raise ConfigError("expected a command, such as `%swarm background up --nodes 4`, got none")
     command = shlex.join(["swarm", *words])
     with _opened() as output:
         if not _locked(output):
@@ -109,6 +114,20 @@ def _runs_already(command: str) -> int:
         )
     say(f"`{command}` runs already, nothing was started; its output: {OUTPUT.absolute()}")
     return 0
+
+
+def runs_in_background() -> bool:
+    """Tells whether a command that was started here still runs: it holds the file of its output locked."""
+    if sys.platform == "win32":
+        return False
+    try:
+        with open(OUTPUT, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _show(started: subprocess.Popen[bytes], begins: int) -> int | None:

@@ -1,4 +1,4 @@
-"""`swarm background`: what ends at once, what goes on without its starter, and that nothing is started twice."""
+"""`%swarm background`: what ends at once, what goes on without its starter, and that nothing is started twice."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.main import run
+from swarm.errors import ConfigError, StoreError
+from swarm.notebook.background import run_in_background
 from tests.integration.swarms import eventually
 
 STARTS = (
-    "import sys; from swarm.cli import background, main; background.SHOWN_FOR = 0; sys.exit(main.run(sys.argv[1:]))"
+    "import sys; from swarm.notebook import background\n"
+    "background.SHOWN_FOR = 0; sys.exit(background.run_in_background(sys.argv[1:]))"
 )
 WAITS = ("copy", "a", "b", "--experiment", "exp", "--follow", "--every", "2400")
 """A command that waits for an experiment that never comes."""
@@ -43,7 +45,7 @@ def waiting(tmp_path: Path) -> Iterator[int]:
 
 
 def start(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", STARTS, "background", *words], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", STARTS, *words], capture_output=True, text=True)
 
 
 def output(tmp_path: Path) -> str:
@@ -51,8 +53,8 @@ def output(tmp_path: Path) -> str:
 
 
 def test_what_ends_at_once_is_shown_with_its_exit_code(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["background", "status", "--experiment", "nope"]) == 2
-    assert run(["background", "settings", "seed"]) == 0
+    assert run_in_background(["status", "--experiment", "nope"]) == 2
+    assert run_in_background(["settings", "seed"]) == 0
     said = capfd.readouterr().out
     assert "$ swarm status --experiment nope\nswarm: " in said
     assert "no experiment 'nope'" in said
@@ -67,16 +69,17 @@ def test_what_goes_on_outlives_its_starter_in_a_session_of_its_own(tmp_path: Pat
 
 def test_nothing_is_started_twice_until_it_ends(tmp_path: Path, waiting: int) -> None:
     again, other = start(*WAITS), start("settings", "seed")
-    assert (again.returncode, other.returncode) == (0, 2)
+    assert (again.returncode, other.returncode) == (0, 1)
     assert "runs already, nothing was started" in again.stdout
     assert "--follow --every 2400` runs here already" in other.stderr
     os.kill(waiting, signal.SIGKILL)
     eventually(lambda: start("settings", "seed").returncode == 0, "the end of the first")
 
 
-def test_no_command_and_a_link_in_the_way_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["background"]) == 2
-    assert "expected a command" in capsys.readouterr().err
+def test_no_command_and_a_link_in_the_way_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a command"):
+        run_in_background([])
     (tmp_path / "swarm.log").symlink_to("elsewhere")
-    assert run(["background", "settings", "seed"]) == 1
+    with pytest.raises(StoreError):
+        run_in_background(["settings", "seed"])
     assert not (tmp_path / "elsewhere").exists()
