@@ -178,7 +178,7 @@ class Janitor:
         found = list[tuple[str, Entry]]()
         for entry in entries(self._run.store, prefix, tags=True):
             place = f"{prefix}/{entry.name}"
-            if not keys.holds_rollouts(entry.name) or entry.kind is not Kind.PREFIX:
+            if keys.stage_of(entry.name) is None or entry.kind is not Kind.PREFIX:
                 found.append((place, entry))
             else:
                 there = [(f"{place}/{one.name}", one) for one in entries(self._run.store, place, tags=True)]

@@ -166,11 +166,8 @@ def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None
             continue
         for of_stage in _listed(store, place, counted.strays):
             stage, below = keys.stage_of(of_stage.name), f"{place}/{of_stage.name}"
-            if of_stage.kind is not Kind.PREFIX or not keys.holds_rollouts(of_stage.name):
+            if of_stage.kind is not Kind.PREFIX or stage is None:
                 counted.strays.append(below)
-            elif stage is None:
-                named = [f"{below}/{entry.name}" for entry in _listed(store, below, counted.strays)]
-                counted.strays.extend(key for key in named if not keys.group_file_of(key))
             else:
                 nodes, strays = count_stage(store, below, author)
                 counted.nodes[RoundKey(round_, stage)] = nodes

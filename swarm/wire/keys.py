@@ -6,7 +6,6 @@ state/current_state.json              the round clock                           
 peers/{node}.json                     registration and heartbeat                               the node
 rollouts/round_R/stage_S/{node}.json  the node's rollout groups                                the node
 rollouts/round_R/stage_S/{node}.{slot}.json  one of them that was published before the others  the node
-rollouts/round_R/parts_S/{node}@{slot}.json  the same, as earlier versions wrote it               the node
 completions/round_R/{node}.json       token ids of its own completions, for redo               the node
 completions/round_R/stage_S/{node}.json  the same of a stage after the first                   the node
 weights/round_R/{node}.safetensors    what it trains, after a round whose weights are averaged      the node
@@ -65,8 +64,6 @@ _TENSORS = ".safetensors"
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
 _GROUP = re.compile(r"(.+)\.(0|[1-9][0-9]{0,5})\.json")
-_EARLIER_GROUP = re.compile(r"([^@]+)@(0|[1-9][0-9]{0,5})\.json")
-_OF_A_STAGE = re.compile(r"(stage|parts)_(0|[1-9][0-9]{0,8})")
 _ARCHIVED = re.compile(r"round_(0|[1-9][0-9]{0,8})-([0-9a-f]{16})\.tar\.gz")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FIXED = {
@@ -120,11 +117,6 @@ def stage_of(folder_name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def holds_rollouts(folder_name: str) -> bool:
-    """Whether a folder of a round is `stage_S`, or `parts_S` of earlier versions."""
-    return bool(_OF_A_STAGE.fullmatch(folder_name))
-
-
 def archive(experiment: str) -> str:
     """Where a place keeps the archive of an experiment, beside its experiments."""
     return f"archives/{experiment}"
@@ -151,15 +143,14 @@ def rollout_of(key: str) -> tuple[RoundKey, str] | None:
 
 
 def group_file_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a file of one group, that of an earlier version too; None for a key of anything else."""
+    """Stage and node of a file of one group; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
-    round_, stage = round_of(parts[1]), _OF_A_STAGE.fullmatch(parts[2])
-    if round_ is None or stage is None:
+    round_, stage, name = round_of(parts[1]), stage_of(parts[2]), _GROUP.fullmatch(parts[3])
+    if round_ is None or stage is None or not name or not is_node_id(name[1]):
         return None
-    name = (_GROUP if stage[1] == "stage" else _EARLIER_GROUP).fullmatch(parts[3])
-    return (RoundKey(round_, int(stage[2])), name[1]) if name and is_node_id(name[1]) else None
+    return RoundKey(round_, stage), name[1]
 
 
 def published_in(key: str) -> tuple[RoundKey, str] | None:
@@ -182,11 +173,6 @@ def rollout(key: RoundKey, node: str) -> str:
 
 def group_file(key: RoundKey, node: str, slot: int) -> str:
     return f"{rollouts(key)}/{node}.{slot}.json"
-
-
-def earlier_group_file(key: RoundKey, node: str, slot: int) -> str:
-    """Where earlier versions had it."""
-    return f"{ROLLOUTS}/round_{key.round}/parts_{key.stage}/{node}@{slot}.json"
 
 
 def task_file(sha256: str) -> str:

@@ -198,7 +198,7 @@ class RolloutFile(msgspec.Struct, kw_only=True):
     """Of groups that were published before, and that `rollouts` lacks: slot -> SHA-256 of the bytes of
     `{node}.{slot}.json`, in lower-case hexadecimal."""
     parts: dict[str, str] | UnsetType = UNSET
-    """The same of files `parts_S/{node}@{slot}.json`, in the place of `rollouts`; read, and written no more."""
+    """The same of files `parts_S/{node}@{slot}.json`, which early versions wrote: a file that has it is refused."""
     mixture: dict[str, float] | UnsetType = UNSET
     """As in its registration."""
     schema_version: int = SCHEMA_VERSION

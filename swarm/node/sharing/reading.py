@@ -176,7 +176,7 @@ class PeersFiles:
             whole = put_together(file, peer, key, get, **limits)
             groups = to_groups(whole, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
         except ProtocolError as error:
-            may_come = (file.earlier or file.parts) and error.reason in MAY_COME_YET
+            may_come = file.earlier and error.reason in MAY_COME_YET
             tag = "" if may_come else reading.tag  # then it is read again, whatever its own tag
             refused = Reading(tag, reading.digest, sum(sizes), refused=error.reason)
             return Fetched(refused, error.as_value())

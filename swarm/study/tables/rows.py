@@ -119,7 +119,7 @@ def rollout_file_rows(run: Run) -> list[Row]:
     for number in rounds_in(run.store, keys.ROLLOUTS):
         place = f"{keys.ROLLOUTS}/round_{number}"
         for of_stage in entries(run.store, place):
-            if of_stage.kind is not Kind.PREFIX or not keys.holds_rollouts(of_stage.name):
+            if of_stage.kind is not Kind.PREFIX or keys.stage_of(of_stage.name) is None:
                 continue
             for entry in entries(run.store, f"{place}/{of_stage.name}", tags=True):
                 if published := keys.published_in(f"{place}/{of_stage.name}/{entry.name}"):
