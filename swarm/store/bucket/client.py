@@ -9,7 +9,6 @@ import hashlib
 import random
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,8 +95,6 @@ class Client:
         self._pause = pause
         self._chance = chance
         self.spent = Spent()
-        self.troubles = Counter[str]()
-        """What was tried again, by what the server said."""
 
     def describe(self, name: str) -> str:
         return f"{self._address}/{name}"
@@ -316,7 +313,6 @@ class Client:
                 trouble = trouble_of(error)
                 if pause is None or not trouble.passing:
                     raise self._failed(kind, verb, name, trouble) from None
-            self.troubles[trouble.said] += 1
             self._pause(pause * self._chance())
         raise AssertionError("unreachable")
 
