@@ -20,10 +20,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, 
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
-from swarm.store.bucket.plain_list import ListPlainly, PlainPage
 from swarm.store.bucket.trouble import (
     Trouble,
-    is_odd_listing,
     no_bucket,
     say_that_conditions_are_ignored,
     trouble_of,
@@ -70,7 +68,6 @@ class Client:
         address: str,
         *,
         uploads: ObjectStore | None = None,
-        list_plainly: ListPlainly | None = None,
         pause: Callable[[float], object] = time.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -80,17 +77,13 @@ class Client:
             bucket: tries nothing again.
             address: as people find it, such as `s3://mine`.
             uploads: the same bucket, for large files: tries a part again by itself.
-            list_plainly: lists it where obstore cannot; None: nothing does.
             pause: waits for some seconds before a further try.
             chance: a random number below 1.
         """
         self._bucket = bucket
         self._uploads = uploads or bucket
-        self._list_plainly = list_plainly
         self._obeys: bool | None = None
         """The server obeys `If-None-Match`; None: not tried yet."""
-        self._saw_odd = False
-        """There are names that obstore refuses: all is listed without it from then on."""
         self._address = address
         self._pause = pause
         self._chance = chance
@@ -267,32 +260,21 @@ class Client:
         A page that breaks off is asked for again, from the last name on. Odd names are among them, see names.is_odd.
 
         Raises:
-            InvalidPathError: one of them cannot be named in obstore, and nothing else lists this bucket.
+            InvalidPathError: one of them cannot be named in obstore.
             StoreError: the server does not begin behind `after`: it would be asked without end.
         """
         more = True
         while more:
-            page, more = self._ask("list", "list", prefix, lambda after=after: self._page(prefix, after))  # type: ignore[misc]
+            page = self._ask("list", "list", prefix, lambda after=after: self._page(prefix, after))  # type: ignore[misc]
             if page and page[-1]["path"] == after:
                 raise StoreError(
                     f"cannot list {self.describe(prefix)}: the server gives names again that it gave before"
                 )
             yield page
-            after = page[-1]["path"] if page else after
+            more, after = len(page) >= PAGE, page[-1]["path"] if page else after
 
-    def _page(self, prefix: str, after: str) -> PlainPage:
-        if not self._saw_odd:
-            try:
-                page = next(obstore.list(self._bucket, prefix, offset=after or None, chunk_size=PAGE), [])
-                return PlainPage(page, len(page) >= PAGE)
-            except BaseError as error:
-                if self._list_plainly is None or not is_odd_listing(error):
-                    raise
-                self.spent.requests["list"] += 1
-        assert self._list_plainly
-        found = self._list_plainly(prefix, after)
-        self._saw_odd = True
-        return found
+    def _page(self, prefix: str, after: str) -> Sequence[ObjectMeta]:
+        return next(obstore.list(self._bucket, prefix, offset=after or None, chunk_size=PAGE), [])
 
     # ── trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def _ask(self, kind: str, verb: str, name: str, request: Callable[[], T]) -> T:

@@ -7,9 +7,8 @@
     checkpoints/round_5/anna/~manifest ──▶ PREFIX anna         data without a manifest is nothing yet
 
 A stranger can put objects whose names obstore refuses (`peers//x`, `peers/../x`, control characters), and with them
-the whole page. S3 is then listed without obstore (see plain_list), and Walk leaves such names out; a page that ends
-below one goes on behind all that lies there. In other buckets such a name is stepped over where it comes before all
-that could count; elsewhere what comes before it on its page cannot be seen, and that is an error which names it.
+the whole page. Such a name is stepped over where it comes before all that could count; elsewhere what comes before it
+on its page cannot be seen, and that is an error which names it.
 """
 
 from __future__ import annotations
@@ -51,8 +50,6 @@ class Walk:
         self._left = MOST_PAGES
         self.looked = 0
         """Objects that were come by, odd ones too."""
-        self._is_full = False
-        """The last page was, so others may follow."""
         self._go_on(after)
 
     def leap(self, after: str) -> None:
@@ -65,8 +62,6 @@ class Walk:
         self._after = after
         self._pages = self._client.pages(self._prefix, after)
         self._page: Iterator[ObjectMeta] = iter(())
-        self._odd: str | None = None
-        """All below it is odd, as was the last object; as names.odd_root."""
 
     def next(self) -> ObjectMeta | None:
         while True:
@@ -76,7 +71,6 @@ class Walk:
             self._after = found["path"]
             self.looked += 1
             start, slash, below = found["path"].partition(f"{self._prefix}/")
-            self._odd = names.odd_root(below)
             if not start and slash and not names.is_odd(below):
                 return found
 
@@ -90,8 +84,6 @@ class Walk:
     def _turn(self) -> bool:
         """Ask for the next page, or for one behind what cannot be named; False: there is none."""
         self._left -= 1
-        if self._odd is not None and self._is_full:
-            self.leap(f"{self._prefix}/{self._odd}/{BEHIND}")
         try:
             page = next(self._pages, None)
         except InvalidPathError as error:
@@ -102,7 +94,7 @@ class Walk:
             return True
         if page is None:
             return False
-        self._page, self._is_full = iter(page), len(page) >= PAGE
+        self._page = iter(page)
         return True
 
 

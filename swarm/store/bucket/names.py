@@ -106,13 +106,6 @@ def is_odd(name: str) -> bool:
     return any(map(_is_odd_part, name.split("/")))
 
 
-def odd_root(name: str) -> str | None:
-    """The start of a name below which all are odd; None: there is none, or its last part is what is odd."""
-    parts = name.split("/")
-    first = next((at for at, part in enumerate(parts) if _is_odd_part(part)), len(parts))
-    return "/".join(parts[: first + 1]) if first < len(parts) - 1 else None
-
-
 def _is_odd_part(part: str) -> bool:
     return part in ("", ".", "..") or bool(_UNNAMEABLE.search(part))
 

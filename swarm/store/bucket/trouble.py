@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from obstore.exceptions import InvalidPathError
-
 _STATUS = re.compile(r"status code: ([1-5][0-9]{2})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,40})</Code>")
 _ODD_HEADER = re.compile(r"(header|Metadata value for .*) contain(ed|ing) non[- ](UTF|ASCII)", re.IGNORECASE)
@@ -56,14 +54,12 @@ def trouble_of(error: Exception) -> Trouble:
         )
     if _ODD_HEADER.search(text):
         return Trouble("its headers are no text", False, "whoever wrote it has to write it again")
+    if "invalid list response" in text:
+        advice = "remove the object whose name holds control characters, by the provider's own tools"
+        return Trouble("a name there is no text", False, advice)
     if "request or response body" in text:
         return Trouble("the connection broke off", True)
     return Trouble("the server gave no answer", True)
-
-
-def is_odd_listing(error: Exception) -> bool:
-    """Whether obstore cannot read a listing: there is a name in it that it refuses, or that XML cannot hold."""
-    return isinstance(error, InvalidPathError) or "invalid list response" in str(error)
 
 
 def no_bucket(error: Exception) -> bool:
