@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swarm.config import Settings
-from swarm.planner.pace import Pace
 from swarm.planner.plan import RESERVE, Part, Plan
+from swarm.planner.planner import Pace
 from swarm.planner.probe import ProbeReport
 from swarm.planner.remedies import Remedy
 from swarm.views.text import age, size, table

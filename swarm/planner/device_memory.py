@@ -2,6 +2,7 @@
 
     GPU   nvidia-smi, else torch in a child process (a slim container without nvidia-smi; MIG, a GPU in parts)
     CPU   swarm.planner.free_memory
+    far   a device that is not on this machine, known by its memory alone
 
 All sizes are bytes.
 """
@@ -17,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from swarm.children import child_environment, code_command
-from swarm.errors import ModelError
+from swarm.errors import ConfigError, ModelError
 from swarm.planner.free_memory import host_memory
 
 _ASK_TORCH = """
@@ -35,6 +36,12 @@ _DRIVER = ("dev/nvidia0", "proc/driver/nvidia")
 _MIB = 2**20
 _BF16_SINCE = 8.0
 """Compute capability of Ampere, the first generation with bfloat16."""
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_UNITS |= {"TIB": 2**40}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
+_LEAST, _MOST = 10**8, 10**13
+_WITHOUT_BF16 = range(14 * 10**9, 18 * 10**9)
+"""Memory of a GPU that is taken for one before Ampere, such as a T4 or V100 of 16 GB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,3 +194,41 @@ def _ask_torch(device: str) -> Gpu:
 def _output(command: Sequence[str], *, timeout_s: float) -> str:
     told = child_environment(os.environ)
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s, env=told).stdout
+
+
+# ── elsewhere ───────────────────────────────────────────────────────────────────────────────────────────────────────
+def memory_size(text: str) -> int:
+    """Bytes that a person means by 16GB, 22.5 GiB and so on.
+
+    Raises:
+        ConfigError: it is no size of memory, or not one that a device has.
+    """
+    said = _SIZE.fullmatch(text)
+    unit = _UNITS.get(said[2].upper()) if said else None
+    if said is None or unit is None:
+        missing = ", got no unit" if re.fullmatch(r"\s*[0-9.]+\s*", text) else ""
+        raise ConfigError(
+            f"--device-memory: expected a number with a unit, such as 16GB (16 x 10^9 bytes) or 22GiB (22 x 2^30), "
+            f"got {text!r:.40}{missing}"
+        )
+    found = round(min(float(said[1]) * unit, 2.0 * _MOST))
+    if not _LEAST <= found <= _MOST:
+        raise ConfigError(f"--device-memory: expected the memory of one device, from 100MB to 10TB, got {text!r:.40}")
+    return found
+
+
+def far_device(text: str, device: str | None) -> DeviceMemory:
+    """A GPU of that memory, all of it free, or the CPU of a machine that has it.
+
+    Args:
+        device: as the settings have it; `cpu` for a machine without a GPU.
+
+    Raises:
+        ConfigError: it is no size of memory.
+    """
+    found, said = memory_size(text), " ".join(text.split())
+    if device == "cpu":
+        where = f"the CPU of a machine with {said}"
+        return DeviceMemory(device="cpu", free=found, total=found, host_free=found, elsewhere=where)
+    bf16 = found not in _WITHOUT_BF16
+    return DeviceMemory(device="cuda:0", free=found, total=found, host_free=0, bf16=bf16, elsewhere=f"a GPU of {said}")

@@ -6,6 +6,7 @@ Settings ─▶ sizes of the models (shape), activations (footprint), free memor
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from swarm.config import Settings
 from swarm.errors import ModelError
@@ -13,12 +14,23 @@ from swarm.logs import get_logger
 from swarm.planner.device_memory import DeviceMemory, device_memory
 from swarm.planner.footprint import footprint
 from swarm.planner.node_memory import ONE_TURN, SizedModel, Talk, computes_in_half
-from swarm.planner.pace import Pace, predicted
 from swarm.planner.plan import Plan, choose
 from swarm.planner.remedies import Remedy, remedies
 from swarm.planner.shape import model_shape
 
+if TYPE_CHECKING:
+    from swarm.planner.probe import ProbeReport
+
 logger = get_logger(__name__)
+
+
+class Pace(NamedTuple):
+    """Seconds of a round of all nodes."""
+
+    least: float
+    most: float
+    source: str
+    """What they come from, for people."""
 
 
 def make_plan(
@@ -57,9 +69,24 @@ def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[R
     )
 
 
-def predicted_pace(made: Plan, settings: Settings) -> Pace | None:
-    """Of a device that is not here. Raises ModelError."""
-    return predicted(made, sized_models(settings, made.nodes, made.device), settings)
+def measured_pace(report: ProbeReport, plan: Plan, *, at_once: int) -> Pace | None:
+    """What the probe of one node says of a round, where all completions are as long as they may be; scoring and the
+    shared place are left out. None: the probe did not get to the end.
+
+    Args:
+        at_once: nodes that compute at the same time as fast as one does.
+    """
+    if report.generation_s is None or report.update_s is None:
+        return None
+    turns = -(-plan.nodes // (1 if plan.in_process else at_once))
+    together = plan.in_process and plan.adapter != "none"
+    free = ", and all nodes generating together as fast as one," if together and plan.nodes > 1 else ""
+    return Pace(
+        (1 if together else turns) * report.generation_s,
+        turns * (report.generation_s + report.update_s),
+        f"measured: {report.generation_s:.3g} s of generation and {report.update_s:.3g} s of an update of one node on "
+        f"this machine, {turns} in turn; from no group with an advantage{free} to all with one",
+    )
 
 
 def plan_for(settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN) -> Plan | None:

@@ -117,7 +117,7 @@ def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
     assert run([*asked, "--json"]) == 1
     content = json.loads(capsys.readouterr().out)
     assert content["would_fit"][0] == "--adapter lora --in-process"
-    assert 0 < content["seconds_per_round"]["least"] < content["seconds_per_round"]["most"]
+    assert content["seconds_per_round"] is None
 
 
 @pytest.mark.engine
