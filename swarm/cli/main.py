@@ -68,7 +68,7 @@ COMMANDS = {
     "plan": Command("plan:plan", "Predict the memory of a swarm, and say whether it fits.", "--nodes 8 --no-probe"),
     "node": Command(
         "node:node",
-        "Run one node, a worker or the coordinator, until it is done.",
+        "Run one node, a worker or the coordinator, or several workers in one process.",
         "--role coordinator --path /mnt/shared --experiment demo --rounds 40",
     ),
     "join": Command(
@@ -81,9 +81,6 @@ COMMANDS = {
         "inviting:invite",
         "Make a folder that Syncthing replicates, and let other machines in.",
         "~/swarm --as lab",
-    ),
-    "workers": Command(
-        "node:workers", "Run several workers in one process until they are done.", "--nodes 4 --experiment demo"
     ),
     "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
     "top": Command(
@@ -178,8 +175,9 @@ COMMANDS = {
     ),
     "task list": Command("task:list_tasks", "List the tasks that a run may ask.", "--config swarm.toml"),
     "keys new": Command("keys:new", "Make this user's key.", ""),
-    "keys show": Command("keys:show", "Show its public half.", ""),
-    "keys known": Command("keys:known", "List the keys that nodes were first seen with.", "--experiment demo"),
+    "keys show": Command(
+        "keys:show", "Show its public half, or the keys that nodes were first seen with.", "--known --experiment demo"
+    ),
     "keys forget": Command("keys:forget", "Hold a node to no key until it is seen again.", "anna --experiment demo"),
     "judge run": Command("judge:run", "Ask every node a held-out question each round.", "--experiment demo"),
     "judge exam": Command(

@@ -1,4 +1,4 @@
-"""`swarm node`, `swarm join` and `swarm workers`: one daemon, or several workers in one process, in the foreground.
+"""`swarm node` and `swarm join`: one daemon, or several workers in one process, in the foreground.
 
 `python -P -m services.worker`, `services.coordinator` and `services.workers` are the same.
 """
@@ -14,6 +14,7 @@ from random import SystemRandom
 from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from swarm.cli.before_start import make_ready, refuse_other_models
 from swarm.cli.dry_run import show_dry_join
@@ -49,18 +50,40 @@ class Started(NamedTuple):
     asked: Asked
 
 
-def node(flags: NodeFlags | None = None) -> int:
-    """Run one node, a worker or the coordinator, until it is done.
+def node(
+    flags: NodeFlags | None = None,
+    *,
+    nodes: Annotated[
+        int | None, Parameter(help="Run so many workers in this process.", validator=Number(gte=1))
+    ] = None,
+) -> int:
+    """Run one node, a worker or the coordinator, or several workers in one process, until all are done.
 
     A worker, or a coordinator on --standby, takes what it is not told (seed, I, J, G, tasks, rounds) from the
-    experiment, if that is there, and waits for its coordinator to begin it. Ctrl-C once: finish the step, save, exit
-    130; twice: end at once. The same command goes on from there.
+    experiment, if that is there, and waits for its coordinator to begin it. Of --nodes, NODE_ID=w calls them w-0, w-1,
+    ...; several models are dealt out in turn. Ctrl-C once: finish the step, save, exit 130; twice: end at once. The
+    same command goes on from there.
     """
     require_for("`swarm node`")
+    if nodes is not None:
+        return _several(nodes, flags)
     started = _started(["swarm", "node"], flags, check=one_model, alone=True)
     settings = started.settings
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
     return run_node(settings, started.asked)
+
+
+def _several(nodes: int, flags: NodeFlags | None) -> int:
+    """Runs several workers in this process; the exit code as of one."""
+    from swarm.node.process.in_process import run_workers
+
+    if settings_from(flags).role == "coordinator":
+        raise ConfigError("--nodes counts workers; start the coordinator by itself: swarm node --role coordinator")
+    names = partial(settings_of_workers, nodes=nodes)
+    settings, asked = _started(["swarm", "node", "--nodes", str(nodes)], flags, check=names)
+    name = settings.node_id
+    this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
+    return run_workers(settings, nodes, asked)
 
 
 def join(
@@ -130,30 +153,6 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     asked = asked_for(words, replace(flags, path=None), joining.adopted)
     this_process_runs(joining.settings, role, [joining.settings.node_id] if joining.settings.node_id else [])
     return Started(joining.settings, asked)
-
-
-def workers(
-    *,
-    nodes: Annotated[int, Parameter(help="Number of workers.")],
-    flags: RunFlags | None = None,
-) -> int:
-    """Run several workers in one process until all are done.
-
-    NODE_ID=w calls them w-0, w-1, ...; several models are dealt out in turn. They take what they are not told from the
-    experiment, as a node does. Ctrl-C once: all finish their step and save, exit 130; twice: end at once. The same
-    command goes on from there.
-    """
-    require_for("`swarm workers`")
-    from swarm.node.process.in_process import run_workers
-
-    if nodes < 1:
-        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    names = partial(settings_of_workers, nodes=nodes)
-    started = _started(["swarm", "workers", "--nodes", str(nodes)], flags, check=names)
-    settings = started.settings
-    name = settings.node_id
-    this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
-    return run_workers(settings, nodes, started.asked)
 
 
 def _refuse_to_miss(run: Run, settings: Settings) -> None:

@@ -266,7 +266,7 @@ def _refuse_other_workers(run: Run, names: Sequence[str]) -> None:
             f"{named(new, MOST_NAMED)} in their place, who have learned nothing of what those did. Choose "
             "another --experiment for a new one, go on "
             f"with its own workers (`swarm join {shlex.quote(run.place)} --experiment {run.experiment} --node-id "
-            f"{theirs[0]}`, and its coordinator), or add workers to it: `swarm workers --nodes N`"
+            f"{theirs[0]}`, and its coordinator), or add workers to it: `swarm node --nodes N`"
         )
     if new:
         say(f"new in this experiment, with the weights of their models: {named(new, MOST_NAMED)}")

@@ -64,7 +64,7 @@ DAEMONS = {
     "generator": ("node", "--role", "generator"),
     "evaluator": ("node", "--role", "evaluator"),
     "person": ("answer",),
-    "workers": ("workers",),
+    "workers": ("node",),
     "mirror": ("copy",),
 }
 """The `swarm` command of each kind of daemon."""

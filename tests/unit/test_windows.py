@@ -160,7 +160,7 @@ RUNNING = (
     ["up"],
     ["node"],
     ["node", "--role", "coordinator"],
-    ["workers", "--nodes", "2"],
+    ["node", "--nodes", "2"],
     ["down"],
     ["plan"],
     ["study", "run", "sapo"],

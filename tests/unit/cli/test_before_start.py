@@ -51,7 +51,7 @@ STARTING = [
     ["up", "--nodes", "3", "--in-process"],
     ["up", "--nodes", "3", "--dry-run"],
     ["node"],
-    ["workers", "--nodes", "3"],
+    ["node", "--nodes", "3"],
     ["join", "{place}", "--experiment", "demo"],
     ["study", "run", "sapo", "--seeds", "3"],
     ["plan"],

@@ -37,7 +37,7 @@ def test_every_command_shows_an_example_that_it_takes(words: str, capsys: pytest
     app.parse_args(shlex.split(example)[1:], exit_on_error=False, print_error=False)
 
 
-@pytest.mark.parametrize("words", ["up", "node", "workers", "join", "settings", "status", "experiment list"])
+@pytest.mark.parametrize("words", ["up", "node", "join", "settings", "status", "experiment list"])
 def test_every_flag_of_a_setting_has_its_default_its_range_and_its_variables(
     words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,7 +25,17 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ── experiments ─────────────────────────────────────────────────────────────────────────────────────────────────────
 LOOKING = [
-    *("status", "logs", "summary", "validate", "doctor", "export", "keys known", "keys forget anna", "judge exam"),
+    *(
+        "status",
+        "logs",
+        "summary",
+        "validate",
+        "doctor",
+        "export",
+        "keys show --known",
+        "keys forget anna",
+        "judge exam",
+    ),
     *("status --started", "experiment clean --yes"),
 ]
 

@@ -87,7 +87,7 @@ LOOKING = {
     "study list": (),
     "study report mine": (),
     "study compare exp exp": (),
-    "keys known": ("--experiment", "exp"),
+    "keys show --known": ("--experiment", "exp"),
     "doctor": ("--experiment", "exp"),
     "bugreport": ("--experiment", "exp", "--write", "report.txt"),
     "model export alice": ("--experiment", "exp", "-o", "model"),
