@@ -26,8 +26,7 @@ from msgspec import NODEFAULT, Raw, UnsetType
 from swarm.cli.progress import Round
 from swarm.cli.up_json import End
 from swarm.config.constraints import allowed
-from swarm.config.declared import DECLARED
-from swarm.config.meanings import meanings
+from swarm.config.declared import DECLARED, meanings
 from swarm.config.settings import FIELDS
 from swarm.errors import ProtocolError, SwarmError
 from swarm.study.tables import columns

@@ -15,11 +15,9 @@ from typing import Literal, NamedTuple
 
 from swarm.endpoint.asking import estimate_of, estimated, worst_case
 from swarm.endpoint.backoff import backoff
-from swarm.endpoint.breaker import Breaker
-from swarm.endpoint.budget import Budget
 from swarm.endpoint.config import EndpointConfig, Form
+from swarm.endpoint.limits import Breaker, Budget, Taken, Window
 from swarm.endpoint.outcomes import Failure, Reply
-from swarm.endpoint.rate import Taken, Window
 from swarm.endpoint.usage import Prices, Tokens, Usage
 from swarm.types import Completion, Dialogue
 

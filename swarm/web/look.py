@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,7 +22,7 @@ from swarm.store.replicated.state import Replication
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.views.status import StatusReader
-from swarm.web import adopted, answers, series, tasks
+from swarm.web import answers, series, tasks
 from swarm.web.harmless import bounded, cut
 from swarm.web.series import Mark
 from swarm.wire.messages import ExperimentFile
@@ -85,7 +86,7 @@ class Look:
 
     def matrix(self) -> dict[str, Any]:
         """Who learned from whom."""
-        return bounded(adopted.matrix(self.history))  # type: ignore[no-any-return]
+        return bounded(matrix(self.history))  # type: ignore[no-any-return]
 
     def stages(self, round_: int) -> dict[str, Any]:
         """Who has published in a round: stage -> nodes."""
@@ -175,3 +176,29 @@ def _in_short(value: Any) -> str:
 def why(error: SwarmError) -> str:
     """An error as the page shows it."""
     return printable_lines(cut(str(error), 600))
+
+
+MOST = 64
+"""Nodes on each side."""
+
+
+def matrix(history: History) -> dict[str, Any]:
+    """Origins and adopters, and the groups of each pair: `counts[adopter][origin]`; those of the last round as `last`.
+
+    Of too many nodes those that took part in the most are kept, and the groups of the others are counted.
+    """
+    given, taken = Counter[str](), Counter[str]()
+    for node, of_node in history.items():
+        given.update(of_node.trained_on)
+        taken[node] += of_node.trained_on.total()
+    trains = [node for node, of_node in history.items() if len(of_node)]
+    adopters = sorted(sorted(trains, key=lambda node: (-taken[node], node))[:MOST])
+    origins = sorted(sorted({*given, *adopters}, key=lambda node: (-given[node], node))[:MOST])
+    total, shown = given.total(), sum(history[a].trained_on[o] for a in adopters for o in origins)
+    return {
+        "origins": origins,
+        "adopters": adopters,
+        "counts": [[history[adopter].trained_on[origin] for origin in origins] for adopter in adopters],
+        "last": [[history[adopter].last_trained_on.get(origin, 0) for origin in origins] for adopter in adopters],
+        "left_out": total - shown,
+    }

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from swarm.types import RoundKey
-from swarm.views.spans import gaps, named, spans
+from swarm.views.checks import gaps, named, spans
 from swarm.views.validate import Report, render, validate
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RewardFile

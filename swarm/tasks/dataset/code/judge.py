@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,6 @@ import msgspec
 
 from swarm.tasks.bounded import Emit
 from swarm.tasks.dataset.code import plain
-from swarm.tasks.dataset.code.modules import MODULES
 from swarm.tasks.trial import Receive
 
 CHECK = "check"
@@ -53,6 +53,14 @@ def asked_for(tree: ast.AST) -> set[str]:
     return used - {node.id for node in names if not isinstance(node.ctx, ast.Load)} - set(_bound(tree)) - _KNOWN
 
 
+NAMES = (
+    *("abc", "array", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "collections.abc"),
+    *("contextlib", "copy", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools"),
+    *("hashlib", "heapq", "itertools", "json", "math", "numbers", "operator", "random", "re", "statistics"),
+    *("string", "struct", "textwrap", "time", "types", "typing", "unicodedata", "zlib"),
+)
+"""What tests and answers may import: modules that compute, imported before a child is confined."""
+MODULES = {name: importlib.import_module(name) for name in NAMES}
 _KNOWN = {*dir(builtins), *MODULES}
 
 
