@@ -86,9 +86,6 @@ class ComputingSettings:
     (docs/bounds.md), such as -5; None: all are."""
     external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
     """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
-    mask_below: Annotated[float, below(0)] = setting(-2.0, "SWARM_MASK_BELOW")
-    """Of the loss `grpo_masked`: external completions of negative advantage with a lower mean log-prob per token under
-    the own policy are not learned from."""
     gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
     """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
     more copies of it are held. None: where the adaptive rule needs it."""

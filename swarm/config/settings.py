@@ -181,9 +181,8 @@ class Settings(ComputingSettings):
     round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
     where their question comes from, held against the publisher's own answer by equality of text alone."""
     peer_groups: Annotated[int, whole(1, 1024)] = setting(64, "SWARM_PEER_GROUPS")
-    """Groups of one peer and round that are scored; a file with more is refused."""
-    peer_completions: Annotated[int, whole(2, 2**20)] = setting(1024, "SWARM_PEER_COMPLETIONS")
-    """Completions of one peer and round that are scored; a file with more is refused."""
+    """Groups of one peer and round that are scored, and 16 completions for each, however they are spread; a file with
+    more is refused."""
     completion_characters: Annotated[int, whole(1)] | None = setting(None, "SWARM_COMPLETION_CHARACTERS")
     """Longest completion of a peer that is taken, in characters; None: 64 for each token that an own one may have
     (SWARM_MAX_NEW_TOKENS, 256 where that is not set). A group with a longer one is refused and counted, no more."""

@@ -77,7 +77,7 @@ class GradientSum:
         self._model = model
         self._config = config
         self._loss = loss(config.loss)
-        self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight, config.mask_below)
+        self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
         self._floors = Floors(config.external_logprob_floor, config.external_negative_floor)
         self._shares_prompts = not config.gradient_checkpointing  # a layer whose cache has grown cannot be recomputed
         self._reference = _reference(model) if config.kl_weight > 0 else None

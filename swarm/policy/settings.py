@@ -44,7 +44,6 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
         ("external_negative_floor",),
         lambda value: value is None or (math.isfinite(value) and value <= 0),
     ),
-    ("a finite number below 0", ("mask_below",), lambda value: math.isfinite(value) and value < 0),
     ("at least 1, or unset", ("max_new_tokens", "max_reasoning_tokens"), lambda value: value is None or value >= 1),
 )
 """(what is expected, of which settings, whether a value is)."""
@@ -167,8 +166,6 @@ class GrpoConfig:
     """Log-prob before the update below which an external token gets no gradient; None: every one gets its own."""
     external_negative_floor: float | None = None
     """The same of those with a negative advantage alone; 0: none of these gets one."""
-    mask_below: float = -2.0
-    """Of the loss `grpo_masked`, as in LossSettings."""
     batch_std: bool = False
     """Advantages are r - mean, to be divided by their standard deviation over all groups of the update."""
     gradient_halves: bool = False
@@ -241,7 +238,6 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         external_reasoning=settings.external_reasoning,
         external_logprob_floor=settings.external_logprob_floor,
         external_negative_floor=settings.external_negative_floor,
-        mask_below=settings.mask_below,
         batch_std=settings.advantage_scaling == OVER_BATCH,
         gradient_halves=settings.measures_gradient,
         decoding=settings.decoding,

@@ -26,6 +26,8 @@ MOST_TEXT = 4 * 2**20
 for as long as its round."""
 LONGEST_PROMPT = 2**16
 """Characters of a prompt that nobody can regenerate."""
+COMPLETIONS_OF_A_GROUP = 16
+"""On average, of all groups that one peer's file may have."""
 CHARACTERS_PER_TOKEN = 64
 """Four times the tokens of an own completion, which is what is trained on at most, of 16 characters each."""
 USUAL_TOKENS = 256
@@ -45,7 +47,7 @@ class Admission:
         """Raises ProtocolError (`oversized`) where scoring or keeping a file would cost more than any peer is worth."""
         completions = [completion for group in groups for completion in group.completions]
         _at_most(self.settings.peer_groups, "groups", len(groups))
-        _at_most(self.settings.peer_completions, "completions", len(completions))
+        _at_most(COMPLETIONS_OF_A_GROUP * self.settings.peer_groups, "completions", len(completions))
         _at_most(MOST_TEXT, "characters of responses", sum(map(_characters, completions)))
 
     def refusals(
