@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.peer_quota import PeerQuota
+from swarm.algo.samplers import PeerQuota
 from swarm.algo.seeds import purpose_text
 from swarm.types import ScoredGroup
 

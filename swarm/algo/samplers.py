@@ -60,3 +60,16 @@ def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[Sco
 
 
 SAMPLERS: Mapping[str, Sampler] = {"whole-pool": whole_pool, "informative": informative, "balanced": balanced}
+
+
+class PeerQuota:
+    """Of one pass over groups; None: all count."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._seen = Counter[str]()
+
+    def takes(self, scored: ScoredGroup) -> bool:
+        """Whether it is among the first so many of its peer."""
+        self._seen[scored.group.peer_id] += 1
+        return self._most is None or self._seen[scored.group.peer_id] <= self._most

@@ -8,8 +8,7 @@ from random import Random
 from typing import NamedTuple, Self
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.peer_quota import PeerQuota
-from swarm.algo.samplers import Sampler, whole_pool
+from swarm.algo.samplers import PeerQuota, Sampler, whole_pool
 from swarm.types import ScoredGroup
 
 _ROUNDING = 1e-9

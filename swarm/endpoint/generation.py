@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from swarm.endpoint.asking import estimate_of, estimated, worst_case
-from swarm.endpoint.backoff import backoff
 from swarm.endpoint.config import EndpointConfig, Form
-from swarm.endpoint.limits import Breaker, Budget, Taken, Window
+from swarm.endpoint.limits import Breaker, Budget, Taken, Window, backoff
 from swarm.endpoint.outcomes import Failure, Reply
 from swarm.endpoint.usage import Prices, Tokens, Usage
 from swarm.types import Completion, Dialogue

@@ -20,7 +20,7 @@ from statistics import fmean
 import anyio
 
 from swarm.algo.seeds import derive_seed
-from swarm.endpoint.backoff import backoff
+from swarm.endpoint.limits import backoff
 from swarm.endpoint.outcomes import Failure
 from swarm.errors import GenerationServerError
 from swarm.logs import get_logger
