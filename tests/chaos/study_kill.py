@@ -28,7 +28,7 @@ from typing import Any
 
 from swarm.cli.say import say
 from swarm.config import without_settings
-from swarm.study.record import study_folder
+from swarm.plugins.study.record import study_folder
 from tests.chaos.campaign import descendants
 from tests.layout import Layout
 from tests.unit.node.factories import MEASURED_COLUMNS

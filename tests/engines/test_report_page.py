@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
-from swarm.study.record import DeclaredComparison
-from swarm.study.report.write import write_report
-from tests.unit.study.report.report_factory import write_study
+from swarm.plugins.study.record import DeclaredComparison
+from swarm.plugins.study.report.write import write_report
+from tests.plugins.study.report.report_factory import write_study
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(not BROWSER, reason="no chromium is installed")]

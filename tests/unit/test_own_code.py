@@ -20,13 +20,13 @@ from swarm.config import Settings, load_settings
 from swarm.config.names import ADVANTAGE_SCALINGS, DATASET_SCORERS, TASK_FAMILIES
 from swarm.config.own_code import names_code, of_the_user, own_codes
 from swarm.errors import ConfigError
+from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
+from swarm.plugins.study.run.defaults import as_begun
+from swarm.plugins.study.run.growth import grown
+from swarm.plugins.study.run.launch import Launcher
+from swarm.plugins.study.run.matrix import Matrix, resolve, run_settings, shared_settings
+from swarm.plugins.study.run.matrix_file import read_matrix
 from swarm.provenance import code_digest, own_modules
-from swarm.study.record import ConfigurationRecord, StudyRecord
-from swarm.study.run.defaults import as_begun
-from swarm.study.run.growth import grown
-from swarm.study.run.launch import Launcher
-from swarm.study.run.matrix import Matrix, resolve, run_settings, shared_settings
-from swarm.study.run.matrix_file import read_matrix
 from swarm.tasks.dataset.scorers import SCORERS
 from swarm.tasks.registry import FAMILIES, Families, complete
 from swarm.tasks.scoring import Scorer

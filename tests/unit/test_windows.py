@@ -45,7 +45,7 @@ left_out += ("swarm.served.generator", "swarm.served.policy")
 left_out += ("swarm.sinks.tensorboard", "swarm.sinks.trackio", "swarm.sinks.wandb")  # each needs its own extra
 names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.")]
 names = [name for name in names if not any(word in name for word in left_out)]
-chosen = [name for name in names if ("swarm.study" in name) == ("analysis" in sys.argv)]
+chosen = [name for name in names if ("swarm.plugins.study" in name) == ("analysis" in sys.argv)]
 for name in chosen:
     importlib.import_module(name)
 print(len(chosen))
@@ -57,14 +57,14 @@ there, place = sys.argv[1:]
 time.time = lambda: 1.8e9
 if there == "windows":
     windows.pretend("pandas")
-from swarm import notebook
+from swarm.plugins import notebook
 each = {
     "list_experiments": lambda: notebook.list_experiments(place),
     "compare_experiments": lambda: notebook.compare_experiments(place, ["exp", "exp"]).to_csv(),
     "get_experiment_metrics": lambda: notebook.get_experiment_metrics(place, "exp").to_csv(),
     "export_experiment_summary": lambda: notebook.export_experiment_summary(place, "exp", f"{place}/summary.json"),
 }
-read = "swarm.notebook.experiments"
+read = "swarm.plugins.notebook.experiments"
 functions = [name for name in notebook.__all__ if name.islower() and getattr(notebook, name).__module__ == read]
 found = {name: each.get(name, lambda: getattr(notebook, name)(place, "exp"))() for name in functions}
 found["written"] = json.load(open(f"{place}/summary.json", encoding="utf-8"))

@@ -13,10 +13,11 @@ import msgspec
 import pytest
 from huggingface_hub import constants
 
-from swarm.cli import before_start, node, study, up
+from swarm.cli import before_start, node, up
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError, StoreError
+from swarm.plugins.study.cli import study
 from swarm.policy import settings as policy_settings
 from swarm.policy.embedded import embedded_path
 from swarm.policy.settings import LoraConfig

@@ -12,13 +12,13 @@ import pytest
 from swarm.cli.experiment import live_nodes
 from swarm.cli.main import run
 from swarm.node.process.host import host_identity, process_started_at
+from swarm.plugins.study.record import RunRecord, StudyRecord
 from swarm.records.listing import size_of
 from swarm.store.folder.store import FolderStore
-from swarm.study.record import RunRecord, StudyRecord
 from swarm.views.text import size
 from tests.layout import Layout
+from tests.plugins.study.study_files import record_file
 from tests.unit.cli.test_live import beating
-from tests.unit.study_files import record_file
 from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from swarm.cli.export import TableName
 from swarm.cli.main import run
-from swarm.study.tables.frames import TABLES
-from tests.unit.study.tables.small_study import FULL, SMALL
+from swarm.views.tables.frames import TABLES
+from tests.unit.views.tables.small_study import FULL, SMALL
 
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

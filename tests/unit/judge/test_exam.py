@@ -21,16 +21,16 @@ from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
 from swarm.judge.candidates import Candidate, candidates
 from swarm.judge.exam import Answers, Paper, examine, make_paper
+from swarm.plugins.study.record import RunFile
 from swarm.policy.embedded import embedded_path
 from swarm.records.files import read_exam
 from swarm.store.run import Run
-from swarm.study.record import RunFile
 from swarm.types import Completion
 from swarm.wire.codec import encode
 from swarm.wire.messages import NodeState
 from tests.layout import Layout
+from tests.plugins.study.study_files import run_file
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
-from tests.unit.study_files import run_file
 from tests.unit.views.factories import run_of
 
 

@@ -12,10 +12,10 @@ from swarm.cli.main import run as swarm
 from swarm.cli.up import _refuse_what_cannot_go_on
 from swarm.config import Settings
 from swarm.errors import ExperimentError
+from swarm.plugins.study.run.run_folder import is_finished, read_progress
 from swarm.records.events import Ending
 from swarm.records.finished import BY_COORDINATOR, BY_WORKERS, Finished, finished, rounds_done
 from swarm.records.reader import RunReader, snapshot
-from swarm.study.run.run_folder import is_finished, read_progress
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
 from tests.unit.views.factories import (

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.made_place import make_place
+from swarm.plugins.study.record import ConfigurationRecord, RunRecord, StudyRecord
 from swarm.store.place import open_place
-from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
 from swarm.web import export
 from swarm.web.assets import served
 from swarm.web.export import MODULES, frozen_page, sampled_rounds
