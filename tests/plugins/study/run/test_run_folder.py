@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 from swarm.plugins.study.run.run_folder import can_go_on, is_finished, is_saved, read_progress
 from swarm.records.reader import RunReader
 from tests.layout import Layout
+from tests.unit.records.test_finished import OVER, ROUNDS
 from tests.unit.views.factories import (
     append,
     append_events,
@@ -89,3 +91,11 @@ def test_a_run_is_saved_when_every_node_has_a_checkpoint_of_its_last_round(tmp_p
     assert not is_saved(run_of(layout))
     shutil.rmtree(layout.checkpoints)
     assert is_saved(run_of(layout)), "somebody has cleaned up"
+
+
+@pytest.mark.parametrize("make", OVER, ids=lambda make: make.__name__)
+def test_a_study_agrees_with_the_core_whether_a_run_is_finished(tmp_path: Path, make: Callable[[Path], Layout]) -> None:
+    run = run_of(make(tmp_path))
+    assert is_finished(run, ROUNDS) is bool(OVER[make])
+    assert read_progress(RunReader(run)).is_finished(ROUNDS) is bool(OVER[make])
+    assert not is_finished(run, ROUNDS + 1)

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ConfigError, StoreError
-from swarm.views.tables import export as tables_export
-from swarm.views.tables import frames
-from swarm.views.tables.columns import Columns, with_run
+from swarm.views.tables.columns import Columns
 from swarm.views.tables.export import FORMATS, Format, encode_frame, write_frame
-from swarm.views.tables.frames import TABLES, experiment_frame, get_experiment_metrics, get_rollouts, study_frame
+from swarm.views.tables.frames import TABLES, experiment_frame, get_experiment_metrics, get_rollouts
 from tests.unit.views.tables.small_study import FULL, SMALL, empty_run
 
 pd = pytest.importorskip("pandas")
@@ -47,14 +45,6 @@ def test_read_back_an_experiment_equals_its_frame(table: str, form: Format) -> N
     pd.testing.assert_frame_equal(
         read_back(encode_frame(frame, form), form, TABLES[table].columns), frame, check_exact=form != "csv"
     )
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_read_back_a_study_equals_its_frame(form: Format) -> None:
-    frame = study_frame(SMALL, "small", TABLES["metrics"])
-    back = read_back(encode_frame(frame, form), form, with_run(TABLES["metrics"].columns))
-    pd.testing.assert_frame_equal(back, frame)
-    assert back["adaptive_I"].isna().sum() == 100
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -122,15 +112,3 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "pandas.io.parquet", None)
     with pytest.raises(ConfigError, match=r"pyarrow.*swarm-sapo\[analysis\]"):
         encode_frame(frame, "parquet")
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_table_made_piece_by_piece_is_the_same(monkeypatch: pytest.MonkeyPatch, form: Format) -> None:
-    """`adaptive_I` is missing in the first rows and there in later ones, so that its pieces differ in type."""
-    whole = study_frame(SMALL, "small", TABLES["metrics"])
-    written = encode_frame(whole, form)
-    monkeypatch.setattr(frames, "BLOCK", 7)
-    monkeypatch.setattr(tables_export, "SLICE", 11)
-    pieces = study_frame(SMALL, "small", TABLES["metrics"])
-    pd.testing.assert_frame_equal(pieces, whole)
-    assert encode_frame(pieces, form) == written

@@ -13,11 +13,11 @@ import pytest
 
 import swarm
 from tests.engines.installed import run
-from tests.engines.notebooks import ROOT, Machine, filled_in, texts
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, moto
 from tests.integration.swarms import daemons, environment, eventually, json_lines, run_swarm
 from tests.layout import Layout
 from tests.patience import PATIENCE
+from tests.plugins.notebook.notebooks import ROOT, Machine, filled_in, texts
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("notebooks"), pytest.mark.timeout(4 * PATIENCE)]
 SECRET = "hf_nobody_may_see_this"

@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "notebooks"
 RUNS = Path(__file__).parent / "run_notebook.py"
 MARK = "MACHINE_OF_THIS_TEST"

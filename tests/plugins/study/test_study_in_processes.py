@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.study_kill import Moment, Size, differences, events, rows_of, run_killed, run_whole, set_aside
 from tests.integration.swarms import environment, json_lines, run_swarm
 from tests.layout import Layout
+from tests.plugins.study.study_kill import Moment, Size, differences, events, rows_of, run_killed, run_whole, set_aside
 
 MATRIX = """
 name = "pair"

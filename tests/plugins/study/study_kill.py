@@ -1,6 +1,6 @@
 """A study under kill -9 of everything at once: its process, swarms, nodes, scoring children and judges.
 
-    python -m tests.chaos.study_kill --path /tmp/study-kills --trials 10 --seed 0
+    python -m tests.plugins.study.study_kill --path /tmp/study-kills --trials 10 --seed 0
 
     the study, undisturbed ─▶ whole/       rows of all runs
     the study, killed, again and again the same command until it is done ─▶ trial-0/, trial-1/, ...   the same rows?
