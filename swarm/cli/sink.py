@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from swarm.cli.flags import CommonFlags, open_experiment, setting_parameter, settings_from
 from swarm.cli.following import Asked, following, look_every
@@ -31,17 +31,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 2.0, 120.0
 GRACE = 10.0
 """Seconds for which rows may still come once a run is finished."""
 
-Kind = Literal["tensorboard", "trackio", "wandb"]
 FolderFlag = Annotated[str | None, setting_parameter("sink_folder")]
 
 
-def run(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
+def run(kind: str, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
     """Hand the rows of a run to a tracker of experiments as they come, until the run is over.
 
     What was handed over before is not again; what fails is tried again. Ctrl-C ends it after what is there by then.
 
     Args:
-        kind: tensorboard, trackio or wandb, each an extra of its own.
+        kind: tensorboard, trackio or wandb, each an extra of its own, or a sink that an installed package registers.
         common: which experiment.
     """
     settings = settings_from(common)
@@ -51,13 +50,13 @@ def run(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag 
         return _Handing(settings, kind, following_run, folder).follow(asked)
 
 
-def replay(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
+def replay(kind: str, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
     """Hand all rows of a run that is over, was killed, or goes on, to a tracker of experiments.
 
     What was handed over before is not again.
 
     Args:
-        kind: tensorboard, trackio or wandb, each an extra of its own.
+        kind: tensorboard, trackio or wandb, each an extra of its own, or a sink that an installed package registers.
         common: which experiment.
     """
     settings = settings_from(common)
