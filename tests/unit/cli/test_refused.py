@@ -24,6 +24,7 @@ REFUSED = (
     (["node", "--model", "a,b"], {"SWARM_CLOCK": "own"}),
     (["node"], {"SWARM_CLOCK": "own", "SWARM_TASKS": "chess"}),
     (["node", "--nodes", "2"], {"SWARM_CLOCK": "own", "SWARM_TASKS": "chess"}),
+    (["node", "--nodes", "2", "--role", "coordinator"], {}),
 )
 
 
