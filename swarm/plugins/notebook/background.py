@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import IO
 
 from swarm.children import child_environment, module_command
-from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.systems import require_for
 
@@ -71,7 +70,7 @@ def run_in_background(words: Sequence[str]) -> int:
         )
     code = _show(started, begins)
     if code is None:
-        say(f"it goes on in the background as process {started.pid}; its output: {OUTPUT.absolute()}")
+        _say(f"it goes on in the background as process {started.pid}; its output: {OUTPUT.absolute()}")
         return 0
     return code if code >= 0 else 128 - code
 
@@ -112,7 +111,7 @@ def _runs_already(command: str) -> int:
             f"`{there}` runs here already, its output: {OUTPUT.absolute()}. End it first (`swarm down`), or start this "
             "one in another working folder"
         )
-    say(f"`{command}` runs already, nothing was started; its output: {OUTPUT.absolute()}")
+    _say(f"`{command}` runs already, nothing was started; its output: {OUTPUT.absolute()}")
     return 0
 
 
@@ -138,7 +137,13 @@ def _show(started: subprocess.Popen[bytes], begins: int) -> int | None:
         while True:
             code, over = started.poll(), time.monotonic() >= ends  # before its last words are read
             if said := output.read().decode("utf-8", "replace"):
-                say(said.removesuffix("\n"))
+                _say(said.removesuffix("\n"))
             if code is not None or over:
                 return code
             time.sleep(POLL_SECONDS)
+
+
+def _say(text: str) -> None:
+    """Shows text in the cell at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
