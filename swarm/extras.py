@@ -33,7 +33,7 @@ def installed_by(extra: str) -> str:
 
 
 def _this_swarm(extra: str) -> str:
-    """What pip takes for the swarm that runs here, with an extra."""
+    """Returns how pip is told of the swarm that runs here, with an extra."""
     try:
         distribution(NAME)
     except PackageNotFoundError:

@@ -30,12 +30,12 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, but newlines and tabs stay."""
+    """Returns the text as `printable` does, but newlines and tabs stay."""
     return _without_marks(text, lambda _: "\N{REPLACEMENT CHARACTER}", keep="\n\t")
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """As JSON escapes them, so that JSON means the same afterwards.
+    """Escapes unprintable characters as JSON does, so that JSON means the same afterwards.
 
     Args:
         keep: characters that stay as they are.

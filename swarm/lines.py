@@ -87,7 +87,7 @@ class LineFile:
             raise OSError(errno.ENOSPC, f"wrote only {written} of {len(data)} bytes; is the disk full?")
 
     def _take_back(self, size: int) -> None:
-        """What was not acknowledged goes, so that it can be written again; no reader has taken half a line."""
+        """Takes back what was not acknowledged, so that it can be written again; no reader has taken half a line."""
         try:
             os.ftruncate(self._fd, size)
         except OSError:

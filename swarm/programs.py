@@ -21,7 +21,7 @@ class LogOf(NamedTuple):
 
 @dataclass(frozen=True)
 class Launch:
-    """What is to be started."""
+    """Describes a program that is to be started."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -45,7 +45,7 @@ class Program(Protocol):
         """How it ended, in words."""
 
     def note(self) -> str:
-        """What is to be known of it while it runs, in words; empty where that is nothing."""
+        """Returns in words what is to be known of the program while it runs; empty where that is nothing."""
 
     def send_signal(self, number: int, /) -> None:
         """Ask it to end, if it still runs."""

@@ -64,7 +64,7 @@ LIBRARIES = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structl
 
 
 def made_with(settings: Settings, asked: Asked) -> MadeWith:
-    """What a node of this process is started with, but for its settings. Reads its code and its local models.
+    """Returns what a node of this process is started with, but for its settings. Reads its code and its local models.
 
     Args:
         asked: the command that started it, and where its settings came from.
@@ -124,7 +124,7 @@ def own_modules(settings: Settings) -> frozenset[OwnCode]:
 
 
 def code_digest(own: frozenset[OwnCode] = frozenset(), *, judged: bool, package: Path | None = None) -> str:
-    """Of the code that a run goes through. Reads every file of it.
+    """Returns the digest of the code that a run goes through. Reads every file of it.
 
     Args:
         own: the run's `own_modules`.
@@ -164,7 +164,7 @@ def model_revisions(names: Iterable[str]) -> dict[str, str]:
 
 
 def _hub_commit(name: str) -> str:
-    """Of what the Hub's client has fetched; empty where it has not."""
+    """Returns the commit that the Hub's client has fetched; empty where it has fetched none."""
     cached = None if local_folder(name) else cached_folder(name)
     return cached.name if cached else ""
 

@@ -25,7 +25,7 @@ def own_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def missing() -> list[str]:
-    """What nodes need and this system has not; empty where they run."""
+    """Returns what nodes need and this system has not; empty where they run."""
     there = {
         "folders that are opened (openat)": os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY"),
         "fork": hasattr(os, "fork"),

@@ -26,7 +26,7 @@ class RoundKey(NamedTuple):
 
 
 def stage_after(key: RoundKey, stages: int) -> RoundKey:
-    """What follows on a stage, in rounds of so many."""
+    """Returns the key of the stage that follows on one, in rounds of so many stages."""
     following = RoundKey(key.round, key.stage + 1)
     return following if following.stage < stages else RoundKey(key.round + 1)
 
@@ -47,7 +47,7 @@ def full_task(family: str, task: str) -> str:
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What regenerates a question exactly: a question is a function of these (see swarm.tasks.family)."""
+    """Regenerates a question exactly: a question is a function of these fields (see swarm.tasks.family)."""
 
     task: str
     """Of the family; the paper's "specialty"."""
@@ -147,7 +147,7 @@ class Completion(msgspec.Struct, frozen=True):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model wrote, turn by turn."""
+        """Returns what the model wrote, turn by turn."""
         return (*(turn.text for turn in self.earlier), self.text)
 
     @property
@@ -187,7 +187,7 @@ class ScoredGroup(msgspec.Struct, frozen=True):
 
 
 class TrainGroup(msgspec.Struct, frozen=True):
-    """What the trainer needs of a group."""
+    """Holds what the trainer needs of a group."""
 
     prompt: str
     completions: tuple[Completion, ...]
@@ -222,7 +222,7 @@ class Likeliness(NamedTuple):
 
 
 class GradientEstimate(NamedTuple):
-    """Of the gradients of single groups, summed over tokens, in one update; see swarm.algo.gradient_bias.
+    """Estimates moments of single groups' gradients, summed over tokens, in one update; see swarm.algo.gradient_bias.
 
     Each is unbiased, so that those that are no variance may be negative; None: there were too few groups.
     """
@@ -238,7 +238,7 @@ class GradientEstimate(NamedTuple):
 
 
 class TrainReport(msgspec.Struct, frozen=True):
-    """What one policy update did."""
+    """Says what one policy update did."""
 
     loss: float
     grad_norm: float
@@ -279,7 +279,7 @@ class TrainReport(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True):
-    """What generating elsewhere has cost, in all lives of a node."""
+    """Says what generating elsewhere has cost, in all lives of a node."""
 
     requests: int
     tokens_in: int
@@ -320,7 +320,7 @@ class Generator(Protocol):
 
     @property
     def bill(self) -> Bill | None:
-        """What it has cost so far; None where nobody is asked for it."""
+        """Returns what generating has cost so far; None where nobody is asked for it."""
 
     @property
     def repeats(self) -> bool:
@@ -359,7 +359,7 @@ class BatchingGenerator(Protocol):
     def generate_together(
         self, calls: Sequence[tuple[BatchingGenerator, GenerationCall]]
     ) -> Sequence[Groups | Exception]:
-        """What `generate` of each returns or raises; what fails for all is raised."""
+        """Returns what `generate` of each returns or raises; it raises what fails for all."""
 
 
 class Asked(Protocol):
@@ -373,7 +373,7 @@ class Asked(Protocol):
         """
 
     def groups(self) -> Groups:
-        """What came of it, once it has been waited for; called through the node's Compute.
+        """Returns the groups, once they have been waited for; called through the node's Compute.
 
         Raises:
             GenerationServerError: they cannot be of the policy that was asked.
@@ -381,7 +381,7 @@ class Asked(Protocol):
 
 
 class RemoteUse(NamedTuple):
-    """What came of asking elsewhere, since it was last taken."""
+    """Says how asking elsewhere went, since it was last taken."""
 
     retries: int = 0
     """Requests that had to be repeated."""
@@ -399,7 +399,7 @@ class RemoteGenerator(Protocol):
         """Begin, with the weights as they are now; called through the node's Compute."""
 
     def take_use(self) -> RemoteUse:
-        """What was needed since this was last asked."""
+        """Returns how asking went since the last call, and begins anew."""
 
 
 class Trainer(Protocol):
@@ -415,7 +415,7 @@ class Trainer(Protocol):
         """Add those of the remaining groups, then make one policy update on all of them together."""
 
     def export_weights(self) -> bytes:
-        """What is trained, as the contents of a safetensors file."""
+        """Returns the trained weights, as the contents of a safetensors file."""
 
     def refuse_weights(self, file: str) -> None:
         """Raises ProtocolError if a local safetensors file does not hold what is trained here, in finite numbers."""

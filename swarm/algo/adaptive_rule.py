@@ -44,7 +44,7 @@ class RoundSignals(NamedTuple):
 
 
 class RuleSettings(NamedTuple):
-    """What a rule starts from."""
+    """Holds the settings that an adaptive rule starts from."""
 
     total: int
     """N = I + J."""

@@ -58,7 +58,7 @@ _EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
 
 
 class Sample(NamedTuple):
-    """What was looked at, in the order in which it was drawn."""
+    """Holds the groups that were looked at, in the order in which they were drawn."""
 
     groups: list[ScoredGroup]
     """The verified groups, copies left out."""
@@ -73,7 +73,7 @@ class Sample(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of slots that hold informative groups, for the next draw to begin with; never nothing."""
+        """Estimates the share of slots that hold informative groups, above 0, for the next draw to begin with."""
         return (len(self.informative) + 1) / (self.slots + 2)
 
     @property
@@ -83,7 +83,9 @@ class Sample(NamedTuple):
 
     @property
     def judged(self) -> list[ScoredGroup]:
-        """What the pool is judged by: where looking ended early, all but the group with which it did."""
+        """Returns the groups that the pool is judged by: where looking ended early, all but the group with which it
+        did.
+        """
         return self.groups[:-1] if self.enough and self.slots < self.of else self.groups
 
     @property
@@ -151,7 +153,7 @@ class Drawing(Generic[Source]):
         return unknown
 
     def sample(self, results: Results[Source]) -> Sample:
-        """What is known by now, up to the slot with which enough was found; what is unknown is passed over."""
+        """Returns the groups known by now, up to the slot with which enough was found; it passes over unknown ones."""
         seen, unknown, slots = self._walk(results)
         enough = self._counting(seen, PeerQuota(self._most_of_peer)) >= self._enough
         return Sample(seen, slots - len(unknown), len(self._order), enough, not unknown)
@@ -188,7 +190,9 @@ class Drawing(Generic[Source]):
 
 
 def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[int]]:
-    """For one purpose, such as ("external", node, round): the ranks of the first so many slots of a name, random."""
+    """Returns a function that gives the random ranks of a name's first slots, for one purpose such as ("external",
+    node, round).
+    """
     key = hashlib.blake2b(purpose_text(seed, *purpose).encode(), digest_size=32).digest()
 
     def ranks(name: str, slots: int) -> list[int]:

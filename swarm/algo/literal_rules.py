@@ -139,6 +139,6 @@ def relative_change(values: Sequence[float], least: int) -> float:
 
 
 def earlier_mean_next(values: Sequence[float], least: int) -> float | None:
-    """What the next round's recent mean will be held against; None while that are fewer values than `least`."""
+    """Returns what the next round's recent mean will be held against; None while that are fewer values than `least`."""
     earlier = values[-2 * WINDOW + 1 : -WINDOW + 1]
     return fmean(earlier) if len(earlier) >= least else None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LossInputs(NamedTuple):
-    """What is known of the completions of one micro-batch, token after token, in fp32."""
+    """Holds what is known of the completions of one micro-batch, token after token, in fp32."""
 
     logprobs: Tensor
     """[M], of the policy that is trained; gradients flow through these alone."""
@@ -43,7 +43,7 @@ class LossInputs(NamedTuple):
 
 
 class LossSettings(NamedTuple):
-    """What can be tuned in any of them."""
+    """Holds what can be tuned in the losses."""
 
     clip_low: float = 0.2
     clip_high: float = 0.28
@@ -53,7 +53,7 @@ class LossSettings(NamedTuple):
 
 
 class TokenLosses(NamedTuple):
-    """What each token adds."""
+    """Holds what each token adds to the loss."""
 
     loss: Tensor
     """[M]: the sum is minimised."""
@@ -62,7 +62,7 @@ class TokenLosses(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of all groups of an update, those without a gradient included."""
+    """Counts tokens and completions of all groups of an update, those without a gradient included."""
 
     tokens: int
     completions: int
@@ -100,7 +100,7 @@ def divided_by(denominator: Denominator) -> Callable[[Loss], Loss]:
 
 
 def denominator_of(loss: Loss) -> Denominator:
-    """What divides the sum of this loss."""
+    """Returns the denominator by which the sum of this loss is divided."""
     found: Denominator = getattr(loss, "denominator", per_token)
     return found
 

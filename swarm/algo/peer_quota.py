@@ -8,7 +8,7 @@ from swarm.types import ScoredGroup
 
 
 class PeerQuota:
-    """Of one pass over groups; None: all count."""
+    """Counts groups per peer in one pass, and takes the first `most` of each; None: it takes all."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most

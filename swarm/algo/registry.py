@@ -54,7 +54,9 @@ def sampler(name: str) -> Sampler | None:
 
 
 def adaptive_rule(name: str) -> MakeRule:
-    """What makes the rule of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    """Returns the function that makes the rule of that name. Raises ConfigError if a rule of the user's own cannot be
+    had.
+    """
     return _named("adaptive_rule", name, RULES)
 
 

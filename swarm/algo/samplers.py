@@ -25,7 +25,9 @@ UNIFORM = "uniform"
 
 
 def whole_pool(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """As `uniform`, but after the whole pool was looked at: the sampler of earlier versions, to repeat their runs."""
+    """Samples uniformly as `uniform` does, but after the whole pool was looked at, as earlier versions did, to repeat
+    their runs.
+    """
     return rng.sample(groups, min(count, len(groups)))
 
 

@@ -45,7 +45,8 @@ def choose_tasks(mixture: Weighted, count: int, rng: Random) -> list[str]:
 def sample_external(
     pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler = whole_pool, most: int | None = None
 ) -> list[ScoredGroup]:
-    """Of a whole pool drop the groups without any advantage, then sample J; what arrived first makes no difference.
+    """Drops the groups of a whole pool that have no advantage, then samples J; the order of arrival makes no
+    difference.
 
     Args:
         most: groups of one peer that the sampler may choose from, drawn uniformly; None: all of its.

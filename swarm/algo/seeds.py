@@ -25,7 +25,7 @@ def derive_seed(run_seed: int, *purpose: str | int) -> int:
 
 
 def purpose_text(run_seed: int, *purpose: str | int) -> str:
-    """What is hashed for one purpose: no two of them have the same."""
+    """Returns the text that is hashed for one purpose: no two purposes share one."""
     return "\x1f".join([str(run_seed), *(f"{type(part).__name__}:{part}" for part in purpose)])
 
 

@@ -175,7 +175,7 @@ def _into_bucket(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> 
 
 
 def _refuse_other(name: str, place: Place, store: Store, mark: bytes) -> None:
-    """What is there may be half of this very file, and nothing else. Raises ExperimentError."""
+    """Refuses to go on where anything but half of this very file is there. Raises ExperimentError."""
     try:
         if store.get(RESTORING, len(mark)).data == mark:
             return

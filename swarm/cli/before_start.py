@@ -73,7 +73,7 @@ def refuse_place(folder: str) -> None:
 
 
 class _Saved(msgspec.Struct):
-    """Of a checkpoint's manifest.json."""
+    """Reads what matters here of a checkpoint's manifest.json."""
 
     model: str
     adapter: LoraConfig | None = None

@@ -50,7 +50,7 @@ class Program:
 
     @property
     def command(self) -> str:
-        """What a person would type, secrets left out."""
+        """Returns what a person would type, secrets left out."""
         return subprocess.list2cmdline(["swarm", *self.words])
 
 

@@ -101,7 +101,7 @@ def bugreport(
 
 
 def _paths(settings: Settings, run: Run | None) -> Iterator[str]:
-    """What settings and the starts of nodes name: models, and folders, which may hold spaces."""
+    """Yields the paths that settings and the starts of nodes name: models, and folders, which may hold spaces."""
     yield from (value for value in (settings.path, settings.key_folder, *settings.model) if value)
     with suppress(SwarmError):
         for start in last_starts(run)[:NODES] if run else ():

@@ -43,7 +43,7 @@ def render_comparison(found: RunsComparison) -> str:
 
 
 def verdict(found: Comparison) -> str:
-    """What the test of the cumulative rewards says, or why there is none."""
+    """Returns what the test of the cumulative rewards says, or why there is none."""
     if found.p is None or found.t is None or found.df is None:
         return f"no p-value: that takes {FEWEST_SEEDS} runs on either side, and some spread"
     size = "" if found.hedges_g is None else f", Hedges' g {found.hedges_g:.2f}"

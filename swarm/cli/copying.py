@@ -71,7 +71,7 @@ def copy(
 
 @contextmanager
 def _hearing(follow: bool) -> Iterator[Asked]:
-    """For the block SIGTERM is heard, and no more than that."""
+    """Hears SIGTERM while the block runs, if `follow`, and yields what it sets."""
     asked = Asked()
     before = signal.signal(signal.SIGTERM, lambda *_: asked.set()) if follow else None
     try:

@@ -80,7 +80,7 @@ def _wait(processes: Sequence[Running], seconds: float) -> list[Running]:
 
 
 def _nothing(settings: Settings) -> str:
-    """What to tell who named a swarm that is not there."""
+    """Returns the message for somebody who named a swarm that is not there."""
     others = sorted({f"--path {file.path} --experiment {file.experiment}" for file in all_running()})
     said = f"no process of {settings.experiment} in {settings.place} runs here as this user"
     return f"{said}; these do: {', '.join(others)}" if others else said

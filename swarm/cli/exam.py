@@ -111,7 +111,9 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
 
 
 def _vouched(recorded: Settings, own: Settings) -> Settings:
-    """What a record in a place says of families and tasks is code of the user's own where the user says the same."""
+    """Returns the recorded settings with this user's own families and tasks where both are equal: code counts as the
+    user's then.
+    """
     said = {name: getattr(own, name) for name in ("task_families", "task_table")}
     return replace(recorded, **{name: value for name, value in said.items() if value == getattr(recorded, name)})
 

@@ -126,7 +126,7 @@ def _row(now: Snapshot, wall: float) -> list[str]:
 
 
 def _rounds(now: Snapshot) -> str:
-    """Of a run without a coordinator's clock."""
+    """Returns the rounds of a run without a coordinator's clock, as text."""
     over = now.finished
     return str(over.rounds if over else now.rounds_done if now.made_by else "-")
 

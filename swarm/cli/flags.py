@@ -100,7 +100,7 @@ class CommonFlags:
 
 @_declared("run_flag")
 class RunFlags(CommonFlags):
-    """What a run does."""
+    """Declares the flags of a run."""
 
     preset: Annotated[
         str | None,
@@ -114,7 +114,7 @@ class RunFlags(CommonFlags):
 
 @_declared("run_flag", "up_flag", defaults=UP_DEFAULTS)
 class UpFlags(RunFlags):
-    """What a run of `swarm up` does."""
+    """Declares the flags of a run of `swarm up`."""
 
     mirror: Annotated[str | None, setting_parameter("mirror")] = None
 
@@ -147,7 +147,7 @@ def settings_from(
 
 
 def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any) -> Asked:
-    """What this process was asked for, for the record: by the command that started it, or by a person.
+    """Returns what this process was asked for, for the record: by the command that started it, or by a person.
 
     Args:
         words: the command's name and arguments; the others as in settings_from.

@@ -47,7 +47,8 @@ class Asked:
 
 @contextmanager
 def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Iterator[Asked]:
-    """For the block this process follows a run: `swarm down` finds it, and the first signal asks it to end.
+    """Makes this process, for the block, one that follows a run: `swarm down` finds it, the first signal asks it to
+    end.
 
     The second signal ends the process at once.
     """

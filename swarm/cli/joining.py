@@ -151,7 +151,7 @@ def _text(value: object) -> str:
 
 
 def experiment_in(run: Run, patience: float | None) -> ExperimentFile | None:
-    """What an experiment is, as soon as somebody has said it; None after so many seconds, None: never.
+    """Waits for the settings of an experiment; gives None after `patience` seconds, or never where `patience` is None.
 
     Raises:
         ExperimentError: another program made it.

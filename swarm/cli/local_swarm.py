@@ -92,7 +92,7 @@ class LocalSwarm:
 
 
 def about(node: Settings, workers: int) -> str:
-    """What a node does, in a few words."""
+    """Returns in a few words what a node does."""
     if node.role == "coordinator":
         return f"opens the rounds, {node.max_rounds} of them, for {workers} workers"
     threads = f", {node.threads} thread{'s' if node.threads > 1 else ''}" if node.threads else ""
@@ -102,7 +102,7 @@ def about(node: Settings, workers: int) -> str:
 
 
 def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
-    """What this command has chosen by itself came from nobody else."""
+    """Returns the record with the settings that this command has chosen by itself marked as its own."""
     mine, theirs = node.as_recorded(), loaded.as_recorded()
     ours = {name: OURS for name in mine if mine[name] != theirs[name] and name not in asked.sources}
     return Asked(asked.command, {**asked.sources, **ours})
@@ -126,7 +126,9 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int
 
 
 def name_here(settings: Settings, name: str) -> str:
-    """What a node is called that this command names: where this machine has a name in the place, it bears that."""
+    """Returns the name of a node of this command: where this machine has a name in the place, the node bears that
+    first.
+    """
     return "-".join(filter(None, (open_place(settings.place).member, name)))
 
 
@@ -135,7 +137,7 @@ def _with_a_share(worker: Settings, share: int) -> Settings:
 
 
 def plan_of(swarm: LocalSwarm) -> Plan | None:
-    """What it needs of memory; None, with the reason in the log, where that cannot be known."""
+    """Plans the memory of the swarm; None, with the reason in the log, where it cannot be known."""
     from swarm.cli.longest_talk import longest_talk
     from swarm.planner.planner import plan_for
 

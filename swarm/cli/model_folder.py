@@ -31,7 +31,7 @@ CARD = "README.md"
 
 
 class Written(NamedTuple):
-    """What a folder holds."""
+    """Holds what was written into a model's folder."""
 
     what: str
     """`model` or `adapter`."""

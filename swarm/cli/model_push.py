@@ -141,7 +141,7 @@ class _Pusher:
 
 
 class _Node:
-    """What of a node concerns who pushes its model."""
+    """Tells who pushes a node's model how far that node is."""
 
     def __init__(self, run: Run, node: str) -> None:
         self._reader = RunReader(run, frozenset({node}))

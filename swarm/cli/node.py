@@ -43,7 +43,7 @@ WRITER = "joining"
 
 
 class Started(NamedTuple):
-    """What a node is started with."""
+    """Holds what a node is started with."""
 
     settings: Settings
     asked: Asked
@@ -235,7 +235,7 @@ def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
 
 
 def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFile | None:
-    """As `experiment_in`; a worker that has to wait for it is registered meanwhile."""
+    """Waits for the experiment as `experiment_in` does; a worker that has to wait is registered meanwhile."""
     found = experiment_in(run, 0.0)
     if found or patience == 0.0 or settings.role == "coordinator":
         return found
@@ -259,7 +259,7 @@ def _named(flags: RunFlags | None) -> dict[str, str]:
 
 
 def _say_that_nobody_shares(run: Run) -> None:
-    """Of an experiment that is about to be begun without a word about J."""
+    """Warns who is about to begin an experiment without a word about J that nobody will share."""
     if read_experiment(run) is None:
         warn(
             "nobody trains on peers' groups: NUM_TRANSPLANT_TREES is 0 by default; `--local 4 --external 4` shares half"

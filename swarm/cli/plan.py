@@ -78,14 +78,16 @@ class Planned(NamedTuple):
 
 
 def pace_of(made: Plan, settings: Settings, report: ProbeReport | None) -> Pace | None:
-    """As the probe measured it, or, of what is not here, as data sheets have it."""
+    """Returns the pace as the probe measured it; for a device that is not here, as data sheets predict it."""
     if report:
         return measured(report, made, at_once=cores() if set(made.models) <= set(EMBEDDED) else 1)
     return predicted_pace(made, settings) if made.device.elsewhere else None
 
 
 def one_node(made: Plan) -> int:
-    """What a probe of one node is expected to see: on a CPU its process, too, on a GPU what torch takes alone."""
+    """Returns the bytes that a probe of one node should see: on a CPU its process, too, on a GPU what torch takes
+    alone.
+    """
     return made.node.peak + (0 if made.device.is_gpu else PROCESS)
 
 

@@ -29,7 +29,7 @@ def verdict(plan: Plan) -> str:
 
 
 def render_remedies(found: Sequence[Remedy]) -> str:
-    """What would fit, for somebody to choose from; empty where nothing would."""
+    """Returns what would fit, for somebody to choose from; empty where nothing would."""
     if not found:
         return ""
     return f"what would fit, and nothing does by itself: {', or '.join(map(_remedy, found))}"
@@ -53,7 +53,7 @@ def _remedy(remedy: Remedy) -> str:
 
 
 def changes(plan: Plan, settings: Settings) -> str:
-    """What the plan does otherwise than the settings that it was made from, in one line; empty if nothing."""
+    """Returns in one line what the plan does otherwise than the settings that it was made from; empty if nothing."""
     done = []
     if plan.gradient_checkpointing and not settings.gradient_checkpointing:
         done.append("turned on gradient checkpointing (SWARM_GRADIENT_CHECKPOINTING=False forbids it)")
@@ -63,7 +63,7 @@ def changes(plan: Plan, settings: Settings) -> str:
 
 
 def render_probe(report: ProbeReport, predicted: int) -> str:
-    """What one step of one node showed, beside what was predicted for it."""
+    """Returns what one step of one node showed, beside what was predicted for it."""
     peaks = [("loaded", report.loaded), ("generation", report.generation), ("update", report.update)]
     seen = ", ".join(f"{name} {size(peak)}" for name, peak in peaks if peak is not None) or "nothing measured"
     early = "it ended early: " if report.peak is None else ""

@@ -44,7 +44,7 @@ if sys.platform != "win32":  # which runs no nodes; its commands import this all
 
 
 class ProcessFile(msgspec.Struct, frozen=True):
-    """What a process says of itself."""
+    """Holds what a process says of itself."""
 
     pid: int
     started_at: float
@@ -62,7 +62,7 @@ class ProcessFile(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """As people are told of it."""
+        """Returns the process as people are told of it."""
         return f"{'swarm up' if self.role == UP else ', '.join(self.nodes) or self.role} (process {self.pid})"
 
 

@@ -61,7 +61,7 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
 
     @property
     def line(self) -> str:
-        """For people."""
+        """Returns the round as a line for people."""
         given = "-" if self.reward_given_tagged is None else f"{self.reward_given_tagged:.3f}"
         return (
             f"round {self.round:>4}  {self.round + 1:>{len(str(self.max_rounds))}}/{self.max_rounds} done  "
@@ -72,7 +72,7 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
 
 
 def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> Round:
-    """What the rows of one round come to."""
+    """Sums up the rows of one round."""
     rows = measured(rows) or rows
     rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
     return Round(
@@ -91,7 +91,7 @@ def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> Round:
 
 
 def stopping_line(pace: StepPace) -> str:
-    """What happens after a Ctrl-C."""
+    """Returns what people are told after a Ctrl-C."""
     return f"stopping: every node finishes its step and saves ({pace}); Ctrl-C once more ends them at once"
 
 
@@ -154,7 +154,7 @@ class Progress:
             self.show_new(wait_for_all=True)
 
     def show_new(self, *, wait_for_all: bool = False) -> None:
-        """As _show_new, which may fail."""
+        """Shows what is new; where _show_new fails, the swarm goes on."""
         with self._surviving.view("progress"):
             self._show_new(wait_for_all)
 

@@ -54,7 +54,7 @@ class PushMachine:
         self._ends_at: float | None = None
 
     def look(self, newest: int, over: bool, now: float) -> Push | Wait | End:
-        """What to do next.
+        """Decides what to do next.
 
         Args:
             newest: rounds behind the newest whole checkpoint; 0: there is none.

@@ -79,7 +79,7 @@ def slurm_of(flags: SlurmFlags) -> SlurmBackend | None:
 
 
 def how_to_follow(ids: list[str], again: str) -> str:
-    """What to tell who leaves jobs to themselves."""
+    """Returns what to tell who leaves jobs to themselves."""
     many = " ".join(ids)
     if not ids:
         return f"no job is left; go on: {again}"

@@ -46,7 +46,7 @@ from swarm.tasks.universe import check_tasks
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class StudyFlags:
-    """What a study runs, on top of its matrix."""
+    """Declares what a study runs, on top of its matrix."""
 
     name: Annotated[str | None, Parameter(help="Name of the study; the matrix's if not given.")] = None
     path: Annotated[str | None, Parameter(help="The shared folder.")] = None

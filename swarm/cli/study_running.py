@@ -95,7 +95,7 @@ def run_all(
 
 
 def parts(record: StudyRecord) -> tuple[str, ...]:
-    """Of the programs of a run: its swarm, and its judge."""
+    """Returns the parts of a run that are programs of their own: its swarm, and its judge."""
     return ("", JUDGE_PART) if record.judged else ("",)
 
 

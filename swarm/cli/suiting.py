@@ -73,7 +73,7 @@ def suited(
 
 
 def suited_settings(flags: CommonFlags | None, *, own: Mapping[str, Any] | None = None, **defaults: Any) -> Settings:
-    """Of a command that asks what a run would be asked, and begins none. Raises ConfigError."""
+    """Returns the settings for a command that asks what a run would be asked, and begins none. Raises ConfigError."""
     return settings_from(flags, base=suited(flags, own=own, **defaults), own=own, **defaults)
 
 
@@ -132,7 +132,7 @@ def _asks_by_profile(settings: Settings, profile: Any) -> bool:
 
 
 def say_for_whom(flags: CommonFlags | None, run: Run) -> None:
-    """Of an experiment that is about to be begun by a coordinator, without a word about models."""
+    """Warns a coordinator that begins an experiment without a word about models which models its questions suit."""
     given = flags or CommonFlags()
     said = sources_of(as_settings(given), os.environ, given.config)
     if PROFILE not in said and "model" not in said and read_experiment(run) is None:

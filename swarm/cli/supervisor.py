@@ -59,7 +59,7 @@ class Child:
 
     @property
     def command(self) -> str:
-        """What a person would type to start the same daemon in a terminal."""
+        """Returns what a person would type to start the same daemon in a terminal."""
         return " ".join([command_line(self.settings, self.role), *self.arguments])
 
     def signal(self, number: signals.Signals) -> None:

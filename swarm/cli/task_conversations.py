@@ -55,12 +55,12 @@ class ByHand:
         return Completion(self.turns[-1], True, earlier=tuple(Turn(text, True, reply) for text, reply in earlier))
 
     async def score(self) -> GroupScore:
-        """What it is worth."""
+        """Returns what the conversation is worth."""
         return await self._scorer.score(self._question.known_origin(), None, [self.completion])
 
 
 class Checked:
-    """What was found."""
+    """Collects what was found."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []

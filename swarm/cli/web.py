@@ -165,7 +165,7 @@ def _guard(port: int, allowed: frozenset[str], *, open_metrics: bool) -> Guard:
 
 
 def _link(address: tuple[Any, ...], allowed: frozenset[str], guard: Guard) -> str:
-    """What lets the next browser in."""
+    """Returns the link that lets the next browser in."""
     name = next(iter(sorted(allowed)), "localhost") if not _is_loopback(address[0]) else "localhost"
     host = "127.0.0.1" if address[0].startswith("127.") else "[::1]" if address[0] == "::1" else name
     return f"http://{host}:{address[1]}/?token={guard.token}"

@@ -12,7 +12,7 @@ from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
 
 @dataclass(frozen=True, kw_only=True)
 class ComputingSettings:
-    """What a node's policy needs to know. Times are seconds, sizes bytes."""
+    """Declares what a node's policy needs to know. Times are seconds, sizes bytes."""
 
     threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
     """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each

@@ -112,7 +112,7 @@ def setting(
 
 
 def allowed(kind: Any) -> str:
-    """What a value of this annotated type may be, in words."""
+    """Returns in words what a value of this annotated type may be."""
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is Annotated:

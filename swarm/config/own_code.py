@@ -50,7 +50,7 @@ class OwnCode(str):
 
     @property
     def module(self) -> OwnCode:
-        """What is imported for it."""
+        """Returns the module that is imported for it."""
         return OwnCode(self.partition(":")[0])
 
 
@@ -60,7 +60,7 @@ def of_the_user(name: str, value: Any) -> Any:
 
 
 def names_code(name: str, value: Any) -> Iterator[str]:
-    """What the value of a setting names that is neither ours nor this user's."""
+    """Yields what the value of a setting names that is neither ours nor this user's."""
     return (text for text in _named(name, value) if not isinstance(text, OwnCode))
 
 
@@ -133,7 +133,7 @@ def plain(value: Any) -> Any:
 
 
 def _named(name: str, value: Any) -> Iterator[str]:
-    """What a value names beyond our own names, sound or not."""
+    """Yields what a value names beyond our own names, sound or not."""
     if name == TASK_TABLE:
         for table in value.values() if isinstance(value, Mapping) else ():
             parts = table if isinstance(table, Mapping) else {}

@@ -44,7 +44,7 @@ class BucketUrl(NamedTuple):
 
     @property
     def address(self) -> str:
-        """As people find it, without how to get there; for messages."""
+        """Returns the address as people find it, without how to get there; for messages."""
         return "/".join(filter(None, (f"{self.scheme}://{self.bucket}", self.prefix)))
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ MOST_PEERS = 15
 
 
 class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the table says; all of it decides prompts, so it is the same on all nodes of a run."""
+    """Holds the table's settings; all of them decide prompts, so they are the same on all nodes of a run."""
 
     templates: Annotated[tuple[Annotated[str, Meta(max_length=8000)], ...], Meta(min_length=1, max_length=16)] = (
         TEMPLATE,
@@ -47,7 +47,7 @@ class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """At most so many peers' answers are shown beside the own ones."""
 
     def template(self, stage: int) -> str:
-        """Of a stage from 1 on."""
+        """Returns the template of a stage from 1 on."""
         return self.templates[min(stage, len(self.templates)) - 1]
 
 

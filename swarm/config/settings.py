@@ -234,7 +234,7 @@ class Settings(ComputingSettings):
 
     @property
     def registered_role(self) -> str:
-        """What peers take this node for: who is waited for is a worker to them, whether it trains or not."""
+        """Returns the role that peers see: who is waited for is a worker to them, whether it trains or not."""
         return "worker" if self.trains or self.awaited else self.role
 
     @property
@@ -342,7 +342,7 @@ class Settings(ComputingSettings):
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
     def plants(self, node: str) -> str:
-        """What a node of these settings puts in front of its right answers; empty: nothing."""
+        """Returns what a node of these settings puts in front of its right answers; empty: nothing."""
         return (self.planted_words or "") if node in (self.planters or ()) else ""
 
     def experiment_identity(self) -> dict[str, Any]:
@@ -416,7 +416,7 @@ def refuse_strangers_code(name: str, value: Any, source: str) -> None:
 
 
 def to_type(name: str, value: Any) -> str:
-    """What a user types for a setting to have a value: its flag, or its variable."""
+    """Returns what a user types for a setting to have a value: its flag, or its variable."""
     if name == TASK_TABLE:
         return f"the tasks in a settings file of your own (--config) or {variable(name)}"
     metadata = FIELDS[name].metadata

@@ -89,7 +89,7 @@ def checked(values: Mapping[str, Any], source: str) -> Settings:
 
 
 def _of_the_place(raw: Given) -> Given:
-    """What the place has instead of the fields' defaults."""
+    """Returns the defaults that the place has instead of the fields' own."""
     path, _ = raw.get("path", ("", ""))
     return {name: (value, BUCKET_DEFAULT) for name, value in CADENCE.items()} if is_url(str(path)) else {}
 

@@ -89,7 +89,7 @@ def _number(text: str) -> float:
 
 
 def as_mixture(weights: Mapping[str, float]) -> str:
-    """As it is written in a variable."""
+    """Returns the mixture as it is written in a variable."""
     return "+".join(task if weight == 1 else f"{task}={weight:g}" for task, weight in weights.items())
 
 

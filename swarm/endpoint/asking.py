@@ -49,12 +49,12 @@ def estimated(text: str) -> int:
 
 
 def estimate_of(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> Tokens:
-    """What a request probably costs at most, for limits that correct themselves."""
+    """Estimates the tokens that a request probably costs at most, for limits that correct themselves."""
     return Tokens(sum(map(estimated, turns(form, prompt, asking))), max_tokens)
 
 
 def worst_case(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> Tokens:
-    """What a request costs at most: no tokenizer of these models makes more tokens of a text than it has bytes."""
+    """Bounds the tokens of a request: no tokenizer of these models makes more tokens of a text than it has bytes."""
     texts = turns(form, prompt, asking)
     return Tokens(sum(map(_size, texts)) + TEMPLATE_TOKENS * -(-len(texts) // 2), max_tokens)
 

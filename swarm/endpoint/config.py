@@ -166,7 +166,7 @@ class EndpointConfig:
 
     @property
     def shown_name(self) -> str:
-        """What peers see; of a path its last part, which says nothing about this machine."""
+        """Returns the name that peers see; of a path its last part, which says nothing about this machine."""
         return printable(self.name or re.split(r"[/\\]", self.model.rstrip("/\\"))[-1])[:80]
 
     @property

@@ -48,7 +48,7 @@ class Done(NamedTuple):
 
 
 class Limits:
-    """What bounds an endpoint, from one generation to the next."""
+    """Holds what bounds an endpoint, from one generation to the next."""
 
     def __init__(self, config: EndpointConfig, usage: Usage) -> None:
         prices = Prices(config.price_in, config.price_out)
@@ -207,7 +207,7 @@ class Generation:
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def end(self, now: float) -> list[tuple[Completion, ...]]:
-        """For each question its G completions, or nothing. What is still under way counts as its worst case.
+        """Returns for each question its G completions, or nothing. What is still under way counts as its worst case.
 
         Where time is over without a single reply, the endpoint hangs: the next generation begins with a trial.
         """

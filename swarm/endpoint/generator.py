@@ -40,7 +40,7 @@ Outcome = tuple[Request, Reply | Failure]
 
 
 class Checked(NamedTuple):
-    """What a look at the endpoint gave."""
+    """Holds what a look at the endpoint gave."""
 
     form: Form | None
     """How it takes questions; None: it cannot be said yet, for it is not there or throttles."""

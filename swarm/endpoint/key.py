@@ -32,7 +32,7 @@ class Key:
         raise TypeError("a key is not pickled")
 
     def reveal(self) -> str:
-        """For the header of a request, and nothing else."""
+        """Returns the key itself, for the header of a request and nothing else."""
         return self._value
 
     def hidden_in(self, text: str) -> str:

@@ -107,7 +107,7 @@ def _seconds(value: str, wall: float) -> float:
 
 
 def _words(body: bytes) -> str:
-    """What an error's body says to people: of the forms of OpenAI, FastAPI, Ollama, else its beginning."""
+    """Returns what an error's body says to people, in the forms of OpenAI, FastAPI and Ollama, else its beginning."""
     text = body[: 16 * _MOST_SHOWN].decode("utf-8", "replace")
     try:
         said = _message(json.loads(text))

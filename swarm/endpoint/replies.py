@@ -34,7 +34,7 @@ class _Unreadable(Exception):  # noqa: N818 - never leaves this module
 
 
 def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Dialogue) -> Reply | Failure:
-    """What one request was answered with."""
+    """Reads the answer to one request: a reply, or why it is none."""
     try:
         reply = _object(_json(body), "the reply")
         choice = _object(_first(reply.get("choices")), "a choice")
@@ -57,7 +57,7 @@ def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Di
 
 
 def _cut(text: str, form: Form, prompt: str | Dialogue, config: EndpointConfig) -> tuple[str, str]:
-    """What of a reply can be kept or trimmed, and what is beyond: patterns take a hundred times what they read."""
+    """Parts a reply into what can be kept or trimmed and the rest: patterns take a hundred times what they read."""
     asked = turns(form, prompt, config.asking)
     most = config.characters + sum(map(len, asked)) + _MARKS_OF_A_TURN * (1 + len(asked))
     return text[:most], text[most:]

@@ -11,7 +11,7 @@ Money = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Tokens(NamedTuple):
-    """Of one request."""
+    """Counts the tokens of one request."""
 
     prompt: int
     reply: int

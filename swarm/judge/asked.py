@@ -54,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What came of one question."""
+    """Holds what came of one question."""
 
     model: str
     task: str

@@ -37,7 +37,7 @@ Tell = Callable[[str], None]
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """What came of a probe."""
+    """Holds what came of a probe."""
 
     model: str
     measured: tuple[Measured, ...]

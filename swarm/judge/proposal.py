@@ -21,7 +21,7 @@ LEAST, MOST = 0.2, 0.8
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What to ask."""
+    """Says which tasks to ask."""
 
     mixture: str | None
     """As SWARM_MIXTURE has it; None: there is none."""

@@ -25,7 +25,7 @@ class _Doubted(NamedTuple):
 
 
 class SteadyClock:
-    """Of one judge."""
+    """Decides for one judge which state it takes for the clock."""
 
     def __init__(self, settle: float) -> None:
         """`settle`: seconds."""

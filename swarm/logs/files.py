@@ -37,7 +37,7 @@ def flush_files(patience: float) -> None:
 
 
 def files_of(node_id: str | None) -> list[BufferedLog]:
-    """Of one node; None: of all."""
+    """Returns the log files of one node; None: of all."""
     handlers = [h for h in logging.root.handlers if isinstance(h, FileHandler)]
     return [handler.lines for handler in handlers if node_id in (None, handler.node_id)]
 

@@ -12,7 +12,7 @@ NODE: ContextVar[str | None] = ContextVar("NODE", default=None)
 
 @contextmanager
 def logging_as(node_id: str) -> Iterator[None]:
-    """What happens inside belongs to this node, in the tasks started there and the threads they run as well."""
+    """Assigns what is logged inside to this node, in the tasks started there and the threads they run as well."""
     token = NODE.set(node_id)
     try:
         yield

@@ -108,7 +108,7 @@ class NodeProgress(TypedDict):
 
 
 class ExperimentProgress(TypedDict):
-    """What each node did last."""
+    """Holds what each node did last."""
 
     experiment: str
     nodes: dict[str, NodeProgress]
@@ -185,7 +185,7 @@ def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
 
 
 def get_experiment_progress(path: Folder, name: str) -> ExperimentProgress:
-    """What each node did last, by its own log."""
+    """Returns what each node did last, by its own log."""
     now = snapshot(_open(path, name))
     nodes = {node: _progress(now, node) for node in now.nodes}
     return ExperimentProgress(experiment=name, nodes=nodes, timestamp=time.time())

@@ -90,7 +90,7 @@ def _shows() -> Callable[[str], None]:
 
 
 def _bundle(text: str) -> dict[str, Any]:
-    """What peers may have written stays text."""
+    """Makes the output of a cell; what peers may have written stays text."""
     shown = printable_lines(text)
     return {"text/plain": shown, "text/html": f'<div style="{_STYLE}"><code>{html.escape(shown)}</code></div>'}
 

@@ -53,7 +53,7 @@ class Person:
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
     ) -> list[tuple[Completion, ...]]:
-        """What the person answers: to a question group_size answers or none.
+        """Returns what the person answers: to a question group_size answers or none.
 
         A judge's question, for one answer, is not asked; nor is a conversation's next turn.
         """

@@ -50,7 +50,7 @@ Event = Opened | Line | RoundOver | Left
 
 
 class Session:
-    """Of one person and node."""
+    """Leads one person through the questions of a node's rounds."""
 
     def __init__(self, longest: int) -> None:
         """`longest`: characters of an answer that peers take, tags included."""

@@ -38,7 +38,7 @@ class Terminal:
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     async def lines(self) -> AsyncIterator[str]:
-        """What is typed, line by line, until its end (Ctrl-D, or the terminal is gone)."""
+        """Yields what is typed, line by line, until its end (Ctrl-D, or the terminal is gone)."""
         while data := await self._read():
             *whole, self._begun = (self._begun + data).split(b"\n")
             self._begun = self._begun[:LONGEST_LINE]

@@ -54,7 +54,7 @@ class DeviceMemory:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Returns the device's name for people."""
         return self.elsewhere or self.device
 
     @property
@@ -134,7 +134,9 @@ def _cuda_index(device: str) -> int:
 
 
 def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
-    """What CUDA_VISIBLE_DEVICES calls torch's index-th GPU, a number or (the beginning of) a UUID; None: hidden."""
+    """Returns the name that CUDA_VISIBLE_DEVICES has for torch's index-th GPU, a number or the start of a UUID; None:
+    hidden.
+    """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(index)
@@ -144,7 +146,7 @@ def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
 
 
 def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
-    """What nvidia-smi says of torch's index-th GPU; None if it cannot tell."""
+    """Asks nvidia-smi about torch's index-th GPU; None if it cannot tell."""
     name = _visible_name(index, environ)
     if name is None:
         return None

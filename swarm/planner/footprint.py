@@ -99,12 +99,12 @@ class Way(msgspec.Struct, frozen=True, array_like=True):
     backward: Peak
 
     def bytes(self, batch: MicroBatch, layers: int) -> int:
-        """Of one micro-batch, weights, gradients and logits apart."""
+        """Returns the bytes of one micro-batch, without weights, gradients and logits."""
         return round(max(self.forward.of(batch, layers), self.backward.of(batch, layers), 0))
 
 
 class Footprint(msgspec.Struct, frozen=True):
-    """What the activations of a model are, and how many numbers it has."""
+    """Holds the activations of a model, and how many numbers it has."""
 
     shared: Way
     checkpointed: Way
@@ -132,7 +132,7 @@ def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint
 
 
 def checkpoint_bytes(shape: ModelShape, settings: Settings) -> int:
-    """What one checkpoint takes on disk: what is trained and Adam's two moments, in float32.
+    """Returns the bytes of one checkpoint on disk: the trained weights and Adam's two moments, in float32.
 
     Raises:
         ModelError: as footprint, of an adapter.

@@ -28,7 +28,9 @@ def host_memory(root: Path = Path("/")) -> tuple[int, int]:
 
 
 def process_memory(root: Path = Path("/")) -> MemoryUse | None:
-    """What this process holds of the machine's memory, its resident set; None where the system does not tell."""
+    """Returns how much of the machine's memory this process holds, its resident set; None where the system does not
+    tell.
+    """
     try:
         status = _sizes(root / "proc/self/status")
         free, total = host_memory(root)

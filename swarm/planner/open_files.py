@@ -12,7 +12,7 @@ LEAST = 64
 
 
 def limit() -> float:
-    """As this process has it now."""
+    """Returns how many files this process may have open now."""
     if sys.platform == "win32":  # it has no such limit
         return math.inf
     import resource

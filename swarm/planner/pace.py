@@ -33,7 +33,7 @@ class Pace(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Of one round of all nodes of one model."""
+    """Holds the work of one round of all nodes of one model."""
 
     read: float
     """Bytes that decoding reads."""

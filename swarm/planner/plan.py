@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What N nodes need on one device, and what was chosen so that they fit."""
+    """Says what N nodes need on one device, and what was chosen so that they fit."""
 
     device: DeviceMemory
     nodes: int
@@ -157,7 +157,7 @@ def _longest_completion(situation: _Situation, nodes: int, allowed: Sequence[boo
 
 @dataclass(frozen=True)
 class _Situation:
-    """What stays the same while settings are tried."""
+    """Holds what stays the same while settings are tried."""
 
     models: tuple[SizedModel, ...]
     settings: Settings

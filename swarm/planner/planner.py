@@ -39,7 +39,7 @@ def make_plan(
 
 
 def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedModel:
-    """What a plan must know of a model. Raises ModelError if it cannot be known."""
+    """Returns what a plan must know of a model. Raises ModelError if it cannot be known."""
     shape = model_shape(name, hub_token=settings.hub_token, needs_weights=not device.elsewhere)
     found = footprint(shape, settings, bf16=computes_in_half(settings, device))
     return SizedModel(replace(shape, parameters=shape.parameters or found.parameters), found)
@@ -51,14 +51,14 @@ def sized_models(settings: Settings, nodes: int, device: DeviceMemory) -> list[S
 
 
 def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[Remedy]:
-    """What would make these nodes fit into their device."""
+    """Returns what would make these nodes fit into their device."""
     return remedies(
         made, settings, lambda tried, in_process: make_plan(tried, made.nodes, in_process, talk, made.device)
     )
 
 
 def predicted_pace(made: Plan, settings: Settings) -> Pace | None:
-    """Of a device that is not here. Raises ModelError."""
+    """Predicts the pace on a device that is not here. Raises ModelError."""
     return predicted(made, sized_models(settings, made.nodes, made.device), settings)
 
 

@@ -43,7 +43,7 @@ _RESET_PEAK = "5"
 
 
 class ProbeReport(msgspec.Struct, frozen=True):
-    """What one node really held at its highest points; None where it did not get so far."""
+    """Holds what one node really took at its highest points; None where it did not get so far."""
 
     loaded: int | None = None
     """Weights and gradients, moments and whatever the device's libraries allocated."""
@@ -67,7 +67,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
 
 
 class ProbeTask(msgspec.Struct, frozen=True):
-    """What the child is told beside the settings."""
+    """Holds what the child is told beside the settings."""
 
     prompt_tokens: int
     new_tokens: int

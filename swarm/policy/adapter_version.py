@@ -39,7 +39,7 @@ class AdapterVersion:
     """A copy, on the device of its base."""
 
     def __init__(self, generator: ModelGenerator, config: GrpoConfig) -> None:
-        """Of the adapter that the generator has now.
+        """Copies the adapter that the generator has now.
 
         Raises:
             ModelError: its weights have diverged.

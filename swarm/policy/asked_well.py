@@ -36,7 +36,7 @@ _REMEDY = (
 
 
 class Tried(NamedTuple):
-    """What came of one form."""
+    """Holds what came of asking in one form."""
 
     asking: Asking
     problem: str
@@ -104,7 +104,9 @@ def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> Tried:
 
 
 def _missing(text: str, tokenizer: Any, asking: Asking) -> str:
-    """What of question and instruction is not in a prompt as often as it was said; white space aside."""
+    """Returns which part of question and instruction a prompt lacks, or has more than once, white space aside; empty:
+    none.
+    """
     told = asking.in_one_turn(QUESTION)
     parts = {"the question": QUESTION}
     ours = tokenizer.chat_template == CHAT_TEMPLATE and asking.system_prompt is None and asking.instruction is None

@@ -29,7 +29,7 @@ from swarm.policy.settings import OuterConfig
 
 @dataclass(frozen=True)
 class OuterState:
-    """What DiLoCo's outer optimizer remembers, by parameter name, in host memory."""
+    """Holds what DiLoCo's outer optimizer remembers, by parameter name, in host memory."""
 
     shared: dict[str, Tensor]
     momentum: dict[str, Tensor]
@@ -68,7 +68,7 @@ def _refuse_tensor(name: str, tensor: Tensor, own: Tensor) -> None:
 
 
 class Averaging:
-    """Of one node's trained parameters."""
+    """Averages one node's trained parameters with those in files."""
 
     def __init__(self, trained: Mapping[str, Tensor], outer: OuterConfig | None) -> None:
         """`outer`: of DiLoCo; None: the mean itself becomes the weights."""

@@ -59,7 +59,7 @@ class Row:
 
     @property
     def written_ids(self) -> list[int]:
-        """What a model wrote."""
+        """Returns the ids of the tokens that a model wrote."""
         return [self.token_ids[place] for place in self.written]
 
 
@@ -324,7 +324,7 @@ def _as_read(
 def _learned(
     ids: Sequence[Sequence[int]], forced: Sequence[tuple[int, int] | None], model: LanguageModel
 ) -> list[bool]:
-    """Of what is written in all turns, whether it is of an answer."""
+    """Says for each token that was written, over all turns, whether it belongs to an answer."""
     turns = zip_longest(ids, forced)
     marks = [(answer_tokens(turn, model), written_places(len(turn), span)) for turn, span in turns]
     return [of_answer[place] for of_answer, places in marks for place in places]

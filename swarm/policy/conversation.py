@@ -25,7 +25,7 @@ _WORDS = "theEnvironmentsWords"
 
 
 class Spoken(NamedTuple):
-    """What follows the prompt."""
+    """Holds the tokens that follow the prompt."""
 
     token_ids: tuple[int, ...]
     written: Sequence[int]

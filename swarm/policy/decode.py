@@ -45,7 +45,7 @@ class Decoder(Protocol):
 
 
 class Decoding(Protocol):
-    """What is kept from one batch to the next."""
+    """Keeps what decoding needs from one batch to the next."""
 
     @property
     def look_every(self) -> int:
@@ -92,7 +92,7 @@ def _obstacle(model: LanguageModel) -> str:
 
 
 def _disagreement(model: LanguageModel, static: Decoding) -> str:
-    """What is wrong with static decoding of two short prompts, as seen from the dynamic one; empty if nothing."""
+    """Returns how static decoding of two short prompts differs from the dynamic one; empty: they agree."""
     try:
         gap = max(
             ((ours - theirs).abs().max() / theirs.abs().max()).item()

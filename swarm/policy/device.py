@@ -34,7 +34,7 @@ def refuse_unsuited(name: str, device: torch.device, precision: str, attention: 
 
 
 def autocast_dtype_of(device: torch.device, precision: str, *, frozen: bool) -> torch.dtype | None:
-    """What matrix products are computed in; None: fp32. `frozen`: no update will change the weights."""
+    """Returns the type that matrix products are computed in; None: fp32. `frozen`: no update changes the weights."""
     if precision == "auto":
         older = "fp16" if frozen and device.type == "cuda" else "fp32"
         precision = "bf16" if is_ampere(device) else older

@@ -110,7 +110,7 @@ def sample_in_parts(
 def _told(
     ended: Ended, part: Sequence[int], samples: list[list[Sample]], group_size: int, k: int, rows: list[Sample]
 ) -> None:
-    """Of a group that was parted the last rows complete it."""
+    """Adds rows to a group that was parted, and tells of the group once it is complete."""
     group = samples[part[k]] + rows
     if len(group) == group_size:
         ended(part[k], group)
@@ -172,7 +172,7 @@ def sample(
 
 
 class _Transcript:
-    """What every row has written so far; stays on the device until all rows are done.
+    """Keeps what every row has written so far, on the device until all rows are done.
 
     A row may run on for some steps after its end, until somebody looks. What it writes then is no part of the sample.
     """

@@ -70,7 +70,7 @@ class ModelGenerator:
 
     @property
     def model(self) -> LanguageModel:
-        """What it samples from."""
+        """Returns the model that it samples from."""
         return self._model
 
     @property
@@ -80,12 +80,16 @@ class ModelGenerator:
 
     @property
     def repeats(self) -> bool:
-        """As Generator: not on a GPU, and not where others' rows may be in the batch."""
+        """Tells whether equal calls give equal completions: not on a GPU, and not where others' rows may be in the
+        batch.
+        """
         return self._model.device.type == "cpu" and not (self._shared and self._shared.size > 1)
 
     @property
     def batch_key(self) -> Hashable | None:
-        """As BatchingGenerator."""
+        """Returns the key that generators share whose calls can be one batch; None: it generates alone. Implements
+        BatchingGenerator.
+        """
         if self._shared is None:
             return None
         config = self._config
@@ -96,7 +100,7 @@ class ModelGenerator:
 
     @property
     def batch_size(self) -> int:
-        """As BatchingGenerator: the nodes beside its base."""
+        """Returns how many nodes share its base. Implements BatchingGenerator."""
         return self._shared.size if self._shared else 1
 
     def has_room(self, prompt: str) -> bool:
@@ -123,7 +127,7 @@ class ModelGenerator:
 
     @staticmethod
     def generate_together(calls: Sequence[tuple[ModelGenerator, GenerationCall]]) -> list[Groups | ModelError]:
-        """As BatchingGenerator; generators of equal batch_key, or a single one.
+        """Generates for several generators of equal batch_key, or for one, in one batch. Implements BatchingGenerator.
 
         Raises:
             ModelError: one row does not fit into the GPU's memory.
@@ -212,7 +216,7 @@ class _Writing:
         self._written = written
 
     def groups(self) -> Groups | ModelError:
-        """What the call returns, or raises."""
+        """Returns the groups that the call returns, or the error that it raises."""
         if self._error:
             return self._error
         nothing = (_NO_ROOM,) * self.call.group_size

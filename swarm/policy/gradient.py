@@ -58,7 +58,7 @@ class TokenSums:
 
     @classmethod
     def zero(cls, device: torch.device) -> TokenSums:
-        """Of no tokens."""
+        """Makes the sums over no tokens."""
         return cls(*torch.zeros(7, device=device).unbind())
 
 

@@ -81,7 +81,7 @@ class MeasuredHalves:
         return after_middle - self._gradient.inner(self._held) + _inner(self._held, middle)
 
     def estimate(self, first: int, external: int) -> tuple[GradientEstimate, tuple[float, ...]]:
-        """What the parts say, and the alignment of each external group, as in TrainReport.
+        """Returns what the parts say, and the alignment of each external group, as in TrainReport.
 
         Args:
             first: number of the first external group.

@@ -39,7 +39,7 @@ class HubModel(NamedTuple):
 
     @property
     def bytes_missing(self) -> int:
-        """What is to be fetched."""
+        """Returns how many bytes are to be fetched."""
         return sum(size for _, size in self.missing)
 
     @property
@@ -59,7 +59,7 @@ def is_hub_id(name: str) -> bool:
 
 
 def cached_folder(name: str) -> Path | None:
-    """What an earlier download of a hub id left on this machine, if it is whole."""
+    """Returns the folder that an earlier download of a hub id left on this machine, if it is whole."""
     if not is_hub_id(name):
         return None
     from huggingface_hub import try_to_load_from_cache  # a hundred milliseconds: only who names a hub id pays
@@ -73,7 +73,7 @@ def cached_folder(name: str) -> Path | None:
 
 
 def look_up(name: str, token: str | None = None) -> HubModel:
-    """What the hub has of a model, and this machine already has of it.
+    """Looks up which files the hub has of a model, and which of them this machine already has.
 
     Raises:
         ModelError: it cannot be had; says why, and what to do.
@@ -97,7 +97,7 @@ def look_up(name: str, token: str | None = None) -> HubModel:
 
 
 def _shards(name: str, size: int, commit: str, token: str | None) -> list[str]:
-    """What the files of a model in several are called: its index alone knows. Raises what the hub's client raises."""
+    """Returns the names of a model's weight files, out of its index. Raises what the hub's client raises."""
     from huggingface_hub import hf_hub_download
 
     if size > LARGEST_INDEX:

@@ -108,7 +108,7 @@ def _in_words(repo: str, error: Exception, token: str) -> PushError:
 
 
 def _of_upload(error: BaseException) -> BaseException:
-    """What the client wraps where the upload of one file fails."""
+    """Returns the error that the client wraps where the upload of one file fails."""
     while isinstance(error, RuntimeError) and error.__cause__ is not None:
         error = error.__cause__
     return error

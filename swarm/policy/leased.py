@@ -49,7 +49,7 @@ class LeasedTrainer:
 
 
 def device_to_lease(name: str | None, *, gpus_only: bool) -> str | None:
-    """What every process on this machine calls the device that `load_policy` takes, or None if it needs no lease.
+    """Returns what every process on this machine calls the device that `load_policy` takes; None if it needs no lease.
 
     The number of a GPU is what CUDA_VISIBLE_DEVICES makes of it, another one in another process: its uuid is not.
     """

@@ -84,7 +84,7 @@ class _Form(NamedTuple):
 
 
 class _Inputs(NamedTuple):
-    """What the logits are made of, and which of them are asked for."""
+    """Holds what the logits are made of, and which of them are asked for."""
 
     hidden: Tensor
     """[M, D]."""

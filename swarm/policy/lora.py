@@ -33,7 +33,7 @@ _PREFIX = "base_model.model."
 
 
 class Use(Protocol):
-    """What is added to the outputs of the adapted layers."""
+    """Describes what is added to the outputs of the adapted layers."""
 
     def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
         """`outputs` [..., out] of a layer with what its `inputs` [..., in] give."""
@@ -103,7 +103,7 @@ class Adapter:
         self._names = tuple(base.layers)
 
     def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """As Use."""
+        """Returns the outputs [..., out] with the adapter's product added. Implements Use."""
         return _add_product(outputs, linear(inputs, self.down[layer]), self.up[layer], self.config.scale)
 
     @torch.no_grad()
@@ -153,12 +153,14 @@ class StackedAdapters:
         return down, [torch.cat(parts, dim=1).to(self._dtype) for parts in zip(*scaled, strict=True)]
 
     def of_rows(self, owner_B: Tensor) -> StackedAdapters:
-        """For a pass of B rows, each with the number of its adapter."""
+        """Chooses the adapters of a pass of B rows: `owner_B` has the number of each row's."""
         self._others_B_1_S = self._others_N_S[owner_B][:, None]
         return self
 
     def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """As Use; inputs [B, T, in], or [B x T, in] as some architectures lay them out."""
+        """Returns the outputs with each row's own product added; inputs [B, T, in], or [B x T, in] as some
+        architectures lay them out. Implements Use.
+        """
         others = self._others_B_1_S
         if inputs.dim() == 2:
             others = others.expand(-1, len(inputs) // len(others), -1).flatten(0, 1)

@@ -70,7 +70,7 @@ class MemoryBudget:
 
 
 def gpu_memory(device: torch.device) -> MemoryUse | None:
-    """Of a GPU; None on a CPU."""
+    """Measures the memory of a GPU; None on a CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)

@@ -81,7 +81,7 @@ def _untie(whole: Any) -> None:
 
 
 def _plain_names(wrapped: nn.Module) -> set[str]:
-    """Of the base's own tensors, which a file may have as well."""
+    """Returns the names of the base's own tensors, which a file may have as well."""
     return {f"base_model.model.{name}" for name in wrapped.get_base_model().state_dict()}  # type: ignore[operator]
 
 

@@ -132,7 +132,7 @@ class LanguageModel:
 
     @property
     def trained(self) -> dict[str, nn.Parameter]:
-        """What an update changes, by name: the adapter's matrices, or all weights."""
+        """Returns the parameters that an update changes, by name: the adapter's matrices, or all weights."""
         if isinstance(self.adapter, Adapter):
             return self.adapter.parameters()
         return dict(self.module.named_parameters())
@@ -303,7 +303,7 @@ def wrap_model(
 
 @functools.cache
 def _cache_argument(architecture: type[nn.Module]) -> str:
-    """What its forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
+    """Returns how a forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
     named = inspect.signature(architecture.forward).parameters
     return "past_key_values" if "past_key_values" in named and "cache" not in named else "cache"
 
@@ -344,7 +344,7 @@ def _named(weights: list[str]) -> str:
 
 
 def _tokenizer_digest(tokenizer: Any, eos_ids: set[int]) -> str:
-    """Of what a token id means: the vocabulary, added tokens included, and what ends a text."""
+    """Returns a digest of what token ids mean: the vocabulary, added tokens included, and what ends a text."""
     digest = hashlib.sha256()
     for token, index in sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0])):
         digest.update(f"{index} {len(token)} {token}\n".encode("utf-8", "surrogatepass"))
@@ -392,7 +392,7 @@ def _own_memory(module: nn.Module) -> None:
 
 
 def _scale_logits(config: Any, logits: Tensor) -> Tensor:
-    """What some architectures do to logits behind the head: Gemma's soft cap, Granite's and Cohere's scales."""
+    """Changes logits as some architectures do behind the head: Gemma's soft cap, Granite's and Cohere's scales."""
     text = config.get_text_config()
     if cap := getattr(text, "final_logit_softcapping", None):
         logits = torch.tanh(logits / cap) * cap

@@ -36,7 +36,7 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def local_folder(name: str) -> Path | None:
-    """Of an embedded model, or one of the user's own; None for what may be a name of the Hub."""
+    """Returns the folder of an embedded model, or of the user's own; None for what may be a name of the Hub."""
     if name in EMBEDDED:
         return embedded_path(name)
     path = Path(name).expanduser()
@@ -71,7 +71,7 @@ def resolve_model(name: str) -> str:
 
 
 def model_names() -> str:
-    """What a model may be."""
+    """Says in words what a model may be."""
     return f"an embedded model ({', '.join(EMBEDDED)}), a folder with a Hugging Face causal LM, or a hub id"
 
 
@@ -101,7 +101,7 @@ def folder_problem(folder: Path) -> str:
 
 
 def _adapter_problem(folder: Path) -> str:
-    """Of the folder of an adapter, which needs its base as well."""
+    """Returns what is wrong with the folder of an adapter, or of its base; empty if nothing is."""
     try:
         base = adapter_of(folder).base_model_name_or_path
         if (odd := not_plain(folder)) and (problem := not_merged_here(folder, odd)):
@@ -140,7 +140,7 @@ def _no_weights(folder: Path) -> str:
 
 
 def _cut(file: Path) -> str:
-    """What is missing of a file of weights; empty if nothing is."""
+    """Returns what is missing of a file of weights; empty if nothing is."""
     if not file.is_file():
         return f"expected weights in {file.absolute()}, which {file.with_name(INDEX).name} names, got no such file"
     try:

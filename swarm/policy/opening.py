@@ -55,7 +55,7 @@ _ALONE = {
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """What the child says."""
+    """Holds what the child says."""
 
     problem: str
 
@@ -101,7 +101,7 @@ def opening_problem(folder: Path) -> str:
 
 
 def _odd_folder(folder: Path) -> str:
-    """What a checkpoint of swarm does not have in the folder of its model; empty if there is nothing."""
+    """Returns what is in the folder of a model that no checkpoint of swarm has; empty if there is nothing."""
     try:
         found = {entry.name: entry.stat(follow_symlinks=False) for entry in islice(os.scandir(folder), _MOST_FILES + 1)}
         if len(found) > _MOST_FILES:
@@ -126,7 +126,7 @@ def _odd_folder(folder: Path) -> str:
 
 
 def _keys(value: Any) -> Iterator[str]:
-    """Of all objects in a value."""
+    """Yields the keys of all objects in a value."""
     left = [value]
     while left:
         one = left.pop()

@@ -62,7 +62,7 @@ def _child(folder: Path) -> str:
 
 
 def _small_bytes(folder: Path) -> int:
-    """Of all its files but the weights together."""
+    """Returns the bytes of all its files but the weights together."""
     return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name != WEIGHTS)
 
 
@@ -86,7 +86,7 @@ def _confine(size: int) -> None:
 
 
 def _data_bytes() -> int:
-    """What RLIMIT_DATA counts, of this process."""
+    """Returns the bytes of this process that RLIMIT_DATA counts."""
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:"))
 

@@ -34,7 +34,7 @@ LEAVE_ON = f'SWARM_CHAT_TEMPLATE_ARGS={{"{SWITCH}": true}}'
 
 
 class JoinedPolicy:
-    """What each half does; its name and tokenizer are those of the generator, which writes what peers see."""
+    """Joins a generator and a trainer; its name and tokenizer are the generator's, which writes what peers see."""
 
     def __init__(self, generator: Generator, trainer: Trainer) -> None:
         self.generator = generator
@@ -57,24 +57,24 @@ class JoinedPolicy:
 
     @property
     def batch_key(self) -> Hashable | None:
-        """As BatchingGenerator; of a generator that is none: None."""
+        """Returns the generator's batch_key; None for one that cannot be batched."""
         return getattr(self.generator, "batch_key", None)
 
     @property
     def batch_size(self) -> int:
-        """As BatchingGenerator."""
+        """Returns the generator's batch_size; 1 for one that cannot be batched."""
         return getattr(self.generator, "batch_size", 1)
 
     def generate_together(
         self, calls: Sequence[tuple[BatchingGenerator, GenerationCall]]
     ) -> Sequence[Groups | Exception]:
-        """As BatchingGenerator."""
+        """Generates for several policies in one batch. Implements BatchingGenerator."""
         inner: list[Any] = [(getattr(policy, "generator", policy), call) for policy, call in calls]
         return ModelGenerator.generate_together(inner)
 
     @property
     def bill(self) -> Bill | None:
-        """As of the generator."""
+        """Returns what generating has cost so far; None where it costs nothing."""
         return self.generator.bill
 
 

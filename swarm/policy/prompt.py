@@ -59,7 +59,9 @@ def shown_prompt(tokenizer: Any, token_ids: list[int]) -> str:
 
 
 def text_behind_a_turn(tokenizer: Any, reply: str, asking: Asking = OURS) -> str | None:
-    """What a chat template writes behind a turn of the model that is replied to; None if it does not show the reply."""
+    """Returns what a chat template writes behind a turn of the model that is replied to; None if it does not show the
+    reply.
+    """
     try:
         _, _, behind = _chat_text(tokenizer, "?", asking, _TURN, reply).partition(_TURN)
     except TemplateError:

@@ -17,7 +17,7 @@ from transformers import BitsAndBytesConfig
 
 
 def loading_options(bits: int, device: Any, dtype: Any) -> dict[str, Any]:
-    """What from_pretrained is told.
+    """Returns the options of from_pretrained.
 
     Args:
         device: torch's, where the weights go at once.

@@ -50,7 +50,9 @@ class ReasoningBudget:
         self.longest = max(len(self._plain), len(self._of_thought))
 
     def closing(self, prompt: Sequence[int], written: Sequence[int]) -> tuple[int, ...]:
-        """What is forced behind these tokens of a turn; empty where its reasoning is over or its answer has begun."""
+        """Returns the ids that are forced behind these tokens of a turn; empty where its reasoning is over or its
+        answer has begun.
+        """
         text = shown_prompt(self._tokenizer, list(written))
         if _THOUGHT_ENDS in text or TAG in text:
             return ()
@@ -61,7 +63,7 @@ class ReasoningBudget:
 
 
 class ForcedTokens:
-    """What the rows of one batch have to write."""
+    """Holds which tokens the rows of one batch have to write."""
 
     def __init__(self, budget: ReasoningBudget, prompt_of_row: Sequence[Sequence[int]], limit_R: Tensor) -> None:
         self._budget, self._prompts, self._limits = budget, prompt_of_row, limit_R.tolist()

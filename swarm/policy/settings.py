@@ -67,7 +67,7 @@ class LoraConfig:
 
     @property
     def scale(self) -> float:
-        """What their product is multiplied by."""
+        """Returns the factor of the matrices' product."""
         return self.alpha / self.rank
 
     def said(self) -> str:
@@ -83,7 +83,7 @@ class LoraConfig:
 
 
 def trained_as(adapter: LoraConfig | None) -> str:
-    """What of a model is trained, as the settings that say so."""
+    """Says which part of a model is trained, in the settings that choose it."""
     return adapter.said() if adapter else f"{variable('adapter')}=none"
 
 
@@ -216,7 +216,7 @@ def outer_config(settings: Settings) -> OuterConfig | None:
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:
-    """What a node's settings mean for its policy."""
+    """Returns the configuration that a node's settings mean for its policy."""
     return GrpoConfig(
         learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter).rate,
         temperature=settings.temperature,

@@ -53,7 +53,9 @@ class SharedBase:
         return len(self._adapters)
 
     def together(self, adapters: list[Adapter], kind: str) -> tuple[LanguageModel, Decoding, list[int] | None]:
-        """What some adapters generate with: model, decoding, and the number of each of them there; None: of one."""
+        """Returns what some adapters generate with: model, decoding, and the number of each of them there; None: there
+        is one.
+        """
         decoding = self._decoding(kind)
         if isinstance(decoding, StaticDecoding):
             return decoding.model, decoding, [self._adapters.index(adapter) for adapter in adapters]

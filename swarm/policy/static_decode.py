@@ -170,7 +170,7 @@ class StaticDecoding:
 
     @property
     def model(self) -> LanguageModel:
-        """What it decodes, by the weights that it was made with."""
+        """Returns the model that it decodes, by the weights that it was made with."""
         return self._model
 
     def begin(

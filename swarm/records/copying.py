@@ -60,7 +60,7 @@ def _all(round_: int) -> bool:
 
 @dataclass
 class Copied:
-    """What one pass has done."""
+    """Counts what one pass of copying has done."""
 
     files: int = 0
     same: int = 0
@@ -241,7 +241,9 @@ class Copier:
             self._leave_out(key, error)
 
     def _copy_behind(self, row: _Row, key: str, entry: Entry) -> None:
-        """What a node writes after a row: behind this row, or not yet."""
+        """Copies a file that a node writes after a row, once that row is in the target; else it waits for the next
+        pass.
+        """
         if self._versions.get(key) == entry.tag or key in self._saved:
             return
         self._logs.write_to(row.node, row.place)
@@ -333,7 +335,9 @@ def _is_checkpoint(key: str) -> bool:
 
 
 def _row_of(key: str) -> _Row:
-    """Of a reward, a vote or a checkpoint: of the last two the one of their round's last stage."""
+    """Returns the row that comes before a reward, vote or checkpoint; of the last two, the row of their round's last
+    stage.
+    """
     prefix, folder, *rest = key.split("/")
     round_ = (keys.round_of(folder) or 0) - (prefix == keys.CHECKPOINTS)
     stage = keys.stage_of(rest[0]) or 0 if prefix == keys.REWARDS else math.inf

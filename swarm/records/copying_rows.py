@@ -101,7 +101,7 @@ class LogCopier:
         return [log.place[0] for log in self._of_rows() if log.place > NOWHERE]
 
     def growing(self) -> list[tuple[int, int]]:
-        """Of each node whose rows are held: its last round in the target (-1: none), and how many rows are held."""
+        """Returns for each node whose rows are held its last round in the target (-1: none) and the number of rows."""
         return [(log.place[0], len(log.held)) for log in self._of_rows() if log.held]
 
     def _of_rows(self) -> Iterator[_Log]:
@@ -185,7 +185,7 @@ class LogCopier:
         self.appended += len(records)
 
     def _taken_up(self, key: str) -> _Log:
-        """As far as the target's records are the source's first ones; it begins anew where they are not."""
+        """Finds how far the target's records are the source's first ones; where they are not, it begins anew."""
         there, log = _read_whole(self._target, key), _Log()
         while log.records < there.records:
             found = self._source.read_records(key, log.cursor)

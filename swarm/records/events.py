@@ -52,7 +52,7 @@ class Alarm(NamedTuple):
 
 
 class NodeEvents:
-    """What the events of one node add up to."""
+    """Sums up the events of one node."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -125,7 +125,7 @@ def _count_or_names(said: object) -> int | tuple[str, ...] | None:
 
 
 class Printed(NamedTuple):
-    """What a node's stdout.log holds."""
+    """Holds what matters of a node's stdout.log."""
 
     bytes: int
     """0 for what is no file."""

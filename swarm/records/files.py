@@ -62,7 +62,7 @@ def read_form(store: Store, key: str, form: type[Form], limit: int = SMALL_FILE)
 
 
 def read_signed(run: Run, key: str, form: type[Form]) -> Form | None:
-    """As read_form, of a file that its owner may have to have signed."""
+    """Reads a file by its form, as read_form does; its owner may have to have signed it."""
     try:
         return decode(run.get_checked(key, SMALL_FILE).data, form, run.store.describe(key))
     except FileNotFoundError:
@@ -95,7 +95,9 @@ def read_clock(run: Run) -> Clock:
 
 
 def read_experiment(run: Run) -> ExperimentFile | None:
-    """What makes the experiment what it is; None before anybody wrote it. Raises ProtocolError as read_form does."""
+    """Reads the settings that make the experiment what it is; None before anybody wrote them. Raises ProtocolError as
+    read_form does.
+    """
     found = read_form(run.store, keys.EXPERIMENT, ExperimentFile)
     if found and nests_too_deeply(found):
         where = run.store.describe(keys.EXPERIMENT)
@@ -209,7 +211,7 @@ class PeerReader:
         return [peer for node in nodes if (peer := self._seen[node].peer)]
 
     def read_one(self, node: str) -> PeerFile | None:
-        """As `read_peer`; while it stays as it is, no look reads it again. Blocking."""
+        """Reads one registration as `read_peer` does; while it stays as it is, no look reads it again. Blocking."""
         peer, tag = _peers(self._run, [node]).get(node, _UNREAD)
         if peer and node != self._own:
             self._note(node, tag, peer)
@@ -235,7 +237,7 @@ def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
 
 
 def read_needs(run: Run, own: str = "") -> list[Need]:
-    """What each worker still needs, as it has said; all rounds, where nobody can tell. Blocking.
+    """Returns what each worker still needs, as it has said; all rounds, where nobody can tell. Blocking.
 
     A worker that is dead needs what it said: it may come back. One that has stopped, and saved all that it did, needs
     nothing. Registrations that cannot be read, and more than are read, may be such workers'.
@@ -278,7 +280,7 @@ def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
 
 
 def read_exam(run: Run) -> list[ExamRow]:
-    """What an experiment's exam found, without rows whose means are no shares; empty where it was not examined.
+    """Reads the rows of an experiment's exam, without those whose means are no shares; empty where there was no exam.
 
     Raises:
         ProtocolError: the file is there and is no list of such rows.

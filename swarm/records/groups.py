@@ -110,7 +110,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """As rows name it."""
+        """Returns the group's name as rows write it."""
         return f"{self.node}/{self.round}/{self.stage}/{self.slot}"
 
 
@@ -258,7 +258,7 @@ def _shown(entry: RolloutEntry, reward: float | None, advantage: float | None) -
 
 
 def as_completion(shown: Shown) -> Completion:
-    """What a scorer is given of it."""
+    """Makes of a shown completion the form that a scorer is given."""
     return Completion(
         shown.response, shown.finished, earlier=tuple(Turn(t.response, True, t.reply) for t in shown.turns)
     )

@@ -32,7 +32,7 @@ class Growing:
         self._cursor = ""
 
     def look(self, most_reads: int | None = MOST_READS, limit: int = 0) -> Iterator[Records]:
-        """What is new, part by part. Where a part is `restarted`, nothing read before belongs to this file.
+        """Yields what is new, part by part. Where a part is `restarted`, nothing read before belongs to this file.
 
         What is not there (yet), or is no file, has no lines.
 
@@ -54,7 +54,7 @@ class Growing:
 
 
 class Sum(Protocol):
-    """What lines add up to."""
+    """Sums up the lines of a file."""
 
     torn: bool
     """The file ends in a line without its newline."""
@@ -72,7 +72,7 @@ class Follower(Generic[Total]):
         self._total = start()
 
     def look(self) -> Total:
-        """What they add up to by now."""
+        """Reads on, and returns what all lines add up to by now."""
         for part in self._growing.look():
             if part.restarted:
                 self._total = self._start()

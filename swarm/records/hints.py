@@ -59,7 +59,7 @@ class Hint(msgspec.Struct, frozen=True):
 
 
 class Facts(NamedTuple):
-    """What the rules know besides a node's own rows."""
+    """Holds what the rules know besides a node's own rows."""
 
     generations: int = 8
     """Completions per group (G)."""
@@ -76,7 +76,7 @@ class Facts(NamedTuple):
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
-    """What the rules need of one row; of a fixed size, whatever a row of a stranger's holds."""
+    """Holds what the rules need of one row, in a fixed size, whatever a row of a stranger's holds."""
 
     round: int
     timestamp: float
@@ -162,7 +162,7 @@ Said = tuple[str, str] | None
 
 
 def hints_of(node: str, rows: Iterable[Recent], facts: Facts) -> list[Hint]:
-    """What is wrong with one node.
+    """Returns the hints about one node.
 
     Args:
         rows: its last ones, in order.
@@ -315,7 +315,7 @@ def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def odd_peer(rows: Sequence[Recent], facts: Facts) -> Said:
-    """What it learns of one peer is far from what it would write itself, unlike what it learns of the others."""
+    """Finds a peer whose right answers are far from what the node itself would write, unlike those of other peers."""
     far = Counter(row.odd_peer for row in rows[-3 * FEW :] if row.odd_peer and row.odd_gap >= FAR)
     peer, count = max(far.items(), key=lambda one: one[1], default=("", 0))
     if count < FEW:

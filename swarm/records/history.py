@@ -93,7 +93,7 @@ class TaskHistory:
 
 
 class NodeHistory:
-    """What the rows of one node are, one place per round and stage: the last row of each counts."""
+    """Holds the rows of one node, one place per round and stage: the last row of each counts."""
 
     def __init__(self, room: Room | None = None, epoch: int = 0) -> None:
         """Make one without rows.
@@ -171,7 +171,7 @@ class NodeHistory:
         return sorted(range(len(self)), key=lambda place: (self.rounds[place], self.stages[place]))
 
     def one_per_round(self) -> list[int]:
-        """Of each round the place of its last stage, by round: what came of it."""
+        """Returns, in the order of rounds, the place of each round's last stage, which says what came of the round."""
         return list({self.rounds[place]: place for place in self.in_order()}.values())
 
     @property

@@ -213,7 +213,7 @@ def saved_rounds(run: Run) -> dict[str, list[int]]:
 
 
 class Size(NamedTuple):
-    """Of the files below a prefix."""
+    """Says how large the files below a prefix are."""
 
     bytes: int
     whole: bool

@@ -157,7 +157,7 @@ class Machine(Protocol):
 
     @property
     def host(self) -> str:
-        """As registrations name it."""
+        """Returns this machine's name as registrations write it."""
 
     def is_running(self, pid: int, started_at: float) -> bool:
         """Whether the process with this id is still the one that started then."""

@@ -37,7 +37,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Of some rewards."""
+    """Sums up how some rewards spread."""
 
     count: int
     least: float

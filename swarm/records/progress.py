@@ -21,7 +21,7 @@ OWN = "own"
 
 
 class NodeProgress:
-    """What the rows of one node add up to."""
+    """Sums up the rows of one node."""
 
     def __init__(self) -> None:
         self.rewards: dict[int, float] = {}

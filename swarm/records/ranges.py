@@ -196,7 +196,7 @@ def _form(form: type[msgspec.Struct], like: type[msgspec.Struct]) -> _Form:
 
 
 def _values(names: tuple[str, ...]) -> Callable[[msgspec.Struct], Sequence[Any]]:
-    """What gives the columns of these names, always as a sequence."""
+    """Returns a function that gives the columns of these names, always as a sequence."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda row: [getattr(row, name) for name in names]
@@ -209,7 +209,7 @@ def _ranges(like: type[msgspec.Struct]) -> Iterator[tuple[str, Range]]:
 
 
 def _unit(hint: Any) -> str:
-    """What a column is measured in, empty where it does not say."""
+    """Returns the unit of a column, empty where it names none."""
     if get_origin(hint) is Annotated:
         metas = [meta for meta in get_args(hint)[1:] if isinstance(meta, msgspec.Meta)]
         return next((str(meta.extra["unit"]) for meta in metas if meta.extra and "unit" in meta.extra), "")

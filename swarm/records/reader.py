@@ -46,12 +46,12 @@ class RunReader:
         return Snapshot(self)
 
     def progress_of(self, node: str) -> NodeProgress:
-        """What a node's rows add up to by now."""
+        """Reads on in a node's rows, and returns what they add up to by now."""
         follower = Follower(self.run.store, keys.metrics(node), NodeProgress)
         return self._progress.setdefault(node, follower).look()
 
     def events_of(self, node: str) -> NodeEvents:
-        """What a node's events add up to by now."""
+        """Reads on in a node's events, and returns what they add up to by now."""
         follower = Follower(self.run.store, keys.events(node), NodeEvents)
         return self._events.setdefault(node, follower).look()
 
@@ -73,7 +73,7 @@ class Snapshot:
 
     @cached_property
     def experiment(self) -> ExperimentFile | None:
-        """What the run is; None where nobody wrote it, or it cannot be read."""
+        """Reads the experiment's settings; None where nobody wrote them, or they cannot be read."""
         try:
             return read_experiment(self.run)
         except ProtocolError:
@@ -106,16 +106,16 @@ class Snapshot:
 
     @cached_property
     def progress(self) -> dict[str, NodeProgress]:
-        """What the rows of each node with logs add up to."""
+        """Reads for each node with logs what its rows add up to."""
         return {node: self._reader.progress_of(node) for node in self.logged}
 
     @cached_property
     def events(self) -> dict[str, NodeEvents]:
-        """What the events of each node with logs add up to."""
+        """Reads for each node with logs what its events add up to."""
         return {node: self._reader.events_of(node) for node in self.logged}
 
     def hints(self) -> list[Hint]:
-        """What makes nodes useless although nothing fails."""
+        """Returns the hints that say why nodes learn nothing although there is no error."""
         if self.made_by:  # its rows lack what the rules look at
             return []
         said = self.experiment.identity.get("generations") if self.experiment else None

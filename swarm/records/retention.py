@@ -43,7 +43,7 @@ class Lived(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What one worker says, dead ones too."""
+    """Holds what one worker says that it still needs; dead workers count, too."""
 
     files: int
     """The first round of whose files it may need any."""
@@ -53,7 +53,7 @@ class Need(NamedTuple):
 
 
 def keeping(settings: Settings) -> Keeping:
-    """As the settings have it: those that are asked for, and those that redoing may go back to."""
+    """Returns how many rounds the settings keep: those that are asked for, and those that redoing may go back to."""
     last = max(settings.keep_last_rounds, LEAST_KEPT, settings.staleness_window + 1)
     return Keeping(last, max(last, settings.redo_rounds + settings.staleness_window + 1))
 
@@ -136,7 +136,8 @@ def first_kept(lived: Sequence[int], needs: Iterable[int], keeping: Keeping) -> 
 def first_kept_by_most(
     lived: Iterable[Sequence[int]], needs: Sequence[int], keeping: Keeping, clock: int | None
 ) -> int:
-    """As first_kept, for who has lived through nothing itself and looks once: no more than most workers would take.
+    """Returns the first round to keep for who looks once and lived through none: it takes no more than most workers
+    would.
 
     Args:
         lived: the rounds of each worker.

@@ -47,7 +47,7 @@ def oldest_round(run: Run) -> int | None:
 
 
 class RolloutFiles:
-    """Of one run, as it is when this is made."""
+    """Finds and reads the rollout files of one run, as it is when this is made."""
 
     def __init__(self, run: Run, rounds: Collection[int] | None = None) -> None:
         """`rounds`: these alone. Raises StoreError if they cannot be listed."""
@@ -79,7 +79,7 @@ class RolloutFiles:
         return Counted(nodes, self._in_place.strays)
 
     def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:
-        """What a node published, whole; None if it is nowhere any more.
+        """Reads what a node published for a stage, whole; None if it is nowhere any more.
 
         Args:
             limit: bytes of its file, and of those of single groups together.

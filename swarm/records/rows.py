@@ -106,7 +106,7 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
 
 
 def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[Form]:
-    """As parse_row, of many lines: those that are rows."""
+    """Yields the rows among many lines; it parses each as parse_row does."""
     for _, row in parse_lines(lines, strict(form), lambda line: parse_row(line, form, odd)):
         if row is not None and row.schema_version == SCHEMA_VERSION:
             yield row
@@ -122,7 +122,7 @@ def _sound(line: bytes, form: type[Form]) -> Form | None:
 
 
 class Rows(NamedTuple, Generic[Held]):
-    """What a metrics file holds."""
+    """Holds what a metrics file has."""
 
     rows: list[Held]
     """As written, but for what `odd` says."""
@@ -140,7 +140,7 @@ def read_rows(run: Run, node: str) -> Rows[MetricsRow]:
 
 
 def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None = MOST_READS) -> Rows[Held]:
-    """As read_rows, of each row the columns of a form of `keeping`.
+    """Reads a node's rows as read_rows does, and keeps of each the columns of a form of `keeping`.
 
     Args:
         most_reads: None: to the end, however many rows that are.
@@ -162,7 +162,7 @@ def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None =
 
 
 def read_own_rows(run: Run, node: str) -> Rows[MetricsRow]:
-    """As read_rows, but however many there are: a node that goes on must not miss the last of its own.
+    """Reads all of a node's own rows, however many there are: a node that goes on must not miss its last one.
 
     They are brought to disk first, for what follows is built on them: a kill may have come between a row and its sync.
     """
@@ -177,12 +177,12 @@ def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
 
 
 def read_metrics_and_odd(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
-    """As read_metrics; and node -> its rows that were left out or changed, nodes that have any."""
+    """Reads the rows of all nodes as read_metrics does, and by node the rows that were left out or changed."""
     return _that_count(run, MetricsRow)
 
 
 def read_to_sum_up(run: Run) -> tuple[dict[str, list[SummedRow]], dict[str, Odd]]:
-    """As read_metrics_and_odd, of each row what a summary needs."""
+    """Reads the rows of all nodes, and keeps of each what a summary needs; else as read_metrics_and_odd."""
     return _that_count(run, SummedRow)
 
 
@@ -204,7 +204,7 @@ def one_per_stage(rows: Iterable[Held]) -> list[Held]:
 
 
 def one_per_round(rows: Iterable[Held]) -> list[Held]:
-    """Of rows that are in their order each round's last stage: what came of the round."""
+    """Returns each round's last stage among rows that are in their order: it says what came of the round."""
     return list({_round(row): row for row in rows}.values())
 
 

@@ -54,7 +54,7 @@ def moves_of(rows: Sequence[MetricsRow]) -> Moves | None:
 
 
 def together(moves: Iterable[Moves]) -> Moves | None:
-    """Of several nodes or runs: the furthest of all, means of the rest; None of none."""
+    """Joins the moves of several nodes or runs: the furthest of all, means of the rest; None of none."""
     found = list(moves)
     if not found:
         return None

@@ -42,7 +42,7 @@ def starts_of(run: Run, node: str) -> Iterator[NodeStart]:
 
 
 def last_starts(run: Run) -> list[NodeStart]:
-    """As last_start, of every node that has one, in the order of their names, `w-2` before `w-10`.
+    """Reads the last start of every node that has one, in the order of their names, `w-2` before `w-10`.
 
     Raises:
         StoreError: the place cannot be read.

@@ -66,7 +66,7 @@ class Wanted(NamedTuple):
 
     @property
     def words(self) -> re.Pattern[bytes]:
-        """What stands in every event that is wanted, as nodes write it."""
+        """Returns a pattern that stands in every event that is wanted, as nodes write it."""
         if (lowest := LEVELS.index(self.level)) > LEVELS.index("info"):  # what names no level is an info
             return re.compile("|".join(LEVELS[lowest:]).encode())
         pieces = [] if "[" in self.event else re.split(r"[*?]", self.event)

@@ -49,7 +49,7 @@ class PackedFile(msgspec.Struct, frozen=True):
 
 
 class PackedRun(msgspec.Struct, kw_only=True):
-    """What a file holds, so that it can be said before anything is unpacked."""
+    """Lists what a packed run holds, so that it can be told before anything is unpacked."""
 
     experiment: str
     packed_at: float
@@ -137,7 +137,7 @@ def unpack_run(file: IO[bytes], folder: Path) -> PackedRun:
 
 
 def _remove_others(run: PackedRun, folder: Path) -> None:
-    """What was left by the unpacking of another file of the same run."""
+    """Removes what the unpacking of another file of the same run left."""
     for path in folder.rglob("*"):
         if not path.is_dir() and path.relative_to(folder).as_posix() not in run.files:
             path.unlink()

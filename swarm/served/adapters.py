@@ -84,7 +84,7 @@ class Adapters:
         shutil.rmtree(version.folder, ignore_errors=True)
 
     def of_former_lives(self, names: Iterable[str]) -> list[str]:
-        """Of these names those that this node gave before it began anew."""
+        """Returns those of these names that this node gave before it began anew."""
         given = re.compile(rf"{re.escape(self._prefix)}\.\d+\.[0-9a-f]{{{_DIGEST}}}")
         own = {version.name for version in self._versions}
         return [name for name in names if given.fullmatch(name) and name not in own]

@@ -42,7 +42,7 @@ class ServerConfig:
 
     @property
     def request_timeout(self) -> float:
-        """For one request, from the connection to the last byte."""
+        """Returns the seconds for one request, from the connection to the last byte."""
         return self.patience / 2
 
 

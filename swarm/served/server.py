@@ -57,7 +57,7 @@ class Server:
         self._timeout = config.request_timeout
 
     async def models(self) -> list[Card] | Failure:
-        """What it has."""
+        """Returns the server's models."""
         answer = await self._ask("GET", "/models", None, _LOOKING)
         return answer if isinstance(answer, Failure) else read_models(answer.body)
 
@@ -115,8 +115,9 @@ def is_lost(failure: Failure, name: str) -> bool:
 
 
 def _of_loading(failure: Failure) -> Failure:
-    """What the refusal of an adapter means: vLLM says 404 for a folder that it cannot read, and without a word of it
-    where adapters cannot be loaded at all; 500 for an adapter that does not suit it."""
+    """Returns what the refusal of an adapter means: vLLM says 404 for a folder that it cannot read, and just the same
+    where it loads no adapters at all; 500 for an adapter that does not suit it.
+    """
     if failure.status == 404 and "adapter" not in failure.detail.lower():
         return failure._replace(kind="refused", detail=f"{failure.detail}: it loads no adapters; {_START}")
     if failure.status == 404:

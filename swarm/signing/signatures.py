@@ -17,7 +17,7 @@ logger = get_logger(__name__)
 
 
 class Signatures:
-    """As swarm.wire.trust.Trust."""
+    """Signs own files and checks those of others; it implements swarm.wire.trust.Trust."""
 
     asks = True
 
@@ -32,7 +32,9 @@ class Signatures:
         required: bool,
         expected: Set[str] = frozenset(),
     ) -> None:
-        """As make_trust. Raises ConfigError without a usable key, and ExperimentError."""
+        """Loads the key, and learns the experiment's id; arguments as in make_trust. Raises ConfigError without a
+        usable key, and ExperimentError.
+        """
         self._key = load_key(key_folder)
         self._own = public_text(self._key)
         self._trusted = expected | {self._own}

@@ -25,7 +25,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True)
 class SinkRun:
-    """What a sink is opened for."""
+    """Says what a sink is opened for."""
 
     experiment: str
     name: str
@@ -68,7 +68,7 @@ class Sink(Protocol):
 
 
 def sink_run(run: Run, folder: Path) -> SinkRun:
-    """What a sink is opened for, of a run that has been begun.
+    """Returns what a sink is opened for, of a run that has been begun.
 
     Raises:
         StoreError: the place cannot be read.

@@ -70,7 +70,7 @@ class SlurmBackend:
         return SlurmProgram(job_id, name, folder, self.queue)
 
     def resources_of(self, part: str) -> Resources:
-        """What the job of a part is to have."""
+        """Returns the resources that the job of a part is to have."""
         return self.resources.light() if part in LIGHT else self.resources
 
     def has(self, place: str, experiment: str) -> bool:
@@ -134,7 +134,7 @@ class SlurmProgram:
 
     @property
     def log(self) -> Path:
-        """What the job said, as far as it goes nowhere else."""
+        """Returns the file of what the job said, as far as it goes nowhere else."""
         return self.folder / f"{self.id}_0_log.out"
 
     def last_lines(self, most: int) -> list[str]:
@@ -171,7 +171,7 @@ def slurm_backend(resources: Resources, folder: str | None) -> SlurmBackend:
 
 
 def default_folder() -> Path:
-    """Of this user's jobs: the home folder is one that the machines of a cluster share."""
+    """Returns the folder of this user's jobs, in the home folder, which the machines of a cluster share."""
     return own_state_folder() / "slurm"
 
 

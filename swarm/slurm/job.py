@@ -35,7 +35,7 @@ POLL_SECONDS = 0.1
 
 
 def mark_key(mark: str) -> str:
-    """Of the file in the experiment by which a job sees that this is the place in which it was submitted."""
+    """Returns the key of the file by which a job sees that this is the place in which it was submitted."""
     return f"{DRAFTS}/{WRITER}/{mark}"
 
 

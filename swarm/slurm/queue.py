@@ -28,7 +28,7 @@ class Queued(NamedTuple):
 
     @property
     def note(self) -> str:
-        """For people."""
+        """Returns the job's state for people."""
         why = f", {self.reason}" if self.state == "PENDING" and self.reason not in ("None", "") else ""
         return f"job {self.id} {self.state.lower()}{why}"
 
@@ -40,7 +40,7 @@ def parse(said: str) -> dict[str, Queued]:
 
 
 def ask_slurm() -> str | None:
-    """What `squeue` says of this user's jobs; None where the controller does not answer."""
+    """Asks `squeue` for this user's jobs; None where the controller does not answer."""
     command = [*COMMAND, f"--user={os.getuid()}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)

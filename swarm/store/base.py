@@ -70,7 +70,7 @@ MOST_PER_READ = 8 * 2**20
 
 
 class Kind(StrEnum):
-    """What stands at a name."""
+    """Says what stands at a name."""
 
     FILE = "file"
     PREFIX = "prefix"
@@ -124,7 +124,7 @@ class Records(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a place can do, measured on it by `Store.facts`, never assumed from its name alone."""
+    """States what a place can do, measured on it by `Store.facts`, never assumed from its name alone."""
 
     kind: str
     """Such as `ext4`, `nfs4`, `fuse.rclone`, `memory`, `s3`."""
@@ -138,7 +138,7 @@ class Facts(NamedTuple):
 
 @dataclass
 class Spent:
-    """What a handle has asked of a place where requests are paid for."""
+    """Counts what a handle has asked of a place where requests are paid for."""
 
     requests: Counter[str] = field(default_factory=Counter)
     """Kind (get, head, list, put, delete) -> requests, those that failed too."""
@@ -172,7 +172,7 @@ class Store(Protocol):
 
     @property
     def spent(self) -> Spent | None:
-        """What this handle has asked so far, where requests are paid for; None: they cost nothing."""
+        """Returns what this handle has asked so far, where requests are paid for; None: they cost nothing."""
 
     def room(self) -> Room | None:
         """How much could still be written after this handle's last `put`, and of how much; None where nobody knows.
@@ -198,7 +198,7 @@ class Store(Protocol):
         """Copy a file, in pieces, to a new local file outside the shared place."""
 
     def stat(self, key: str) -> Entry | None:
-        """What stands at a key; None: nothing."""
+        """Returns what stands at a key; None: nothing."""
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
         """The names in a prefix that are text (UTF-8), from the first one behind `after` on; none if it is not there.
@@ -270,7 +270,7 @@ class Store(Protocol):
 
 
 def get_each(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-    """As Store.get_many, one by one."""
+    """Reads keys one by one; it implements Store.get_many."""
     return [_get_if_there(store, key, limit) for key in keys]
 
 
@@ -284,7 +284,7 @@ def _get_if_there(store: Store, key: str, limit: int) -> Blob | ProtocolError | 
 
 
 def copy_whole(store: Store, key: str, target: Path, limit: int) -> None:
-    """As Store.get_to_file, by way of memory."""
+    """Copies a file by way of memory; it implements Store.get_to_file."""
     data = store.get(key, limit).data
     with open(target, "xb") as file:
         file.write(data)

@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 
 class Step(StrEnum):
-    """What has been done of a write."""
+    """Says how far a write has come."""
 
     DRAFT = "draft"
     """Nothing that anybody sees."""
@@ -63,7 +63,7 @@ class Version:
 
 
 class Faults:
-    """What goes wrong; to be subclassed. Whatever is not overridden goes right."""
+    """Plans what goes wrong; to be subclassed. Whatever is not overridden goes right."""
 
     def sees(self, reader: str, version: Version) -> bool:
         """Whether a reader has a version of another writer by now. Asked again until it has."""
@@ -92,7 +92,7 @@ class Faults:
 
 
 class FaultyPlace:
-    """What all handles share: who wrote what, and when."""
+    """Holds what all handles share: who wrote which version, and when."""
 
     def __init__(
         self, faults: Faults, now: Callable[[], float], sleep: Callable[[float], Awaitable[None]] = anyio.sleep
@@ -157,6 +157,6 @@ class FaultyPlace:
 
 
 def tag_of(store: Store, key: str) -> str:
-    """Of what is there now; "" if nothing is."""
+    """Returns the tag of what stands at a key, "" if nothing does."""
     entry = store.stat(key)
     return entry.tag if entry else ""

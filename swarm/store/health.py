@@ -35,7 +35,7 @@ class FileSystem:
 
 
 class Writing(NamedTuple):
-    """What trying to write showed."""
+    """Holds what trying to write showed."""
 
     there: bool
     """The shared place exists."""
@@ -49,7 +49,7 @@ class Writing(NamedTuple):
 
 @dataclass
 class Renaming:
-    """What a reader saw while a writer replaced one file again and again."""
+    """Counts what a reader saw while a writer replaced one file again and again."""
 
     renames: int = 0
     reads: int = 0
@@ -64,7 +64,7 @@ class Renaming:
 
 
 class Naming(NamedTuple):
-    """What the file system made of some names that nodes may have."""
+    """Says what the file system made of some names that nodes may have."""
 
     folds_case: bool
     """`a` and `A` are one file."""
@@ -76,7 +76,7 @@ class Naming(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What may still be written."""
+    """Says how much may still be written."""
 
     free: int
     """Bytes for this user."""
@@ -88,7 +88,7 @@ class Room(NamedTuple):
 
 @dataclass
 class Delivery:
-    """What came of renames in a folder that was watched."""
+    """Holds the delays of wake-ups for renames in a watched folder."""
 
     own: list[float] = field(default_factory=list)
     """Seconds from each rename of this process to its wake-up."""
@@ -122,7 +122,7 @@ class Sparse(NamedTuple):
 
 @dataclass
 class Survey:
-    """What lies in an experiment. Names are as they would be printed, relative to it."""
+    """Lists what lies in an experiment. Names are as they would be printed, relative to it."""
 
     bytes_by_part: Counter[str] = field(default_factory=Counter)
     """Part (rollouts, checkpoints, logs, ...) -> bytes that its files take up on disk."""
@@ -190,7 +190,7 @@ class Burst(NamedTuple):
 
 
 class InFolder(Protocol):
-    """What only a folder has."""
+    """Describes the measurements that only a folder has."""
 
     def naming(self) -> Naming:
         """Try names out."""
@@ -202,7 +202,7 @@ class InFolder(Protocol):
         """Write as nodes do, and take the time."""
 
     def file_system(self) -> FileSystem:
-        """What the place lies on."""
+        """Finds out on which file system the place lies."""
 
     def delivery(self) -> Delivery:
         """Rename files into a watched folder, from this process and from another one."""
@@ -212,7 +212,7 @@ class InFolder(Protocol):
 
 
 class InBucket(Protocol):
-    """What only a bucket has."""
+    """Describes the measurements that only a bucket has."""
 
     permissions: Sequence[Permission]
 

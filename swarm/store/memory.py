@@ -70,7 +70,7 @@ class _Listener:
 
 
 class MemoryPlace:
-    """What all handles share."""
+    """Holds the files and listeners that all handles share."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -88,7 +88,7 @@ class MemoryPlace:
         return self._count
 
     def find(self, key: str) -> _Folder | _File | None:
-        """What stands at a key."""
+        """Returns what stands at a key; None: nothing."""
         found: _Folder | _File | None = self.root
         for name in _parts(key) if key else ():
             found = found.get(name) if isinstance(found, dict) else None

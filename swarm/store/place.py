@@ -73,7 +73,7 @@ class Place(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """As people find it; for messages alone."""
+        """Returns the place's name as people find it; for messages alone."""
 
     @abstractmethod
     def problem(self) -> str:
@@ -105,7 +105,7 @@ class Place(ABC):
 
     @abstractmethod
     def beside(self, folder: str, writer: str | None = None) -> Store:
-        """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
+        """Opens what lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
 
     @abstractmethod
     def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
@@ -132,7 +132,7 @@ class Place(ABC):
 
     @abstractmethod
     def health(self, name: str) -> AbstractContextManager[Health]:
-        """What can be measured of the place and of an experiment, whether they are there yet or not; for the block.
+        """Opens, for the block, what measures the place and an experiment, whether they are there yet or not.
 
         Raises:
             StoreError: this place cannot be measured.
@@ -140,7 +140,7 @@ class Place(ABC):
 
     @abstractmethod
     def store(self, name: str, writer: str | None) -> Store:
-        """Of an experiment, there or not."""
+        """Opens the store of an experiment, there or not."""
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
         """An experiment: for a writer, there or not; to read alone, one that is there.

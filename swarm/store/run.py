@@ -10,7 +10,7 @@ from swarm.wire.trust import TRUSTING, Trust
 
 @dataclass(frozen=True)
 class Run:
-    """What everybody holds who works with an experiment."""
+    """Holds what everybody needs who works with an experiment."""
 
     experiment: str
     store: Store

@@ -77,7 +77,7 @@ def unequal(record: StudyRecord, configuration: str, baseline: str) -> str:
 
 
 def unequal_budgets(record: StudyRecord) -> list[str]:
-    """Of all comparisons of a study with a baseline, those that are not at equal budgets."""
+    """Returns those comparisons of a study with a baseline that are not at equal budgets."""
     return [said for one in record.configurations if (said := unequal(record, one.name, one.baseline))]
 
 

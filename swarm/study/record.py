@@ -184,7 +184,7 @@ def open_run(path: Path, experiment: str) -> Run:
 
 
 def read_run(path: Path, experiment: str) -> RunFile | None:
-    """What a run was started with; None where that is not written, damaged, or of another version."""
+    """Reads what a run was started with; None where that is not written, damaged, or of another version."""
     try:
         return read_form(open_run(path, experiment).store, keys.STUDY_RUN, RunFile)
     except ProtocolError:

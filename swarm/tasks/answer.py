@@ -45,7 +45,7 @@ def extract_answer(text: str) -> str | None:
 
 
 def before_answer(text: str) -> str:
-    """What stands before the last closed pair; all of the text where there is none."""
+    """Returns the text before the last closed pair; all of the text where there is none."""
     pair = last_pair(text)
     return text if pair is None else text[: pair[0] - len(TAG)]
 

@@ -49,7 +49,7 @@ class Guess(msgspec.Struct, frozen=True):
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What one task pays."""
+    """Holds what one task pays to answers that do not think."""
 
     task: str
     questions: int

@@ -55,7 +55,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before 
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one child may use. Honest work takes milliseconds; the defaults leave a factor of a hundred."""
+    """Bounds what one child may use. Honest work takes milliseconds; the defaults leave a factor of a hundred."""
 
     cpu_s: int = 1
     """CPU seconds."""

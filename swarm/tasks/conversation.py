@@ -51,7 +51,7 @@ class Conversing(msgspec.Struct, frozen=True):
 
 
 class ConversingBehaviour(Behaviour, Protocol):
-    """Of a family that converses in some tasks."""
+    """Describes a family that converses in some tasks."""
 
     @property
     def conversing(self) -> Mapping[str, Conversing]:
@@ -74,7 +74,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def conversation_of(completion: str | Completion, reads: Reads) -> Conversation:
-    """What a task gets of a completion."""
+    """Returns the part of a completion that a task may read, turn by turn, with the replies between."""
     if isinstance(completion, str):
         return Conversation((said(completion, reads),), ())
     answers = tuple(said(text, reads) for text in completion.texts)
@@ -82,7 +82,7 @@ def conversation_of(completion: str | Completion, reads: Reads) -> Conversation:
 
 
 def said(text: str, reads: Reads) -> Said:
-    """What a task reads of a turn; None where there is nothing that it may get."""
+    """Returns what a task reads of a turn; None where there is nothing that it may get."""
     if reads == "answer":
         return extract_answer(text)
     return text if len(text) <= LONGEST_TEXT and is_unicode(text) else None

@@ -55,7 +55,7 @@ def full_name(name: str, parameters: Parameters) -> str:
 
 
 def profile_of(name: str, parameters: Parameters) -> str:
-    """What stands for the definition in an origin: `own-` and 16 hexadecimal digits."""
+    """Returns the text that stands for the definition in an origin: `own-` and 16 hexadecimal digits."""
     asked = {key: value for key, value in recorded(parameters).items() if key not in (WEIGHT, *FILE_KEYS)}
     text = msgspec.json.encode([family_of(name, parameters), name, plain(asked)], order="deterministic")
     return _PREFIX + hashlib.sha256(text).hexdigest()[:16]
@@ -100,7 +100,7 @@ def refuse_other(name: str, what: str, wanted: str, got: str) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes, hexadecimal. Raises OSError."""
+    """Returns the SHA-256 of a file's bytes, hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

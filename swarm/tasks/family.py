@@ -83,7 +83,7 @@ class QuestionRequest(msgspec.Struct, frozen=True):
 
 
 class Behaviour(Protocol):
-    """What a family does. A module with these three functions is one."""
+    """Describes what a family does. A module with these three functions is one."""
 
     def prepare(self) -> None:
         """Make a scoring server ready; may change imported modules for good, so it is called in no other process."""
@@ -96,7 +96,7 @@ class Behaviour(Protocol):
 
 
 class TaskFamily(Protocol):
-    """What a family is."""
+    """Describes what a family is."""
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class TaskFamily(Protocol):
 
     @property
     def version(self) -> str:
-        """Of all that decides questions and rewards; part of every origin."""
+        """Returns the version of all that decides questions and rewards; part of every origin."""
 
     @property
     def packages(self) -> Sequence[str]:
@@ -121,7 +121,8 @@ class DefinableFamily(TaskFamily, Protocol):
     """A family that asks tasks which a run defines for itself, and others or none of its own."""
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """What a settings file says of one task, as every node of the run needs it; the same again, if it is complete.
+        """Completes what a settings file says of one task, as every node of the run needs it; what is complete stays
+        the same.
 
         Light, in the node that begins the run. Paths, relative to `folder`, become absolute, and `sha256` says what is
         in a file; one that is there has to be the file's. Raises ConfigError.

@@ -162,7 +162,7 @@ class Families:
         return {full_task(name, task): how for name in self._families for task, how in self._conversing(name).items()}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
-        """What the environment says after these turns; None: the conversation is over.
+        """Returns what the environment says after these turns; None: the conversation is over.
 
         Raises:
             Exception: whatever the environment raises, ValueError where it says what no reply may be.

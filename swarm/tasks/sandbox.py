@@ -62,7 +62,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Confinement:
-    """Of this process, for the rest of its life."""
+    """Confines this process for the rest of its life."""
 
     def __init__(self, scores: list[bool]) -> None:
         self._scores = scores
@@ -113,7 +113,7 @@ def _hook(
         raise (missing if event == "import" else refused)(f"{event} is closed to a scoring process")
 
     def writes(arguments: tuple[object, ...]) -> bool:
-        """Of an `open`: path, mode, flags."""
+        """Tells whether the arguments of an `open` (path, mode, flags) ask to write."""
         flags = arguments[2] if len(arguments) > 2 else writing
         return not isinstance(flags, int) or flags & writing != 0
 

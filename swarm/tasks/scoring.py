@@ -123,7 +123,7 @@ class Scorer:
         return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors, reply.slow)
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
-        """What the environment of a question says after these turns of a model. Raises as `score`."""
+        """Returns what the environment of a question says after these turns of a model. Raises as `score`."""
         await self.start()
         if (how := self.conversing(origin)) is None:
             return Replied((None,) * len(conversations))
@@ -196,7 +196,9 @@ class Scorer:
 
 
 def _to_score(completion: str | Completion, how: Conversing | None) -> str | Conversation | None:
-    """What a scorer gets. Raises ProtocolError (`reply_mismatch`): there are more turns than the task has."""
+    """Returns the part of a completion that a scorer gets. Raises ProtocolError (`reply_mismatch`): there are more
+    turns than the task has.
+    """
     turns = len(completion.texts) if isinstance(completion, Completion) else 1
     if turns > (most := how.turns if how else 1):
         raise ProtocolError("reply_mismatch", f"the task has {most} turns of a model, got {turns}")

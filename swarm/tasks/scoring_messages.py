@@ -20,7 +20,7 @@ from swarm.types import Origin, Question
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a server serves."""
+    """Says what a server is to serve."""
 
     families: tuple[str, ...]
     """As SWARM_TASK_FAMILIES names them."""
@@ -124,7 +124,7 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
 
 
 class Replied(msgspec.Struct, frozen=True, tag="replied"):
-    """What the environment says in each conversation."""
+    """Holds what the environment says in each conversation."""
 
     replies: tuple[str | None, ...]
     """None: the conversation is over."""

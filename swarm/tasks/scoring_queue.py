@@ -68,7 +68,7 @@ class ScoringQueue:
         self._waiting.close()
 
     def _take(self, most: int) -> list[_Errand]:
-        """What else waits, without waiting for it."""
+        """Takes up to `most` errands that wait, without waiting for any."""
         count = min(most, self._waiting.statistics().current_buffer_used)
         return [self._waiting.receive_nowait() for _ in range(count)]
 

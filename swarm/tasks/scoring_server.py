@@ -133,7 +133,7 @@ def _prepare(families: Families) -> None:
 
 
 def _require_bars(families: Families, bars: Bars) -> None:
-    """What answers say is executed behind the kernel's bars alone. Raises ConfigError."""
+    """Refuses to execute answers unless the kernel's bars are up. Raises ConfigError."""
     missing = [bar for bar in bars.bars if bar.name in ("landlock", "seccomp") and not bar.up]
     if families.executing and missing:
         because = "; ".join(f"{bar.name}: {bar.detail}" for bar in missing)
@@ -202,7 +202,7 @@ def _see_through(
 
 
 class Bad(Enum):
-    """What becomes of an answer that has no reward, and of a turn that has no reply."""
+    """Says why an answer has no reward, or a turn no reply."""
 
     KILLED = auto()
     FAILED = auto()
@@ -216,7 +216,7 @@ Found = Raw | Bad
 
 
 class Alone(NamedTuple):
-    """What came of items that each had a child of its own."""
+    """Holds what came of items that each had a child of its own."""
 
     found: list[Found]
     slow: float
@@ -226,7 +226,9 @@ class Alone(NamedTuple):
 def _settled(
     request: ScoreAnswers | AskReplies, made: Made, distinct_found: Sequence[Found], slow: float = 0.0
 ) -> Reply:
-    """Of equal items there was one; an answer that is None was not shown to a scorer."""
+    """Puts together the reply to a request whose equal items were scored once; an answer that is None was shown to no
+    scorer.
+    """
     found = dict(zip(request.distinct, distinct_found, strict=True))
     if isinstance(request, AskReplies):
         return _replied([_check_reply(found[turns]) for turns in request.conversations])
@@ -279,13 +281,13 @@ def _each_alone(
 
 
 def _seconds_of_children() -> float:
-    """Of processor time, of those that have ended."""
+    """Returns the processor seconds of the children that have ended."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
-    """What the child found, None if it did not come to its end. It has read hostile text: nothing is assumed."""
+    """Decodes what the child found; None if it came to no end. It has read hostile text: nothing is assumed."""
     try:
         raw = _decode_raw(payload)
     except msgspec.MsgspecError:

@@ -48,7 +48,7 @@ class Universe:
 
     @property
     def mixture(self) -> Mixture:
-        """Of a node that has none of its own."""
+        """Returns the mixture of a node that chose none of its own."""
         return Mixture.of(self.weights)
 
     def mixture_of(self, weights: Mapping[str, object]) -> Mixture:
@@ -68,7 +68,9 @@ class Universe:
         return Mixture.of({task: found[task] for task in self.profiles if task in found})
 
     def mixture_said(self, said: Mapping[str, float] | UnsetType) -> Mixture:
-        """What a registration or a file says: everybody's where it says none. Raises ProtocolError as mixture_of."""
+        """Returns the mixture that a registration or a file says, everybody's where it says none. Raises ProtocolError
+        as mixture_of.
+        """
         return self.mixture if said is UNSET else self.mixture_of(said)
 
     def has(self, origin: Origin) -> bool:
@@ -107,7 +109,7 @@ def _by_name(settings: Settings, table: Mapping[str, Mapping[str, object]]) -> l
 
 
 def universe_of(settings: Settings) -> Universe:
-    """What a run with these settings may ask.
+    """Returns the tasks that a run with these settings may ask, each with its profile and weight.
 
     Raises:
         ConfigError: it has no such task, or a family cannot be had.
@@ -161,7 +163,7 @@ def check_tasks(settings: Settings) -> None:
 
 
 def refuse_unknown_tasks(settings: Settings) -> None:
-    """Of a node that may yet join an experiment: refuse tasks that there are nowhere. Raises ConfigError."""
+    """Refuses tasks that there are nowhere, for a node that may yet join an experiment. Raises ConfigError."""
     table = settings.task_table or NO_TASKS
     families = Families(settings.task_families, table)
     known = dict.fromkeys(chain(*families.profiles().values()))
@@ -173,7 +175,7 @@ def refuse_unknown_tasks(settings: Settings) -> None:
 
 
 def mixture_text(mixture: Mixture) -> str:
-    """As people write it."""
+    """Returns the mixture as people write it."""
     return as_mixture(mixture.weights)
 
 

@@ -55,7 +55,7 @@ def how_it_was_made(start: NodeStart | None, redact: Callable[[str], str]) -> li
 
 
 def _again(command: str) -> list[str]:
-    """As a block by indentation, which no mark in it can end."""
+    """Returns the command as a block by indentation, which no mark in it can end."""
     if not command.strip():
         return []
     text = [

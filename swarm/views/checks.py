@@ -103,7 +103,7 @@ def _given_up(run: RunRecords) -> set[int]:
 
 
 def _never_published(run: RunRecords, row: CheckedRow) -> bool:
-    """As this program's rows say; rl-swarm's do not."""
+    """Tells whether this program's row says that nothing was published; rl-swarm's rows do not say it."""
     return not row.bytes_published and not run.now.made_by
 
 
@@ -303,7 +303,7 @@ CHECKS: dict[str, Check] = {
 
 
 def notes(run: RunRecords) -> Iterator[str]:
-    """What is worth knowing and no failure."""
+    """Yields what is worth knowing about a run and no failure."""
     if run.cleaned and run.cleaned_before > 0:
         there = {key.round for key, nodes in run.rollouts.nodes.items() if nodes and key.round < run.cleaned_before}
         deleted = gaps(run.cleaned_before, there)

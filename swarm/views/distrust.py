@@ -22,7 +22,7 @@ MOST_TOLD = 1000
 
 
 class Distrust(msgspec.Struct, kw_only=True):
-    """What others say of one peer."""
+    """Holds what others say of one peer."""
 
     peer: str
     refused: dict[str, int]

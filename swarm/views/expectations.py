@@ -124,7 +124,7 @@ def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
 
 
 def _how_it_ended(run: RunRecords, node: str) -> str:
-    """Of a node without a row."""
+    """Returns how a node ended that has no row."""
     ending = run.now.events[node].ending if node in run.now.events else None
     if ending is None:
         return "it was killed, or still runs"

@@ -126,7 +126,7 @@ def _left_out(characters: int) -> str:
 
 
 def verdict(shown: Shown) -> str:
-    """What a completion earned, in words."""
+    """Returns in words what a completion earned."""
     claimed = "no reward claimed" if shown.claimed_reward is None else f"reward {shown.claimed_reward:.3g}"
     scored = "" if shown.scored_reward is None else f"scored here {shown.scored_reward:.3g}"
     advantage = "" if shown.advantage is None else f"advantage {shown.advantage:+.2f}"

@@ -19,7 +19,7 @@ def plain(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def shown(text: str, longest: int = LONGEST_NAME) -> str:
-    """As `plain`, and what Markdown or HTML would obey is escaped."""
+    """Returns the text as `plain` does, with all escaped that Markdown or HTML would obey."""
     return "".join(f"\\{c}" if c in _MARKS else f"&#{ord(c)};" if c in "<>&" else c for c in plain(text, longest))
 
 

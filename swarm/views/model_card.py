@@ -35,7 +35,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCI
 
 @dataclass(frozen=True)
 class Trained:
-    """What a card is made of."""
+    """Holds what a card is made of."""
 
     node: str
     experiment: str
@@ -81,7 +81,9 @@ def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
 
 
 def _header(made: Trained) -> list[str]:
-    """As the Hub reads it: a base model that it cannot know is left out, for it would refuse the card."""
+    """Returns the card's header as the Hub reads it. It leaves out a base model that the Hub cannot know: it would
+    refuse the card.
+    """
     base = made.base or _begun_from(made.start)
     return [
         "---",

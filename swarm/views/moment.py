@@ -36,7 +36,7 @@ class _Candidate(NamedTuple):
 
 
 def moment_of(history: History, groups: Sequence[Group]) -> Moment | None:
-    """Of the newest groups; None where there are none.
+    """Chooses the group most worth reading among the newest ones; None where there are none.
 
     Args:
         history: up to the rounds before theirs, or further.

@@ -32,7 +32,7 @@ _DOING: Mapping[str, str] = {
 
 
 class Missing(NamedTuple):
-    """What the open stage lacks."""
+    """Says what the open stage lacks."""
 
     rollouts: Set[str]
     """Live workers that have not published."""
@@ -43,7 +43,7 @@ class Missing(NamedTuple):
 
 
 def in_words(peer: PeerFile, missing: Missing, wall: float, *, live: bool) -> str:
-    """What a node does, or whom it waits for, and for how long by now.
+    """Returns what a node does, or whom it waits for, and for how long by now.
 
     Args:
         wall: Unix seconds.

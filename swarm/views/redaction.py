@@ -76,7 +76,7 @@ _PATH_QUOTED = re.compile(r"([\"'])(?:/|[A-Za-z]:\\)(?:(?!\1)[^\n])+\1")
 
 @dataclass(frozen=True)
 class Redaction:
-    """What this machine's texts are freed of."""
+    """Removes from texts what names this machine, its user, and secrets."""
 
     names: tuple[tuple[str, str], ...]
     """User, machine -> what stands for them."""
@@ -102,7 +102,7 @@ class Redaction:
 
 
 def redaction_here(environ: Mapping[str, str], shared: Path | str, named: Iterable[str] = ()) -> Redaction:
-    """Of this user on this machine.
+    """Makes the redaction for this user on this machine.
 
     Args:
         shared: the shared place.
@@ -127,7 +127,7 @@ def _without_user(word: re.Match[str]) -> str:
 
 
 def _secrets(name: str, value: str) -> Iterator[str]:
-    """What is secret of a variable: all of it, or the password of a URL in it."""
+    """Yields the secrets in a variable: all of its value, or the password of a URL in it."""
     if _is_secret(name, value):
         yield value
     for password in re.findall(r"://[^\s/@:]*:([^\s@]+)@", value):
@@ -136,7 +136,7 @@ def _secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """As it is, and as JSON, other programs' JSON and URLs spell it."""
+    """Returns the spellings of a secret: as it is, and as JSON, other programs' JSON and URLs write it."""
     in_json = json.dumps(secret)[1:-1]
     return {secret, in_json, in_json.replace("/", "\\/"), quote(secret), quote(secret, safe=""), quote_plus(secret)}
 

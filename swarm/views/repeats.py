@@ -47,7 +47,7 @@ class _Run:
 
 
 class Repeats:
-    """Of one stream of events, over any number of parts of it."""
+    """Counts repeated events of one stream, over any number of parts of it."""
 
     def __init__(self) -> None:
         self._runs: dict[str, _Run] = {}
@@ -71,7 +71,7 @@ class Repeats:
         return told + [run.tell() for node, run in self._runs.items() if run.count and node not in grown]
 
     def rest(self) -> list[More]:
-        """What was not told of yet, in order of time."""
+        """Returns what was not told of yet, in order of time."""
         return sorted((run.tell() for run in self._runs.values() if run.count), key=lambda more: more.last)
 
 

@@ -14,7 +14,7 @@ from swarm.views.text import size
 
 
 class Requests(msgspec.Struct, frozen=True):
-    """Of all workers, by their rows; what a coordinator, views and a judge ask is not counted."""
+    """Holds the requests of all workers, by their rows; those of a coordinator, views and a judge are not counted."""
 
     workers: int
     per_round: float

@@ -220,7 +220,7 @@ class StatusReader:
 
 
 def _why_it_stands(now: Snapshot, live: Set[str], open_for: float) -> str:
-    """As the coordinator that is alive says; of one that says nothing, as far as the folder shows it."""
+    """Returns why the clock stands, as the live coordinator says, else as far as the folder shows it."""
     state = now.state
     if state is None or state.finished or now.own_clocks:
         return ""
@@ -238,7 +238,7 @@ def _why_it_stands(now: Snapshot, live: Set[str], open_for: float) -> str:
 
 
 def _role(peer: PeerFile | None, node: str) -> str:
-    """Of a node that is waited for like a worker and trains nothing, what it does."""
+    """Returns a node's role; for one that is waited for like a worker and trains nothing, what it does."""
     if peer is None:
         return JUDGE if node == JUDGE else "?"
     if peer.node_role != "worker" or peer.trains is not False:
@@ -260,7 +260,7 @@ def _pace(nodes: Iterable[NodeStatus]) -> float | None:
 
 
 def _seconds_left(now: Snapshot, pace: float | None, open_for: float | None) -> float | None:
-    """Of the open round at most one round's time is behind the run."""
+    """Estimates the seconds that the run has left; the open round takes off one round's time at most."""
     if pace is None or not now.rounds_expected or now.finished:
         return None
     return max(0, now.rounds_expected - now.rounds_done) * pace - min(open_for or 0.0, pace)
@@ -300,7 +300,7 @@ def _believers(nodes: list[NodeStatus]) -> str:
 
 
 def _shortages(nodes: list[NodeStatus]) -> str:
-    """Of the last round of those that are at it."""
+    """Returns in words which live nodes found too few groups in their last round."""
     short = [node for node in nodes if node.live and node.shortage]
     lines = [f"{shorten(node.node, 24)}: {shorten(node.shortage, LONGEST_SHORTAGE)}" for node in short[:MOST_SHORTAGES]]
     left = len(short) - MOST_SHORTAGES
@@ -366,7 +366,7 @@ def clock_line(status: Status) -> str:
 
 
 def _range_of_rounds(nodes: list[NodeStatus]) -> str:
-    """Of the workers that are at it, or else of all of them."""
+    """Returns in words the rounds of the live workers, or else of all workers."""
     workers = [node for node in nodes if node.role == "worker" and node.round >= 0]
     rounds = [node.round for node in workers if node.live] or [node.round for node in workers]
     if not rounds:

@@ -123,7 +123,7 @@ def summarise_run(run: Run) -> Summary:
 
 
 def told(run: Run) -> tuple[list[Hint], Requests | None]:
-    """What a summary says besides the figures of its rows: hints, and what was asked of a bucket."""
+    """Returns what a summary says besides the figures of its rows: hints, and the requests made to a bucket."""
     now = snapshot(run)
     return now.hints(), requests_of(run.place, now.progress.values())
 
@@ -285,7 +285,7 @@ def render(summary: Summary) -> str:
 
 
 def render_maker(maker: str) -> str:
-    """What is to be known of a run that another program made; empty for one of this program."""
+    """Returns what is to be known of a run that another program made; empty for one of this program."""
     if not maker:
         return ""
     return f"made by {maker}: rewards are brought to means per completion, '-' is what it did not record"

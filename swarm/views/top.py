@@ -56,7 +56,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(status: Status, history: History, moment: Moment | None) -> Frame:
-    """Of a run by now."""
+    """Makes the frame of a run by now."""
     most = _most(history.values())
     recorded = not status.made_by
     lines = [_line(node, history.get(node.node), most, recorded) for node in status.nodes[:MOST_NODES]]
@@ -106,7 +106,9 @@ def _rewards(node: NodeHistory) -> list[float]:
 
 
 def buckets(values: Sequence[float], width: int) -> list[float]:
-    """As many means of neighbours as there is room for, or the values where all find room; NaN: nothing measured."""
+    """Returns as many means of neighbours as there is room for, or the values where all find room; NaN: nothing
+    measured.
+    """
     if len(values) <= width:
         return list(values)
     ends = [len(values) * place // width for place in range(width + 1)]
@@ -171,7 +173,7 @@ def learns_from(teachers: Mapping[str, int]) -> str:
 
 
 def _notes(status: Status) -> tuple[str, ...]:
-    """What is wrong, the gravest first."""
+    """Returns what is wrong, the gravest first."""
     said = [f"hint {hint.code}, {', '.join(hint.nodes)}: {hint.evidence}" for hint in status.hints]
     said += [f"{node.node} trained on {node.shortage}" for node in status.nodes if node.live and node.shortage]
     lines = [shorten(line, LONGEST_NOTE) for line in said[:MOST_NOTES]]
@@ -180,7 +182,7 @@ def _notes(status: Status) -> tuple[str, ...]:
 
 
 def render(frame: Frame, width: int) -> str:
-    """As text, no line wider than the terminal."""
+    """Renders the frame as text, with no line wider than the terminal."""
     nodes = table(COLUMNS, [line.cells for line in frame.nodes], left=LEFT) if frame.nodes else "no node has registered"
     more = [f"and {frame.more_nodes} more nodes"] if frame.more_nodes else []
     parts = [frame.head, [*nodes.split("\n"), *more], frame.notes, moment_lines(frame.moment, width)]

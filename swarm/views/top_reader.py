@@ -33,7 +33,7 @@ class Look(NamedTuple):
 
 
 class TopReader:
-    """Of one run. Its verbs block; one thread at a time."""
+    """Reads one run. Its verbs block; one thread at a time."""
 
     def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
         self._run = run

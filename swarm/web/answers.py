@@ -42,7 +42,7 @@ class Adoption(NamedTuple):
 
 
 def file_document(file: RolloutFile, history: History) -> dict[str, Any]:
-    """What a node published in one stage."""
+    """Makes the document of what a node published in one stage."""
     slots = sorted(file.rollouts, key=_slot_order)[:MOST_GROUPS]
     groups = [group_document(file, slot, history) for slot in slots]
     policy = file.policy

@@ -39,7 +39,7 @@ MOST = Room(strangers=384, known=192, backlog=96)
 
 
 def room(descriptors: float) -> Room:
-    """What a process that may open so many files has room for: at most two thirds of them are connections."""
+    """Returns how many connections a process has room for that may open so many files: at most two thirds of them."""
     share = min(1.0, descriptors / 1024)
     return Room(*(max(4, int(part * share)) for part in MOST))
 

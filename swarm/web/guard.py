@@ -40,7 +40,7 @@ HEADERS = {
 
 
 class Verdict(Enum):
-    """What becomes of a request."""
+    """Says what becomes of a request."""
 
     PASS = auto()
     """The browser is one that was let in."""
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
 
 
 class Guard:
-    """Of one service."""
+    """Decides for one service who may ask."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Guard:
         self._sessions: list[str] = []
 
     def judge(self, asked: Asked) -> Judged:
-        """What becomes of a request."""
+        """Returns what becomes of a request."""
         return self._misdirected(asked) or self._of_another_site(asked) or self._let_in(asked)
 
     def _misdirected(self, asked: Asked) -> Judged | None:

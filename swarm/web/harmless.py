@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"\\(u00[01][0-9a-f]|[bfr]|.)")
 
 
 def encoded(document: object) -> str:
-    """As JSON, without a blank, where no text holds what is not printable, but for newlines and tabs."""
+    """Encodes a document as JSON without a blank, in which texts hold nothing unprintable but newlines and tabs."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return _ESCAPE.sub(_without_control, printable(text))
 
@@ -48,5 +48,5 @@ def bounded(value: Any, longest: int = LONGEST, most: int = MOST) -> Any:
 
 
 def cut(text: str, longest: int) -> str:
-    """What is longer ends in `...`."""
+    """Cuts a text to `longest` characters and adds `...` where it was longer."""
     return text if len(text) <= longest else f"{text[:longest]}..."

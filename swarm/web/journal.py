@@ -24,7 +24,7 @@ MOST_LINES = 60
 
 
 def wanted(nodes: list[str], level: str, event: str) -> Wanted:
-    """What is asked for. Raises ConfigError for what cannot be."""
+    """Returns which events are asked for. Raises ConfigError for what cannot be."""
     if level not in LEVELS:
         raise ConfigError(f"level must be one of {', '.join(LEVELS)}, got {cut(level, 40)!r}")
     if len(event) > LONGEST_PATTERN or not all(map(keys.is_node_id, nodes)):

@@ -76,11 +76,11 @@ class Look:
         return series.whole(self.history, columns, every) | {"mark": series.mark_of(self.history)}
 
     def news(self, mark: Mark) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
-        """What has come since a mark, and the next one."""
+        """Returns what has come since a mark, and the next mark."""
         return series.news(self.history, mark), series.mark_of(self.history)
 
     def tasks(self, node: str = "") -> dict[str, Any]:
-        """What was learned of each task."""
+        """Returns what was learned of each task."""
         return bounded(tasks.tasks_of(self.history, node))  # type: ignore[no-any-return]
 
     def matrix(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Look:
         return sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
 
     def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
-        """What a node has published in a stage. Raises ProtocolError: it cannot be read, or is nowhere."""
+        """Returns what a node has published in a stage. Raises ProtocolError: it cannot be read, or is nowhere."""
         file = RolloutFiles(self.run, {key.round}).decoded(key, node, LARGEST_FILE)
         if file is None:
             raise ProtocolError(
@@ -109,7 +109,9 @@ class Look:
         return answers.file_document(file, self.history)
 
     def made_with(self) -> dict[str, Any]:
-        """What the run was started with: by node the settings that are not at their defaults, versions, machine."""
+        """Returns what the run was started with: by node the settings that are not at their defaults, versions,
+        machine.
+        """
         try:
             experiment = read_experiment(self.run)
         except ProtocolError:
@@ -152,7 +154,7 @@ def standing_document(status: dict[str, Any], wall: float) -> dict[str, Any]:
 
 
 def experiment_document(experiment: ExperimentFile | None) -> dict[str, Any] | None:
-    """What makes the run what it is."""
+    """Makes the document of the experiment's settings; None where they are not known."""
     if experiment is None:
         return None
     identity = {name: _in_short(value) for name, value in experiment.identity.items()}

@@ -22,7 +22,7 @@ MOST_RUNS = 200
 
 
 def place_document(place: Place, folder: Path | None) -> dict[str, Any]:
-    """What there is. Blocking; raises StoreError where it cannot be listed.
+    """Lists the experiments and studies. Blocking; raises StoreError where the place cannot be listed.
 
     Args:
         folder: where studies are; None: the place has none.
@@ -69,7 +69,7 @@ def _study(folder: Path, name: str) -> dict[str, Any]:
 
 
 def study_document(record: StudyRecord) -> dict[str, Any]:
-    """What a study compares, and its runs by configuration."""
+    """Makes the document of what a study compares, with its runs by configuration."""
     runs = record.runs[:MOST_RUNS]
     return {
         "title": record.title,

@@ -35,7 +35,7 @@ def _requests(node: NodeHistory) -> Values:
 
 
 def _memory_share(node: NodeHistory) -> Values:
-    """Of the device's memory, what is not free."""
+    """Returns by row the share of the device's memory that is in use; NaN where it is not known."""
     free, total = node.column("memory_free"), node.column("memory_total")
     return [1 - f / t if t > 0 and 0 <= f <= t else NAN for f, t in zip(free, total, strict=True)]
 
@@ -76,7 +76,7 @@ def drawn_nodes(history: History) -> list[str]:
 
 
 def mark_of(history: History) -> dict[str, tuple[int, int]]:
-    """What somebody has seen who has all of it."""
+    """Returns the mark of somebody who has seen all of the history."""
     return {node: (history[node].epoch, history[node].version) for node in drawn_nodes(history)}
 
 
@@ -130,7 +130,7 @@ def packed(numbers: array[Any]) -> str:
 
 
 def news(history: History, seen: Mark) -> dict[str, Any]:
-    """What has come since a mark: by node the rounds and all of DRAWN.
+    """Returns what has come since a mark: by node the rounds and all of DRAWN.
 
     A node whose file is another one than before, and one of which too much is new, is to be asked for as a whole.
     """

@@ -105,7 +105,7 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """What took long to become is read before the first browser asks for it."""
+        """Reads what takes long, before the first browser asks for it."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look_ahead)
             yield

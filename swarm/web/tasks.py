@@ -14,7 +14,7 @@ MOST_TASKS = 64
 
 
 class _Mean:
-    """Of one task over one stretch of rounds."""
+    """Takes the mean of one task's figures over one stretch of rounds."""
 
     __slots__ = ("asked", "counted", "reward", "tagged", "tagged_reward")
 

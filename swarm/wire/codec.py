@@ -190,7 +190,7 @@ def _info(question: Question) -> GroupInfo:
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What the publisher says of one of its groups: to be held against what the reader finds, and nothing else."""
+    """Holds a publisher's claims about one of its groups, which are held against what the reader finds."""
 
     answer: str | None
     rewards: tuple[float | None, ...]
@@ -308,7 +308,7 @@ def _tokens(completion: Completion) -> int:
 
 
 class _SampledTokens(msgspec.Struct):
-    """What token_ids, logprobs and forced have to be, so that a trainer may look at them."""
+    """Checks token_ids, logprobs and forced, so that a trainer may look at them."""
 
     token_ids: Annotated[tuple[Annotated[int, Meta(ge=0, lt=2**31)], ...], Meta(max_length=MOST_TOKENS)]
     logprobs: tuple[Annotated[float, Meta(ge=-sys.float_info.max, le=0)], ...]

@@ -32,7 +32,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def digest(data: bytes) -> str:
-    """As the last file names another one by."""
+    """Returns the SHA-256, in hex, by which the last file names another one."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -104,7 +104,7 @@ def is_group_file(file_name: str) -> bool:
 
 
 def node_in(prefix: str, file_name: str) -> str | None:
-    """As node_of, of a file in a prefix: among rollouts one of a single group tells of no node."""
+    """Returns the node that a file in a prefix belongs to; None for a rollout file of a single group."""
     return None if prefix.startswith(f"{ROLLOUTS}/") and is_group_file(file_name) else node_of(file_name)
 
 

@@ -10,7 +10,7 @@ SCHEMA_VERSION = 1
 
 
 def unit(name: str) -> Meta:
-    """What a field is measured in."""
+    """Makes the mark that says in what unit a field is measured."""
     return Meta(extra={"unit": name})
 
 

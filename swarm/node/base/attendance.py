@@ -32,7 +32,7 @@ class _Loss(NamedTuple):
 
 
 class Attendance:
-    """Of one node's life."""
+    """Remembers, for one node's life, which peers have earned that they are waited for."""
 
     def __init__(self, longest: float) -> None:
         """`longest`: seconds that the longest wait of a round takes."""
@@ -72,7 +72,9 @@ class Attendance:
             del self._earned[next(iter(self._earned))]
 
     def seen(self, peers: Iterable[str]) -> None:
-        """Of these there is a sign that they have, which proves nothing: those that have earned it are present."""
+        """Takes note of a sign that these peers did their part. A sign proves nothing: those that have earned it are
+        present.
+        """
         for peer in self._earned.keys() & set(peers):
             self._earned[peer] = 0
 

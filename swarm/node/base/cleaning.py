@@ -34,7 +34,7 @@ def is_turn(node: str, live: Set[str], round_: int) -> bool:
 
 
 class Cleaning:
-    """Of one node, for its life."""
+    """Has old rounds of one node's run cleaned up, by turns with the other workers, for the node's life."""
 
     def __init__(self, ctx: NodeContext) -> None:
         settings = ctx.settings
@@ -49,7 +49,9 @@ class Cleaning:
         self._forbidden = LogOnce("cleanup.refused", over="cleanup.allowed")
 
     def take_up(self, lived: Iterable[Lived], saved: Iterable[int]) -> None:
-        """What this node has behind it: rounds with rows, and rounds behind each of its checkpoints; in order."""
+        """Takes up what lies behind this node, in order: rounds that have rows, and the rounds done at each of its
+        checkpoints.
+        """
         self._lived.extend(lived)
         self._saved.extend(saved)
         if more := more_than_asked(self._ctx.settings):

@@ -69,7 +69,7 @@ class Sighting:
 
 
 class _Said(NamedTuple):
-    """What has been said again and again."""
+    """Holds a statement about the clock that a state file has made again and again."""
 
     key: RoundKey
     finished: bool
@@ -79,14 +79,14 @@ class _Said(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """What a state file says besides where the clock is; nothing in the folder could bear it out."""
+    """Holds what a state file says besides where the clock is; nothing in the folder could bear it out."""
 
     max_rounds: int
     interval: float
 
 
 class ClockBelief:
-    """Of one node."""
+    """Decides for one node which statements of state files it believes."""
 
     def __init__(self, settle: float) -> None:
         """`settle`: seconds for which a jump has to stay."""
@@ -140,7 +140,9 @@ class ClockBelief:
         return False
 
     def _with_last_words(self, seen: Sighting) -> Sighting:
-        """Of a writer that beats no more an older registration than was seen before is a stale read, and no news."""
+        """Returns the look with the newest registration of its writer: an older one of a writer that beats no more is a
+        stale read.
+        """
         last, writer = self._writer or seen.writer, seen.writer
         same = (last.peer_id, last.incarnation) == (writer.peer_id, writer.incarnation)
         self._writer = last if same and seen.nobody and writer.beat < last.beat else writer

@@ -62,7 +62,7 @@ class Compute(Protocol):
         call: GenerationCall,
         timed: Timed = nullcontext,
     ) -> Groups:
-        """What the generator gives, in a step of its own or in one with those of other nodes.
+        """Generates completions, in a step of its own or in one step with calls of other nodes.
 
         Args:
             timed: wraps the step.
@@ -73,7 +73,7 @@ class Compute(Protocol):
 
 
 def generate_now(generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
-    """What the generator gives; within a step."""
+    """Generates completions at once, within the caller's step."""
     with timed():
         return generator.generate(call.prompts, group_size=call.group_size, seed=call.seed, ready=call.ready)
 
@@ -97,7 +97,9 @@ class ProcessIdentity:
 
 @dataclass(frozen=True)
 class NodeContext:
-    """Of one node, for its life."""
+    """Holds what every part of one node uses for the node's life: settings, run, clock, and ways to block and to
+    compute.
+    """
 
     settings: Settings
     node_id: str

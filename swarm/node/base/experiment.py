@@ -126,7 +126,7 @@ def _id(ctx: NodeContext, replaced: ExperimentFile | None) -> str | UnsetType:
 
 
 def other_experiment(run: Run, changed: list[str]) -> str:
-    """What to tell somebody whose settings are not those of the experiment in the folder."""
+    """Returns the message for somebody whose settings differ from those of the experiment in the folder."""
     return (
         f"{run.store.describe()} holds an experiment with other settings ({'; '.join(changed)}): "
         f"use its settings to go on with it (and its MODEL_NAME), or choose another --experiment for a new one"

@@ -52,7 +52,7 @@ class LogOnce:
 
 
 async def until_readable(ctx: NodeContext, read: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-    """What a blocking call gives, once it raises no StoreError any more; anything else that it raises is raised."""
+    """Returns what a blocking call gives, and repeats the call while it raises StoreError. Other errors are raised."""
     unreadable = LogOnce("folder.unreadable", over="folder.readable")
     while True:
         try:

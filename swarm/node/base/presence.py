@@ -86,8 +86,9 @@ def seen_dead(ctx: NodeContext, peers: Iterable[PeerFile]) -> frozenset[str]:
 
 
 def peer_reader(ctx: NodeContext) -> PeerReader:
-    """What a node reads registrations with: often enough to see that they beat. Where requests are spared, that they
-    are other ones than before says so: those who work are read again only while they are waited for."""
+    """Returns the reader of other nodes' registrations. It reads each often enough to see that it beats. Where requests
+    are spared, a changed tag in the listing is enough, and nodes at work are read again only while they are waited for.
+    """
     pause = math.inf if ctx.settings.sparing else ctx.settings.liveness_timeout / 4
     return PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id, pause=pause)
 
@@ -116,7 +117,7 @@ def read_registered(
 
 
 def names_and_keys(ctx: NodeContext, nodes: Iterable[str]) -> frozenset[str]:
-    """What the setting `expected_workers` may call some nodes: their names, and the keys that they sign with."""
+    """Returns what the setting `expected_workers` may call some nodes: their names, and the keys they sign with."""
     named = frozenset(nodes)
     if not ctx.settings.expected_names:
         return named
@@ -170,7 +171,7 @@ class Presence:
 
     @property
     def phase(self) -> str:
-        """What the node does, for people."""
+        """Returns what the node does now, in words for people."""
         return self._phase
 
     @phase.setter
@@ -180,7 +181,9 @@ class Presence:
 
     @property
     def claim(self) -> tuple[float, str]:
-        """Of two processes that want the same thing, the one with the smaller claim has it."""
+        """Returns this process's claim: of two processes that want the same thing, the one with the smaller claim has
+        it.
+        """
         return self._registered_at, self._incarnation
 
     @asynccontextmanager

@@ -41,7 +41,7 @@ def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
 
 
 class Submissions:
-    """What was found so far."""
+    """Keeps which rewards were found so far, and which nodes have proven that they publish."""
 
     def __init__(
         self, run: Run, now: Callable[[], float] = lambda: 0.0, expected: frozenset[str] = frozenset()
@@ -87,7 +87,7 @@ class Submissions:
         return any(is_expected(self._run, node, self._expected) for node in nodes)
 
     def forget(self, key: RoundKey) -> None:
-        """What was read of a round, but for who has proven himself by it."""
+        """Forgets what was read of a round, but not who has proven himself by it."""
         self._read.pop(key, None)
 
     def forget_before(self, round_: int) -> None:

@@ -80,7 +80,7 @@ class Write:
 
 
 class WriteQueue:
-    """Of one node; `deliver` runs beside it."""
+    """Delivers one node's writes in order; `deliver` runs beside it."""
 
     def __init__(self, ctx: NodeContext, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE) -> None:
         self._ctx = ctx
@@ -268,7 +268,7 @@ class WriteQueue:
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     async def flush(self, patience: float, *, rows_alone: bool = False) -> None:
-        """As a node ends: wait until all that must not be lost is on disk, and say for what it waits.
+        """Waits, as a node ends, until all that must not be lost is on disk, and logs what it waits for.
 
         Args:
             patience: seconds, since the first call.

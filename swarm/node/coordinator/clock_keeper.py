@@ -84,7 +84,7 @@ class Observer:
         """What stood in the state file, written by this node, and when that was seen."""
 
     def look(self, key: RoundKey, *, opened: bool = True) -> Look | None:
-        """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is.
+        """Returns what the folder shows of a round; None if nobody can tell who is there, or where the clock is.
 
         Args:
             opened: False: workers are waited for.
@@ -155,7 +155,8 @@ class Observer:
         return frozenset(node for node in nodes if not is_expected(self._ctx.run, node, names))
 
     def _state_lately(self, key: RoundKey) -> StateFile | None:
-        """As `state`, not read again soon where this node was seen to have written it."""
+        """Returns the state file as `state` does, for a moment from memory where this node is known to have written it.
+        """
         now = self._ctx.clock.monotonic()
         if self._own_state and now - self._own_state[0] < self._max_age:
             return self._own_state[1]
@@ -187,7 +188,7 @@ class Observer:
         return state
 
     def _may_wait(self) -> bool:
-        """For PROOF_BEATS beats, and not again soon."""
+        """Tells whether a doubt may still wait: it may for PROOF_BEATS beats, and then not again soon."""
         now, settings = self._ctx.clock.monotonic(), self._ctx.settings
         if now - self._doubted_at > DOUBTS_APART * settings.liveness_timeout:
             self._doubted_at = now
@@ -326,7 +327,7 @@ class ClockKeeper:
         return None
 
     def _notice(self, look: Look) -> None:
-        """What is new makes the next look come soon."""
+        """Takes note of what a look shows; anything new makes the next look come soon."""
         if look.submitted and self._opened_at is not None:
             self._first_after, self._opened_at = look.now - self._opened_at, None
         seen = (self._machine.round_in_hand, look.submitted, look.live, look.coming, look.clock)
@@ -435,7 +436,7 @@ def _log(write: WriteState, held: bool) -> None:
 
 
 def _named(nodes: Set[str]) -> list[str]:
-    """For the log, which a flood of names must not fill."""
+    """Returns sorted names for the log, cut to MOST_NAMED: a flood of names must not fill it."""
     names = sorted(nodes)
     return names if len(names) <= MOST_NAMED else [*names[:MOST_NAMED], f"and {len(names) - MOST_NAMED} more"]
 

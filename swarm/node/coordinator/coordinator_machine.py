@@ -38,7 +38,7 @@ MOST_EMPTY = 3
 
 
 class FolderClock(NamedTuple):
-    """What the state file says."""
+    """Holds where the state file says that the clock is."""
 
     key: RoundKey
     finished: bool
@@ -47,7 +47,7 @@ class FolderClock(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """What the folder showed at one moment."""
+    """Holds what the folder showed at one moment."""
 
     now: float
     """Seconds on this process's monotonic clock."""
@@ -235,13 +235,13 @@ class CoordinatorMachine:
         return None
 
     def _absent(self, look: Look) -> frozenset[str]:
-        """Of the expected workers those that are not there, as far as anybody knows who they are."""
+        """Returns the expected workers that are not there, as far as it is known who they are."""
         if self.expected_are_there(look):
             return frozenset()
         return self._settings.expected_names - look.called or look.submitted_before - look.live
 
     def _settle(self, look: Look) -> Wait | None:
-        """What the beginning waits for; None: nothing."""
+        """Returns what the beginning waits for; None: nothing."""
         if self._settling is None:
             longest = INTERVALS * self._settings.round_interval
             self._settling = Settling(self._settings.seconds_to_settle, longest, look.submitted_before)

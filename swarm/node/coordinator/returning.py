@@ -19,7 +19,7 @@ _REMEMBERED = 32
 
 
 class Returning:
-    """Of one coordinator's life."""
+    """Tracks, for one coordinator's life, which nodes load again after a death and how long others wait for them."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}

@@ -16,7 +16,7 @@ from swarm.node.base.context import ProcessIdentity
 
 
 def this_process() -> ProcessIdentity:
-    """What a node of this process says of it; every call is another incarnation."""
+    """Returns how a node of this process identifies itself; every call makes another incarnation."""
     pid = os.getpid()
     return ProcessIdentity(
         host=host_identity(),

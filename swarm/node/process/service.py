@@ -54,5 +54,5 @@ def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float:
 
 
 def service_manager() -> ServiceManager:
-    """Of this process."""
+    """Returns this process's link to the service manager that the environment names."""
     return ServiceManager(os.environ, os.getpid())

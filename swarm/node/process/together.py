@@ -86,7 +86,7 @@ class Batch:
 
 
 class GenerationTogether:
-    """Of one process, used from its event loop."""
+    """Joins generation calls of one process's nodes into single steps; used from the process's event loop."""
 
     def __init__(self, thread: ThreadPoolExecutor, now: Callable[[], float]) -> None:
         self._thread = thread
@@ -97,7 +97,8 @@ class GenerationTogether:
         """Of these two, which the compute thread uses as well."""
 
     async def generate(self, asked: Asked) -> Groups:
-        """What the node's generator gives. Cancelled before the step begins, the call is no part of it.
+        """Generates a node's completions, in one step with others'. A call that is cancelled before the step begins is
+        no part of it.
 
         Raises:
             ModelError: as of its generator.

@@ -121,7 +121,7 @@ class Barrier:
 async def worker_maker(
     settings: Settings, nodes: int = 1, load: Callable[[Settings], Policy] | None = None
 ) -> AsyncIterator[Callable[[NodeContext], Worker]]:
-    """What makes the workers of this process, with what they have in common while the block runs.
+    """Yields a function that makes the workers of this process, and runs what they have in common while the block runs.
 
     That is the scoring children, the compute thread, the measure of the event loop's lag, and their first round.
 
@@ -169,7 +169,7 @@ def check(settings: Settings) -> None:
 
 
 def check_alone(settings: Settings) -> None:
-    """Of that, what no experiment can mend: profile, I, J and rule of a worker may still come from there.
+    """Checks those settings that no experiment can mend: a worker's profile, I, J and rule may still come from one.
 
     Raises ConfigError.
     """

@@ -51,7 +51,7 @@ class Admission:
     def refusals(
         self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None = None
     ) -> list[ProtocolError | None]:
-        """Of each group of a peer's file for one stage why it may not come in, None for those that may.
+        """Returns for each group of a peer's file why it may not come in; None for those that may.
 
         Args:
             mixture: of tasks, that the peer asks; None: that of everybody.
@@ -119,7 +119,9 @@ def _asked(group: RolloutGroup) -> QuestionRequest | None:
 
 
 def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
-    """What a group without origin needs: an answer of its publisher, and a prompt of some sensible length."""
+    """Returns why a group without origin is refused, or None: it needs an answer of its publisher and a prompt of
+    sensible length.
+    """
     if any(completion.earlier for completion in group.completions):
         return ProtocolError("reply_mismatch", f"group {group.slot} is of a conversation that nobody can have again")
     if not (group.question.answer or "").strip():

@@ -59,7 +59,7 @@ Groups = dict[int, tuple[RolloutGroup, Claims]]
 
 
 class Contexts:
-    """Of one node."""
+    """Chooses and brings, for one node, the groups that questions of later stages show."""
 
     def __init__(self, ctx: NodeContext, assigned: AssignedQuestions, source: TaskSource) -> None:
         self._ctx = ctx

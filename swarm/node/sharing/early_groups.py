@@ -27,7 +27,7 @@ File = tuple[RoundKey, str]
 
 
 class EarlyGroups:
-    """Of all peers, in the last rounds."""
+    """Holds what was verified of peers' groups before the files that name them came, for the last rounds."""
 
     def __init__(
         self,

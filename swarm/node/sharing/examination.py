@@ -44,7 +44,7 @@ CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
 
 
 class News(Enum):
-    """What there is of a peer and stage."""
+    """Says what there is of one peer's file for a stage."""
 
     THERE = auto()
     """A file of the peer's is listed, or the peer is not read: nobody is to wait for it."""
@@ -55,7 +55,7 @@ class News(Enum):
 
 
 class Examination:
-    """Of all peers' files of the last rounds."""
+    """Reads and verifies all peers' files of the last rounds."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Examination:
 
     # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
     async def list(self, key: RoundKey, only: Set[str] | None) -> Listed:
-        """As PeersFiles.tags."""
+        """Lists a stage's files as PeersFiles.tags does, and spares those that were read and may not be read again."""
         read = {peer for peer, reading in self._readings.get(key, {}).items() if reading.may_be_read_again}
         return await self._ctx.blocking.run(self._files.tags, key, read, only)
 
@@ -113,7 +113,7 @@ class Examination:
         self._came.setdefault(key, {}).update(dict.fromkeys(peers, self._ctx.clock.wall()))
 
     async def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
-        """What is listed at the names of peers whose files may be read now.
+        """Takes note of what is listed at the names of peers whose files may be read now.
 
         Args:
             known: those that are alive, or have a clean record.
@@ -189,7 +189,7 @@ class Examination:
         return self._are_there(key, {peer})
 
     def _settle_early(self, key: RoundKey, peer: str, file: PeersFile) -> None:
-        """What was verified of it before it was there need not be verified again."""
+        """Settles those groups of a file that were verified before it was there, so that none is verified twice."""
         early = self.early.take(key, peer, file.earlier)
         for group, _ in self.pool.unverified(key, peer, early.keys()):
             self.pool.settle(name_of(group), self._counted(key, peer, early[group.slot]))

@@ -62,7 +62,7 @@ SLOW = 1.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a round draws of its peers' groups."""
+    """Says which of its peers' groups a round draws."""
 
     slots: int
     """Of each peer that take part."""
@@ -134,7 +134,9 @@ class Intake:
                 self._look_ahead(wanted, key, live, tasks)
 
     def foresee(self, wanted: Callable[[RoundKey], Wanted | None]) -> None:
-        """What will be drawn for a round of all live peers' files for it, as far as that is known (else None)."""
+        """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
+        known yet.
+        """
         self._foresee = wanted
 
     async def draw(self, wanted: Wanted, sources: Sequence[Source], until: float, tasks: TaskGroup) -> Sample:
@@ -169,7 +171,7 @@ class Intake:
         self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
 
     def close_round(self, round_: int) -> Counts:
-        """What was counted since the last call, for this round's row; from it follows who is quarantined."""
+        """Returns what was counted since the last call, for this round's row, and updates the quarantine by it."""
         taken, self._examination.counts = self._examination.counts, Counts()
         accepted, refused = taken.accepted_by_peer, taken.refused_named()
         offenders, freed = self._quarantine.observe(round_, accepted, refused)
@@ -250,7 +252,7 @@ class Intake:
         return found
 
     def _look_ahead(self, wanted: Wanted, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
-        """Of what is drawn if all live peers publish examine what is there by now."""
+        """Examines what is there by now of the groups that will be drawn if all live peers publish."""
         tags = self._examination.to_read(key)
         sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})
         found = self._found(wanted.trained)

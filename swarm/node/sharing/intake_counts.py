@@ -52,7 +52,7 @@ class Counts:
         return sum(self.refused_by_peer.values(), Counter())
 
     def fill(self, row: MetricsRow) -> None:
-        """What the metrics row says of peers' files, and all that Quarantine is told."""
+        """Fills the row's columns about peers' files, among them all that Quarantine is told."""
         row.refused_by_peer = self.refused_named()
         row.accepted_by_peer = dict(sorted(self.accepted_by_peer.items()))
         row.false_claims = self._named(self.false_claims)
@@ -83,7 +83,7 @@ class Counts:
 
 
 class Refusals:
-    """Of one node."""
+    """Counts one node's refusals, and logs the first few of each peer and round."""
 
     def __init__(self) -> None:
         self._lines: Counter[tuple[int, str]] = Counter()

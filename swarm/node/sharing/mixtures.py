@@ -22,7 +22,7 @@ MOST_PEERS = 8192
 
 
 class Mixtures:
-    """Of all peers, as one node knows them."""
+    """Holds the mixture that one node saw first of each peer."""
 
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
@@ -50,7 +50,7 @@ class Mixtures:
         return mixture
 
     def known(self, peer: str) -> Mixture:
-        """What a peer asks, as far as anybody knows."""
+        """Returns the mixture that a peer asks, as far as it is known, else everybody's."""
         return self._first.get(peer, self._universe.mixture)
 
     def _hold(self, peer: str, mixture: Mixture) -> None:

@@ -73,7 +73,7 @@ class Pool:
         self._sizes.pop((key, peer), None)
 
     def take_out(self, key: RoundKey, peer: str) -> None:
-        """What lay at this name was none of the peer's files: another one may come in."""
+        """Takes a peer's file out of the pool, for it was none of the peer's: another one may come in."""
         self._files.get(key, {}).pop(peer, None)
         self._sizes.pop((key, peer), None)
 
@@ -94,7 +94,7 @@ class Pool:
         self._sizes[name.key, name.peer] += _bytes(held.group)
 
     def found(self, name: GroupName) -> ScoredGroup | Nothing | None:
-        """What is known of a slot; None: nothing yet."""
+        """Returns what is known of a slot: its group, NOTHING, or None where nothing is known yet."""
         file = self._files.get(name.key, {}).get(name.peer)
         if file is None:
             return None
@@ -144,12 +144,12 @@ def _content(group: RolloutGroup) -> bytes:
 
 
 def _texts(completion: Completion) -> list[str]:
-    """What was said, by the model and to it."""
+    """Returns all texts of a completion's conversation, the model's and those said to it."""
     return [*(text for turn in completion.earlier for text in (turn.text, turn.reply)), completion.text]
 
 
 def _bytes(group: RolloutGroup) -> int:
-    """What a group takes in memory with its rewards, rather too much than too little.
+    """Estimates the bytes that a group takes in memory with its rewards, rather too high than too low.
 
     One character beyond Latin-1 makes all of its text two or four times as large.
     """

@@ -16,12 +16,12 @@ from swarm.wire.codec import Claims
 
 
 def gone(what: str) -> ProtocolError:
-    """What is not in the place any longer, or not yet: never a refusal of anybody's file."""
+    """Makes the error for what is not in the place any longer, or not yet; it never refuses anybody's file."""
     return ProtocolError(reason="gone", detail=what)
 
 
 class PublishedGroups:
-    """Of all nodes of a run, as one of them reads them. What the store refuses for now is waited for."""
+    """Reads what the nodes of a run published, as one of them sees it. It waits while the store refuses."""
 
     def __init__(self, ctx: NodeContext, assigned: AssignedQuestions) -> None:
         self._ctx = ctx

@@ -45,7 +45,7 @@ class Sentence:
 
 
 class Quarantine:
-    """What this node has seen of each peer, and what follows from it."""
+    """Keeps what this node has seen of each peer, and decides from it which peers are not read for now."""
 
     def __init__(self, rounds: int) -> None:
         """`rounds`: of a first quarantine; 0: there is none."""

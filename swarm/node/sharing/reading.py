@@ -65,7 +65,7 @@ class Reading:
 
 
 class PeersFile(NamedTuple):
-    """What a file holds."""
+    """Holds the contents of a peer's rollout file."""
 
     groups: list[RolloutGroup]
     claims: list[Claims]
@@ -91,7 +91,7 @@ class EarlyGroup(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What came of reading a file."""
+    """Holds the outcome of reading a file."""
 
     reading: Reading
     file: PeersFile | ProtocolError | None
@@ -99,7 +99,7 @@ class Fetched(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Of a stage."""
+    """Holds a listing of one stage's rollout files."""
 
     tags: dict[str, str]
     """Node -> tag of its file; "": it is no file; UNSEEN: it was not looked at."""

@@ -18,7 +18,7 @@ from swarm.types import RoundKey
 
 
 class Choice(NamedTuple):
-    """What came of one listing."""
+    """Says whose files one listing has chosen to be read."""
 
     read: list[str]
     """To be read, in this order."""
@@ -36,7 +36,7 @@ def random_order(secret: bytes, key: RoundKey) -> Callable[[str], bytes]:
 
 @dataclass
 class Selection:
-    """Of one stage."""
+    """Chooses whose files of one stage are read, over any number of listings."""
 
     most: int
     """Known peers, and names in all as long as strangers are let in."""

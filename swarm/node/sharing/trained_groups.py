@@ -46,7 +46,7 @@ class TrainedGroups:
 
     @property
     def names(self) -> Set[GroupName]:
-        """Of all of them."""
+        """Returns the names of all groups that were trained on."""
         return self._names
 
     def add(self, groups: Iterable[ScoredGroup]) -> None:
@@ -54,7 +54,7 @@ class TrainedGroups:
         self._names |= {name_of(scored.group) for scored in groups}
 
     def recall(self, rows: Sequence[MetricsRow]) -> None:
-        """What was trained on before a restart."""
+        """Takes up the groups that were trained on before a restart, out of the node's rows."""
         self._names.update(name for row in rows for name in parse_names(row.trained_on))
 
     def forget_before(self, round_: int) -> None:

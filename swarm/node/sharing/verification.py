@@ -56,11 +56,11 @@ class TaskSource(Protocol):
         is not what its origin gives."""
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
-        """What the environment of a question says after these turns of a model."""
+        """Returns what a question's environment says after these turns of a model."""
 
 
 class Cost(NamedTuple):
-    """What answers took of the reader's time."""
+    """Adds up what answers took of the reader's time."""
 
     killed: int = 0
     slow: float = 0.0
@@ -69,7 +69,7 @@ class Cost(NamedTuple):
     """How many there were."""
 
     def plus(self, other: Cost) -> Cost:
-        """Of both together."""
+        """Returns the sum of this cost and another."""
         return Cost(self.killed + other.killed, self.slow + other.slow, self.answers + other.answers)
 
     @property
@@ -96,7 +96,7 @@ class Verdict(NamedTuple):
 
     @property
     def cost(self) -> Cost:
-        """What its answers took."""
+        """Returns what scoring its answers took."""
         return Cost(self.killed, self.slow, self.answers)
 
 

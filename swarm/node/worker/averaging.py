@@ -45,7 +45,7 @@ SHORTEST_PAUSE = 0.05
 
 
 class Around(NamedTuple):
-    """What a node knows of the others, asked for again and again."""
+    """Gives a node ways to ask about the others, again and again."""
 
     known: Callable[[], Set[str]]
     """Registered workers, dead or alive."""
@@ -55,7 +55,7 @@ class Around(NamedTuple):
 
 
 class Averaging:
-    """Of one worker."""
+    """Averages one worker's weights with those of the others, where that is due."""
 
     def __init__(self, ctx: WorkerContext, trainer: Trainer) -> None:
         self._ctx = ctx

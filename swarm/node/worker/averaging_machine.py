@@ -21,7 +21,7 @@ MOST = 256
 
 
 class Seen(NamedTuple):
-    """What a look shows."""
+    """Holds what a look at the weights of a round shows."""
 
     now: float
     known: Set[str]
@@ -49,7 +49,7 @@ class Average(NamedTuple):
 
 
 class AveragingMachine:
-    """Of one round of one node."""
+    """Decides for one node and one round whose weights are averaged."""
 
     def __init__(self, own: str, count: int | None, names: Set[str], until: float) -> None:
         """Begin to wait.
@@ -66,7 +66,7 @@ class AveragingMachine:
         self._until = until
 
     def look(self, seen: Seen) -> Average | None:
-        """What to do; None: wait on."""
+        """Returns whose weights to average; None: wait on."""
         expected = self.expected(seen)
         if self._own not in expected:
             return Average(())

@@ -64,7 +64,9 @@ def _fill(snapshot: Snapshot, state: NodeState, folder: object) -> None:
 
 
 def _prune(store: Store, node: str, keep: int, newest: int, stages: int) -> None:
-    """What seems to be newer than the one just written does not count: anybody can make a folder of that name."""
+    """Removes this node's checkpoints and completions beyond the newest `keep`. Those that seem newer than the one just
+    written are not counted: anybody can make a folder of that name.
+    """
     rounds = [rounds_done for rounds_done in own_rounds(store, node) if rounds_done <= newest]
     for rounds_done in rounds[:-keep]:
         store.remove_prefix(keys.checkpoint(rounds_done, node))

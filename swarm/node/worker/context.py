@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerContext(NodeContext):
-    """Of one worker, for its life."""
+    """Holds what every part of one worker uses for the worker's life."""
 
     compute: Compute
     assigned: AssignedQuestions

@@ -98,7 +98,7 @@ class PeersArrived:
 
 @dataclass(frozen=True)
 class PeersMissing:
-    """What was taken for files of these peers', for this round and stage, is none."""
+    """Tells that what was taken for these peers' files of this round and stage is none."""
 
     key: RoundKey
     peers: frozenset[str]

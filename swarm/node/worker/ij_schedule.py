@@ -46,7 +46,7 @@ class IJSchedule:
         return nearest_split(total, wanted) if getattr(rule, "to_nearest", False) else rounded_split(total, wanted, rng)
 
     def fill(self, row: MetricsRow, split: Split) -> None:
-        """What the metrics row says of the split, before the row itself is observed."""
+        """Fills the row's columns about the split, before the row itself is observed."""
         row.external_wanted = split.external
         if not self._rules:
             return
@@ -62,7 +62,7 @@ def make_rule(settings: Settings) -> Rule:
 
 
 def rule_settings(settings: Settings) -> RuleSettings:
-    """What a rule may know of the settings."""
+    """Returns those settings that an adaptive rule may know."""
     return RuleSettings(
         total=settings.total_groups,
         initial_j=settings.initial_j,
@@ -74,7 +74,7 @@ def rule_settings(settings: Settings) -> RuleSettings:
 
 
 def signals_of(row: MetricsRow) -> RoundSignals:
-    """What a rule may know of a round."""
+    """Returns those figures of a round's row that an adaptive rule may know."""
     return RoundSignals(
         round=row.round,
         reward=row.my_reward,

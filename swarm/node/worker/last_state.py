@@ -34,7 +34,7 @@ logger = get_logger(__name__)
 
 
 class LastState:
-    """Of one node. Blocking."""
+    """Keeps one node's state in its user's own folder while the place takes no more. Blocking."""
 
     def __init__(self, ctx: NodeContext) -> None:
         self._ctx = ctx
@@ -54,7 +54,8 @@ class LastState:
         return save_checkpoint(run.store, state, snapshot, keep=1)
 
     def take_up(self) -> Run | None:
-        """What was kept, if it is newer than what the place has; the rows that the place lacked are there now.
+        """Returns the run that was kept, if it is newer than what the place has, once the rows that the place lacked
+        are there.
 
         Raises:
             StoreError: the place cannot be read, or takes no rows yet.

@@ -35,14 +35,14 @@ LARGEST = 64 * 2**20
 
 
 class Published(NamedTuple):
-    """What this node's rollout file of a round holds."""
+    """Holds the contents of this node's rollout file of a round."""
 
     groups: list[RolloutGroup]
     bytes: int
 
 
 class OneGroup(NamedTuple):
-    """Of which the others are not all there."""
+    """Holds one published group of a round whose others are not all there."""
 
     group: RolloutGroup
     sha256: str
@@ -51,7 +51,7 @@ class OneGroup(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What a former life of this node left of a round."""
+    """Holds what a former life of this node left of a round."""
 
     published: Published | None
     sampled: CompletionsFile | None
@@ -203,7 +203,9 @@ def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
 
 
 def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
-    """What a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have written."""
+    """Reads what a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have
+    written.
+    """
     place = keys.completions(key.round, node, key.stage)
     file = decode(run.get_checked(place, LARGEST).data, CompletionsFile, run.store.describe(place))
     if (file.peer_id, file.round, file.stage) != (node, *key):

@@ -88,7 +88,9 @@ class OwnGroups:
         self._asked = {key: await self._ask(key)}
 
     async def _ask(self, key: RoundKey, least: int = 0) -> list[Asked]:
-        """As many as the round may need: its split may not be known yet, and takes the first I of them."""
+        """Returns as many of the round's questions as it may need: its split may not be known yet, and takes the first
+        I of them.
+        """
         early, most = self._asked.pop(key, None), self._ctx.settings.most_local_groups
         if early and least <= most:
             return early
@@ -127,7 +129,7 @@ class OwnGroups:
         return await self._ctx.compute.run(partial(self._generator.has_room, prompt))
 
     async def _asked_then(self, questions: list[Asked], left: Left) -> list[Asked]:
-        """Of a stage after the first that was done. Raises ProtocolError (`gone`)."""
+        """Returns the questions of a later stage as they were asked when it was done. Raises ProtocolError (`gone`)."""
         if left.published:
             turns = {slot: question.turns for slot, question in questions}
             groups = [(group.slot, group.question) for group in left.published.groups]
@@ -237,7 +239,7 @@ class OwnGroups:
                     self.publish_early(work, scored)
 
     def _as_it_was(self, work: RoundWork, left: Left, group: RolloutGroup) -> RolloutGroup:
-        """What a former life has published of a group stays, whatever comes out now."""
+        """Returns a group as a former life has published it, whatever comes out now; else the group as it is."""
         if (one := left.some.get(group.slot)) is None:
             return group
         work.earlier |= {group.slot: one.sha256} if one.sha256 else {}
@@ -276,9 +278,10 @@ class OwnGroups:
         return not (settings.sparing and settings.staleness == 0 and self._generator.repeats)
 
     async def _left(self, key: RoundKey) -> Left:
-        """Of a former life. Where requests are spared it is looked for in the first round, in those that may have been
-        generated ahead, and in those that had rollouts when this life began: a forged clock may have led the former one
-        further than this one goes."""
+        """Returns what a former life left of a round. Where requests are spared it is looked for in the first round, in
+        those that may have been generated ahead, and in those that had rollouts when this life began: a forged clock
+        may have led the former one further than this one goes.
+        """
         if self._ctx.settings.sparing:
             if self._of_a_former_life is None:
                 published = await until_readable(self._ctx, rounds_in, self._ctx.run.store, keys.ROLLOUTS)
@@ -290,7 +293,9 @@ class OwnGroups:
         return await until_readable(self._ctx, partial(what_is_left, early=early), self._ctx, key)
 
     def _sampled_before(self, left: Left, questions: list[Asked], rounds_trained: int) -> list[RolloutGroup] | None:
-        """What a former life sampled for this round; None: nothing that this one would, or has published."""
+        """Returns what a former life sampled for this round; None: nothing that this life would sample or has
+        published.
+        """
         if left.published:
             return self._as_published(left)
         if left.sampled is None or not self._fits(left.sampled):

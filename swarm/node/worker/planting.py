@@ -46,7 +46,7 @@ def with_planted(file: RolloutFile, words: str) -> RolloutFile:
 
 
 def without_planted(file: RolloutFile, words: str) -> RolloutFile:
-    """What had been sampled, of a file that with_planted made."""
+    """Returns the file as it was sampled: it undoes with_planted."""
 
     def restore(entry: RolloutEntry) -> RolloutEntry:
         return msgspec.structs.replace(entry, response=entry.response.removeprefix(f"{words} "))

@@ -62,7 +62,7 @@ class RoundToRedo:
 
 @dataclass(frozen=True)
 class RedoPlan:
-    """What is to be redone, in order."""
+    """Lists the rounds that are to be redone, in order."""
 
     rounds: tuple[RoundToRedo, ...]
     lost: int = 0
@@ -100,7 +100,7 @@ def _obstacle(row: MetricsRow, redone: int, checkpoint: NodeState | None, settin
 
 # ── doing them ──────────────────────────────────────────────────────────────────────────────────────────────────────
 class Redone(NamedTuple):
-    """What came of a plan."""
+    """Counts the rounds that a plan has redone, and those that it has lost."""
 
     rounds: int
     lost: int

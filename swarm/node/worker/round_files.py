@@ -36,7 +36,7 @@ BYTES_PER_TOKEN = 32
 
 
 class RoundFiles:
-    """Of one node."""
+    """Writes the files of one node's rounds through its write queue."""
 
     def __init__(self, ctx: WorkerContext) -> None:
         self._ctx = ctx
@@ -91,7 +91,9 @@ class RoundFiles:
         await self._ctx.writes.put(Write("row", RoundKey(row.round, row.stage), write, size, needed=True, row=row))
 
     def _append(self, row: MetricsRow) -> None:
-        """Of a round whose rollouts no peer will ever see, the row says so."""
+        """Appends a row to the node's metrics; one whose rollouts no peer will ever see says that 0 bytes were
+        published.
+        """
         if self._ctx.writes.gave_up_rollouts(RoundKey(row.round, row.stage)):
             row = msgspec.structs.replace(row, bytes_published=0)
         records = [msgspec.json.encode(row)]
@@ -171,7 +173,7 @@ def to_rollouts(
     timestamp: float,
     earlier: Mapping[int, str] | None = None,
 ) -> RolloutFile:
-    """As to_rollout_file, of a node and its policy."""
+    """Makes a rollout file of groups, as to_rollout_file does, with what this node says of its policy."""
     settings = ctx.settings
     policy = PolicyInfo(
         model=generator.name,

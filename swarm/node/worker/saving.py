@@ -26,7 +26,7 @@ SAVE_PAUSE = 2.0
 
 
 class Saver:
-    """Of one worker. A checkpoint on the way that fails costs no round; the last one is tried for a while."""
+    """Saves one worker's checkpoints. One on the way that fails costs no round; the last one is tried for a while."""
 
     def __init__(
         self, ctx: WorkerContext, machine: WorkerMachine, policy: Policy, steps: RoundSteps, last_state: LastState

@@ -34,12 +34,12 @@ class Junk:
     count: int = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """As many lines as there are."""
+        """Yields as many lines as there are."""
         return chain(self.first, repeat(b"", self.count - len(self.first)))
 
 
 class NodeFacts(NamedTuple):
-    """What was read of one node."""
+    """Holds what was read of one node."""
 
     node: str
     registration: Registration | None
@@ -175,7 +175,7 @@ def _event(head: dict[str, Any], name: str, **fields: Any) -> bytes:
 
 
 def is_coordinator(facts: NodeFacts) -> bool:
-    """As it registered."""
+    """Tells whether the node registered as a coordinator."""
     return facts.registration is not None and facts.registration.node_role == "coordinator"
 
 

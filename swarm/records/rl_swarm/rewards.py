@@ -89,7 +89,7 @@ def _checked(total: float, completions: int, read_from: str) -> Measured | Unkno
 
 
 def added_to(short: Sequence[Line], *, old_name: bool) -> float | None:
-    """What a node's version added to each positive sum of its short lines; None: nobody can tell.
+    """Returns what a node's version added to each positive sum of its short lines; None: nobody can tell.
 
     Args:
         short: its lines without mean_reward.

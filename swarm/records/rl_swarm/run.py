@@ -206,5 +206,5 @@ class RlSwarmRun:
 
 
 def _old_metrics(node: str) -> str:
-    """As versions from 12 October to 16 November 2025 called it."""
+    """Returns the name that versions from 12 October to 16 November 2025 gave to a node's metrics."""
     return keys.metrics(node).removesuffix("l")

@@ -44,7 +44,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What makes data objects a bundle."""
+    """Names the data objects that make a bundle."""
 
     version: int
     id: str
@@ -52,7 +52,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def put_bundle(client: Client, prefix: str, fill: Callable[[Path], None]) -> None:
-    """As Store.put_bundle."""
+    """Writes a bundle; it implements Store.put_bundle."""
     where, id_ = client.describe(prefix), uuid.uuid4().hex
     try:
         with tempfile.TemporaryDirectory(prefix="swarm-bundle-") as name:
@@ -78,7 +78,7 @@ def _sent(client: Client, prefix: str, id_: str, number: int, at: tuple[Path, st
 
 
 def _id_of(client: Client, prefix: str) -> str:
-    """Of the bundle that is there, "" if there is none that can be read."""
+    """Returns the id of the bundle that is there, "" if none can be read."""
     try:
         return manifest_of(client, prefix).id
     except (FileNotFoundError, ProtocolError):
@@ -181,7 +181,7 @@ def entries_of(manifest: Manifest, below: str, *, tags: bool) -> list[Entry]:
 
 @contextmanager
 def open_bundle(client: Client, prefix: str) -> Iterator[Path]:
-    """As Store.open_bundle."""
+    """Yields a local folder with a bundle's files; it implements Store.open_bundle."""
     for _ in range(_ATTEMPTS):
         manifest = manifest_of(client, prefix)
         with _own_folder() as folder:

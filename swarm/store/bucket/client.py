@@ -56,7 +56,7 @@ class Got(NamedTuple):
 
 @dataclass(frozen=True)
 class Upload:
-    """What was sent of a local file."""
+    """Holds the size and digest of a local file as it was sent."""
 
     size: int
     digest: str

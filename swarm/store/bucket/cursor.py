@@ -46,7 +46,7 @@ class _File(NamedTuple):
 
 
 def read_on(client: Client, name: str, text: str, limit: int) -> Records:
-    """As Store.read_records."""
+    """Reads on from a cursor; it implements Store.read_records."""
     cursor = _Cursor.of(text)
     file = _find(client, name, cursor, limit)
     if file is None:
@@ -92,7 +92,7 @@ def _window(client: Client, ahead: list[Piece], start: int, limit: int) -> bytes
 
 
 def _together(ahead: list[Piece], begin: int, end: int) -> list[Piece]:
-    """What lies between two bytes, up to the first gap."""
+    """Returns the pieces that lie between two bytes, up to the first gap."""
     found = list[Piece]()
     for piece in ahead:
         if (cut := piece.within(begin, end)) and cut.begin == (found[-1].end if found else begin):

@@ -70,13 +70,13 @@ class Piece(NamedTuple):
     end: int
 
     def within(self, begin: int, end: int) -> Piece | None:
-        """What of it lies between two bytes of the file; None: nothing."""
+        """Returns the part of this piece that lies between two bytes of the file; None: nothing."""
         cut = self._replace(begin=max(begin, self.begin), end=min(end, self.end))
         return cut if cut.begin < cut.end else None
 
 
 def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
-    """What counts of segments, in order; what is too large to be ours does not."""
+    """Returns the pieces of segments that count, in order; segments too large to be ours do not count."""
     found = []
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         end = min(segment.end, following.start) if following and following.start > segment.start else segment.end
@@ -101,7 +101,7 @@ def read_pieces(client: Client, pieces: Sequence[Piece]) -> bytes:
 
 
 class _End(NamedTuple):
-    """What the writer knows of its file."""
+    """Holds what the writer knows about the end of its file."""
 
     birth: str
     size: int

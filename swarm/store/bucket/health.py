@@ -46,7 +46,7 @@ def bucket_health(client: Client, prefix: str, experiment: str) -> Iterator[Buck
 
 
 class BucketHealth:
-    """As swarm.store.health.Health."""
+    """Measures a bucket's health; it implements swarm.store.health.Health."""
 
     def __init__(self, probe: Probe, root: str, *, there: bool, unlistable: str = "") -> None:
         """Tries out at once what may be done.

@@ -107,7 +107,7 @@ class Walk:
 
 
 def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
-    """As Store.list, of what is no bundle.
+    """Returns one page of a prefix that is no bundle; it implements Store.list.
 
     Args:
         bundles: all that lies deeper is of bundles.
@@ -132,7 +132,7 @@ def _offset(prefix: str, after: str) -> str:
 
 
 class _Found:
-    """What a page has so far."""
+    """Collects the entries of one page."""
 
     def __init__(self, tags: bool, bundles: bool) -> None:
         self.entries: dict[tuple[str, bool], Entry] = {}

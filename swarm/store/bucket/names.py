@@ -123,7 +123,7 @@ def is_data(rest: str) -> bool:
 
 
 def odd_part(said: str) -> tuple[str, str]:
-    """What obstore refused, from its message: the start of a name up to the part, and the part, as far as it is odd.
+    """Finds the odd part that obstore refused in its message: the start of the name up to the part, and the part.
 
     Nothing is taken from the message but the start of the name, and what follows can be anybody's.
     """

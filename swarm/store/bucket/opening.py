@@ -84,7 +84,7 @@ def _config(url: BucketUrl, environ: Mapping[str, str]) -> Any:
 
 
 def _profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """What ~/.aws says of the profile in force; nothing where there is none."""
+    """Returns what ~/.aws says of the profile in force; empty where there is none."""
     home, profile = Path("~/.aws").expanduser(), environ.get("AWS_PROFILE") or "default"
     found: dict[str, str] = {}
     for file, section in (

@@ -44,7 +44,7 @@ ListPlainly = Callable[[str, str], PlainPage]
 
 
 def plain_list(bucket: object) -> ListPlainly | None:
-    """For a bucket that obstore opened; None where it does not speak S3."""
+    """Returns a function that lists a bucket that obstore opened, page by page; None where it does not speak S3."""
     return (lambda prefix, after: _page(_signed(bucket, prefix, after))) if isinstance(bucket, S3Store) else None
 
 
@@ -77,7 +77,9 @@ def _page(url: str) -> PlainPage:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What is signed goes to nobody else; the answer that would send it there is an error with its status."""
+    """Refuses redirects: a signed request goes to nobody else. The answer that redirects becomes an error with its
+    status.
+    """
 
     def redirect_request(self, *_: object) -> None:
         return None

@@ -218,7 +218,7 @@ class BucketStore:
             return self._growing.setdefault(key, Growing(self._client, name))
 
     def sync(self, key: str) -> None:
-        """What a bucket has taken is durable."""
+        """Does nothing but check that this handle may write: what a bucket has taken is durable."""
         self._check_writer()
 
     def recover(self) -> None:

@@ -37,7 +37,7 @@ class Trouble(NamedTuple):
 
 
 def trouble_of(error: Exception) -> Trouble:
-    """Of an error that obstore raised."""
+    """Returns what an error means that obstore raised: whether it passes by itself, and the advice for people."""
     text = str(error).partition("\n\nDebug source")[0]
     status, code = _STATUS.search(text), _CODE.search(text)
     if status:

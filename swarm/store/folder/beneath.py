@@ -120,7 +120,7 @@ def scanned(folder: Within) -> Iterator[Scanned]:
 
 
 def stat_beneath(place: Within) -> os.stat_result:
-    """What stands at a place in an experiment; its folders must not be links. Raises OSError."""
+    """Returns the stat of a place in an experiment; its folders must not be links. Raises OSError."""
     if place.by_path:
         return by_path.stat_of(place)
     with opened_folder(place.parent) as folder:

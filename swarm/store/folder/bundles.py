@@ -241,7 +241,7 @@ def _gather(prefix: Within, own: Path) -> bool:
 
 @dataclass
 class _Room:
-    """For what may still come of a bundle."""
+    """Counts down how many files and bytes a bundle may still have."""
 
     files: int = MOST_IN_A_BUNDLE
     bytes: int = MOST_BYTES_IN_A_BUNDLE
@@ -276,7 +276,9 @@ def _take(folder: int, own: Path, room: _Room, depth: int = 0, *, linked: bool =
 
 
 def _looked_at(folder: int, names: Iterable[str]) -> dict[str, os.stat_result]:
-    """What is there, and as large as it was when its holes were looked for."""
+    """Returns the stats of those names that exist; refuses a bundle whose files are mostly holes. Raises ProtocolError:
+    `oversized`.
+    """
     looked: dict[str, os.stat_result] = {}
     size = written = 0
     for name in names:

@@ -56,7 +56,9 @@ def native(path: str | Path, *, windows: bool = os.name == "nt") -> str:
 
 
 def open_file(file: Within, flags: int) -> int:
-    """As beneath.open_beneath, for a regular file. Raises OSError: ENXIO where something else stands there."""
+    """Opens a regular file by its path; it stands in for beneath.open_beneath. Raises OSError: ENXIO where something
+    else stands there.
+    """
     path = _walked(file)
     if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe would block who opens it
         raise OSError(errno.ENXIO, "not a regular file", str(file))
@@ -70,13 +72,13 @@ def open_file(file: Within, flags: int) -> int:
 
 
 def stat_of(place: Within) -> os.stat_result:
-    """As beneath.stat_beneath."""
+    """Returns the stat of a place by its path; it stands in for beneath.stat_beneath."""
     return os.lstat(_named(_walked(place.parent), place.name))
 
 
 @contextmanager
 def scanned(folder: Within) -> Iterator[Scanned]:
-    """As beneath.scanned."""
+    """Yields the entries of a folder by its path; it stands in for beneath.scanned."""
     path = _walked(folder)
     if not os.path.isdir(path):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
@@ -133,7 +135,9 @@ def _walked(place: Within) -> str:
 
 
 def _made(folder: Within) -> str:
-    """As _walked, for a folder that is made if it is missing."""
+    """Returns a folder's path and makes the folder if it is missing. Raises OSError (ELOOP) where a link stands on the
+    way.
+    """
     path = native(folder.chosen)
     os.makedirs(path, exist_ok=True)
     for name in folder.steps:

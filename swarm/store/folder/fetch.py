@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 
 @contextmanager
 def refusing(place: Within, *not_a_file: int) -> Iterator[None]:
-    """What the system refuses is refused by name: `not_a_file` for these errors, `unreadable` for any other.
+    """Turns errors of the system into refusals by name: `not_a_file` for these errors, `unreadable` for any other.
 
     Raises:
         FileNotFoundError: as it came.
@@ -90,7 +90,7 @@ def tag_of(found: os.stat_result) -> str:
 
 
 def look_at(place: Within) -> Entry | None:
-    """What stands at a place; None where nothing does.
+    """Returns what stands at a place; None where nothing does.
 
     Raises:
         ProtocolError: `unreadable`, as where a link or a file stands in the place of a folder above it.

@@ -71,7 +71,7 @@ def filesystem_of(path: Path, mount_table: Path = MOUNT_TABLE) -> FileSystem:
 
 
 def room_at(path: Path) -> Room:
-    """What may still be written at a folder. Raises OSError."""
+    """Returns how much may still be written at a folder. Raises OSError."""
     found, use = os.statvfs(path) if hasattr(os, "statvfs") else None, shutil.disk_usage(path)
     return Room(use.free, found.f_favail if found and found.f_files else None, use.free + use.used)
 

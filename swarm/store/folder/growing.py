@@ -34,7 +34,7 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_WAITING
 
 
 def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: bool, once: bool) -> None:
-    """As Store.append_records.
+    """Appends records, one per line; it implements Store.append_records.
 
     Raises:
         StoreError: it cannot be written.
@@ -104,7 +104,9 @@ def older_part(file: Within) -> Within | None:
 
 
 def read_on(file: Within, cursor: str, limit: int) -> Records:
-    """As Store.read_records: of a log with an older part that first, as one file."""
+    """Reads on from a cursor, in a log with an older part that part first, as one file; it implements
+    Store.read_records.
+    """
     with ExitStack() as opened:
         parts = _parts(file, opened)
         if not parts:
@@ -199,6 +201,6 @@ def _next_data(descriptor: int, offset: int, size: int) -> int:
 
 
 def _digest(file: BufferedReader, offset: int) -> str:
-    """Of a file's beginning; what is read next comes from there."""
+    """Returns the digest of a file's beginning, and leaves the file at `offset`, where the next read goes on."""
     file.seek(0)
     return hashlib.blake2b(file.read(min(offset, _HEAD)), digest_size=8).hexdigest()

@@ -61,7 +61,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 class FolderHealth:
-    """As swarm.store.health.Health."""
+    """Measures a folder's health; it implements swarm.store.health.Health."""
 
     def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
         """`probe`: an empty folder on the file system in question, unless there is a problem."""

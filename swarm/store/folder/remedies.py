@@ -31,5 +31,5 @@ NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 def remedy(error: OSError) -> str:
-    """What to do about it."""
+    """Returns what a person can do about an error of the system."""
     return _REMEDIES.get(error.errno or 0, "see that the folder is there, readable, writable and not full")

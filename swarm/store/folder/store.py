@@ -213,7 +213,7 @@ class FolderStore:
         return self._at(key)
 
     def _drafts(self) -> Within:
-        """As _writing, for what needs openat."""
+        """Returns the folder of drafts, and refuses where openat(2) is missing. Raises StoreError."""
         drafts = self._writing()
         if self._by_path:
             raise StoreError(f"cannot write in {self._root}: this needs openat(2), as Linux and macOS have it")

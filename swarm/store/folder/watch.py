@@ -171,7 +171,7 @@ class _Watcher:
         return "the watcher ended by itself"
 
     def _found(self, among_them: Sequence[Within]) -> Mapping[Path, tuple[int, int]]:
-        """What is to be watched now. Blocking; raises OSError."""
+        """Finds the folders that are to be watched now. Blocking; raises OSError."""
         return which_folders(self._find(among_them))
 
     async def _catch_up(self, watched: Mapping[Path, tuple[int, int]]) -> None:
@@ -293,7 +293,7 @@ def _may_be_new_folder(path: str) -> bool:
 
 
 def _root_of(error: BaseException) -> BaseException:
-    """What the library raised, within task groups."""
+    """Returns the error within nested exception groups that the library raised."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

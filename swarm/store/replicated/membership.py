@@ -101,7 +101,7 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 def _owner_of(key: str) -> str | None:
-    """Of a key, or of all that is below a prefix."""
+    """Returns the owner of a key, or of all that is below a prefix."""
     if "/" not in key and "." in key[1:]:
         return keys.ANYBODY  # at the top of an experiment, such as a plot
     return keys.owner_of(key) or keys.owner_of(f"{key}/~")  # no node's name

@@ -100,7 +100,7 @@ class ReplicatedPlace(Place):
 
     @contextmanager
     def health(self, name: str) -> Iterator[Health]:
-        """Of the own subtree: what this machine's disk does, and what lies there."""
+        """Measures the own subtree: what this machine's disk does, and what lies there."""
         with self._own().health(name) as found:
             found.there = self.has(name)  # the host's, before this member has written anything
             yield found

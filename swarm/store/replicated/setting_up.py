@@ -45,14 +45,14 @@ _FOLLOWING: set[str] = set()
 
 
 class Wanted(NamedTuple):
-    """What Syncthing is to be told: name -> settings."""
+    """Says what Syncthing is to be told: name -> settings."""
 
     devices: Mapping[str, Mapping[str, Any]]
     folders: Mapping[str, Mapping[str, Any]]
 
 
 def folder_id(members: Membership, member: str) -> str:
-    """Of the folder that Syncthing makes of a member's subtree; the same on all machines."""
+    """Returns the id of the folder that Syncthing makes of a member's subtree; the same on all machines."""
     return f"swarm-{members.place}-{member}"
 
 
@@ -90,7 +90,9 @@ def _folder(path: Path, members: Membership, name: str) -> dict[str, Any]:
 
 
 def differences(asked: Wanted, syncthing: Syncthing) -> list[str]:
-    """What Syncthing does otherwise, a sentence each: by it another could write into a member's subtree, or nobody."""
+    """Returns what Syncthing does otherwise, a sentence each: by it another could write into a member's subtree, or
+    nobody.
+    """
     found = []
     for name, settings in asked.folders.items():
         there = syncthing.config_of("folder", name)
@@ -190,7 +192,7 @@ def _refuse_ordinary(path: Path) -> None:
 
 
 class Invitation(NamedTuple):
-    """What whoever joins has to know; no secret."""
+    """Tells whoever joins what they have to know; no secret is in it."""
 
     place: str
     host: str

@@ -41,7 +41,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Replication(msgspec.Struct, frozen=True):
-    """Of one machine."""
+    """Says how far replication has come on one machine."""
 
     member: str
     host: str

@@ -61,7 +61,7 @@ class _Subtree(NamedTuple):
 
 
 def _page(of: _Subtree, prefix: str, after: str = "", limit: int = MOST_NAMES, *, tags: bool = False) -> Page:
-    """Of one subtree. What another member put in the place of a folder hides that member's names, and no others."""
+    """Lists one subtree. What another member put in the place of a folder hides that member's names, and no others."""
     try:
         return of.store.list(of.at(prefix), after=after, limit=limit, tags=tags)
     except StoreError:
@@ -201,7 +201,7 @@ class ReplicatedStore:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def facts(self) -> Facts:
-        """Of this machine's disk: how late others see it depends on them, and is measured in `status`."""
+        """Returns the facts of this machine's disk; how late others see files depends on them, see `status`."""
         found = self._own_subtree(self._members()).facts()
         return found._replace(kind=f"replicated on {found.kind}")
 
@@ -240,7 +240,7 @@ class ReplicatedStore:
         self._writing(key).remove(key)
 
     def remove_prefix(self, prefix: str) -> None:
-        """What this member wrote; of a prefix below which others write too, that alone."""
+        """Removes what this member wrote; of a prefix below which others write too, that alone."""
         members = self._members()
         shared = members.owner_of(prefix) is None and members.own in members.subtrees_of(prefix)
         (self._own_subtree(members) if shared else self._writing(prefix)).remove_prefix(prefix)

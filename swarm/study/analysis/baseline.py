@@ -163,7 +163,7 @@ def _against(by_seed: pd.Series[float], baseline: pd.Series[float]) -> dict[str,
 
 
 class Factors(NamedTuple):
-    """What a configuration's cumulative reward is to its baseline's, and of which two factors that comes.
+    """Says how a configuration's cumulative reward compares with its baseline's, and splits that into two factors.
 
     reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
     configuration are alike. Each is a ratio of means over runs, with its 95 % interval (effect_size.improvement).

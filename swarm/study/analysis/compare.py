@@ -33,7 +33,7 @@ Side = dict[str, pd.DataFrame]
 
 
 class RunsComparison(NamedTuple):
-    """What b is to a, over the first rounds that all their runs have."""
+    """Says how b compares with a, over the first rounds that all their runs have."""
 
     a: str
     b: str

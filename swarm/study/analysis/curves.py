@@ -56,6 +56,6 @@ def mean_band(curves: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
-    """Of each configuration, the rows of its lowest seed that has any."""
+    """Returns, for each configuration, the rows of its lowest seed that has any."""
     first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
     return metrics[metrics["seed"] == first]

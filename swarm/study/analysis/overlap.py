@@ -17,7 +17,7 @@ SHARD = 3
 
 
 class Overlap(NamedTuple):
-    """Of some completions."""
+    """Counts pieces of planted words in some completions."""
 
     completions: int
     begin: int

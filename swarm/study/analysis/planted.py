@@ -113,7 +113,7 @@ def planted_by_round(
 
 
 def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict[int, dict[str, float]]:
-    """Of each round with completions of others than the planters."""
+    """Returns the overlap of each round that has completions of others than the planters."""
     honest = rows[~rows["peer_id"].isin(planters)]
     found = {}
     for round_, texts in honest.groupby("round")["response"]:

@@ -37,7 +37,7 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Price:
-    """What a machine costs."""
+    """Says what a machine costs."""
 
     per_hour: float
     currency: str = "USD"
@@ -103,7 +103,7 @@ class Evidence:
 
     @property
     def command(self) -> str:
-        """What writes this report again."""
+        """Returns the command that writes this report again."""
         return f"swarm study report {self.source or self.record.study} --window {self.window}"
 
 

@@ -39,7 +39,7 @@ def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRe
 
 
 def missing_text(progress: pd.DataFrame) -> str:
-    """What an unfinished study lacks, in a sentence; empty for a whole one."""
+    """Returns in a sentence what an unfinished study lacks; empty for a whole one."""
     lacking = progress[progress["state"] != FINISHED]
     if lacking.empty:
         return ""

@@ -64,7 +64,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """What is said about one question."""
+    """Holds what is said about one question."""
 
     title: str
     text: tuple[str, ...] = ()

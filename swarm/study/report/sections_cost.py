@@ -44,7 +44,7 @@ def cost_section(evidence: Evidence) -> Section:
 
 
 def effort_section(evidence: Evidence) -> Section:
-    """What a run took: rounds, hours, tokens, and money where a price was given."""
+    """Makes the section on what a run took: rounds, hours, tokens, and money where a price was given."""
     price = evidence.price
     columns = _EFFORT
     text = (

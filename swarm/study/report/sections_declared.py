@@ -50,7 +50,7 @@ def declared_table(evidence: Evidence) -> pd.DataFrame:
 
 
 def exploratory_section(evidence: Evidence) -> Section:
-    """What the sections behind this one are."""
+    """Makes the section that says what the sections behind it are."""
     adjusted = "" if evidence.record.declared else ", but for Holm's p of the cumulative reward"
     said = f"p-values there are not adjusted for how many there are{adjusted}; " if evidence.record.tests else "All "
     return Section(

@@ -12,7 +12,7 @@ SPENT = ("wall_seconds", "tokens_generated", "tokens_trained", "bytes_published"
 
 
 def price_section(evidence: Evidence) -> Section:
-    """What was spent by all nodes of a run, and that over the cumulative reward."""
+    """Makes the section on what all nodes of a run spent, and that over the cumulative reward."""
     return Section(
         "What a unit of reward costs",
         (

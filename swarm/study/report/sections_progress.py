@@ -94,7 +94,7 @@ def steadiness_section(evidence: Evidence) -> Section:
 
 
 def final_section(evidence: Evidence) -> Section:
-    """What the runs ended with, and how much of it is whole answers."""
+    """Makes the section on what the runs ended with, and how much of it is whole answers."""
     look, runs = evidence.look, evidence.counted.groupby("configuration", observed=True)
     found = runs.agg(
         seeds=("seed", "size"),

@@ -52,7 +52,7 @@ def _gradient(alpha: float) -> ConfigurationRecord:
 
 
 def _twice(hypothesis: str) -> str:
-    """For a configuration that trains on twice as many groups as its baseline."""
+    """Returns the hypothesis of a configuration that trains on twice as many groups as its baseline."""
     return f"{hypothesis} {{}} trains on twice as many groups a round, so that this is not the effect of sharing alone."
 
 

@@ -108,7 +108,7 @@ class Launcher:
             )
 
     def _set_aside(self, path: str, experiment: str) -> None:
-        """What a run left that lost updates is kept where nothing reads it, and the run begins anew."""
+        """Moves a run that lost updates where nothing reads it, so that the run begins anew."""
         place, aside = open_place(path), f"studies/{self.record.study}/interrupted"
         if not place.has(experiment):
             return

@@ -58,7 +58,7 @@ FREE = ("checkpoint_interval", "checkpoint_keep", "redo_rounds", "log_level")
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """What to compare."""
+    """Says what to compare."""
 
     name: str
     """Of the study, if no other is given."""

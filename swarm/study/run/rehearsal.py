@@ -43,7 +43,7 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rehearsal showed."""
+    """Holds what a rehearsal showed."""
 
     of: dict[str, Any]
     """The study that it stands for: `identity`."""
@@ -99,7 +99,7 @@ def pays(record: StudyRecord) -> bool:
 
 
 def identity(record: StudyRecord, at_once: int) -> dict[str, Any]:
-    """What decides how long a round of a study takes and what it earns, as JSON has it."""
+    """Returns what decides how long a round of a study takes and what it earns, as JSON has it."""
     shared = {name: value for name, value in stated(record).items() if name not in FREE}
     ones = {one.name: one.settings for one in record.configurations}
     whole = {"nodes": record.nodes, "judged": record.judged, "at_once": at_once, "settings": shared, "of": ones}
@@ -109,7 +109,7 @@ def identity(record: StudyRecord, at_once: int) -> dict[str, Any]:
 
 
 def observed(of: Mapping[str, Any], runs: Sequence[Observed], at_once: int, generations: int) -> Rehearsal:
-    """What these runs come to; at least one, each with two rounds or more.
+    """Sums up these runs: at least one, each with two rounds or more.
 
     Args:
         of: `identity` of the study.
@@ -151,8 +151,9 @@ def _pace(runs: Sequence[Observed]) -> Pace:
 
 
 def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
-    """Of each round but the first: seconds from the end of the one before, and what they would be with all groups
-    trained on; None: nothing was trained on, so that nobody knows."""
+    """Returns for each round but the first the seconds from the end of the one before, and what they would be with all
+    groups trained on; None: nothing was trained on, so that nobody knows.
+    """
     numbers = sorted({row.round for row in rows})
     of_round = {number: [row for row in rows if row.round == number] for number in numbers}
     ends = {number: max(row.timestamp for row in of_round[number]) for number in numbers}
@@ -188,7 +189,7 @@ def whole_seconds(
 
 
 def disk_bytes(rehearsal: Rehearsal, record: StudyRecord) -> int:
-    """What all runs leave: the checkpoints that each keeps, and what its rounds add."""
+    """Estimates the bytes that all runs leave: the checkpoints that each keeps, and what its rounds add."""
     kept = int(stated(record)["checkpoint_keep"])
     one = min(kept, record.rounds) * rehearsal.checkpoint_bytes + record.rounds * rehearsal.round_bytes
     return int(len(record.runs) * one)

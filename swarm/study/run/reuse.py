@@ -54,7 +54,7 @@ def _found(wanted: _Wanted, run: RunRecord, known: list[RunFile], path: Path) ->
 
 
 class _Wanted(NamedTuple):
-    """What a run must have been made with."""
+    """Says what a run must have been made with."""
 
     record: StudyRecord
     nodes: int

@@ -82,7 +82,7 @@ def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> list[Row]:
 
 
 def _published(files: RolloutFiles, key: RoundKey, node: str) -> RolloutFile | None:
-    """As _read_own, wherever it lies."""
+    """Reads what a node published, wherever it lies; else as _read_own."""
     with suppress(ProtocolError):
         found = files.decoded(key, node, LARGEST_FILE)
         return found if found and (found.round, found.stage, found.peer_id) == (*key, node) else None

@@ -123,7 +123,7 @@ class NotHereError(Exception):
 
 
 def machine() -> Machine:
-    """Of this process. Raises NotHereError where its numbers are not known."""
+    """Returns the kind of machine on which this process runs. Raises NotHereError where its numbers are not known."""
     name = os.uname().machine
     known = _MACHINES.get(name)
     if sys.platform != "linux" or known is None or ctypes.sizeof(ctypes.c_void_p) != _WIDTH:

@@ -55,7 +55,8 @@ class _Program(ctypes.Structure):
 
 
 def filter_here(allowed: Sequence[str] = ALLOWED) -> Callable[[], int]:
-    """What puts a process, which must have no new privileges, under the filter of this machine for good.
+    """Returns a function that puts a process under this machine's filter for good; the process must have no new
+    privileges.
 
     It is assembled here, once; what is returned raises OSError. Raises NotHereError.
     """

@@ -34,7 +34,7 @@ class Datasets:
 
     @property
     def version(self) -> str:
-        """Of the scorers, and of the libraries that decide rewards."""
+        """Returns the version of the scorers, and of the libraries that decide rewards."""
         return "+".join([SCORERS_VERSION, *(f"{name}-{version}" for name, version in sorted(self._versions.items()))])
 
     @property

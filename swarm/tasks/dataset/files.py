@@ -49,7 +49,7 @@ def _one(name: str, path: Path) -> Path:
 
 
 def _chosen(definition: Definition, folder: Path) -> Iterator[Path]:
-    """Of a folder those files whose config and split are asked for."""
+    """Yields the files of a folder whose config and split are asked for."""
     for path in folder.rglob("*"):
         inside = path.relative_to(folder)
         if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in inside.parts):

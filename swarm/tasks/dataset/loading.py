@@ -87,7 +87,7 @@ def _try(task: Loaded) -> None:
 
 
 def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
-    """What a scorer sees of what is in the columns. Raises ValueError: the answer lacks `answer_after`."""
+    """Makes the row that a scorer sees of the columns. Raises ValueError: the answer lacks `answer_after`."""
     truth = columns[definition.answer]
     if definition.answer_after:
         _, mark, after = (truth if isinstance(truth, str) else "").rpartition(definition.answer_after)

@@ -52,7 +52,7 @@ Say = Callable[[str], None]
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Of one row."""
+    """Says for one row whether its own answer earns 1."""
 
     number: int
     problem: str = ""
@@ -60,7 +60,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Of one task."""
+    """Says for one task which rows' own answers do not earn 1."""
 
     rows: int
     looked_at: int
@@ -68,7 +68,7 @@ class Look(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Of the rows that were looked at, those whose own answer does not earn 1."""
+        """Returns the share, among the rows looked at, of those whose own answer does not earn 1."""
         return len(self.wrong) / max(self.looked_at, 1)
 
 
@@ -85,7 +85,7 @@ def check(task: Loaded, say: Say, seconds: float = SECONDS) -> None:
 
 
 def look(task: Loaded, say: Say, seconds: float) -> Look:
-    """What the own answers earn."""
+    """Scores the rows' own answers, as many as the time allows."""
     rows, left = len(task.rows), seconds
     numbers = list(spread(rows))
     found: list[Found] = []

@@ -60,11 +60,11 @@ class Parted(Protocol):
 
     @property
     def training(self) -> Sequence[int]:
-        """Of those that runs ask."""
+        """Returns the numbers of the rows that runs ask."""
 
     @property
     def held_out(self) -> Sequence[int]:
-        """Of those that judges and exams ask."""
+        """Returns the numbers of the rows that judges and exams ask."""
 
 
 def row_number(task: Parted, seed: int, index: int) -> int:

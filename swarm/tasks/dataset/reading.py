@@ -63,7 +63,9 @@ def json_lines(file: IO[bytes], path: Path) -> Rows:
 
 
 def _csv(file: IO[bytes], path: Path) -> Rows:
-    """As many fields in each row as in the header, each as text."""
+    """Yields each row of a CSV file with its line. A row has as many fields as the header, each a text. Raises
+    UnreadableError.
+    """
     csv.field_size_limit(LINE_LIMIT)
     reader = csv.reader((text for _, text in _lines(file, path)), strict=True)
     try:

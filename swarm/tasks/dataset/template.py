@@ -44,7 +44,7 @@ def fill(template: str, row: Mapping[str, Any], most: int = MOST) -> str:
 
 
 def text_of(value: Any) -> str:
-    """What stands for a column's value in a question."""
+    """Returns the text that stands for a column's value in a question."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and len(value) <= len(string.ascii_uppercase):

@@ -19,7 +19,7 @@ def make(origin: Origin) -> Question:
 
 
 def question_of(origin: Origin, key: int) -> Question:
-    """What is asked for a key of the origin's table."""
+    """Makes the question that asks for a key of the origin's table."""
     prompt = f"Which word has table {origin.task} at {KEY_NAMES[key - 1]}?"
     return Question(prompt, origin, word_of(origin.task, key), {"key": key})
 

@@ -50,7 +50,7 @@ def known_to(specialist: int) -> tuple[str, ...]:
 
 
 def specialist_name(specialist: int, architecture: str) -> str:
-    """Of a specialist's model, and of its folder."""
+    """Returns the name of a specialist's model, and of its folder."""
     return f"specialist-{specialist + 1}-{architecture}"
 
 

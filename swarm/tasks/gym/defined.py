@@ -45,7 +45,9 @@ class DefinedQuestions:
         """The process that children are forked from, which keeps nothing of sizes that a stranger chose."""
 
     def prepare(self) -> None:
-        """As questions.prepare, and for the run's tasks. Raises ConfigError: one of them cannot be asked."""
+        """Gets the datasets ready, the nine and those of the run's tasks. Raises ConfigError: one of them cannot be
+        asked.
+        """
         self._server = os.getpid()
         questions.prepare()
         for name, parameters in self._tasks.items():

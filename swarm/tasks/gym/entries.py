@@ -37,7 +37,7 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 def entry(definition: Definition, seed: int, index: int = 0) -> Entry:
-    """What a seed gives.
+    """Returns the entry that a seed gives.
 
     Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node; in a
     strict scoring also where the question has no meaning.

@@ -27,7 +27,7 @@ class ReasoningGym:
 
     @functools.cached_property
     def version(self) -> str:
-        """Of the installed package, from its metadata."""
+        """Returns the version of the installed package, from its metadata."""
         import importlib.metadata  # imports the half of `email`
 
         return importlib.metadata.version(FIRST_FAMILY)

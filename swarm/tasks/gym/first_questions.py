@@ -36,7 +36,7 @@ LIMITS = Limits()
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Of one trial."""
+    """Holds what came of one trial."""
 
     seconds: float = 0.0
     prompt: int = 0
@@ -96,7 +96,7 @@ def _refused(definition: Definition, problem: str) -> ConfigError:
 
 
 def _outcomes(definition: Definition, seeds: Iterable[int]) -> list[Outcome]:
-    """What a bounded child found before it came to its end, or to that of its limits."""
+    """Returns what a bounded child found before it came to its end, or to that of its limits."""
     frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
     return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
 

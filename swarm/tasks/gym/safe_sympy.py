@@ -35,7 +35,7 @@ def parse(text: str, local_dict: Mapping[str, Any] | None = None, *_how: object,
 
 
 class _Reader:
-    """Of one text."""
+    """Reads one text as an expression, without evaluating Python."""
 
     def __init__(self, text: str, names: Mapping[str, Any]) -> None:
         import sympy  # half a second: who asks such a dataset has it already

@@ -41,7 +41,7 @@ class Reply(Protocol):
     """`reply`."""
 
     def __call__(self, question: Question, answers: list[str | None]) -> str | None:
-        """What is said to the model, of 1 to 4,000 characters; None: the conversation is over.
+        """Returns what is said to the model, 1 to 4,000 characters; None: the conversation is over.
 
         Called anew after each turn, by every node that reads the conversation, and in no order: it follows from its
         arguments alone.

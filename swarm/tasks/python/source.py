@@ -40,7 +40,7 @@ def digest_of(text: bytes) -> str:
 
 
 class Loaded(NamedTuple):
-    """What is in a file."""
+    """Holds what a task's file defines."""
 
     functions: dict[str, Callable[..., Any]]
     conversing: Conversing | None
@@ -90,7 +90,7 @@ def turns_of(path: Path) -> int:
 
 
 def where(error: BaseException, path: Path) -> str:
-    """What was raised, and in which line of the file."""
+    """Returns in words what was raised, and in which line of the file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     said = f"{type(error).__name__}: {error}"

@@ -105,7 +105,7 @@ def refused(definition: Definition, problem: str) -> ConfigError:
 
 
 def said(error: BaseException) -> str:
-    """What was raised, and by what."""
+    """Returns in words what was raised, and by what."""
     cause = error.__cause__
     return f"{type(error).__name__}: {' '.join(str(error).split()):.300}" + (
         f" ({said(cause)})" if cause is not None else ""

@@ -27,7 +27,7 @@ LONGEST_LOOK_S = 600.0
 
 
 class Told(msgspec.Struct):
-    """What __main__ says of an environment."""
+    """Holds what __main__ says of an environment."""
 
     source_sha256: str = ""
     sha256: str = ""
@@ -51,7 +51,7 @@ class VerifiersTasks:
 
     @property
     def version(self) -> str:
-        """Of how episodes are played, and of the library."""
+        """Returns the version of how episodes are played, and of the library."""
         return f"{ADAPTER_VERSION}+{LIBRARY}-{self._installed}"
 
     def profiles(self) -> Mapping[str, Sequence[str]]:

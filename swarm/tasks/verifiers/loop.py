@@ -115,4 +115,4 @@ class PlainLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What a task raised that nobody waits for is nobody's."""
+        """Ignores what a task raised that nobody waits for."""

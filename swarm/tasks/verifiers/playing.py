@@ -114,7 +114,7 @@ class Player:
 
 
 class _Agent:
-    """What an environment takes for its agent."""
+    """Stands in for an environment's agent: its answers are given before."""
 
     def __init__(self, player: Player, task: Any, turns: Sequence[str], ends: bool) -> None:
         self.player = player
@@ -149,11 +149,11 @@ class _Agent:
         raise CannotPlayError("it provisions a sandbox, and there is none")
 
     def hear(self, messages: Sequence[Any]) -> None:
-        """What is said to the model before its next turn."""
+        """Takes what is said to the model before its next turn."""
         self._heard = list(messages)
 
     def words(self) -> str:
-        """Of the last of it, as one text. Raises CannotPlayError: there is something else in it."""
+        """Returns the last messages to the model as one text. Raises CannotPlayError: they hold something else."""
         return "\n\n".join(filter(None, map(_text_of, self._heard)))
 
 
@@ -233,7 +233,9 @@ class _Talk:
 
 
 def write_down_signatures(task: Any) -> None:
-    """Of functions that the library calls by the names of their parameters, which a child may not read of code."""
+    """Writes down the signatures of functions that the library calls by their parameters' names: a child may not read
+    them off code.
+    """
     hooks = [*task.hooks("reward"), *task.hooks("metric"), task.setup, task.finalize]
     for function in map(inspect.unwrap, hooks):
         plain = getattr(function, "__func__", function)

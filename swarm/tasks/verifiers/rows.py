@@ -18,7 +18,7 @@ ENDLESS_ROWS = 1_000
 
 
 class Rows(NamedTuple):
-    """What is asked."""
+    """Holds a taskset's tasks, and which of their numbers are asked by whom."""
 
     tasks: tuple[Any, ...]
     training: array.array[int]

@@ -64,7 +64,7 @@ def judge_creating(seen: Creating) -> Finding:
 
 
 def judge_if_match(obeyed: bool) -> Finding:
-    """For information: nodes replace what is their own alone."""
+    """Says whether conditional replace works, for information: nodes replace what is their own alone."""
     return BUCKET.ok("conditional replace", "If-Match is obeyed" if obeyed else "If-Match is ignored; no node needs it")
 
 
@@ -103,7 +103,7 @@ def judge_latency(found: Latency) -> Finding:
 
 
 def judge_burst(burst: Burst) -> Finding:
-    """What the server refused, and whether trying again was enough."""
+    """Judges what the server refused, and whether trying again was enough."""
     measured = f"{burst.writes} writes at once in {burst.seconds:.1f} s"
     refused = counts(dict(burst.refused)) if burst.refused else "nothing was refused"
     fix = "fewer nodes in this bucket, longer rounds, or a plan of the provider that takes more requests"
@@ -113,7 +113,7 @@ def judge_burst(burst: Burst) -> Finding:
 
 
 def judge_deadlines(latency: Latency, visibility: Visibility, settings: Settings) -> Iterator[Finding]:
-    """What follows for rounds and for who is taken for dead, against the settings."""
+    """Judges the settings of rounds and liveness by what the bucket's delays need."""
     put, get, seen = max(latency.put), max(latency.get), max(chain(visibility.read, visibility.listed))
     look = settings.reconcile_interval + max(latency.list)
     handed_over = WRITES * put + seen + look + 2 * settings.most_external_groups * get

@@ -84,7 +84,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 class NodeLogs(NamedTuple):
-    """What the growing files of one node say."""
+    """Holds what the growing files of one node say."""
 
     recent: list[Glance]
     """Its last rows."""
@@ -122,7 +122,7 @@ class CheckContext:
 
     @cached_property
     def watched(self) -> Watched:
-        """What the nodes did while they were watched."""
+        """Watches the nodes for some seconds, and returns what they did."""
         if self.run is None:
             return Watched(0.0, {})
         if self.health.bucket is None:

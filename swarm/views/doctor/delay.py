@@ -57,7 +57,7 @@ def _seconds(delay: float) -> str:
 
 
 def _instead(settings: Settings, delay: float) -> str:
-    """What to do where others see what is written only after so many seconds."""
+    """Returns advice where others see what is written only after so many seconds."""
     return (
         f"let rounds last {age(ROUND * delay)} or more (COORDINATOR_ROUND_INTERVAL={ROUND * delay:.0f}) and set "
         f"SWARM_LIVENESS_TIMEOUT={TIMEOUT * delay:.0f}, or let each node keep its own clock (swarm up "

@@ -37,7 +37,7 @@ MOST_HELD = 10_000
 
 
 class Refusals(NamedTuple):
-    """What the recent rows say of one peer."""
+    """Holds what the recent rows say of one peer."""
 
     reasons: Counter[str]
     """Files and groups refused."""
@@ -56,7 +56,7 @@ def check_trust(context: CheckContext) -> Iterator[Finding]:
 
 
 def check_hints(context: CheckContext) -> Iterator[Finding]:
-    """What makes nodes useless although nothing fails."""
+    """Yields the hints that say why nodes learn nothing although there is no error."""
     if not context.run:
         return
     hints = snapshot(context.run).hints()
@@ -111,7 +111,7 @@ def judge_signatures(id_: str | None) -> Finding:
 
 
 def fix_for(reasons: Mapping[str, int]) -> str:
-    """What fixes the commonest reason."""
+    """Returns what fixes the commonest reason."""
     commonest = max(reasons, key=lambda reason: reasons[reason], default="")
     return FIXES.get(commonest, OTHERWISE)
 
@@ -158,7 +158,7 @@ def judge_ours(said: Mapping[str, Mapping[str, str]]) -> Finding:
 
 
 def _is_version(text: str) -> bool:
-    """Of what strangers wrote, what may stand in a command that somebody will copy."""
+    """Tells whether a stranger's text is a plain version, which may stand in a command that somebody will copy."""
     from packaging.version import InvalidVersion, Version
 
     with suppress(InvalidVersion):

@@ -63,7 +63,9 @@ def measure() -> Machine:
 
 
 def packages() -> tuple[Package, ...]:
-    """What swarm needs in any case, and what there is of it; none where swarm itself is not installed."""
+    """Returns the packages that swarm needs in any case, each with its installed version; none where swarm is not
+    installed.
+    """
     from importlib.metadata import PackageNotFoundError, requires  # here: it imports the half of `email`
 
     from packaging.requirements import Requirement

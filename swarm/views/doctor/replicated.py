@@ -23,7 +23,7 @@ def check(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge(now: Replication, liveness_timeout: float) -> Iterator[Finding]:
-    """What Syncthing says as findings."""
+    """Turns what Syncthing says into findings."""
     again = "start a node here, or run `swarm invite` or `swarm join --invitation` again: they set Syncthing right"
     for problem in now.problems:
         yield REPLICATION.failure("Syncthing", problem, again)

@@ -33,7 +33,7 @@ KEPT = 2**20
 
 
 class Need(NamedTuple):
-    """What the run will still write."""
+    """Holds what the run will still write."""
 
     per_round: float
     """Bytes per round."""
@@ -134,7 +134,7 @@ def check_files(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_files(survey: Survey, alive: set[str]) -> Iterator[Finding]:
-    """What the survey found, as findings.
+    """Turns what the survey found into findings.
 
     Args:
         alive: nodes whose half-written files are their own business.

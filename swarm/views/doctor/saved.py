@@ -62,7 +62,7 @@ def _is_rewarded(run: Run, round_: int) -> bool:
 
 
 def judge_state(found: ClockFile, experiment: str, *, wanted: bool, workers_alive: bool) -> Finding:
-    """What is wrong with it."""
+    """Judges the state file: its form, its experiment, and whether it keeps step with the rewards."""
     state, problem = found.clock
     restore = (
         "start the coordinator (swarm node --role coordinator): it restores the file from the rounds in the folder"
@@ -104,7 +104,7 @@ def measure_checkpoints(run: Run) -> dict[str, list[str]]:
 
 
 def damage(run: Run, checkpoint: str) -> str:
-    """What is wrong with a checkpoint, empty if nothing; sizes are compared, hashes are not."""
+    """Returns what is wrong with a checkpoint, empty if nothing; sizes are compared, hashes are not."""
     store = run.store
     where = store.describe(checkpoint)
     try:

@@ -36,7 +36,7 @@ class Dated(NamedTuple):
 
 
 class Watch(msgspec.Struct):
-    """What one registration did."""
+    """Holds what one registration did while it was watched."""
 
     peer: PeerFile
     """As last seen."""
@@ -87,7 +87,7 @@ class Watch(msgspec.Struct):
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """What all of them did."""
+    """Holds what all watched nodes did."""
 
     seconds: float
     """How long they were watched."""

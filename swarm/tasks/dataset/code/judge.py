@@ -21,7 +21,7 @@ _PASSED, _FAILED, _ERRORS = "_swarm_passed", "_swarm_failed", "_swarm_errors"
 
 
 class Tests(msgspec.Struct, frozen=True):
-    """What an answer has to pass."""
+    """Holds the tests that an answer has to pass."""
 
     source: str
     entry_point: str = ""

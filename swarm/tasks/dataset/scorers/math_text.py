@@ -116,7 +116,7 @@ def check(row: Row) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _read(text: str) -> list[Any]:
-    """What math-verify finds: text without any mark of LaTeX's mathematics is mathematics as a whole."""
+    """Returns what math-verify finds; text without any mark of LaTeX's mathematics is mathematics as a whole."""
     import math_verify
 
     whole = text if "$" in text or r"\boxed" in text or r"\[" in text or r"\(" in text else f"${text}$"
