@@ -20,7 +20,7 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 32
 
 
 def shows_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a stream is a terminal that is to be coloured: not with NO_COLOR (no-color.org), nor a dumb one."""
+    """Tells whether a stream is a terminal that is to be coloured: not with NO_COLOR (no-color.org), nor a dumb one."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 

@@ -19,7 +19,7 @@ _OF_OURS = ("conversation", "tokenize", "add_generation_prompt", "continue_final
 
 @dataclass(frozen=True)
 class Asking:
-    """How questions are put; a node's own choice.
+    """Says how questions are put; a node's own choice.
 
     Raises:
         ConfigError: an argument of the template is not the user's to choose.
@@ -60,7 +60,7 @@ class Asking:
         return "\n\n".join(filter(None, texts))
 
     def reply_as_plain_text(self, reply: str) -> str:
-        """How such a prompt goes on behind a turn of the model."""
+        """Returns how such a prompt goes on behind a turn of the model."""
         return f"\n\n{reply}\nAnswer:"
 
     @property

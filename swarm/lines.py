@@ -35,7 +35,7 @@ class LogFile(Protocol):
         """Append a line, all of it or nothing."""
 
     def has_lines(self) -> bool:
-        """Whether there is anything in it."""
+        """Tells whether there is anything in it."""
 
     def reopen(self) -> None:
         """Open it again: a mount that came back does not know the old descriptor."""
@@ -44,7 +44,7 @@ class LogFile(Protocol):
         """A descriptor for the traceback of a fatal signal, the same after `reopen`; None: there is none."""
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Closes the file: nothing more is written."""
 
 
 class LineFile:
@@ -118,14 +118,14 @@ class LineFile:
         return 0
 
     def _is_gone(self) -> bool:
-        """Whether it has no name any more: somebody removed it, or put something else in its place."""
+        """Tells whether it has no name any more: somebody removed it, or put something else in its place."""
         return os.fstat(self._fd).st_nlink == 0
 
     def has_lines(self) -> bool:
         return self._size() > 0
 
     def ends_with(self, line: bytes) -> bool:
-        """Whether this is its last line already. Raises OSError."""
+        """Tells whether this is its last line already. Raises OSError."""
         start = self._size() - len(line) - 1
         if start < 0 or os.pread(self._fd, len(line) + 1, start) != line + b"\n":
             return False

@@ -183,7 +183,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """By which a file counts as unchanged within one process, so that gigabytes are read once."""
+    """Returns by what a file counts as unchanged within one process, so that gigabytes are read once."""
     return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(folder))
 
 

@@ -20,7 +20,7 @@ HERE_WORKS = (
 
 
 def own_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this program keeps what is this user's, and must outlive the process (XDG Base Directory)."""
+    """Returns where this program keeps what is this user's, and must outlive the process (XDG Base Directory)."""
     return Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "swarm"
 
 
@@ -55,7 +55,7 @@ def why_not(lacking: list[str]) -> str:
 
 
 def instead() -> str:
-    """Where nodes run, and what works here."""
+    """Says where nodes run, and what works here."""
     return (
         "Start it in WSL2 (`wsl --install`, then install swarm in its Linux), in a container (Docker), in Colab or on "
         f"another machine, over a folder that this one sees too; {HERE_WORKS} work here"

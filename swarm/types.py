@@ -85,7 +85,7 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def verifiable(self) -> bool:
-        """It can be made anew from its origin; of any other the publisher's answer is all that there is."""
+        """Tells whether it can be made anew from its origin; of any other there is the publisher's answer alone."""
         return self.origin is not None
 
     def known_origin(self) -> Origin:
@@ -152,7 +152,7 @@ class Completion(msgspec.Struct, frozen=True):
 
     @property
     def every_turn(self) -> tuple[Turn | Completion, ...]:
-        """In order, the last one being this."""
+        """Returns all turns in order, the last one being this."""
         return (*self.earlier, self)
 
 
@@ -214,7 +214,7 @@ class MemoryUse(msgspec.Struct, frozen=True):
 
 
 class Likeliness(NamedTuple):
-    """How likely the own policy was, before an update, to write completions of a peer."""
+    """Says how likely the own policy was, before an update, to write completions of a peer."""
 
     logprobs: float
     """Sum over their tokens, nats."""
@@ -327,7 +327,7 @@ class Generator(Protocol):
         """The same weights and seed give the same completions once more, bit for bit: so on a CPU."""
 
     def has_room(self, prompt: str) -> bool:
-        """Whether its context has room for this prompt and a whole answer; True where nobody can tell."""
+        """Tells whether its context has room for this prompt and a whole answer; True where nobody can tell."""
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
@@ -354,7 +354,7 @@ class BatchingGenerator(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """How many generators there are of its key."""
+        """Returns how many generators there are of its key."""
 
     def generate_together(
         self, calls: Sequence[tuple[BatchingGenerator, GenerationCall]]
@@ -366,7 +366,7 @@ class Asked(Protocol):
     """Completions that are written elsewhere."""
 
     async def wait(self) -> None:
-        """Until they are there; this process may compute meanwhile. Cancelled, nobody writes on.
+        """Waits until they are there; this process may compute meanwhile. Cancelled, nobody writes on.
 
         Raises:
             GenerationServerError: they cannot be had.

@@ -134,7 +134,7 @@ class RewardBaseline:
         return clip(deviation / spread, -1.0, 1.0) if spread > rounding else 0.0
 
     def updated(self, reward: float, memory: float) -> RewardBaseline:
-        """With this round's reward, for the rounds after it."""
+        """Returns the baseline with this round's reward, for the rounds after it."""
         spread = self.spread
         if self.mean.count:
             spread = spread.updated(abs(reward - self.mean.value), 1 - memory)

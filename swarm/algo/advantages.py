@@ -68,7 +68,8 @@ def batch_spread(squares: float, completions: int) -> float:
 
 
 def is_informative(rewards: Sequence[float]) -> bool:
-    """True if the rewards differ, so that there are advantages; SAPO discards other external groups (section 3.2).
+    """Tells whether the rewards differ, so that there are advantages; SAPO discards other external groups (section
+    3.2).
 
     Raises:
         ValueError: no reward at all, or one that is not finite.

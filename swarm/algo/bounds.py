@@ -30,7 +30,7 @@ class Floors(NamedTuple):
 
     @property
     def wanted(self) -> bool:
-        """Whether there is one."""
+        """Tells whether there is one."""
         return self.any_advantage is not None or self.negative_advantage is not None
 
 

@@ -47,7 +47,7 @@ Results = Callable[[Source, int], "ScoredGroup | Nothing | None"]
 
 
 class Nothing:
-    """There is no group in this slot, or none that may be learned from."""
+    """Marks a slot without a group, or without one that may be learned from."""
 
 
 NOTHING = Nothing()
@@ -78,7 +78,7 @@ class Sample(NamedTuple):
 
     @property
     def informative(self) -> list[ScoredGroup]:
-        """Those with an advantage."""
+        """Returns the groups with an advantage."""
         return [scored for scored in self.groups if is_informative(scored.rewards)]
 
     @property
@@ -95,7 +95,7 @@ class Sample(NamedTuple):
 
     @property
     def pool_informative(self) -> int:
-        """Those of them with an advantage, likewise."""
+        """Estimates how many groups of the pool have an advantage."""
         judged = sum(is_informative(scored.rewards) for scored in self.judged)
         return max(self._in_the_pool(judged), len(self.informative))
 
@@ -185,7 +185,7 @@ class Drawing(Generic[Source]):
 
     @staticmethod
     def _counting(groups: Iterable[ScoredGroup], quota: PeerQuota) -> int:
-        """How many of these are looked for: those with an advantage that the quota takes."""
+        """Counts the groups that are looked for: those with an advantage that the quota takes."""
         return sum(_has_advantage(scored) and quota.takes(scored) for scored in groups)
 
 

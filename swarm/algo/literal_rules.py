@@ -120,7 +120,7 @@ class MultiSignal(Moving):
 
 
 def latest(values: tuple[float, ...], value: float) -> tuple[float, ...]:
-    """With one more value, the last 2 * WINDOW of them."""
+    """Returns the values with one more, the last 2 * WINDOW of them."""
     return (*values, value)[-2 * WINDOW :]
 
 

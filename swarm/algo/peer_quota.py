@@ -15,6 +15,6 @@ class PeerQuota:
         self._seen = Counter[str]()
 
     def takes(self, scored: ScoredGroup) -> bool:
-        """Whether it is among the first so many of its peer."""
+        """Tells whether it is among the first so many of its peer."""
         self._seen[scored.group.peer_id] += 1
         return self._most is None or self._seen[scored.group.peer_id] <= self._most

@@ -32,7 +32,7 @@ def whole_pool(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[S
 
 
 def informative(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """Without replacement, each draw in proportion to the variance of a group's rewards.
+    """Samples without replacement, each draw in proportion to the variance of a group's rewards.
 
     Groups of which half the answers are right come most often, those with one odd answer among G seldom: their gradient
     rests on that one answer. Weighted sampling by exponential keys: Efraimidis and Spirakis, "Weighted random sampling

@@ -66,7 +66,7 @@ def _place(scored: ScoredGroup) -> tuple[int, int, str, int]:
 
 
 def most_of_peer(count: int, share: float) -> int | None:
-    """How many of J groups may be one peer's: a share, rounded down, but one in any case; None: all of them."""
+    """Returns how many of J groups may be one peer's: a share, rounded down, but one in any case; None: all of them."""
     return max(1, math.floor(count * share + _ROUNDING)) if share < 1 else None
 
 

@@ -151,7 +151,7 @@ def _refused(file: Path) -> Iterator[None]:
 
 
 def _into_folder(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> None:
-    """There whole or not at all."""
+    """Takes a packed run into the place, whole or not at all."""
     if place.has(name):
         raise _there_already(name, place)
     place.take_in(name, partial(unpack_run, packed))

@@ -55,7 +55,7 @@ class Program:
 
 
 def programs_beside(swarm: LocalSwarm) -> list[Program]:
-    """Those that the settings of a swarm ask for.
+    """Returns the programs that the settings of a swarm ask for.
 
     Raises:
         ConfigError: one of them cannot start: a name is none, or a library is not installed.

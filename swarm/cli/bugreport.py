@@ -177,7 +177,7 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _settings(common: CommonFlags) -> str:
-    """Those that are not at their defaults, with where they come from."""
+    """Returns the settings that are not at their defaults, with where they come from."""
     flags = replace(NodeFlags(), path=common.path, experiment=common.experiment, config=common.config)
     rows = [row for row in list_settings(flags, os.environ) if row.source != "default"]
     return "\n".join(f"{row.setting:<24}{as_text(row.value)} (from: {row.source})" for row in rows) or "all at defaults"

@@ -69,7 +69,7 @@ def _to_be_asked(found: Sequence[Running]) -> list[Running]:
 
 
 def _wait(processes: Sequence[Running], seconds: float) -> list[Running]:
-    """Those that have not ended by then."""
+    """Waits for some processes, and returns those that have not ended by then."""
     deadline = time.monotonic() + seconds
     left = list(processes)
     while left := [process for process in left if not process.ended()]:

@@ -184,7 +184,7 @@ def clean(
 
 
 def _is_there(run: Run, part: str) -> bool:
-    """Whether a part of a run is there; a link may lead anywhere, and what lies there is not the run's to delete."""
+    """Tells whether a part of a run is there; a link may lead anywhere, to what is not the run's to delete."""
     entry = run.store.stat(part)
     if entry is not None and entry.kind is Kind.OTHER:
         raise StoreError(

@@ -88,7 +88,7 @@ PathFlag = Annotated[str | None, setting_parameter("path", name=("--path", "--gd
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class CommonFlags:
-    """Which experiment, and which settings file."""
+    """Declares the flags that say which experiment, and which settings file."""
 
     path: PathFlag = None
     experiment: Annotated[str | None, setting_parameter("experiment")] = None
@@ -121,7 +121,7 @@ class UpFlags(RunFlags):
 
 @_declared("node_flag")
 class NodeFlags(RunFlags):
-    """Which node this is."""
+    """Declares the flags that say which node this is."""
 
 
 def settings_from(

@@ -25,21 +25,23 @@ def look_every(settings: Settings) -> float:
 
 
 class Asked:
-    """Whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for ever."""
+    """Tells whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for
+    ever.
+    """
 
     def __init__(self) -> None:
         self._is_set = False
 
     def set(self) -> None:
-        """Somebody does."""
+        """Notes that somebody asks this to end."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether anybody does."""
+        """Tells whether anybody does."""
         return self._is_set
 
     def wait(self, seconds: float) -> None:
-        """So long, or until it is heard."""
+        """Waits so many seconds, or until somebody asks this to end."""
         ends = time.monotonic() + seconds
         while not self._is_set and (left := ends - time.monotonic()) > 0:
             time.sleep(min(left, HEARD_WITHIN))

@@ -84,7 +84,7 @@ class JobSupervisor:
         self._left = True
 
     def insist(self) -> None:
-        """Nothing more can be left."""
+        """Does nothing: a job needs no second signal."""
 
     def left(self) -> list[str]:
         """The ids of the jobs that go on."""

@@ -101,7 +101,7 @@ def with_tasks_of(run: Run, experiment: ExperimentFile, settings: Settings) -> S
 
 
 def _tasks_as_mixture(settings: Settings, said: Given) -> Settings:
-    """Who names some of the experiment's tasks and no mixture asks these alone."""
+    """Makes a mixture of the tasks that somebody names of the experiment's, where no mixture is given."""
     made = parse("tasks", *said["tasks"]) if "tasks" in said else None
     if settings.tasks is None or settings.tasks == made or settings.mixture:
         return settings

@@ -66,7 +66,7 @@ def _named(settings: Settings) -> str:
 
 
 def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
-    """Which of these nodes show a later heartbeat while they are watched; at once where none looks alive."""
+    """Returns those nodes that show a later heartbeat while they are watched; at once where none looks alive."""
     here, wall = this_process(), time.time()
     first = {
         name: peer

@@ -109,7 +109,7 @@ def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
 
 
 def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int | None = None) -> LocalSwarm:
-    """So many workers with the same settings; lists of models and of mixtures are dealt out to them.
+    """Makes so many workers with the same settings; lists of models and of mixtures are dealt out to them.
 
     Args:
         own_cores: of each worker, where they do not share this machine's.

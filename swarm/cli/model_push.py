@@ -104,7 +104,7 @@ class _Pusher:
         say(f"pushed the {written.what} of {self._node} after {rounds_done} rounds: {where}")
 
     def follow(self, run: Run, machine: PushMachine, asked: Asked) -> int:
-        """Until there is nothing more to push; the exit code."""
+        """Pushes until there is nothing more to push; returns the exit code."""
         node = _Node(run, self._node)
         while True:
             try:
@@ -172,7 +172,7 @@ def _lasts(error: Exception) -> bool:
 
 
 def _wait(seconds: float, asked: Asked) -> None:
-    """So long, or until asked to end; who was asked before just waits."""
+    """Waits so many seconds, or until asked to end; one who was asked before just waits."""
     if asked.is_set():
         time.sleep(seconds)
     else:

@@ -227,7 +227,7 @@ def _started(
 
 
 def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
-    """With a made-up node id where nobody gave one, which goes into `named` too: who registers keeps its name."""
+    """Gives a node without an id a readable one, which goes into `named` too: who registers keeps its name."""
     if settings.node_id is not None:
         return settings
     named["node_id"] = readable_name(SystemRandom())
@@ -244,13 +244,15 @@ def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFi
 
 
 def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> Started:
-    """With what suits the models, where nobody chose it, in an experiment that this node begins or goes on with."""
+    """Reads settings, with what suits the models where nobody chose it, for a node that begins an experiment or goes on
+    with it.
+    """
     base = suited(flags, own=named, begins=True)
     return Started(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
 
 
 def _named(flags: RunFlags | None) -> dict[str, str]:
-    """Where this machine has a name in the place, its node bears it, unless somebody names it."""
+    """Returns the node id that this machine's name in the place gives its node, unless somebody names the node."""
     settings = settings_from(flags)
     member = open_place(settings.place).member
     if not member or settings.node_id is not None:

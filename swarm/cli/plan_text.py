@@ -19,7 +19,7 @@ def render_plan(plan: Plan, settings: Settings) -> str:
 
 
 def verdict(plan: Plan) -> str:
-    """Whether it fits, in one line."""
+    """Tells whether it fits, in one line."""
     whose = "of its host" if plan.device.elsewhere else f"of the host's {size(plan.device.host_free)}"
     host = f", and {size(plan.host_needed)} {whose}" if plan.host_needed else ""
     return (

@@ -126,7 +126,7 @@ class Running:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def ended(self) -> bool:
-        """Whether it holds its lock no more, which it does to its end."""
+        """Tells whether it holds its lock no more, which it does to its end."""
         return _holder(self._descriptor) != self.file.pid
 
 
@@ -193,7 +193,7 @@ def _holder(descriptor: int) -> int | None:
 
 
 def _pidfd_of(pid: int) -> int | None:
-    """None where the system has none. Raises ProcessLookupError: it has ended."""
+    """Opens a pidfd; None where the system has none. Raises ProcessLookupError: the process has ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -211,7 +211,9 @@ def command_of(pid: int) -> list[str]:
 
 
 def _runtime_folders() -> list[Path]:
-    """Where processes are written down: in the first; `down` may be typed in a session that has no XDG_RUNTIME_DIR."""
+    """Returns the folders where processes are written down, the first for new ones: `down` may be typed in a session
+    that has no XDG_RUNTIME_DIR.
+    """
     of_session = os.environ.get("XDG_RUNTIME_DIR", "")
     fallback = Path(tempfile.gettempdir()) / f"swarm-{os.geteuid()}"
     return [Path(of_session) / "swarm", fallback] if os.path.isabs(of_session) else [fallback]

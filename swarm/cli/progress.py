@@ -196,7 +196,7 @@ class Progress:
         return not self._settings.sparing or time.monotonic() - self._logs_read_at >= SPARING_SECONDS
 
     def _show_logged(self) -> None:
-        """Who loads what, and every warning."""
+        """Shows who loads what, and every warning."""
         self._logs_read_at = time.monotonic()
         for line in render([event for event in self._events.read() if any(wanted.takes(event) for wanted in SHOWN)]):
             say(line)

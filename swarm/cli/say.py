@@ -51,7 +51,7 @@ def warn(text: str) -> None:
 
 
 def asked(question: str) -> bool:
-    """Whether whoever sits there says yes. Raises ConfigError where nobody does."""
+    """Tells whether whoever sits there says yes. Raises ConfigError where nobody does."""
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked: say --yes")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

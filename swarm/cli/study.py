@@ -232,7 +232,7 @@ def _show_dry_run(
 
 
 def _check(asked: StudyRecord, folder: Path, hub_token: str | None, *, here: bool) -> None:
-    """Before anything is written or started: what every run would fail with is refused here.
+    """Refuses what every run would fail with, before anything is written or started.
 
     Args:
         here: the runs are on this machine.

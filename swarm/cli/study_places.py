@@ -55,7 +55,7 @@ def places(record: StudyRecord, folder: Path, wanted: int | None, hub_token: str
 
 
 def _how_many(plan: Plan) -> int:
-    """How many such swarms fit, as far as their device and the host beside it have memory."""
+    """Returns how many such swarms fit, as far as their device and the host beside it have memory."""
     host = int(plan.device.host_free * (1 - RESERVE)) // plan.host_needed if plan.host_needed else None
     device = plan.usable // plan.needed
     return device if host is None else min(device, host)

@@ -50,7 +50,7 @@ LARGEST = 16 * 2**20
 
 
 def wanted(asked: bool | None, record: StudyRecord, folder: Path) -> bool:
-    """Whether a study is rehearsed: if asked, or by itself before a long one, so that its hours are known."""
+    """Tells whether a study is rehearsed: if asked, or by itself before a long one, so that its hours are known."""
     if asked is not None:
         return asked
     return pays(record) and not any(_rounds_done(record, folder).values())
@@ -107,7 +107,7 @@ def _clear(place: Place, path: Path, liveness_timeout: float) -> None:
 
 
 class _Stopwatch:
-    """How long each run took, from its start to its end, as far as looks at them show."""
+    """Measures how long each run took, from its start to its end, as far as looks at them show."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

@@ -120,7 +120,7 @@ def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
 
 
 def _moves(view: StudyView, folder: Path) -> dict[str, Moves]:
-    """Where J went in the finished runs of each configuration that adapts."""
+    """Reads where J went in the finished runs of each configuration that adapts."""
     found: dict[str, list[Moves]] = {}
     for one in view.those(RunState.FINISHED):
         if adapts(view.record, one.run.configuration):

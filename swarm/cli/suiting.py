@@ -124,7 +124,7 @@ def refuse_unsuited(settings: Settings, run: Run, profile: object, *, chosen: bo
 
 
 def _asks_by_profile(settings: Settings, profile: Any) -> bool:
-    """Whether any question depends on the profile; tasks of one's own are asked as they were defined."""
+    """Tells whether any question depends on the profile; tasks of one's own are asked as they were defined."""
     try:
         return profile in universe_of(replace(settings, profile=profile)).profiles.values()
     except ConfigError:  # said by who asks them

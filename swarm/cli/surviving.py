@@ -33,6 +33,6 @@ class Surviving:
 
 
 def _place(error: Exception) -> str:
-    """Where it was raised."""
+    """Returns where an error was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno}"

@@ -45,7 +45,7 @@ class ByHand:
 
     @property
     def replies(self) -> list[str | None]:
-        """After each turn."""
+        """Returns the replies after each turn."""
         return [*self._replies, None] if self.over else [*self._replies]
 
     @property

@@ -228,7 +228,7 @@ def _say_what_changed(run: Run, swarm: LocalSwarm) -> None:
 
 
 def _make_folder(run: Run) -> None:
-    """Before anything starts: a folder that cannot be made is named once, not by every node."""
+    """Makes the folder before anything starts: one that cannot be made is named once, not by every node."""
     try:
         run.store.put(PROBE, b"", durable=False)
         run.store.remove(PROBE)

@@ -34,7 +34,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
 
 @contextmanager
 def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
-    """Nothing but JSON on the standard output: what is said to people goes to the standard error meanwhile."""
+    """Keeps all but JSON off the standard output: what is said to people goes to the standard error meanwhile."""
     if not wanted:
         yield None
         return

@@ -132,7 +132,7 @@ class ComputingSettings:
 
     @property
     def bounds_tokens(self) -> bool:
-        """Whether some tokens of peers' completions may be left out of what is learned."""
+        """Tells whether some tokens of peers' completions may be left out of what is learned."""
         floors = (self.external_logprob_floor, self.external_negative_floor)
         return self.external_reasoning != "whole" or floors != (None, None)
 

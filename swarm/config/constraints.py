@@ -131,7 +131,7 @@ def choices(kind: Any) -> tuple[str, ...]:
 
 
 def broken_rule_of(kind: Any, text: str) -> str:
-    """Which rule of its kind a refused text breaks, where the kind tells; else empty."""
+    """Returns which rule of its kind a refused text breaks, where the kind tells; else empty."""
     metas = [meta for option in (kind, *get_args(kind)) for meta in getattr(option, "__metadata__", ())]
     rules = [rule for meta in metas if (rule := (meta.extra or {}).get("broken_rule"))]
     return str(rules[0](text)) if rules else ""

@@ -42,7 +42,7 @@ def device_of_windows(name: str) -> str:
 
 
 def why_reserved(name: str) -> str:
-    """Why nobody should begin anything of this name; empty: nothing speaks against it."""
+    """Returns why nobody should begin anything of this name; empty: nothing speaks against it."""
     if device := device_of_windows(name):
         return f"{name!r} is the device {device} on Windows and SMB, where no file can have this name; choose another"
     return ""

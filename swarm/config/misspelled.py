@@ -40,7 +40,7 @@ def _is_slip(name: str, known: str) -> bool:
 
 
 def _more(words: list[str], others: list[str]) -> int:
-    """By how many words `words` is more than `others`, which are among them in their order; 0: they are not."""
+    """Returns by how many words `words` is more than `others`, which are among them in their order; 0: they are not."""
     rest = iter(words)
     return len(words) - len(others) if others and all(word in rest for word in others) else 0
 

@@ -119,7 +119,7 @@ def retyped(value: Any, own: Collection[str]) -> Any:
 
 
 def respelt(before: str, text: str) -> str:
-    """Another spelling of a text, such as a path that became absolute."""
+    """Returns another spelling of a text, such as a path that became absolute; code stays code."""
     return OwnCode(text) if isinstance(before, OwnCode) else text
 
 

@@ -53,7 +53,7 @@ class BucketUrl(NamedTuple):
 
 
 def is_url(text: str) -> bool:
-    """Whether this names something else than a folder."""
+    """Tells whether this names something else than a folder."""
     return bool(_URL.match(text.strip()))
 
 

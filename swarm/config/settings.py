@@ -229,7 +229,7 @@ class Settings(ComputingSettings):
 
     @property
     def trains(self) -> bool:
-        """Whether this node has a policy that learns."""
+        """Tells whether this node has a policy that learns."""
         return self.role == "worker"
 
     @property
@@ -239,7 +239,7 @@ class Settings(ComputingSettings):
 
     @property
     def loads_model(self) -> bool:
-        """Whether this node computes with a model of its own."""
+        """Tells whether this node computes with a model of its own."""
         return self.role in ("worker", "generator") and self.endpoint is None
 
     @property
@@ -274,7 +274,7 @@ class Settings(ComputingSettings):
 
     @property
     def expected_count(self) -> int | None:
-        """How many workers are expected; None: as many as come."""
+        """Returns how many workers are expected; None: as many as come."""
         return len(self.expected_workers) if isinstance(self.expected_workers, tuple) else self.expected_workers
 
     @property
@@ -284,7 +284,9 @@ class Settings(ComputingSettings):
 
     @property
     def seconds_to_settle(self) -> float:
-        """Without a new worker, until round 0 opens; in a bucket registrations are seen a heartbeat late."""
+        """Returns the seconds without a new worker until round 0 opens; in a bucket registrations are seen a heartbeat
+        late.
+        """
         least = 2 * self.heartbeat_interval if self.sparing and self.settle_time else 0.0
         return max(self.settle_time, least)
 
@@ -305,14 +307,15 @@ class Settings(ComputingSettings):
 
     @property
     def peer_slots(self) -> int:
-        """How many groups of each peer take part in the draw: all of them, of peers of the same settings."""
+        """Returns how many groups of each peer take part in the draw: all of them, of peers of the same settings."""
         own = self.most_local_groups * self.dynamic_sampling
         return min(max(own, self.most_external_groups), self.peer_groups)
 
     @property
     def shares(self) -> bool:
-        """Whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so that no
-        round differs from another, or from one of a fixed split, by whom it waited for."""
+        """Tells whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so
+        that no round differs from another, or from one of a fixed split, by whom it waited for.
+        """
         return self.most_external_groups > 0 or self.role == "evaluator"
 
     @property
@@ -333,12 +336,12 @@ class Settings(ComputingSettings):
 
     @property
     def measures_gradient(self) -> bool:
-        """Whether the gradient is taken in halves."""
+        """Tells whether the gradient is taken in halves."""
         return self.needs_halves if self.gradient_halves is None else self.gradient_halves
 
     @property
     def needs_halves(self) -> bool:
-        """Whether the adaptive rule goes by what is measured of them."""
+        """Tells whether the adaptive rule goes by what is measured of them."""
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
     def plants(self, node: str) -> str:

@@ -26,7 +26,7 @@ class Budget:
         self._held: list[Tokens] = []
 
     def allows(self, worst: Tokens) -> bool:
-        """Whether a request of this worst case fits under the caps, beside those that are under way."""
+        """Tells whether a request of this worst case fits under the caps, beside those that are under way."""
         held = [*self._held, worst]
         tokens = self.usage.tokens + sum(map(sum, held))
         money = self.usage.money + sum(map(self._prices.of, held))
@@ -40,7 +40,7 @@ class Budget:
         self.usage = msgspec.structs.replace(self.usage, requests=self.usage.requests + 1)
 
     def settle(self, worst: Tokens, spent: Tokens, *, estimated: int = 0) -> None:
-        """It has ended. `estimated`: how many of the tokens spent nobody counted."""
+        """Notes that a request has ended. `estimated`: how many of the tokens spent nobody counted."""
         self._held.remove(worst)
         usage = self.usage
         self.usage = msgspec.structs.replace(

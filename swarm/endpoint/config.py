@@ -176,7 +176,7 @@ class EndpointConfig:
 
     @property
     def local(self) -> bool:
-        """Whether the endpoint is on this machine, by its address."""
+        """Tells whether the endpoint is on this machine, by its address."""
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
 
@@ -214,7 +214,7 @@ def _check_key_variable(name: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its address."""
+    """Tells whether a host is this machine, by its address."""
     if host == "localhost":
         return True
     try:

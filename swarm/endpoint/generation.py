@@ -38,7 +38,7 @@ class Send(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Until then, or until a request ends."""
+    """Says until when to wait, unless a request ends before."""
 
     until: float
 
@@ -152,7 +152,7 @@ class Generation:
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────────
     def replied(self, request: Request, reply: Reply) -> tuple[Completion, ...]:
-        """Its group's completions, if this was the last of them; else nothing."""
+        """Takes a reply; returns its group's completions if it was the last of them, else nothing."""
         _, cost = self._under_way.pop(request)
         self._settle(cost, reply)
         self._limits.budget.count_reply(trimmed=reply.trimmed)

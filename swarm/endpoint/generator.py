@@ -172,7 +172,7 @@ class EndpointGenerator:
 
     # ── a generation ────────────────────────────────────────────────────────────────────────────────────────────────
     def has_room(self, _prompt: str) -> bool:
-        """Nobody tells the length of its model's context."""
+        """Says yes: nobody tells the length of its model's context."""
         return True
 
     def generate(
@@ -288,7 +288,7 @@ class EndpointGenerator:
         return groups
 
     def _say_state(self, failure: Failure | None) -> None:
-        """That the endpoint is down, once; and once that it is back."""
+        """Logs once that the endpoint is down, and once that it is back."""
         down = self._limits.breaker.state(self._clock()) != "closed"
         if down and not self._down:
             detail = failure.detail if failure else ""

@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why there is no reply."""
+    """Says why there is no reply."""
 
     kind: Kind
     detail: str
@@ -56,7 +56,7 @@ class Failure(NamedTuple):
 
     @property
     def of_another_form(self) -> bool:
-        """Whether the endpoint may take the question in another form."""
+        """Tells whether the endpoint may take the question in another form."""
         about_template = self.status == 500 and ("template" in self.detail.lower() or "role" in self.detail.lower())
         return self.kind == "unreadable" or self.status in _FALLS_BACK or about_template
 

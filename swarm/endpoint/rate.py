@@ -17,7 +17,7 @@ class Taken:
 
 
 class Window:
-    """No more than `limit` in any 60 seconds; one amount that is larger by itself goes alone."""
+    """Lets no more than `limit` through in any 60 seconds; one amount that is larger by itself goes alone."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit

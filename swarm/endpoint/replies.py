@@ -113,7 +113,7 @@ def _texts(choice: dict[str, Any], form: Form) -> tuple[str, str]:
 
 
 def _text(content: Any) -> str:
-    """None is what a model leaves that wrote nothing, or reasoning alone."""
+    """Returns a content's text; a model that wrote nothing, or reasoning alone, leaves None."""
     if content is None:
         return ""
     if isinstance(content, list):

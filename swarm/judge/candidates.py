@@ -39,7 +39,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None] = lambda why: None) -> list[Candidate]:
-    """Before and after, node by node, each at the newest checkpoint that can be read. Blocking.
+    """Returns the models before and after, node by node, each at the newest checkpoint that can be read. Blocking.
 
     Anybody can make the folder of a checkpoint, so what cannot be examined costs no other node its exam.
 

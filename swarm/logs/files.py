@@ -31,7 +31,7 @@ def begin_files(node_id: str) -> None:
 
 
 def flush_files(patience: float) -> None:
-    """Before a process ends at once: wait until the files have what was said, or for so many seconds."""
+    """Waits, before a process ends at once, until the files have what was said, or for so many seconds."""
     for lines in files_of(None):
         lines.flush(patience)
 

@@ -21,5 +21,5 @@ def logging_as(node_id: str) -> Iterator[None]:
 
 
 def concerns(node_id: str) -> bool:
-    """Whether what happens now belongs to this node, or to no node and so to every one."""
+    """Tells whether what happens now belongs to this node, or to no node and so to every one."""
     return NODE.get() in (None, node_id)

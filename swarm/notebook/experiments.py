@@ -66,7 +66,7 @@ class ExperimentInfo(TypedDict):
 
 
 class ExperimentStatus(TypedDict):
-    """Where an experiment stands."""
+    """Says where an experiment stands."""
 
     experiment_name: str
     checked_at: float
@@ -158,7 +158,7 @@ def get_cumulative_rewards(path: Folder, name: str) -> dict[str, float]:
 
 
 def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
-    """Where an experiment stands by now."""
+    """Reads where an experiment stands by now."""
     now, wall = snapshot(_open(path, name)), time.time()
     here, timeout = this_process(), Settings().liveness_timeout
     written = [one.last.timestamp for one in now.progress.values() if one.last]

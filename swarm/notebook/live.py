@@ -96,7 +96,7 @@ def _bundle(text: str) -> dict[str, Any]:
 
 
 def runs_in_background(output: Path | str = OUTPUT) -> bool:
-    """Whether a command that `swarm background` started here still runs: it holds the file of its output locked."""
+    """Tells whether a command that `swarm background` started here still runs: it holds its output file locked."""
     if sys.platform == "win32":
         return False
     try:

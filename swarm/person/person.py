@@ -19,15 +19,15 @@ LOOK_EVERY = 0.25
 
 
 class Standing(Protocol):
-    """Where a node stands."""
+    """Says where a node stands."""
 
     @property
     def round(self) -> int | None:
-        """That it works on."""
+        """Returns the round that the node works on."""
 
     @property
     def left_behind(self) -> bool:
-        """That round is over."""
+        """Tells whether that round is over."""
 
 
 class Person:

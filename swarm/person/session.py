@@ -33,7 +33,7 @@ class Opened(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Somebody typed a line; it has no newline."""
+    """Tells that somebody typed a line; it has no newline."""
 
     text: str
 
@@ -43,7 +43,7 @@ class RoundOver(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Nothing more will be typed, or read."""
+    """Tells that nothing more will be typed, or read."""
 
 
 Event = Opened | Line | RoundOver | Left

@@ -54,5 +54,5 @@ class Terminal:
 
 
 def _text(line: bytes) -> str:
-    """Without control characters, such as those of arrow keys."""
+    """Returns a line without control characters, such as those of arrow keys."""
     return "".join(c for c in line.decode(errors="replace") if c.isprintable() or c == "\t")

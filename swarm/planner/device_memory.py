@@ -59,7 +59,7 @@ class DeviceMemory:
 
     @property
     def is_gpu(self) -> bool:
-        """Not the CPU."""
+        """Tells whether it is no CPU."""
         return self.device != "cpu"
 
 

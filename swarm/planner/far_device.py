@@ -105,7 +105,7 @@ def far_device(text: str, device: str | None) -> DeviceMemory:
 
 
 def devices_of(memory: int) -> tuple[TypicalDevice, ...]:
-    """Those of that memory; where there are none, those whose memory is nearest to it."""
+    """Returns the devices of that memory; where there are none, those whose memory is nearest to it."""
     alike = tuple(typical for typical in TYPICAL if _gap(typical.memory, memory) <= _ALIKE)
     nearest = min(_gap(typical.memory, memory) for typical in TYPICAL)
     return alike or tuple(typical for typical in TYPICAL if _gap(typical.memory, memory) == nearest)

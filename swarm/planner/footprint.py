@@ -119,7 +119,7 @@ class Footprint(msgspec.Struct, frozen=True):
 
 
 def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:
-    """That of a model: out of the package, the user's cache, or a trace in a child process.
+    """Returns a model's footprint: out of the package, the user's cache, or a trace in a child process.
 
     Raises:
         ModelError: this architecture cannot be traced.

@@ -177,7 +177,7 @@ def _base_bytes(model: SizedModel, width: int, bits: float | None) -> tuple[int,
 
 
 def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:
-    """Whether the model computes under autocast, in bf16 or fp16."""
+    """Tells whether the model computes under autocast, in bf16 or fp16."""
     if settings.precision == "auto":
         return device.is_gpu and (device.bf16 or settings.adapter != "none")
     return settings.precision != "fp32"

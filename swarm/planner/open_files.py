@@ -22,7 +22,9 @@ def limit() -> float:
 
 
 def raise_limit() -> None:
-    """Up to ENOUGH, or as far as the hard limit lets; never lower it. What this process starts has the same."""
+    """Raises the limit to ENOUGH, or as far as the hard limit lets; never lowers it. What this process starts has the
+    same.
+    """
     if sys.platform == "win32" or limit() >= ENOUGH:
         return
     import resource
@@ -34,7 +36,7 @@ def raise_limit() -> None:
 
 
 def problem() -> str:
-    """Why a node cannot run with this limit; empty if it can."""
+    """Returns why a node cannot run with this limit; empty if it can."""
     if limit() >= LEAST:
         return ""
     return (

@@ -44,7 +44,7 @@ class _Work(NamedTuple):
 
 
 def measured(report: ProbeReport, plan: Plan, *, at_once: int) -> Pace | None:
-    """From the probe of one node; None: it did not get to the end.
+    """Takes the pace from the probe of one node; None: it did not get to the end.
 
     Args:
         at_once: nodes that compute at the same time as fast as one does.
@@ -63,7 +63,7 @@ def measured(report: ProbeReport, plan: Plan, *, at_once: int) -> Pace | None:
 
 
 def predicted(plan: Plan, models: Sequence[SizedModel], settings: Settings) -> Pace | None:
-    """From the data sheets of devices of that memory; None: of a CPU nothing is known."""
+    """Predicts the pace by the data sheets of devices of that memory; None: of a CPU nothing is known."""
     if not plan.device.is_gpu:
         return None
     half = computes_in_half(settings, plan.device)

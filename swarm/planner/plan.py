@@ -145,7 +145,7 @@ def choose(
 
 
 def _longest_completion(situation: _Situation, nodes: int, allowed: Sequence[bool]) -> int | None:
-    """By bisection: longer completions never need less."""
+    """Finds the longest completion by bisection: longer completions never need less."""
     most = min(_MOST_TOKENS, *(model.shape.context - 1 for model in situation.models))
 
     def fits(tokens: int) -> bool:
@@ -182,7 +182,7 @@ class _Situation:
         return next((size for size in self.sizes() if self.fits(nodes, size, checkpointing)), None)
 
     def most_nodes(self, size: int, checkpointing: bool) -> int:
-        """By bisection: more nodes never need less."""
+        """Finds the most nodes by bisection: more nodes never need less."""
         return bisect_left(range(1, _MOST_NODES + 1), True, key=lambda nodes: not self.fits(nodes, size, checkpointing))
 
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:

@@ -46,7 +46,7 @@ def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedMod
 
 
 def sized_models(settings: Settings, nodes: int, device: DeviceMemory) -> list[SizedModel]:
-    """Those that so many nodes are dealt in turn. Raises ModelError."""
+    """Returns the models that so many nodes are dealt in turn. Raises ModelError."""
     return [sized_model(name, settings, device) for name in settings.model[:nodes]]
 
 

@@ -131,7 +131,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
 
 
 def _policy(settings: Settings, task: ProbeTask) -> tuple[JoinedPolicy, LanguageModel]:
-    """That of one node, and its model, which writes no end of text."""
+    """Makes the policy of one node, and its model, which writes no end of text."""
     from swarm.policy.generator import ModelGenerator
     from swarm.policy.lora import AdaptedBase
     from swarm.policy.memory import Halvings
@@ -206,8 +206,9 @@ def _groups(
 
 
 class _Gauge:
-    """On a GPU what torch's allocator took of it; else the anonymous memory of this process: the kernel's high-water
-    mark, without the pages of files in it."""
+    """Measures on a GPU what torch's allocator took of it; else the anonymous memory of this process: the kernel's
+    high-water mark, without the pages of files in it.
+    """
 
     def __init__(self, device: Any) -> None:
         """`device`: torch's."""

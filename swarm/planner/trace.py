@@ -138,7 +138,7 @@ def _sizes(config: Any, lora: LoraConfig | None) -> tuple[int, int, int]:
 
 
 def _peak(batches: Sequence[MicroBatch], ends: Sequence[tuple[int, int]]) -> Peak:
-    """From the highest points of models of _LAYERS and of one more."""
+    """Fits the highest points of models of _LAYERS and of one more."""
     layer = [two - one for one, two in ends]
     edges = [one - _LAYERS * each for (one, _), each in zip(ends, layer, strict=True)]
     return Peak(_fit(batches, edges), _fit(batches, layer))

@@ -59,7 +59,7 @@ class AdapterVersion:
         return hashlib.sha256(self._weights).hexdigest()
 
     def write(self, folder: Path) -> None:
-        """Its two files, into an empty folder. Raises OSError."""
+        """Writes its two files into an empty folder. Raises OSError."""
         (folder / peft_form.CONFIG).write_bytes(adapter_config(self._model))
         (folder / peft_form.WEIGHTS).write_bytes(self._weights)
 

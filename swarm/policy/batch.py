@@ -84,11 +84,11 @@ class Encoded:
 
     @property
     def weighable_tokens(self) -> int:
-        """Those of them whose behaviour log-probs are known."""
+        """Counts those tokens whose behaviour log-probs are known."""
         return sum(len(row.behaviour_logprobs or ()) for row in self.rows)
 
     def joined(self, later: Encoded) -> Encoded:
-        """Both as one."""
+        """Returns both as one."""
         return Encoded(
             groups=self.groups + later.groups,
             rows=[*self.rows, *later.rows],
@@ -125,7 +125,7 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> slice:
-        """These rows."""
+        """Returns the slice of these rows."""
         return slice(self.start, self.stop)
 
 

@@ -45,5 +45,5 @@ def sizes_problem(config: Mapping[str, Any], shapes: Iterable[tuple[int, ...]]) 
 
 
 def parameters(shapes: Iterable[tuple[int, ...]]) -> int:
-    """How many numbers so many tensors have."""
+    """Counts the numbers in so many tensors."""
     return sum(math.prod(shape) for shape in shapes)

@@ -101,6 +101,6 @@ def _template_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def _without_closing(model: LanguageModel, ids: list[int]) -> list[int]:
-    """Behind the end-of-text in front, if there is one with nothing but white space before it."""
+    """Returns the ids behind the end-of-text in front, if there is one with nothing but white space before it."""
     end = next((place for place, token in enumerate(ids) if token in model.eos_ids), -1)
     return ids if decode_completion(model.tokenizer, ids[: max(0, end)]).strip() else ids[end + 1 :]

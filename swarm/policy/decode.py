@@ -81,7 +81,7 @@ def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
 
 
 def _obstacle(model: LanguageModel) -> str:
-    """Why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
+    """Returns why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
     config = model.module.config
     if is_quantised(model.module):
         return "its weights are quantised"

@@ -37,7 +37,7 @@ class DecodeWeights:
             torch._foreach_copy_(self._cast, self._trained)
 
     def addresses(self) -> tuple[int, ...]:
-        """Where the weights are; if that changes, nothing recorded with them may run again."""
+        """Returns where the weights are; if that changes, nothing recorded with them may run again."""
         adapter = self.model.adapter.addresses() if isinstance(self.model.adapter, StackedAdapters) else ()
         return (*(parameter.data_ptr() for parameter in self.model.module.parameters()), *adapter)
 

@@ -42,5 +42,5 @@ def autocast_dtype_of(device: torch.device, precision: str, *, frozen: bool) -> 
 
 
 def is_ampere(device: torch.device) -> bool:
-    """Whether it is a GPU of that generation or a newer one."""
+    """Tells whether it is a GPU of that generation or a newer one."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)

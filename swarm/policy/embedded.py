@@ -51,7 +51,7 @@ def made_for(model: str) -> str:
 
 
 def any_embedded(models: Iterable[str]) -> bool:
-    """Whether one of these models, at least, is embedded."""
+    """Tells whether one of these models, at least, is embedded."""
     return any(name in EMBEDDED for name in models)
 
 

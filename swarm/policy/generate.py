@@ -46,7 +46,7 @@ Ended = Callable[[int, list[Sample]], None]
 
 
 def new_token_limits(prompts: Sequence[Sequence[int]], model: LanguageModel) -> list[int]:
-    """How many tokens may follow each prompt: the model's max_new_tokens, or what is left of the context.
+    """Returns how many tokens may follow each prompt: the model's max_new_tokens, or what is left of the context.
 
     Raises:
         ModelError: a prompt leaves no room for an answer.
@@ -202,7 +202,7 @@ class _Transcript:
         return token_L
 
     def unfinished(self, live_L: Tensor) -> Tensor:
-        """Which of the live rows, unfinished when last looked at, are so still: indices into live_L."""
+        """Returns which of the live rows, unfinished when last looked at, are so still: indices into live_L."""
         if self._stops:
             self._look_for_stops(live_L, self._stops)
         news_L_t = self._token_R_T[live_L, self._looked : self._written]
@@ -218,7 +218,7 @@ class _Transcript:
                 self._limit_R[row] = torch.clamp(self._limit_R[row], max=end)
 
     def samples(self, rows: slice = slice(None)) -> list[Sample]:
-        """These rows, all of which have ended, up to their end of text or limit."""
+        """Returns these rows, all of which have ended, up to their end of text or limit."""
         token_r_T, logprob_r_T = self._token_R_T[rows], self._logprob_R_T[rows]
         lengths = self._lengths(token_r_T, self._limit_R[rows]).tolist()
         return [

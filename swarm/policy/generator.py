@@ -104,7 +104,7 @@ class ModelGenerator:
         return self._shared.size if self._shared else 1
 
     def has_room(self, prompt: str) -> bool:
-        """Whether the model's context has room for this prompt and a whole answer."""
+        """Tells whether the model's context has room for this prompt and a whole answer."""
         return len(self.encode(prompt)) + self._model.max_new_tokens <= self._model.context
 
     def generate(
@@ -146,7 +146,7 @@ class ModelGenerator:
         return shown_prompt(self._model.tokenizer, ids), len(ids)
 
     def encode(self, prompt: str | Dialogue) -> list[int]:
-        """Its tokens. Raises ModelError: the model's chat template takes no dialogue."""
+        """Encodes a prompt into tokens. Raises ModelError: the model's chat template takes no dialogue."""
         if isinstance(prompt, Dialogue):
             return encode_dialogue(self._model, prompt, self._asking)
         return encode_prompt(self._model.tokenizer, prompt, self._asking)
@@ -160,7 +160,7 @@ class ModelGenerator:
         return tuple(self._completion(sample) for sample in samples)
 
     def diverged(self) -> ModelError:
-        """Why nothing comes of this model any more."""
+        """Makes the error that says why nothing comes of this model any more."""
         return ModelError(
             f"model {self.name!r} gives probabilities that are not finite: its weights have diverged. "
             "Resume from an older checkpoint with a lower learning rate."
@@ -205,7 +205,7 @@ class _Writing:
         self.call.ready(index, self._told[index])
 
     def is_sound(self) -> bool:
-        """Whether the weights are finite; what is not would be others' business in a batch with them."""
+        """Tells whether the weights are finite; what is not would be others' business in a batch with them."""
         model = self.generator._model
         if isinstance(model.adapter, Adapter) and not model.adapter.is_finite(model.autocast_dtype):
             self._error = self.generator.diverged()

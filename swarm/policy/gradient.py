@@ -222,7 +222,7 @@ class GradientSum:
         self.sums.drift = torch.maximum(self.sums.drift, drift_M.max())
 
     def _observe_external(self, rows: Sequence[Row], batch: MicroBatch, seen_M: Tensor) -> None:
-        """How likely the policy is to write what its peers' right answers say, left-out tokens included."""
+        """Observes how likely the policy is to write what its peers' right answers say, left-out tokens included."""
         if not any(_praised(row) for row in rows):
             return
         sum_N = seen_M.new_zeros(len(rows)).index_add(0, batch.completion_of_token, seen_M)
@@ -247,7 +247,7 @@ class GradientSum:
 
 
 def inner_product(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Over all parameters, added up in fp64."""
+    """Returns the inner product over all parameters, added up in fp64."""
     return torch.stack([torch.dot(left.flatten(), right.flatten()) for left, right in pairs]).double().sum()
 
 

@@ -44,7 +44,7 @@ class HubModel(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Where it comes from, for people."""
+        """Returns where it comes from, for people."""
         if self.missing:
             return f"the hub (commit {self.commit[:12]}), {self.bytes_missing / _MB:.1f} MB to fetch"
         why = f"; the hub {self.unreachable}" if self.unreachable else ""
@@ -52,7 +52,7 @@ class HubModel(NamedTuple):
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name is none of an embedded model or a local folder, nor written as a path."""
+    """Tells whether a name is none of an embedded model or a local folder, nor written as a path."""
     path = Path(name).expanduser()
     as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
     return not as_path and local_folder(name) is None

@@ -27,7 +27,7 @@ _TOKENS = re.compile(r"\bhf_\w+")
 
 
 def repo_problem(repo: str) -> str:
-    """Why a text names no repository; empty if it does."""
+    """Returns why a text names no repository; empty if it does."""
     if _REPO.fullmatch(repo) and ".." not in repo and "--" not in repo and not repo.endswith((".", "-", ".git")):
         return ""
     return f"expected a repository as USER/NAME, letters, digits, '_', '-' and '.', got {printable(repo)!r}"

@@ -27,12 +27,12 @@ class LeasedTrainer:
         self.restore = trainer.restore
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
-        """When it is its turn. Between the two halves of an update others may have theirs."""
+        """Begins the update when it is its turn. Between the two halves of an update others may have theirs."""
         with self._turn():
             self._trainer.begin_update(groups)
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """When it is its turn."""
+        """Finishes the update when it is its turn."""
         with self._turn():
             report = self._trainer.finish_update(groups)
         return msgspec.structs.replace(report, seconds_lease=self._take_waited())

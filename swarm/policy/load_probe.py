@@ -49,7 +49,7 @@ _REMEDY = (
 
 
 class Gap(NamedTuple):
-    """How far some log-probs are from others, as a share of what tokens differ by: 1 is as far as chance."""
+    """Says how far some log-probs are from others, as a share of what tokens differ by: 1 is as far as chance."""
 
     largest: float
     mean: float
@@ -58,7 +58,7 @@ class Gap(NamedTuple):
 
 
 def verdict(gaps: Mapping[str, Gap], *, noise: float | None, rounding: float) -> str:
-    """Why a model does not compute here what it computes by itself; empty if it does.
+    """Returns why a model does not compute here what it computes by itself; empty if it does.
 
     Args:
         gaps: by what was computed.
@@ -150,7 +150,9 @@ def _plain(model: LanguageModel, *sequences: Sequence[int]) -> Tensor:
 
 
 def _noise(model: LanguageModel, plain: Sequence[Tensor]) -> float:
-    """How far the longer sequence's log-probs move beside another row: nothing is padded, and nothing is cached."""
+    """Measures how far the longer sequence's log-probs move beside another row: nothing is padded, and nothing is
+    cached.
+    """
     first, second = ([*prompt, *rest] for prompt, rest in zip(*_tokens(model), strict=True))
     beside = _plain(model, second, [*islice(cycle(first), len(second))])
     chosen = torch.tensor(second[1:], device=model.device)[:, None]

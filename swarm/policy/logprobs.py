@@ -76,7 +76,7 @@ def linear_logprobs(
 
 
 class _Form(NamedTuple):
-    """How logits come from the matrix product, and how wide a block is."""
+    """Says how logits come from the matrix product, and how wide a block is."""
 
     soft_cap: float | None
     scale: float

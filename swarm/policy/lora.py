@@ -62,7 +62,7 @@ class AdaptedBase:
 
     @contextmanager
     def using(self, use: Use | None) -> Iterator[None]:
-        """Within the block this is in use, None: the base alone."""
+        """Uses this within the block; None: the base alone."""
         before, self._in_use = self._in_use, use
         try:
             yield
@@ -108,13 +108,15 @@ class Adapter:
 
     @torch.no_grad()
     def is_finite(self, dtype: torch.dtype | None) -> bool:
-        """Whether products in `dtype` (None: fp32) with its matrices can be: one that is not would spoil all rows."""
+        """Tells whether products in `dtype` (None: fp32) with its matrices can be: one that is not would spoil all
+        rows.
+        """
         scaled = [matrix * self.config.scale for matrix in self.up]
         sums = [matrix.to(dtype or torch.float32).float().abs().sum() for matrix in (*self.down, *scaled)]
         return bool(torch.stack(sums).isfinite().all())
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """By the names that PEFT gives them."""
+        """Returns the matrices by the names that PEFT gives them."""
         pairs = zip(self._names, self.down, self.up, strict=True)
         return {
             f"{_PREFIX}{name}.lora_{letter}.weight": matrix
@@ -142,7 +144,7 @@ class StackedAdapters:
         torch._foreach_copy_([*self._down, *self._up], [*down, *up])
 
     def addresses(self) -> tuple[int, ...]:
-        """Where the copies are."""
+        """Returns where the copies are."""
         return tuple(matrix.data_ptr() for matrix in (*self._down, *self._up))
 
     @torch.no_grad()

@@ -19,7 +19,7 @@ logger = get_logger(__name__)
 
 
 class Halvings:
-    """How often work on one model was repeated with half the size."""
+    """Counts how often work on one model was repeated with half the size."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -29,7 +29,7 @@ class Halvings:
         self._count += 1
 
     def take(self) -> int:
-        """How many since the last call."""
+        """Returns how many there were since the last call."""
         count, self._count = self._count, 0
         return count
 

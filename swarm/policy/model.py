@@ -123,7 +123,7 @@ class LanguageModel:
         return _scale_logits(self.module.config, logits.float())
 
     def adapted(self, owner_B: Tensor | None = None) -> AbstractContextManager[None]:
-        """Within the block the layers use the adapter; activations that are recomputed need it there, too."""
+        """Has the layers use the adapter within the block; activations that are recomputed need it there, too."""
         if self.base is None:
             return nullcontext()
         if isinstance(self.adapter, StackedAdapters) and owner_B is not None:
@@ -248,7 +248,7 @@ def _refuse_bits(name: str, bits: int, saved: SavedAdapter | None) -> None:
 
 
 def _folder(name: str, hub_token: str | None) -> Path:
-    """Where the files of a model are on this machine by now."""
+    """Returns where the files of a model are on this machine by now."""
     if is_hub_id(name):
         return fetch(name, lambda line: logger.info("model.fetching", progress=line), hub_token)
     folder = Path(resolve_model(name))

@@ -44,7 +44,7 @@ def local_folder(name: str) -> Path | None:
 
 
 def lies_in_a_place(folder: Path) -> bool:
-    """Whether a folder is below the checkpoints of a shared place, a copy or a mirror: anybody may have made it."""
+    """Tells whether a folder is below the checkpoints of a place, a copy or a mirror: anybody may have made it."""
     parts = folder.resolve().parts
     return any(above == keys.CHECKPOINTS and keys.round_of(below) is not None for above, below in pairwise(parts))
 
@@ -55,7 +55,7 @@ def lasting_name(name: str) -> str:
 
 
 def resolve_model(name: str) -> str:
-    """Where `name` is to be had: an embedded model's folder, a local folder, or a hub id as it is.
+    """Returns where `name` is to be had: an embedded model's folder, a local folder, or a hub id as it is.
 
     Raises:
         ModelError: the name is written as a path, and nothing is there.
@@ -76,7 +76,7 @@ def model_names() -> str:
 
 
 def folder_problem(folder: Path) -> str:
-    """Why a folder holds no model that can be loaded, as far as its files tell; empty if it does."""
+    """Returns why a folder holds no model that can be loaded, as far as its files tell; empty if it does."""
     if is_adapter(folder):
         return _adapter_problem(folder)
     try:
@@ -117,7 +117,7 @@ def _adapter_problem(folder: Path) -> str:
 
 
 def not_merged_here(folder: Path, odd: Sequence[str]) -> str:
-    """Why an adapter cannot be merged by this Python; empty if PEFT can try.
+    """Returns why an adapter cannot be merged by this Python; empty if PEFT can try.
 
     Args:
         odd: what it is beyond plain LoRA.
@@ -157,7 +157,7 @@ def _cut(file: Path) -> str:
 
 
 def _is_of_its_bytes(entry: dict[str, Any]) -> bool:
-    """Whether a tensor is not larger than what it has of the file; types of few bits have two numbers a byte."""
+    """Tells whether a tensor is not larger than what it has of the file; types of few bits have two numbers a byte."""
     shape, (begin, end) = entry["shape"], entry["data_offsets"]
     whole = all(type(number) is int and 0 <= number < 2**63 for number in (*shape, begin, end))
     return whole and len(shape) <= _MOST_SIDES and math.prod(shape) <= 2 * (end - begin)
@@ -180,7 +180,7 @@ def tensor_shapes(file: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def header_bytes(file: Path) -> int:
-    """How long the header of a safetensors file is. Raises OSError, ValueError."""
+    """Returns how long the header of a safetensors file is. Raises OSError, ValueError."""
     with opened_regular(file) as stream:
         return _length(file, stream)
 

@@ -61,7 +61,8 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def strangers_problem(folder: Path) -> str:
-    """Why a model out of a shared place is not to be opened, as far as its files tell; empty for one from elsewhere.
+    """Returns why a model out of a shared place is not to be opened, as far as its files tell; empty for one from
+    elsewhere.
 
     Raises:
         ModelError: it is an adapter beside a model that is none of the user's.
@@ -75,8 +76,8 @@ def strangers_problem(folder: Path) -> str:
 
 
 def opening_problem(folder: Path) -> str:
-    """Why a whole model out of a shared place, which passed folder_problem, is not to be opened; empty if it may be, or
-    is from elsewhere.
+    """Returns why a whole model out of a shared place, which passed folder_problem, is not to be opened; empty if it
+    may be, or is from elsewhere.
 
     Takes seconds: a child opens it.
 

@@ -36,7 +36,7 @@ _QUESTION = "How much is 1 + 1?"
 
 
 def _child(folder: Path) -> str:
-    """Why it cannot be opened; empty if it can."""
+    """Returns why it cannot be opened; empty if it can."""
     torch.set_num_threads(1)
     _confine(_small_bytes(folder))
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)

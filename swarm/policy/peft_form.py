@@ -65,7 +65,7 @@ class SavedAdapter(msgspec.Struct, frozen=True):
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds an adapter and no whole model."""
+    """Tells whether a folder holds an adapter and no whole model."""
     return (folder / CONFIG).is_file() and not (folder / "config.json").is_file()
 
 

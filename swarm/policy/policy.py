@@ -179,8 +179,9 @@ def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, 
 def asked_well(
     model: LanguageModel, config: GrpoConfig, first_day: Callable[[], str] | None = None
 ) -> tuple[LanguageModel, GrpoConfig]:
-    """With questions and ends of turns as the model's chat template has them. Raises ModelError: it shows no question
-    whole."""
+    """Returns both with questions and ends of turns as the model's chat template has them. Raises ModelError: it shows
+    no question whole.
+    """
     asking = config.asking
     if first_day and writes_date(model.tokenizer, asking):
         asking = replace(asking, date=first_day())

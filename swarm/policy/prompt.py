@@ -31,7 +31,7 @@ def encode_prompt(tokenizer: Any, question: str, asking: Asking = OURS) -> list[
 
 
 def switches_thinking_off(tokenizer: Any, asking: Asking = OURS) -> bool:
-    """Whether prompts are rendered without thinking because the template has the switch and nobody set it.
+    """Tells whether prompts are rendered without thinking because the template has the switch and nobody set it.
 
     A thought takes hundreds of tokens before the answer begins, and the length of a completion ends before it.
     """
@@ -93,7 +93,7 @@ def rendered(tokenizer: Any, question: str, asking: Asking, *replies: str, opene
 
 
 def writes_date(tokenizer: Any, asking: Asking = OURS) -> bool:
-    """Whether prompts have today's date in them, so that they are others tomorrow."""
+    """Tells whether prompts have today's date in them, so that they are others tomorrow."""
     return _DATED in f"{tokenizer.chat_template} {asking.template_args.get('chat_template')}"
 
 
@@ -117,5 +117,7 @@ def _turn(asking: Asking, role: str, text: str) -> dict[str, Any]:
 
 
 def _without_end_of_text(tokenizer: Any, ids: list[int]) -> list[int]:
-    """Some tokenizers close every text; behind a prompt that would mean that nothing follows."""
+    """Leaves out the end of text with which some tokenizers close every text: behind a prompt it would mean that
+    nothing follows.
+    """
     return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids

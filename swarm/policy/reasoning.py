@@ -41,7 +41,7 @@ def written_places(length: int, forced: tuple[int, int] | None) -> Sequence[int]
 
 
 class ReasoningBudget:
-    """How many tokens of a turn may go by without an end of reasoning, and what is forced then."""
+    """Says how many tokens of a turn may go by without an end of reasoning, and what is forced then."""
 
     def __init__(self, tokenizer: Any, tokens: int) -> None:
         self.tokens = tokens
@@ -87,7 +87,7 @@ class ForcedTokens:
         return torch.where(forced_L < 0, token_L, forced_L), logprob_L.masked_fill(forced_L >= 0, 0.0)
 
     def span(self, row: int, length: int) -> tuple[int, int] | None:
-        """Where in a row that ends after `length` tokens the closing begins, and how many of them it has."""
+        """Returns where in a row that ends after `length` tokens the closing begins, and how many of them it has."""
         start = self._budget.tokens
         many = min(self._lengths.get(row, 0), length - start)
         return (start, many) if many > 0 else None

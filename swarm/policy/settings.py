@@ -195,7 +195,9 @@ class GrpoConfig:
 
 
 def asking_of(settings: Settings) -> Asking:
-    """How a node puts its questions. Raises ConfigError: an argument of the template is not the user's to choose."""
+    """Returns how a node puts its questions. Raises ConfigError: an argument of the template is not the user's to
+    choose.
+    """
     return Asking(settings.system_prompt, settings.instruction, settings.chat_template_args or {})
 
 
@@ -257,13 +259,13 @@ def compute_threads(settings: Settings) -> int | None:
 
 
 def loading_options(settings: Settings) -> dict[str, Any]:
-    """Where and how a model is loaded: the keyword arguments of load_policy and load_generator."""
+    """Returns where and how a model is loaded: the keyword arguments of load_policy and load_generator."""
     named = {name: getattr(settings, name) for name in ("device", "hub_token", "precision", "attention")}
     return {"threads": compute_threads(settings), **named}
 
 
 def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -> str:
-    """Why a device cannot compute as these settings ask; empty if it can.
+    """Returns why a device cannot compute as these settings ask; empty if it can.
 
     Args:
         is_ampere: it is a GPU of that generation or a newer one.
@@ -284,7 +286,9 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
 
 
 def bits_problem(settings: Settings) -> str:
-    """Why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are asked."""
+    """Returns why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are
+    asked.
+    """
     if settings.adapter_base_bits == "none":
         return ""
     name, value = variable("adapter_base_bits"), settings.adapter_base_bits
@@ -297,7 +301,7 @@ def bits_problem(settings: Settings) -> str:
 
 
 def missing_for(bits: int) -> str:
-    """Why this Python cannot hold weights in so many bits; empty if it can. Imports neither package."""
+    """Returns why this Python cannot hold weights in so many bits; empty if it can. Imports neither package."""
     missing = [name for name in ("bitsandbytes", "accelerate") if find_spec(name) is None]
     if not missing:
         return ""

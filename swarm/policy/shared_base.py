@@ -41,7 +41,9 @@ class SharedBase:
         return replace(self._model, adapter=adapter)
 
     def _decoding(self, kind: str) -> Decoding:
-        """That of all adapters; where nothing is recorded, it stands for one that knows those of a call alone."""
+        """Returns the decoding of all adapters; where nothing is recorded, it stands for one that knows those of a call
+        alone.
+        """
         if kind not in self._decodings:
             model = replace(self._model, adapter=StackedAdapters(self._adapters, self._model.autocast_dtype))
             self._decodings[kind] = choose_decoding(model, kind)
@@ -67,7 +69,7 @@ class SharedBase:
 
 
 class SharedBases:
-    """Those of one process."""
+    """Keeps the shared bases of one process."""
 
     def __init__(self) -> None:
         self._loaded: dict[Hashable, SharedBase] = {}

@@ -124,7 +124,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]  # transformers has no type
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """There already."""
+        """Does nothing: the buffers are there already."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Put the new token's keys and values in; all columns come back, and the mask hides those not written yet."""
@@ -218,7 +218,7 @@ class StaticDecoding:
 
 
 class StaticDecoder:
-    """Where in the buffers the live rows are, and logits [L, V] of the next token."""
+    """Knows where in the buffers the live rows are, and the logits [L, V] of the next token."""
 
     def __init__(self, buffers: Buffers, read: Prefilled, step: Callable[[int, int], Tensor], *, context: int) -> None:
         self._buffers, self._step, self._last_position = buffers, step, context - 1

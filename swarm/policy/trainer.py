@@ -183,7 +183,9 @@ class ModelTrainer:
         return reports
 
     def _empty_update(self, encoded: Encoded) -> TrainReport:
-        """No group carries a gradient: nothing happens, or Adam's momentum goes on."""
+        """Makes the update of a round in which no group carries a gradient: nothing happens, or Adam's momentum goes
+        on.
+        """
         steps = self._config.iterations if self._config.empty_update == "step" else 0
         for _ in range(steps):
             self._optimizer.step_on_zero()

@@ -43,7 +43,9 @@ MOST_PARTS = 64
 
 
 def begun_at(run: Run) -> float:
-    """When the run began, by which its files are known from those of an earlier one of its name; 0: nobody can tell."""
+    """Returns when the run began, by which its files are known from those of an earlier one of its name; 0: nobody can
+    tell.
+    """
     with suppress(ProtocolError, StoreError):
         if experiment := read_experiment(run):
             return experiment.created_at

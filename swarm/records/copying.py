@@ -169,7 +169,9 @@ class Copier:
         self._put_all(reversed(held))
 
     def _open_rounds(self) -> _IsOpen:
-        """Those from STILL_OPEN before the run on, and around what nodes that are further behind have just done."""
+        """Returns which rounds are open: those from STILL_OPEN before the run on, and around what nodes that are
+        further behind have just done.
+        """
         oldest = self._reached() - STILL_OPEN
         near = [range(place - STILL_OPEN, place + rows + STILL_OPEN) for place, rows in self._logs.growing()]
         return lambda round_: round_ >= oldest or any(round_ in rounds for rounds in near)
@@ -228,7 +230,7 @@ class Copier:
     # ── copying ─────────────────────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
     def _leaving_out(self, key: str) -> Iterator[None]:
-        """Where a file is gone or cannot be taken, it is not copied."""
+        """Leaves a file out where it is gone or cannot be taken."""
         try:
             yield
         except FileNotFoundError:
@@ -287,7 +289,9 @@ class Copier:
             return None
 
     def _copy_archive(self, source: Store, target: Store) -> None:
-        """Its files are named by what they hold, so what is there under a name need not be looked at again."""
+        """Copies the archive; its files are named by what they hold, so what is there under a name need not be looked
+        at again.
+        """
         there = {entry.name for entry in entries(target, keys.ROLLOUTS)}
         for entry in entries(source, keys.ROLLOUTS):
             key = f"{keys.ROLLOUTS}/{entry.name}"

@@ -47,7 +47,7 @@ class _Held(NamedTuple):
 
 @dataclass
 class _Log:
-    """How far a growing file was copied."""
+    """Keeps how far a growing file was copied."""
 
     cursor: str = ""
     """Of the source, behind what is held."""
@@ -123,7 +123,7 @@ class LogCopier:
             self._append(keys.metrics(node), upto[-1] if upto else 0)
 
     def is_late(self, node: str, place: Place) -> bool:
-        """Whether a row of this round and no later stage is not in the target, and in the source."""
+        """Tells whether a row of this round and no later stage is not in the target, and in the source."""
         log = self._logs.get(keys.metrics(node), _Log())
         if place <= log.place:
             return False

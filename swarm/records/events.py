@@ -34,7 +34,7 @@ _OUT_OF_MEMORY = re.compile(rb"out of memory|OutOfMemory|MemoryError|cannot allo
 
 
 class Ending(NamedTuple):
-    """How a node's last life ended."""
+    """Says how a node's last life ended."""
 
     how: str
     """FINISHED, STOPPED, MISSED, FAILED or CRASHED."""
@@ -148,7 +148,7 @@ def read_printed(run: Run, node: str) -> Printed:
 
 
 def is_out_of_memory(line: bytes) -> bool:
-    """Whether a line speaks of memory running out."""
+    """Tells whether a line speaks of memory running out."""
     return b"memory" in line.lower() and _OUT_OF_MEMORY.search(line) is not None
 
 

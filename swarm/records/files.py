@@ -122,7 +122,9 @@ def constant_j(experiment: ExperimentFile | None) -> int | None:
 
 
 def maker_of(experiment: ExperimentFile | None) -> str:
-    """Another program that made a run, as its experiment.json says, short and printable; empty: nodes of this one."""
+    """Returns the other program that made a run, as its experiment.json says, short and printable; empty: nodes of this
+    one.
+    """
     said = experiment.made_by if experiment else UNSET
     return printable(said)[:LONGEST_MAKER] if isinstance(said, str) else ""
 

@@ -54,7 +54,7 @@ def rounds_done(state: StateFile | None, on_own_clocks: Iterable[int], of_others
 
 
 def rounds_expected(state: StateFile | None, over: Finished | None) -> int | None:
-    """How many rounds there will be; None while nobody has said."""
+    """Returns how many rounds there will be; None while nobody has said."""
     if over is not None and over.by == BY_WORKERS:
         return over.rounds
     return (state.max_rounds or None) if state is not None else None

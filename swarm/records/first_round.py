@@ -97,7 +97,7 @@ def first_round(rows: Iterable[OfOneRound], rounds_left: int, generations: int) 
 
 
 def pace_line(found: FirstRound) -> str:
-    """How long the rest takes, and what was earned."""
+    """Says how long the rest takes, and what was earned."""
     rest = f"the other {found.rounds_left} rounds take about {age(found.seconds_left)}"
     return f"at this pace {rest}; {earned_line(found)}"
 

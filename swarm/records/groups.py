@@ -115,7 +115,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(NamedTuple):
-    """Which groups; what is empty takes all."""
+    """Says which groups are wanted; what is empty takes all."""
 
     rounds: frozenset[int] = frozenset()
     """Empty: the latest round that has some."""
@@ -132,7 +132,7 @@ class Wanted(NamedTuple):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """Some groups of a run."""
+    """Holds some groups of a run."""
 
     groups: list[Group]
     """By round, stage, node and slot."""
@@ -165,7 +165,9 @@ def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -
 
 
 def _rounds(run: Run) -> list[int]:
-    """Those of which there are rollouts, as far as the clock has come: a folder's name costs a stranger nothing."""
+    """Returns the rounds of which there are rollouts, as far as the clock has come: a folder's name costs a stranger
+    nothing.
+    """
     state = read_clock(run).state
     there = {*rounds_in(run.store, keys.ROLLOUTS), *Archive(run).rounds()}
     return sorted(round_ for round_ in there if state is None or round_ <= state.round)
@@ -237,7 +239,7 @@ def _group(file: RolloutFile | None, slot: str, scaling: str) -> Group:
 
 
 def advantages_of(rewards: Sequence[float | None], scaling: str) -> list[float | None]:
-    """By the scaling of this name; None where it is not ours, or a reward is not known."""
+    """Computes advantages by the scaling of this name; None where it is not ours, or a reward is not known."""
     known = [reward for reward in rewards if reward is not None]
     if scaling not in SCALINGS or len(known) < len(rewards) or not known:
         return [None] * len(rewards)

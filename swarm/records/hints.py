@@ -54,7 +54,7 @@ class Hint(msgspec.Struct, frozen=True):
 
     @property
     def page(self) -> str:
-        """Where more of it is said."""
+        """Returns where more of it is said."""
         return f"{PAGE}#{self.code}"
 
 
@@ -221,7 +221,7 @@ def nothing_heard(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def trains_alone(rows: Sequence[Recent], facts: Facts) -> Said:
-    """It wants no external groups where its experiment does."""
+    """Finds that it wants no external groups where its experiment does."""
     last = rows[-FEW:]
     if len(last) < FEW or not facts.external_groups:
         return None
@@ -247,7 +247,7 @@ def refused_everywhere(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def never_tagged(rows: Sequence[Recent], facts: Facts) -> Said:
-    """No completion has a closed answer, so nothing can be earned."""
+    """Finds that no completion has a closed answer, so nothing can be earned."""
     completions = facts.generations * sum(row.local_groups for row in rows)
     if completions < COMPLETIONS or any(row.answer_tag_rate for row in rows):
         return None
@@ -271,7 +271,7 @@ def never_finished(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def equal_groups(rows: Sequence[Recent], facts: Facts) -> Said:
-    """No own group has an advantage, and none of the peers' either."""
+    """Finds that no own group has an advantage, and none of the peers' either."""
     groups = sum(row.local_groups for row in rows)
     if groups < GROUPS or any(row.zero_advantage_local < 1 or row.external_groups for row in rows):
         return None
@@ -301,7 +301,7 @@ def never_updated(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
-    """It reads nothing of some peer for now."""
+    """Finds that it reads nothing of some peer for now."""
     if not rows or not rows[-1].quarantined:
         return None
     last = rows[-1]

@@ -62,7 +62,7 @@ _REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_
 
 @dataclass
 class Room:
-    """How many more rows all histories of a run may hold together."""
+    """Bounds how many more rows all histories of a run may hold together."""
 
     left: int = MOST_HELD
 
@@ -201,7 +201,7 @@ class NodeHistory:
         self._take_names(row, place)
 
     def _next_place(self, row: HistoryRow) -> int | None:
-        """Where a row of another round belongs; None: no more are held."""
+        """Returns where a row of another round belongs; None: no more are held."""
         place = len(self.rounds)
         if place >= MOST_ROWS or self._room.left <= 0:
             return None
@@ -279,7 +279,7 @@ def by_round(history: History, column: str) -> dict[int, list[float]]:
 
 
 def cumulative(values: Iterable[float]) -> Iterator[float]:
-    """Their sum so far, at each of them; NaN adds nothing."""
+    """Yields the sum so far at each value; NaN adds nothing."""
     total = 0.0
     for value in values:
         total += 0.0 if math.isnan(value) else value

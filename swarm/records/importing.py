@@ -42,7 +42,7 @@ COLUMNS = {
 
 
 class ImportedNode(msgspec.Struct):
-    """Where the rewards of one node came from."""
+    """Says where the rewards of one node came from."""
 
     completions_per_round: int
     """0: unknown."""

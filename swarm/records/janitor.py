@@ -40,7 +40,7 @@ NOTHING = "nothing.json"
 
 
 class Rules(NamedTuple):
-    """How to clean up."""
+    """Says how to clean up."""
 
     archive: bool
     """Keep what is taken away in the archive."""
@@ -136,7 +136,7 @@ class Janitor:
         return Cleaned(rounds=int(whole))
 
     def _remove(self, key: str, kind: Kind) -> bool:
-        """False: this process may not, which is told and no failure."""
+        """Removes a key; False: this process may not, which is told and no failure."""
         try:
             if kind is Kind.PREFIX:
                 self._run.store.remove_prefix(key)

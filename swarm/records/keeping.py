@@ -117,7 +117,7 @@ def measured(rows: Iterable[Measuring]) -> list[Measuring]:
 
 @cache
 def taking(form: type[Form]) -> Callable[[MetricsRow], Form]:
-    """How a row of this form is taken of a whole one."""
+    """Returns a function that takes a row of this form of a whole one."""
     if form is MetricsRow:
         return lambda row: row  # type: ignore[return-value]  # it is one
     columns = attrgetter(*form.__struct_fields__)
@@ -199,7 +199,7 @@ _EMPTY: dict[type, Any] = {dict: _NO_NAMES, list: _NOTHING, str: ""}
 
 @cache
 def _columns(form: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Those of text, names and lists."""
+    """Returns the columns of text, names and lists."""
     types = {field.name: field.type for field in msgspec.structs.fields(form)}
     return tuple(
         name for name, of_name in types.items() if any(kind in str(of_name) for kind in ("str", "dict", "list"))

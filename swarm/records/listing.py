@@ -30,7 +30,7 @@ _BEGINNINGS_OF_SYSTEMS = ("._", ".Trash", ".dropbox", ".fuse_hidden", ".nfs", ".
 
 
 def is_of_a_system(name: str) -> bool:
-    """Whether a name is what file managers and synchronisers leave in any folder, which says nothing about a run."""
+    """Tells whether file managers and synchronisers leave a name in any folder, so that it says nothing about a run."""
     return name.startswith(_BEGINNINGS_OF_SYSTEMS) or name in _NAMES_OF_SYSTEMS
 
 

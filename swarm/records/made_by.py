@@ -30,7 +30,7 @@ _OURS = {"schema_version", "experiment_name", "updated_by"}
 
 
 def is_rl_swarm(top: Collection[str], clock: bytes | None) -> bool:
-    """Whether rl-swarm made a run without experiment.json.
+    """Tells whether rl-swarm made a run without experiment.json.
 
     Args:
         top: the names at the top of its folder.

@@ -48,7 +48,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class StepPace:
-    """How long lately took what a node that is asked to stop finishes first."""
+    """Measures how long lately took what a node that is asked to stop finishes first."""
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=STEPS_KEPT)
@@ -91,7 +91,7 @@ def tokens_per_second(rows: Iterable[Recent]) -> float | None:
 
 
 def nodes_over_time(rounds_of_nodes: Iterable[Collection[int]], rounds: int) -> list[Span]:
-    """How many nodes took part in each round, rounds of equal numbers together.
+    """Counts the nodes that took part in each round, rounds of equal numbers together.
 
     Args:
         rounds_of_nodes: for each node the rounds with a row of it.

@@ -80,7 +80,7 @@ class NodeProgress:
             self.asked = self.asked.plus(Asked(*asked))
 
     def _takes_names(self, row: Glance) -> bool:
-        """False: not all of them are held."""
+        """Adds up a row's names; False: not all of them are held."""
         named = (
             (self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS),
             (self.refused, row.refused_files, MOST_REASONS),
@@ -109,7 +109,7 @@ class NodeProgress:
 
     @property
     def is_alone(self) -> bool:
-        """It did its last round by itself."""
+        """Tells whether it did its last round by itself."""
         return self.last is not None and self.last.clock == OWN
 
     @property

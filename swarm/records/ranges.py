@@ -43,13 +43,13 @@ Form = TypeVar("Form", bound=msgspec.Struct)
 
 
 class Range(NamedTuple):
-    """Both ends belong to it."""
+    """Bounds a number; both ends belong to the range."""
 
     low: float
     high: float
 
     def holds(self, value: float) -> bool:
-        """False for NaN."""
+        """Tells whether a value lies within; NaN does not."""
         return self.low <= value <= self.high
 
     def nearest(self, value: float) -> float:
@@ -130,13 +130,14 @@ def _bounded(hint: Any, of_name: Range | None) -> Any:
 
 
 def is_share(value: float) -> bool:
-    """Whether a reward is a share of the full one."""
+    """Tells whether a reward is a share of the full one."""
     return 0 <= value <= 1
 
 
 def _is_within(value: Any, of_name: Range) -> bool:
-    """Whether all of it is in its range, or names: the common case, in a third of the time of clamping. Of nested dicts
-    nobody knows here."""
+    """Tells whether all of it is in its range, or names: the common case, in a third of the time of clamping. Of nested
+    dicts nobody knows here.
+    """
     if value is UNSET or not value:
         return value is UNSET or not isinstance(value, int | float) or of_name.holds(value)
     if not isinstance(value, dict | list):

@@ -81,12 +81,12 @@ class Snapshot:
 
     @property
     def made_by(self) -> str:
-        """Another program that made the run, such as `rl-swarm`; empty: nodes of this one, or nobody yet."""
+        """Returns the other program that made the run, such as `rl-swarm`; empty: nodes of this one, or nobody yet."""
         return maker_of(self.experiment)
 
     @property
     def own_clocks(self) -> bool:
-        """It is an experiment without a coordinator: each node keeps its own clock."""
+        """Tells whether the experiment has no coordinator, so that each node keeps its own clock."""
         return self.experiment is not None and self.experiment.identity.get("clock") == "own"
 
     @cached_property
@@ -165,7 +165,9 @@ class Snapshot:
 
     @cached_property
     def finished(self) -> Finished | None:
-        """After how many rounds the run is over, and by whom; None for one that goes on, or was stopped or killed."""
+        """Returns after how many rounds the run is over, and by whom; None for one that goes on, or was stopped or
+        killed.
+        """
         if self.state is not None and self.state.finished:
             return finished(self.state, ())
         return finished(self.state, [self.events[n].ending if n in self.events else None for n in self.workers])
@@ -187,7 +189,7 @@ class Snapshot:
 
     @property
     def rounds_expected(self) -> int | None:
-        """How many rounds there will be; None while nobody has said."""
+        """Returns how many rounds there will be; None while nobody has said."""
         return rounds_expected(self.state, self.finished)
 
     def in_open_stage(self, prefix: str) -> set[str]:

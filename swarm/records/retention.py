@@ -26,7 +26,7 @@ LEAST_KEPT = 3
 
 
 class Keeping(NamedTuple):
-    """How many rounds stay."""
+    """Says how many rounds stay."""
 
     last: int
     """In any case."""
@@ -104,7 +104,7 @@ class Staying(NamedTuple):
 
 
 def more_than_asked(settings: Settings) -> Staying | None:
-    """How many rounds of rollouts may stay until the end of a run, and why; None: as many as are asked for."""
+    """Returns how many rounds of rollouts may stay until the end of a run, and why; None: as many as are asked for."""
     asked, last = settings.keep_last_rounds, keeping(settings).last
     behind = settings.staleness_window if settings.clock == "own" else 0
     redone = min(settings.checkpoint_interval or settings.redo_rounds, settings.redo_rounds)

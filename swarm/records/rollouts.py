@@ -29,7 +29,7 @@ MOST_EMPTY = 16
 
 
 def read_cleaned(run: Run) -> CleanedFile | None:
-    """Which rollouts are not where they were published; None where nobody has cleaned up, or it cannot be read."""
+    """Reads which rollouts are not where they were published; None if nobody has cleaned up, or it cannot be read."""
     with suppress(ProtocolError):
         return read_form(run.store, keys.CLEANED, CleanedFile)
     return None
@@ -69,7 +69,7 @@ class RolloutFiles:
 
     @cached_property
     def counted(self) -> Counted:
-        """Which there are, and what else lies where nodes publish them."""
+        """Counts which files there are, and what else lies where nodes publish them."""
         nodes = {key: set(there) for key, there in self._in_place.nodes.items()}
         author = authors(self._run.store)
         for place in self._archived:

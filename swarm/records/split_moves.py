@@ -22,7 +22,7 @@ LITERAL = "gradient"
 
 
 class Moves(NamedTuple):
-    """Where J went, of one node or of several together."""
+    """Says where J went, of one node or of several together."""
 
     rounds: int
     start: float
@@ -69,7 +69,7 @@ def together(moves: Iterable[Moves]) -> Moves | None:
 
 
 def said(name: str, seen: Moves, rule: str, alpha: float) -> str:
-    """That a rule never left its first J, and what would move it; empty where it did.
+    """Says that a rule never left its first J, and what would move it; empty where it did.
 
     Args:
         name: of the configuration or node.

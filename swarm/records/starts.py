@@ -34,7 +34,7 @@ def last_start(run: Run, node: str) -> NodeStart | None:
 
 
 def starts_of(run: Run, node: str) -> Iterator[NodeStart]:
-    """Those that a node's record holds and that can be read, the oldest first, up to the bound of a look."""
+    """Yields the starts in a node's record that can be read, the oldest first, up to the bound of a look."""
     for line in lines_of(run.store, keys.starts(node)):
         start = parse_line(line, NodeStart)
         if start is not None and (start.node_id, start.experiment) == (node, run.experiment):
@@ -83,5 +83,5 @@ def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
 
 
 def _short(said: object) -> str:
-    """On one line, whatever somebody wrote."""
+    """Returns a text on one line, whatever somebody wrote."""
     return printable(said)[:LONGEST_TEXT] if isinstance(said, str) else quoted(said)

@@ -51,7 +51,7 @@ class Event(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which events to give."""
+    """Says which events to give."""
 
     nodes: frozenset[str] = frozenset()
     """Empty: all."""

@@ -153,7 +153,7 @@ def _refuse_folded(run: PackedRun, folder: Path) -> None:
 
 
 def folds_case(folder: Path) -> bool:
-    """Whether capitals do not count in the names of a folder, which nobody else writes in."""
+    """Tells whether capitals do not count in the names of a folder, which nobody else writes in."""
     (folder / "case").touch()
     try:
         return (folder / "CASE").exists()
@@ -190,7 +190,7 @@ def _opened(file: IO[bytes]) -> tuple[PackedRun, Iterator[Member]]:
 
 
 def _refuse_names(run: PackedRun) -> None:
-    """Only what nodes write may come out, in the experiment that it says it is. Raises ProtocolError."""
+    """Refuses names that nodes do not write, or of another experiment than it says it is. Raises ProtocolError."""
     if not EXPERIMENT_NAME.fullmatch(run.experiment):
         raise ProtocolError("misplaced", f"{run.experiment[:100]!r} is no name of an experiment")
     if len(run.files) > MOST_MEMBERS:
@@ -201,7 +201,7 @@ def _refuse_names(run: PackedRun) -> None:
 
 
 def is_safe(name: str, experiment: str) -> bool:
-    """Whether a name is that of a file of a run, below a place and on any system."""
+    """Tells whether a name is that of a file of a run, below a place and on any system."""
     parts = name.split("/")
     if not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
         return False

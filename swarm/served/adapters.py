@@ -30,7 +30,7 @@ class Published(NamedTuple):
 
 
 class Adapters:
-    """Those of one node in this life, on disk and in its memory; nothing here asks the server."""
+    """Keeps the adapters of one node in this life, on disk and in its memory; nothing here asks the server."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ class Adapters:
 
     @contextmanager
     def using(self, version: Published) -> Iterator[None]:
-        """Within the block it stays."""
+        """Keeps a version within the block."""
         self._uses[version.name] += 1
         try:
             yield

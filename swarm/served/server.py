@@ -30,7 +30,7 @@ _START = "start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True 
 
 
 def sampling_fields(config: GrpoConfig, eos_ids: frozenset[int]) -> dict[str, Any]:
-    """How the node samples, in the server's words: the fields of every request."""
+    """Returns how the node samples, in the server's words: the fields of every request."""
     return {
         "temperature": config.temperature,
         "top_p": config.top_p,
@@ -110,7 +110,7 @@ class Server:
 
 
 def is_lost(failure: Failure, name: str) -> bool:
-    """Whether completions were refused because the server does not know the adapter, as after a restart."""
+    """Tells whether completions were refused because the server does not know the adapter, as after a restart."""
     return failure.status == 404 and name in failure.detail
 
 

@@ -30,7 +30,7 @@ _LONGEST = 256
 
 
 class Place(NamedTuple):
-    """How signatures name a file; the same wherever the shared place is mounted."""
+    """Says how signatures name a file; the same wherever the shared place is mounted."""
 
     experiment: str
     """Its name."""

@@ -49,7 +49,7 @@ _MOST_OF_IDS = 64 * 1024
 
 
 class NoRoomError(OSError):
-    """There are MOST_PINS, and none of them may go."""
+    """Says that there are MOST_PINS, and none of them may go."""
 
 
 class KnownKey(NamedTuple):
@@ -172,7 +172,7 @@ class KnownKeys:
         return []
 
     def _gave_up(self, pin: os.DirEntry[str], now: float) -> bool:
-        """Whether a pin was one that may go, and is gone."""
+        """Tells whether a pin was one that may go, and is gone."""
         author = pin.name.removesuffix(_SUFFIX)
         try:
             found = pin.stat(follow_symlinks=False)
@@ -188,7 +188,7 @@ class KnownKeys:
 
     # ── ids ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def ids(self) -> list[str]:
-        """By which this machine knows the experiment, the last one last; empty text: it had none.
+        """Returns the ids by which this machine knows the experiment, the last one last; empty text: it had none.
 
         Raises:
             ConfigError: that cannot be looked up.

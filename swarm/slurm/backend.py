@@ -74,7 +74,7 @@ class SlurmBackend:
         return self.resources.light() if part in LIGHT else self.resources
 
     def has(self, place: str, experiment: str) -> bool:
-        """Whether the job of an experiment's swarm, submitted earlier, waits or runs."""
+        """Tells whether the job of an experiment's swarm, submitted earlier, waits or runs."""
         return self.found(place, experiment) is not None
 
     def found(self, place: str, experiment: str, part: str = "") -> SlurmProgram | None:
@@ -108,7 +108,7 @@ class SlurmProgram:
         return UNKNOWN if code is None else code
 
     def ending(self) -> str:
-        """How it ended, and where to read on."""
+        """Says how it ended, and where to read on."""
         code, why = self._exit()
         if code is not None:
             return f"job {self.id} ended with exit code {code}: {why or f'its log is {self.log}'}"
@@ -120,7 +120,7 @@ class SlurmProgram:
         return f"job {self.id} was cancelled or killed; its log: {self.log}"
 
     def note(self) -> str:
-        """Whether it waits, and for what."""
+        """Tells whether it waits, and for what."""
         queued = self.queue.find(self.name)
         return queued.note if queued else f"job {self.id}"
 
@@ -145,7 +145,7 @@ class SlurmProgram:
         return []
 
     def _exit(self) -> tuple[int | None, str]:
-        """Its exit code and why it did not begin, as it wrote them down; None: it has not."""
+        """Returns its exit code and why it did not begin, as it wrote them down; None: it has not."""
         with suppress(OSError, ValueError):
             code, _, why = exit_file(self.folder, self.id).read_text("utf-8", "replace").partition(" ")
             return int(code), why

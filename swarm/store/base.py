@@ -175,7 +175,8 @@ class Store(Protocol):
         """Returns what this handle has asked so far, where requests are paid for; None: they cost nothing."""
 
     def room(self) -> Room | None:
-        """How much could still be written after this handle's last `put`, and of how much; None where nobody knows.
+        """Returns how much could still be written after this handle's last `put`, and of how much; None where nobody
+        knows.
 
         The place is not asked again, so that whoever computes is not held up by one that hangs.
         """

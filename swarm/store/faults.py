@@ -58,7 +58,7 @@ class Version:
 
     @property
     def there(self) -> bool:
-        """It is no removal."""
+        """Tells whether it is no removal."""
         return self.data is not None or self.bundle
 
 
@@ -66,29 +66,33 @@ class Faults:
     """Plans what goes wrong; to be subclassed. Whatever is not overridden goes right."""
 
     def sees(self, reader: str, version: Version) -> bool:
-        """Whether a reader has a version of another writer by now. Asked again until it has."""
+        """Tells whether a reader has a version of another writer by now. Asked again until it has."""
         return True
 
     def stale(self, reader: str, key: str) -> int:
-        """By how many versions a read is older than what the reader might have; none is older than its own last."""
+        """Returns by how many versions a read is older than what the reader might have; none is older than its own
+        last.
+        """
         return 0
 
     def reads(self, reader: str, key: str) -> None:
-        """Before a read or listing. Raise StoreError where the place cannot be read."""
+        """Is called before a read or listing. Raise StoreError where the place cannot be read."""
 
     def step(self, writer: str, key: str, step: Step) -> None:
-        """In the middle of a write. Raise StoreError (full, read-only, or done and not known to be) or Killed."""
+        """Is called in the middle of a write. Raise StoreError (full, read-only, or done and not known to be) or
+        Killed.
+        """
 
     def kept(self, version: Version) -> float:
-        """Which share of a write that is not durable outlives a power cut: 1.0 all; of an append also a part."""
+        """Returns the share of a write not yet durable that outlives a power cut: 1.0 all; of an append also a part."""
         return 0.0
 
     def hints(self, reader: str) -> Sequence[float]:
-        """After how many seconds a hint comes: () never, two of them twice."""
+        """Returns after how many seconds a hint comes: () never, two of them twice."""
         return (0.0,)
 
     def reached(self, name: str) -> None:
-        """Somebody used the handle of a process that is dead."""
+        """Is called when somebody used the handle of a process that is dead."""
 
 
 class FaultyPlace:

@@ -23,7 +23,7 @@ listing."""
 
 @dataclass(frozen=True)
 class FileSystem:
-    """Where a path lies."""
+    """Says where a path lies."""
 
     kind: str
     """As in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such table."""
@@ -242,11 +242,11 @@ class Health(Protocol):
 
     @property
     def folder(self) -> InFolder | None:
-        """None: it is none."""
+        """Returns the folder's measurements; None: it is none."""
 
     @property
     def bucket(self) -> InBucket | None:
-        """None: it is none."""
+        """Returns the bucket's measurements; None: it is none."""
 
     def renaming(self) -> Renaming:
         """Replace a file for some time while a thread reads it."""
@@ -255,7 +255,7 @@ class Health(Protocol):
         """Seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
 
     def written_at(self, key: str) -> float:
-        """When a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
+        """Returns when a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
 
     def survey(self) -> Survey:
         """Walk over everything in the experiment. Nothing is opened, no link is followed."""

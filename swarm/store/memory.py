@@ -63,7 +63,7 @@ class _Listener:
     context: Context
 
     def hear(self, key: str) -> None:
-        """From any thread: something at this key, or below it, is another one."""
+        """Hints, from any thread, that something at this key, or below it, is another one."""
         if any(not prefix or f"{key}/".startswith(f"{prefix}/") for prefix in self.prefixes):
             with contextlib.suppress(RuntimeError):  # its loop is closed
                 self.loop.call_soon_threadsafe(self.hint, context=self.context)
@@ -83,7 +83,7 @@ class MemoryPlace:
         return MemoryStore(self, writer)
 
     def count(self) -> int:
-        """Another number each time."""
+        """Returns another number each time."""
         self._count += 1
         return self._count
 
@@ -326,5 +326,5 @@ def _laid_out(bundle: _Folder, folder: Path) -> None:
 
 
 def _ends_with(data: bytearray, lines: bytes) -> bool:
-    """Whether these are the last lines already: the append before raised, although it had come through."""
+    """Tells whether these are the last lines already: the append before raised, although it had come through."""
     return bool(lines) and data.endswith(lines) and (len(data) == len(lines) or data[-len(lines) - 1] == ord("\n"))

@@ -56,19 +56,20 @@ def open_folder(folder: Path) -> Run:
 
 
 class Place(ABC):
-    """Where experiments are."""
+    """Opens, lists, moves and removes experiments."""
 
     @property
     def member(self) -> str:
-        """Where each machine has a name, and its nodes bear it: that of this one. Otherwise empty."""
+        """Returns this machine's name, where each machine has one and its nodes bear it; otherwise empty."""
         return ""
 
     def refuse_node(self, node_id: str, role: str) -> None:  # noqa: B027 - most places take any
         """See that a node of this name and role may write here from this machine. Raises ConfigError."""
 
     def replication(self, name: str) -> Replication | None:
-        """How far what members wrote has come to the others, and how late, by an experiment's heartbeats; None where
-        all see one and the same."""
+        """Returns how far what members wrote has come to the others, and how late, by an experiment's heartbeats; None
+        where all see one and the same.
+        """
         return None
 
     @abstractmethod
@@ -77,7 +78,7 @@ class Place(ABC):
 
     @abstractmethod
     def problem(self) -> str:
-        """Why no node could write here, as far as that shows without writing; empty if one could."""
+        """Returns why no node could write here, as far as that shows without writing; empty if one could."""
 
     @abstractmethod
     def experiments(self) -> list[str]:
@@ -85,7 +86,7 @@ class Place(ABC):
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Whether there is an experiment of that name. Raises StoreError: nobody can tell."""
+        """Tells whether there is an experiment of that name. Raises StoreError: nobody can tell."""
 
     @abstractmethod
     def is_link(self, name: str) -> bool:

@@ -38,7 +38,7 @@ def _stated(record: StudyRecord, configuration: str, name: str) -> Any:
 
 
 def adapts(record: StudyRecord, configuration: str) -> bool:
-    """Whether a rule chooses its splits."""
+    """Tells whether a rule chooses its splits."""
     return bool(_stated(record, configuration, "adaptive"))
 
 
@@ -82,7 +82,7 @@ def unequal_budgets(record: StudyRecord) -> list[str]:
 
 
 def said_of_sizes(record: StudyRecord) -> str:
-    """Which swarms are of another size, and how their sums are shown; empty where there are none."""
+    """Returns which swarms are of another size, and how their sums are shown; empty where there are none."""
     if not record.sizes:
         return ""
     ones = ", ".join(f"{name} {nodes}" for name, nodes in record.sizes.items())

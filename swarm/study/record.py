@@ -141,7 +141,7 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def tests(self) -> bool:
-        """Whether a report may have p-values."""
+        """Tells whether a report may have p-values."""
         return self.exploratory is not True
 
     def nodes_of(self, configuration: str) -> int:

@@ -27,7 +27,7 @@ def key_of(answer: str | None, metadata: Mapping[str, Any]) -> str | None:
 
 
 def has_answer(text: str) -> bool:
-    """Whether the text holds a closed <answer>...</answer> pair, whatever is in it."""
+    """Tells whether the text holds a closed <answer>...</answer> pair, whatever is in it."""
     return last_pair(text) is not None
 
 
@@ -51,7 +51,7 @@ def before_answer(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether it can be written down: no lone surrogate."""
+    """Tells whether it can be written down: no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -72,7 +72,7 @@ class Audit(msgspec.Struct, frozen=True):
 
     @property
     def pays_too_much(self) -> bool:
-        """Whether not thinking earns more than MOST, or more than the most frequent key where a question has one."""
+        """Tells whether not thinking earns more than MOST, or more than the most frequent key if questions have one."""
         best = max(self.constant.reward, self.trick.reward)
         above_usual = self.usual is not None and best > self.usual.reward + SAME
         return best > MOST or (above_usual and not self.several)

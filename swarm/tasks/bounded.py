@@ -178,7 +178,7 @@ class Standby:
         self._alive.close()
 
     def _serve(self, memory: int | None, emit: Emit) -> None:
-        """In the child."""
+        """Serves one message, in the child."""
         try:
             limits = _decode_limits(read_frame(PASSED_FD, MOST_BYTES))
             message = read_frame(PASSED_FD, MOST_BYTES)
@@ -286,14 +286,14 @@ def _read_until_end(fd: int, limits: Limits, talking: Sequence[int] = ()) -> byt
 
 
 class _Stillness:
-    """Whether processes wait for each other: a machine that is busy gives one that has work some time at last."""
+    """Tells whether processes wait for each other: a machine that is busy gives one that has work some time at last."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = pids
         self._used = self._looks = 0
 
     def is_for_long(self) -> bool:
-        """To be asked every LOOK_S: whether none of them was on a processor since STILL_LOOKS looks."""
+        """Tells, asked every LOOK_S, whether none of them was on a processor since STILL_LOOKS looks."""
         used = sum(map(_processor_ns, self._pids))
         self._looks = self._looks + 1 if used == self._used else 0
         self._used = used

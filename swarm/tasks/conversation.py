@@ -36,7 +36,7 @@ Said = str | None
 
 
 class Conversing(msgspec.Struct, frozen=True):
-    """How a task converses."""
+    """Says how a task converses."""
 
     turns: int
     """Of the model, at most: 2 to swarm.types.MOST_TURNS; 1 for who asks no more and reads the text."""
@@ -45,7 +45,7 @@ class Conversing(msgspec.Struct, frozen=True):
 
     @property
     def possible(self) -> bool:
-        """Whether it is what a task may say."""
+        """Tells whether it is what a task may say."""
         least = 1 if self.reads == "text" else 2
         return type(self.turns) is int and least <= self.turns <= MOST_TURNS and self.reads in get_args(Reads)
 

@@ -62,7 +62,7 @@ def profile_of(name: str, parameters: Parameters) -> str:
 
 
 def is_defined(profile: str) -> bool:
-    """Whether a profile is a definition's digest, and none of the names that come with a family."""
+    """Tells whether a profile is a definition's digest, and none of the names that come with a family."""
     return profile.startswith(_PREFIX)
 
 

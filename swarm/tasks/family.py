@@ -73,7 +73,7 @@ class QuestionRequest(msgspec.Struct, frozen=True):
         return cls(origin.task, origin.profile, origin.seed, origin.index, origin.family)
 
     def origin(self, version: str) -> Origin:
-        """Where the question comes from, at a version of its family."""
+        """Returns where the question comes from, at a version of its family."""
         return Origin(self.task, self.profile, self.seed, self.index, version, self.family)
 
     @property

@@ -82,7 +82,7 @@ class Families:
         return found
 
     def origin(self, request: QuestionRequest) -> Origin:
-        """Where this process's question comes from. Raises ProtocolError (`unknown_family`)."""
+        """Returns where this process's question comes from. Raises ProtocolError (`unknown_family`)."""
         return request.origin(self._family(request.family).version)
 
     def prepare(self) -> None:
@@ -158,7 +158,7 @@ class Families:
 
     @property
     def conversing(self) -> dict[str, Conversing]:
-        """How those tasks converse that do, by full name, once all are prepared."""
+        """Returns how those tasks converse that do, by full name, once all are prepared."""
         return {full_task(name, task): how for name in self._families for task, how in self._conversing(name).items()}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
@@ -190,12 +190,12 @@ class Families:
         return tuple(full_task(name, task) for name, tasks in executing.items() for task in tasks)
 
     def executes(self, question: Question) -> bool:
-        """Whether answers to a question are tried by `trial`, and not scored."""
+        """Tells whether answers to a question are tried by `trial`, and not scored."""
         origin = question.known_origin()
         return origin.task in getattr(self._families[origin.family], "executing", ())
 
     def trial(self, question: Question, answer: str) -> Trial:
-        """How an answer that is executed is tried."""
+        """Returns how an answer that is executed is tried."""
         return cast(ExecutingBehaviour, self._behaviour(question.known_origin().family)).trial(question, answer)
 
     def _family(self, name: str) -> TaskFamily:

@@ -57,8 +57,9 @@ def context_names(origin: Origin) -> list[ContextName]:
 
 
 def check_context(group: RolloutGroup, rules: Revising) -> None:
-    """Whether a group's question names groups as its stage has them: of its own round and slot and of the stage before,
-    one of each peer, and no more than are shown. Raises ProtocolError (`bad_origin`)."""
+    """Tells whether a group's question names groups as its stage has them: of its own round and slot and of the stage
+    before, one of each peer, and no more than are shown. Raises ProtocolError (`bad_origin`).
+    """
     names = context_names(group.question.known_origin())
     before = RoundKey(group.round, group.stage - 1)
     if any((name.key, name.slot) != (before, group.slot) for name in names):
@@ -120,7 +121,7 @@ def longest_shown(group: RolloutGroup, rules: Revising) -> int:
 
 
 def order_of_peers(seed: int, purpose: Iterable[str | int], peers: Iterable[str]) -> list[str]:
-    """In which order peers' groups are looked for: another one for each node, round, stage and slot."""
+    """Returns in which order peers' groups are looked for: another one for each node, round, stage and slot."""
     named = list(purpose)
     return sorted(peers, key=lambda peer: (derive_random(seed, "context", *named, peer).random(), peer))
 

@@ -69,7 +69,7 @@ class Confinement:
 
     @contextmanager
     def scoring(self) -> Iterator[None]:
-        """While answers are scored: LIBRARY_EVENTS raise."""
+        """Has LIBRARY_EVENTS raise while answers are scored."""
         self._scores[:] = [True]
         try:
             yield

@@ -133,7 +133,7 @@ class Scorer:
         return reply
 
     def conversing(self, origin: Origin) -> Conversing | None:
-        """How the task of a question converses; None: it does not. Known once the servers have started."""
+        """Returns how the task of a question converses; None: it does not. Known once the servers have started."""
         return self._servers[0].conversing.get(full_task(origin.family, origin.task))
 
     async def _ask(self, requests: Sequence[Request]) -> list[Reply]:
@@ -213,7 +213,9 @@ def _answered(completion: str | Completion, how: Conversing | None) -> bool:
 
 
 def _check_that_it_can_travel(request: Request) -> None:
-    """By itself: what cannot be encoded must not spoil the batch of others. Raises ProtocolError."""
+    """Checks that a request can be encoded, by itself: one that cannot must not spoil the batch of others. Raises
+    ProtocolError.
+    """
     try:
         msgspec.msgpack.encode(request)
     except (UnicodeEncodeError, OverflowError) as error:

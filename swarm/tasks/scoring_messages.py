@@ -31,7 +31,7 @@ class Setup(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, families: Sequence[str], tasks: Mapping[str, Mapping[str, Any]]) -> Self:
-        """To be sent."""
+        """Makes a setup that can be sent."""
         own = own_codes((*families, tasks))
         return cls(tuple(map(plain, families)), plain(tasks), tuple(sorted(map(str, own))))
 

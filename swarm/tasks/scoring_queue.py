@@ -63,7 +63,7 @@ class ScoringQueue:
                 await self._send([unfinished], server)
 
     def close(self) -> None:
-        """To be called when no server works on the queue any longer."""
+        """Closes the queue, when no server works on it any longer."""
         self._arrivals.close()
         self._waiting.close()
 
@@ -102,7 +102,7 @@ class _Errand:
         return self._outcome
 
     def settle(self, outcome: Reply | Unfinished | ScoringError) -> bool:
-        """Whether that was the end of it."""
+        """Tells whether that was the end of it."""
         if isinstance(outcome, Unfinished):
             return False
         self._outcome = outcome

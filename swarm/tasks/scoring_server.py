@@ -104,7 +104,7 @@ def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: conte
 
 
 def _children_work(bars: Bars) -> bool:
-    """Whether a child that has nothing to do comes to its end: if not, no question and no answer is to blame."""
+    """Tells whether a child that has nothing to do comes to its end: if not, no question and no answer is to blame."""
     return bool(run_bounded(functools.partial(_trivial_job, bars), Limits()))
 
 
@@ -364,7 +364,7 @@ def _raw_of(families: Families, question: Question, item: Item) -> Raw:
 
 
 def _differs(families: Families, question: Question, conversation: Conversation) -> str:
-    """In what the replies of a conversation are not those of its environment; empty: they are."""
+    """Returns in what the replies of a conversation are not those of its environment; empty: they are."""
     for turn, claimed in enumerate(conversation.replies, 1):
         try:
             words = families.reply(question, conversation.answers[:turn])

@@ -34,7 +34,7 @@ Receive = Callable[[], bytes]
 
 
 class Trial(NamedTuple):
-    """Both parts, each run in a process of its own."""
+    """Holds both parts of a trial, each run in a process of its own."""
 
     source: str
     """Python code, which the candidate runs."""
@@ -46,7 +46,7 @@ class ExecutingBehaviour(Behaviour, Protocol):
     """Describes a family that has an attribute `executing`: the tasks whose answers are executed."""
 
     def trial(self, question: Question, answer: str, /) -> Trial:
-        """How an answer to a question of such a task is tried; run in the server: nothing is executed here."""
+        """Returns how an answer to a question of such a task is tried; run in the server: nothing is executed here."""
 
 
 class Tried(NamedTuple):

@@ -74,7 +74,7 @@ class Universe:
         return self.mixture if said is UNSET else self.mixture_of(said)
 
     def has(self, origin: Origin) -> bool:
-        """Whether a question is of a task of the run, as the run asks it."""
+        """Tells whether a question is of a task of the run, as the run asks it."""
         return self.profiles.get(full_task(origin.family, origin.task)) == origin.profile
 
 

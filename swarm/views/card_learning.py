@@ -51,7 +51,7 @@ def how_it_learned(lived: Sequence[MetricsRow]) -> list[str]:
 
 
 def curve(values: Sequence[float]) -> str:
-    """At most MOST_BARS bars, each the mean of as many values, from 0 to the largest."""
+    """Draws at most MOST_BARS bars, each the mean of as many values, from 0 to the largest."""
     means = [fmean(span) for span in _spans(values, MOST_BARS)]
     top = max(means, default=0.0)
     return "".join(_BARS[int(mean / top * (len(_BARS) - 1) + 0.5) if top > 0 else 0] for mean in means)

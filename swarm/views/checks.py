@@ -75,7 +75,7 @@ def _state_is_sound(run: RunRecords, state: StateFile) -> Iterator[str]:
 
 
 def _workers_on_the_way(run: RunRecords) -> Iterator[str]:
-    """On clocks of their own all workers have the same number of rounds before them."""
+    """Yields workers on own clocks that did not do the same number of rounds: all have the same before them."""
     endings = {node: run.now.events[node].ending if node in run.now.events else None for node in run.now.workers}
     ends = {node: end.rounds_done if end and end.how == FINISHED else None for node, end in endings.items()}
     last = max((end for end in ends.values() if end is not None), default=None)
@@ -241,7 +241,7 @@ def lines_are_whole(run: RunRecords) -> Iterator[str]:
 
 
 def names_are_clean(run: RunRecords) -> Iterator[str]:
-    """No temporary, conflicting or foreign name lies where files are counted; of some nodes alone nobody can say."""
+    """Yields temporary, conflicting or foreign names where files are counted; of some nodes alone nobody can say."""
     for stray in () if run.only else _strays(run):
         if not _of_a_system(stray):
             yield f"{run.where(stray)}: expected only the documented names in this folder"

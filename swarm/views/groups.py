@@ -153,7 +153,7 @@ def _fold(line: str, width: int) -> Iterator[str]:
 
 
 def _end_within(line: str, width: int) -> int:
-    """How many of its characters find room; at least one."""
+    """Returns how many of a line's characters find room; at least one."""
     taken = 0
     for place, character in enumerate(line):
         taken += columns_of(character)
@@ -170,5 +170,5 @@ def columns_of(text: str) -> int:
 
 
 def padded(text: str, width: int) -> str:
-    """With spaces to the right, to so many columns."""
+    """Pads a text with spaces to the right, to so many columns."""
     return text + " " * max(0, width - columns_of(text))

@@ -56,7 +56,7 @@ class Trained:
 
 
 def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
-    """In Markdown, with the header of a Hugging Face model card.
+    """Writes the card in Markdown, with the header of a Hugging Face model card.
 
     Args:
         redact: takes paths, addresses and secrets out of what the node was started with.
@@ -159,7 +159,7 @@ def _summed(counts: Iterable[Mapping[str, int] | UnsetType]) -> Counter[str]:
 
 
 def _said(rows: Sequence[MetricsRow], external: int, column: str) -> Counter[str]:
-    """By what was said, and the groups of which nothing was."""
+    """Sums groups up by what was said, and those of which nothing was."""
     total = _summed(getattr(row, column) for row in rows)
     return total + Counter({NOT_SAID: max(0, external - total.total())})
 

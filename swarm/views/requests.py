@@ -35,7 +35,7 @@ class Requests(msgspec.Struct, frozen=True):
 
 
 def requests_of(place: str, progress: Iterable[NodeProgress]) -> Requests | None:
-    """None: the place charges for nothing, or nobody counted."""
+    """Returns what the workers asked of the place; None: the place charges for nothing, or nobody counted."""
     asking = [of_node for of_node in progress if of_node.asked.requests and of_node.rewards]
     price = price_at(place)
     if price is None or not asking:

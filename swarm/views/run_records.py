@@ -27,7 +27,7 @@ from swarm.wire.messages import CleanedFile
 
 
 class Before(NamedTuple):
-    """How far a run was before its files were counted."""
+    """Says how far a run was before its files were counted."""
 
     rounds_done: int
     newest_row: dict[str, int]

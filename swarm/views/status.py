@@ -247,7 +247,7 @@ def _role(peer: PeerFile | None, node: str) -> str:
 
 
 def _last_move(now: Snapshot, by_workers: bool) -> float:
-    """When the clock last moved, or the last worker ended a round."""
+    """Returns when the clock last moved, or the last worker ended a round."""
     rows = [progress.last.timestamp for progress in now.progress.values() if progress.last] if by_workers else []
     if not rows and now.state is None:  # of another program, without a reward on record
         rows = [now.peers[node].last_seen for node in now.workers if node in now.peers]
@@ -330,7 +330,7 @@ def _rounds(span: Span) -> str:
 
 
 def clock_line(status: Status) -> str:
-    """Where the run is, in one line."""
+    """Says where the run is, in one line."""
     last = status.max_rounds or "?"
     if status.problem:
         return f"the state cannot be read: {printable(status.problem)}"

@@ -247,7 +247,9 @@ def _external_by_model(rows: Iterable[AnyRow]) -> dict[str, int]:
 
 
 def _duration(nodes: Mapping[str, Sequence[AnyRow]]) -> float:
-    """No less than the rounds of one node, one after the other; no more than the longest of each round together."""
+    """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
+    round together.
+    """
     rows = [row for of_node in nodes.values() for row in of_node]
     if not rows:
         return 0.0

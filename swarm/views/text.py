@@ -20,7 +20,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[
 
 
 def shorten(text: str, length: int) -> str:
-    """At most so many characters, the last of which says that something was cut."""
+    """Cuts a text to so many characters, the last of which says that something was cut."""
     clean = printable(text)
     return clean if len(clean) <= length else clean[: length - 1] + "…"
 

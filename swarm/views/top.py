@@ -165,7 +165,7 @@ def _memory(figures: Mapping[str, float]) -> str:
 
 
 def learns_from(teachers: Mapping[str, int]) -> str:
-    """Whose groups a node trained on in its last round, and how many of each."""
+    """Says whose groups a node trained on in its last round, and how many of each."""
     ordered = sorted(teachers.items(), key=lambda item: (-item[1], item[0]))
     names = [f"{shorten(peer, 16)} {groups}" for peer, groups in ordered[:MOST_TEACHERS]]
     left = len(ordered) - MOST_TEACHERS

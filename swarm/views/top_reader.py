@@ -43,7 +43,7 @@ class TopReader:
         self._moment_of: tuple[int | None, int | None, int] = (None, None, -1)
 
     def look(self, wall: float) -> Look:
-        """At `wall`, Unix seconds. Raises StoreError where the place itself fails."""
+        """Looks at the run at `wall`, Unix seconds. Raises StoreError where the place itself fails."""
         status, history = self._status.read(wall), self._history.look()
         self._find_moment(status, history)
         return Look(status, history, frame_of(status, history, self._moment))
@@ -62,7 +62,7 @@ class TopReader:
         return node_detail(known[node], look.history.get(node), width) if node in known else f"{node}: not there"
 
     def groups_text(self, node: str, width: int) -> str:
-        """Its newest rollout groups, or with "" everybody's."""
+        """Renders the newest rollout groups of a node, or with "" everybody's."""
         wanted = Wanted(nodes=frozenset({node} if node else ()))
         return group_view.render(read_groups(self._run, wanted, GROUPS_SHOWN), width=width)
 

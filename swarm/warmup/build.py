@@ -89,7 +89,7 @@ Progress = Callable[[str, int, int, float], None]
 
 
 class TaskStart(NamedTuple):
-    """How an embedded model starts on one task, sampled at temperature 1 on fresh questions."""
+    """Says how an embedded model starts on one task, sampled at temperature 1 on fresh questions."""
 
     reward: float
     """Mean reward in [0, 1]; 0 without a closed answer."""

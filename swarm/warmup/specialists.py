@@ -47,7 +47,7 @@ class SpecialistsPlan:
 
 
 class Known(NamedTuple):
-    """How a specialist starts, sampled at temperature 1 on all facts."""
+    """Says how a specialist starts, sampled at temperature 1 on all facts."""
 
     own: float
     """Of its tagged answers to own tables, the share that is right."""

@@ -103,7 +103,7 @@ def _finite(reward: float | None) -> float | None:
 
 
 def adoptions(history: History, group: str, task: str) -> list[Adoption]:
-    """Who trained on a group, and what they earned on its task before and after.
+    """Returns who trained on a group, and what they earned on its task before and after.
 
     Args:
         group: `node/round/stage/slot`, as rows name it.

@@ -64,13 +64,13 @@ class Crowd:
         _add(one, self._strangers, self._room.strangers)
 
     def let_in(self, one: _Bounded) -> None:
-        """Its request had the right cookie or token."""
+        """Lets a connection in whose request had the right cookie or token."""
         if one in self._strangers:
             del self._strangers[one]
             _add(one, self._known, self._room.known)
 
     def remove(self, one: _Bounded) -> None:
-        """It is closed."""
+        """Removes a connection that is closed."""
         self._strangers.pop(one, None)
         self._known.pop(one, None)
 

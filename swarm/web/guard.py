@@ -143,7 +143,7 @@ def _refused(status: int, text: str) -> Judged:
 
 
 def _equal(one: str, other: str) -> bool:
-    """In a time that does not tell how much of it is right."""
+    """Compares two texts in a time that does not tell how much of one is right."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 

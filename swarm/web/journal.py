@@ -33,7 +33,7 @@ def wanted(nodes: list[str], level: str, event: str) -> Wanted:
 
 
 class Journal:
-    """Who follows the events of a run. Blocking."""
+    """Follows the events of a run. Blocking."""
 
     def __init__(self, run: Run, asked: Wanted) -> None:
         self._stream = EventStream(run, asked)

@@ -68,7 +68,7 @@ class Look:
         self._standing = standing_document(status | beside, wall)
 
     def standing(self) -> dict[str, Any]:
-        """Where the run stands."""
+        """Returns where the run stands."""
         return self._standing
 
     def series(self, columns: tuple[str, ...] = FIRST, every: int = 1) -> dict[str, Any]:
@@ -84,17 +84,19 @@ class Look:
         return bounded(tasks.tasks_of(self.history, node))  # type: ignore[no-any-return]
 
     def matrix(self) -> dict[str, Any]:
-        """Who learned from whom."""
+        """Returns who learned from whom."""
         return bounded(adopted.matrix(self.history))  # type: ignore[no-any-return]
 
     def stages(self, round_: int) -> dict[str, Any]:
-        """Who has published in a round: stage -> nodes."""
+        """Returns who has published in a round: stage -> nodes."""
         nodes = RolloutFiles(self.run, {round_}).counted.nodes
         found = {str(key.stage): self._known_first(nodes[key]) for key in sorted(nodes)[:64] if nodes[key]}
         return {"round": round_, "stages": found, "oldest": oldest_round(self.run)}
 
     def _known_first(self, nodes: Iterable[str]) -> list[str]:
-        """At most as many as are drawn: those with rows before others, which cost who invents them nothing."""
+        """Returns at most as many nodes as are drawn: those with rows before others, which cost who invents them
+        nothing.
+        """
         return sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
 
     def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
@@ -121,7 +123,7 @@ class Look:
 
 
 def of_this_run(history: History, rounds: int | None) -> History:
-    """Without nodes that have rows of rounds far beyond the run: one of them would make a point of all others.
+    """Leaves out nodes that have rows of rounds far beyond the run: one of them would make a point of all others.
 
     Args:
         rounds: of the run, by its clock; None: not known, and nobody is left out. Where it was made shorter after it

@@ -239,7 +239,9 @@ def _answers(look: Look, request: Request) -> dict[str, Any]:
 
 
 def _mark(request: Request) -> Mark:
-    """Where a page goes on: what it has seen, by the stream that broke, or by the columns that it has asked for."""
+    """Returns where a page goes on: what it has seen, by the stream that broke, or by the columns that it has asked
+    for.
+    """
     said = request.headers.get("last-event-id") or request.query_params.get("mark", "{}")
     with suppress(msgspec.MsgspecError):
         return _MARK.decode(said)

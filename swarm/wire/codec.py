@@ -52,7 +52,7 @@ encoded, and shown, from further up."""
 
 
 def nests_too_deeply(value: object) -> bool:
-    """Whether more than DEEPEST objects and lists of what was decoded stand within each other."""
+    """Tells whether more than DEEPEST objects and lists of what was decoded stand within each other."""
     level = [value]
     for _ in range(DEEPEST):
         level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list | msgspec.Struct)]
@@ -77,7 +77,9 @@ def encode(message: msgspec.Struct) -> bytes:
 
 
 def _plain(value: object) -> str:
-    """In a place nobody knows whose word it was. Raises NotImplementedError: it has no form in JSON."""
+    """Writes own code as plain text: in a place nobody knows whose word it was. Raises NotImplementedError: it has no
+    form in JSON.
+    """
     if isinstance(value, OwnCode):
         return str(value)
     raise NotImplementedError
@@ -325,8 +327,9 @@ _decode_tokens = forms.decoder(_SampledTokens).decode
 
 
 def _usable(token_ids: Raw | UnsetType, logprobs: Raw | UnsetType, forced: Raw | UnsetType) -> Hint:
-    """Both lists if they are of one length and in range, with what was forced of them; else none of it: a hint that is
-    broken is no hint."""
+    """Returns both lists if they are of one length and in range, with what was forced of them; else none of it: a hint
+    that is broken is no hint.
+    """
     if token_ids is UNSET or logprobs is UNSET or max(len(bytes(token_ids)), len(bytes(logprobs))) > _MOST_TOKEN_BYTES:
         return NO_HINT
     said = b"null" if forced is UNSET else bytes(forced)

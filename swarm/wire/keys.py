@@ -84,7 +84,8 @@ _BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE
 
 
 def is_node_id(text: str) -> bool:
-    """True for a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no leading dot.
+    """Tells whether a text is a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no
+    leading dot.
 
     Names that replication tools give to the losers of a conflict are none either.
     """
@@ -99,7 +100,7 @@ def node_of(file_name: str) -> str | None:
 
 
 def is_group_file(file_name: str) -> bool:
-    """Whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id that ends so."""
+    """Tells whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id like it."""
     return bool(_GROUP.fullmatch(file_name))
 
 
@@ -121,12 +122,12 @@ def stage_of(folder_name: str) -> int | None:
 
 
 def holds_rollouts(folder_name: str) -> bool:
-    """Whether a folder of a round is `stage_S`, or `parts_S` of earlier versions."""
+    """Tells whether a folder of a round is `stage_S`, or `parts_S` of earlier versions."""
     return bool(_OF_A_STAGE.fullmatch(folder_name))
 
 
 def archive(experiment: str) -> str:
-    """Where a place keeps the archive of an experiment, beside its experiments."""
+    """Returns where a place keeps the archive of an experiment, beside its experiments."""
     return f"archives/{experiment}"
 
 
@@ -185,7 +186,7 @@ def group_file(key: RoundKey, node: str, slot: int) -> str:
 
 
 def earlier_group_file(key: RoundKey, node: str, slot: int) -> str:
-    """Where earlier versions had it."""
+    """Returns where earlier versions had it."""
     return f"{ROLLOUTS}/round_{key.round}/parts_{key.stage}/{node}@{slot}.json"
 
 
@@ -249,7 +250,9 @@ def starts(node: str) -> str:
 
 
 def owner_of(key: str) -> str | None:
-    """Who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of these."""
+    """Returns who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of
+    these.
+    """
     if key in _FIXED:
         return _FIXED[key]
     parts = key.split("/")

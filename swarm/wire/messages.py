@@ -157,7 +157,7 @@ class GroupInfo(msgspec.Struct, kw_only=True):
 
 
 class PolicyInfo(msgspec.Struct, kw_only=True):
-    """Who wrote the completions."""
+    """Says who wrote the completions."""
 
     model: str = ""
     """Name; the first 80 characters are kept."""
@@ -222,7 +222,7 @@ class SampledCompletion(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def every_turn(self) -> list[SampledTurn | SampledCompletion]:
-        """In order, this one last."""
+        """Returns all turns in order, this one last."""
         return [*(self.turns or ()), self]
 
 

@@ -14,7 +14,7 @@ class Trust(Protocol):
 
     @property
     def asks(self) -> bool:
-        """Whether files are looked into for their authors at all."""
+        """Tells whether files are looked into for their authors at all."""
 
     def seal(self, data: bytes, key: str) -> bytes:
         """The file as it is to be published under this key."""
@@ -33,7 +33,7 @@ class Trust(Protocol):
         """The public key that an author is held to, base64; None if there is none, or it cannot be looked up."""
 
     def keep(self, authors: Iterable[str]) -> None:
-        """These have done work that counts: the keys that they are held to are never given up for others. Blocking."""
+        """Keeps the keys of authors that have done work that counts: they are never given up for others. Blocking."""
 
     def begin(self, fresh: str, again: Callable[[], bool]) -> str:
         """The id with which this node writes experiment.json. Blocking.

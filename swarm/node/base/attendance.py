@@ -49,11 +49,11 @@ class Attendance:
     # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
     def earned(self) -> Set[str]:
-        """Those that have done their part at some time."""
+        """Returns the peers that have done their part at some time."""
         return self._earned.keys()
 
     def awaited(self, live: Iterable[str]) -> frozenset[str]:
-        """Those of the live peers that are worth waiting for."""
+        """Returns those of the live peers that are worth waiting for."""
         of_newcomers = 0 if self._grace_lasts() else MOST_ABSENCES
         return frozenset(peer for peer in live if self._earned.get(peer, of_newcomers) < MOST_ABSENCES)
 
@@ -64,7 +64,7 @@ class Attendance:
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
     def earn(self, peers: Iterable[str]) -> None:
-        """These have done their part, in this round or one shortly before."""
+        """Notes that these peers have done their part, in this round or one shortly before."""
         for peer in peers:
             self._earned.pop(peer, None)
             self._earned[peer] = 0

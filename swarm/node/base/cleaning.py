@@ -27,8 +27,9 @@ logger = get_logger(__name__)
 
 
 def is_turn(node: str, live: Set[str], round_: int) -> bool:
-    """Whether a node is the one of those alive that cleans up after a round. Two with other views may both be, or none;
-    neither matters."""
+    """Tells whether a node is the one of those alive that cleans up after a round. Two with other views may both be, or
+    none; neither matters.
+    """
     by_name = sorted({*live, node})
     return by_name[round_ % len(by_name)] == node
 
@@ -60,7 +61,7 @@ class Cleaning:
             logger.warning("cleanup.keeps_more", asked=asked, rounds=more.rounds, why=more.why, **remedy)
 
     def saved(self, rounds_done: int) -> None:
-        """There is one more checkpoint."""
+        """Notes that there is one more checkpoint."""
         self._saved.append(rounds_done)
 
     def needed_from(self, round_: int) -> int:

@@ -61,7 +61,9 @@ class Sighting:
 
     @property
     def left_behind(self) -> bool:
-        """No coordinator is alive, and the writer's last words name this round; those of an end are its goodbye."""
+        """Tells whether everybody has left: no coordinator is alive, and the writer's last words name this round; those
+        of an end are its goodbye.
+        """
         said = self.writer.round >= self.state.round
         if self.state.finished:
             said = self.writer.round == self.state.round and self.writer.status == STOPPED
@@ -101,7 +103,7 @@ class ClockBelief:
 
     @property
     def announced(self) -> int:
-        """After how many rounds the experiment ends; 0: not said by anybody who is believed."""
+        """Returns after how many rounds the experiment ends; 0: not said by anybody who is believed."""
         return self._terms.max_rounds
 
     @property
@@ -110,7 +112,7 @@ class ClockBelief:
         return self._terms.interval
 
     def needs_traces(self, seen: Sighting, done: int) -> bool:
-        """Whether it matters that rewards lie in the rounds before: else there is no need to look for them."""
+        """Tells whether it matters that rewards lie in the rounds before: else there is no need to look for them."""
         return not self._costs_nothing(seen, done)
 
     def believes(self, seen: Sighting, done: int, *, traces: bool) -> bool:

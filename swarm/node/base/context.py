@@ -51,7 +51,7 @@ class Compute(Protocol):
 
     @property
     def busy(self) -> Timeline:
-        """When it worked for this node."""
+        """Returns when it worked for this node."""
 
     async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it and give what it returns or raises. Cancelled or not, a step ends before the next begins."""
@@ -69,7 +69,7 @@ class Compute(Protocol):
         """
 
     def tell(self, call: Callable[[], None]) -> None:
-        """From within a step: have the event loop make this call, in the order of asking, and before `run` returns."""
+        """Has the event loop make a call, from within a step, in the order of asking, and before `run` returns."""
 
 
 def generate_now(generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
@@ -80,7 +80,7 @@ def generate_now(generator: Generator, call: GenerationCall, timed: Timed = null
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """Which process on which machine a node runs in; peers see it in the node's registration."""
+    """Says which process on which machine a node runs in; peers see it in the node's registration."""
 
     host: str
     """Equal only where process ids mean the same processes: machine, boot and process namespace."""

@@ -72,7 +72,7 @@ def _renamed(name: str, experiment: ExperimentFile) -> str:
 
 
 def is_begun(run: Run) -> bool:
-    """Whether anything was done in an experiment; a start that was aborted leaves its identity at most. Blocking.
+    """Tells whether anything was done in an experiment; a start that was aborted leaves its identity at most. Blocking.
 
     Raises:
         StoreError: it cannot be listed.
@@ -118,7 +118,7 @@ def claim_experiment(ctx: NodeContext, *, create: bool = True, anew: bool = Fals
 
 
 def _id(ctx: NodeContext, replaced: ExperimentFile | None) -> str | UnsetType:
-    """Who says anew what an experiment is leaves it its id: others may have signed with it."""
+    """Returns the id of an experiment; who says anew what it is keeps the id: others may have signed with it."""
     if replaced is not None:
         return replaced.id
     fresh = blake2b(ctx.process.secret, digest_size=16, person=b"experiment id").hexdigest()

@@ -34,7 +34,7 @@ class LogOnce:
         self._said = False
 
     def found(self, problem: object, now: float = 0.0) -> None:
-        """It is there: a warning, once it has lasted longer than `patience`.
+        """Notes that the problem is there, and warns once it has lasted longer than `patience`.
 
         Args:
             now: seconds of any clock; only a problem with `patience` needs them.
@@ -45,7 +45,7 @@ class LogOnce:
             self._said = True
 
     def gone(self) -> None:
-        """It is not there, or not any more."""
+        """Notes that the problem is not there, or not any more."""
         if self._said:
             logger.info(self._over)
         self._since, self._said = None, False

@@ -66,7 +66,7 @@ async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFi
 
 
 def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
-    """Whether a registration is that of a process of this machine that runs no more.
+    """Tells whether a registration is that of a process of this machine that runs no more.
 
     One that was killed a moment ago looks alive by its last heartbeat. A swarm that is started again right after it was
     killed as a whole must not count such registrations in the place of the nodes that are about to come back.
@@ -289,8 +289,10 @@ class Presence:
                 self._failing.gone()
 
     def _may_be_left_out(self) -> bool:
-        """Where requests are spared, one beat in two at most: of a node whose last one was written for another reason
-        a moment ago, or that has gone on to another round since, as its files of that round show."""
+        """Tells whether a beat may be left out: where requests are spared, one in two at most, of a node whose last one
+        was written for another reason a moment ago, or that has gone on to another round since, as its files of that
+        round show.
+        """
         if not self._ctx.settings.sparing or self._left_out:
             return False
         ago = self._ctx.clock.monotonic() - self._beaten_at

@@ -27,7 +27,7 @@ MOST_PROVEN = 4096
 
 
 def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
-    """Whether a node's reward file is one, and its own. Blocking."""
+    """Tells whether a node's reward file is one, and its own. Blocking."""
     try:
         reward = read_reward(run, key, node)
     except ProtocolError:
@@ -36,7 +36,9 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 
 
 def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
-    """Whether a node is one of those that are expected by name or by the key that they sign with; of none, all are."""
+    """Tells whether a node is one of those that are expected by name or by the key that they sign with; of none, all
+    are.
+    """
     return not expected or node in expected or run.trust.key_of(node) in expected
 
 
@@ -77,7 +79,7 @@ class Submissions:
         return frozenset(rewards & self.proven)
 
     def lie_before(self, round_: int) -> bool:
-        """Whether a reward of who has a say lies in one of the TRACES rounds before this one. Blocking."""
+        """Tells whether a reward of who has a say lies in one of the TRACES rounds before this one. Blocking."""
         rounds = range(max(0, round_ - TRACES), round_)
         with suppress(StoreError):
             return any(self._with_a_say(self.of(RoundKey(before))) for before in reversed(rounds))

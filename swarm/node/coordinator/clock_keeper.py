@@ -130,7 +130,9 @@ class Observer:
         )
 
     def _look_at_those_ahead(self, peers: list[PeerFile], live: frozenset[str], key: RoundKey) -> None:
-        """Who went on alone for long earns its say by what it did last: the rounds before may be cleaned up."""
+        """Looks at the last rounds of those who went on alone for long, so that they earn their say: the rounds before
+        may be cleaned up.
+        """
         unproven = live - self._submissions.proven
         said = Counter(peer.round for peer in peers if peer.peer_id in unproven and peer.round > key.round + 1)
         for round_, _ in said.most_common(MOST_CLAIMS):
@@ -144,7 +146,7 @@ class Observer:
         return frozenset(there & self._submissions.proven if key.round else there)
 
     def _voters(self, live: frozenset[str]) -> frozenset[str]:
-        """Who says where the workers have come to: the expected ones, or those that have published a round."""
+        """Returns who says where the workers have come to: the expected ones, or those that have published a round."""
         if self._ctx.settings.expected_names:
             return live - self._without_a_say(live)
         return live & self._submissions.proven
@@ -155,8 +157,7 @@ class Observer:
         return frozenset(node for node in nodes if not is_expected(self._ctx.run, node, names))
 
     def _state_lately(self, key: RoundKey) -> StateFile | None:
-        """Returns the state file as `state` does, for a moment from memory where this node is known to have written it.
-        """
+        """Returns the state file as `state` does, for a moment from memory if this node is known to have written it."""
         now = self._ctx.clock.monotonic()
         if self._own_state and now - self._own_state[0] < self._max_age:
             return self._own_state[1]
@@ -205,7 +206,9 @@ class Observer:
         return self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
 
     def _submitted(self, key: RoundKey, max_age: float | None = None) -> frozenset[str]:
-        """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""
+        """Returns who submitted; nobody where the folder cannot be listed, as when a stranger put a link there: the
+        interval ends then.
+        """
         try:
             nodes = self._submissions.of(key, self._max_age if max_age is None else max_age)
         except StoreError as error:
@@ -336,7 +339,7 @@ class ClockKeeper:
             self._rhythm.keep_pace()
 
     def _tell_of_awaited(self, look: Look) -> None:
-        """Who is there before the first round; who is expected, or what the beginning waits for otherwise."""
+        """Logs who is there before the first round, and who is expected, or what the beginning waits for otherwise."""
         if self._machine.key is not None or (seen := (look.called, look.coming)) == self._awaiting:
             return
         settings, self._awaiting = self._ctx.settings, seen
@@ -363,7 +366,7 @@ class ClockKeeper:
         )
 
     def _tell_of_held(self) -> None:
-        """Who loads again and keeps the round open; once a time."""
+        """Logs, once a time, who loads again and keeps the round open."""
         if (held_by := self._machine.held_by) == self._held_by:
             return
         self._held_by = held_by
@@ -411,7 +414,9 @@ class ClockKeeper:
         return written
 
     def _publish_forwards(self, state: StateFile) -> bool:
-        """Not over a later round: this process may have been paused since it looked, and another have taken over."""
+        """Publishes a state, but not over a later round: this process may have been paused since it looked, and another
+        have taken over.
+        """
         there = self._observer.state(self._machine.round_in_hand)
         if self._observer.in_doubt:
             return False

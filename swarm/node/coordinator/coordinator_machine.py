@@ -74,7 +74,7 @@ class Look:
 
     @property
     def counted(self) -> frozenset[str]:
-        """Those with a say who submitted a reward for the round."""
+        """Returns those with a say who submitted a reward for the round."""
         return self.submitted - self.without_a_say
 
     @property
@@ -176,7 +176,7 @@ class CoordinatorMachine:
         return self._keep_time(look)
 
     def _follow(self, look: Look) -> None:
-        """Another coordinator may have been ahead: while this one was paused, or before it."""
+        """Follows another coordinator that may have been ahead: while this one was paused, or before it."""
         if look.clock is None or look.clock.key <= self.round_in_hand:
             return
         if self.key is None:
@@ -217,7 +217,7 @@ class CoordinatorMachine:
 
     # ── the beginning ───────────────────────────────────────────────────────────────────────────────────────────────
     def _nobody_yet(self, look: Look) -> None:
-        """Those who come are counted from the first look on; that they come keeps no round open."""
+        """Counts those who come from the first look on; that they come keeps no round open."""
         if self._settings.expected_workers is None and (self.key is None or look.coming & self._attendance.earned):
             self._settle(look)
 
@@ -251,7 +251,7 @@ class CoordinatorMachine:
         return wait
 
     def _gathered_again(self, look: Look, returning: frozenset[str]) -> bool:
-        """Whether an open round that everybody had left goes on: as at the start, they are waited for."""
+        """Tells whether an open round that everybody had left goes on: as at the start, they are waited for."""
         if not look.live and returning:
             if self._settings.expected_workers is None:
                 self._settle(look)
@@ -272,7 +272,9 @@ class CoordinatorMachine:
         return bool(look.counted) and (self.key is not None or last)
 
     def _those_returning(self, look: Look) -> frozenset[str]:
-        """Those that are starting while some of the expected workers are missing; or else that load again."""
+        """Returns those that are starting while some of the expected workers are missing; or else those that load
+        again.
+        """
         if self._settings.expected_workers is not None:
             return frozenset() if self.expected_are_there(look) else look.coming
         coming = look.coming & self._attendance.earned
@@ -284,7 +286,7 @@ class CoordinatorMachine:
         return names <= look.called if names else count is None or len(look.live) >= count
 
     def _somebody_is_there(self, look: Look) -> bool:
-        """Before the first round, where workers are expected by name, one of them."""
+        """Tells whether somebody is there; before the first round, where workers are expected by name, one of them."""
         names = self._settings.expected_names
         return bool(names & look.called if names and self.key is None else look.live)
 

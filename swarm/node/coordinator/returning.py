@@ -36,12 +36,12 @@ class Returning:
         self._took.append(seconds)
 
     def done(self, nodes: Set[str]) -> None:
-        """These have a reward for the round."""
+        """Notes that these nodes have a reward for the round."""
         for node in self._since.keys() & nodes:
             del self._since[node]
 
     def awaited(self, coming: Set[str], now: float) -> frozenset[str]:
-        """Those of the starting nodes that are still waited for; somebody live waits."""
+        """Returns those of the starting nodes that are still waited for; somebody live waits."""
         for node in coming:
             self._since.setdefault(node, now)
         longest = self.longest

@@ -81,7 +81,7 @@ def as_it_runs(settings: Settings) -> Settings:
 
 
 def endpoint_config(settings: Settings) -> EndpointConfig | None:
-    """Which endpoint answers; None: a model of this machine does. Raises ConfigError: the table cannot be used."""
+    """Returns which endpoint answers; None: a model of this machine. Raises ConfigError: the table cannot be used."""
     if settings.endpoint is None:
         return None
     from swarm.endpoint.config import EndpointConfig
@@ -121,7 +121,7 @@ class Metered:
 
     @property
     def bill(self) -> Bill:
-        """In all lives of the node."""
+        """Returns what the endpoint has cost in all lives of the node."""
         usage = self._endpoint.usage
         return Bill(usage.requests, usage.tokens_in, usage.tokens_out, usage.money, closed=self._endpoint.spent)
 
@@ -163,7 +163,7 @@ class AnswersNothing:
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
     ) -> list[tuple[Completion, ...]]:
-        """Nothing."""
+        """Answers nothing."""
         return [()] * len(prompts)
 
 
@@ -181,14 +181,14 @@ class OnlyGenerates:
         return self.generator.bill
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """Nothing."""
+        """Trains nothing."""
         return NOTHING_TRAINED
 
     def export_weights(self) -> bytes:
-        """None are trained."""
+        """Returns no weights, for none are trained."""
         return b""
 
     def refuse_weights(self, file: str) -> None:
@@ -196,7 +196,7 @@ class OnlyGenerates:
         raise ProtocolError("other_weights", "this node trains none")
 
     def average(self, files: Sequence[str]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def snapshot(self) -> Snapshot:
         """Takes a snapshot of what generating has cost, if anything."""

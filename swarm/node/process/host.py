@@ -41,7 +41,7 @@ def process_started_at(pid: int) -> float:
 
 
 def is_running(pid: int, started_at: float) -> bool:
-    """True if the process with this id is still the one that started then."""
+    """Tells whether the process with this id is still the one that started then."""
     if sys.platform == "win32":  # where no node runs, and os.kill(pid, 0) sends Ctrl-C
         return False
     try:

@@ -50,7 +50,7 @@ class Asked:
 
 
 class Companions:
-    """Who generated with whom, and how long that took. Pure."""
+    """Remembers who generated with whom, and how long that took. Pure."""
 
     def __init__(self) -> None:
         self._last: dict[str, frozenset[str]] = {}
@@ -66,7 +66,7 @@ class Companions:
         return min(LONGEST, max(MOMENT, self._seconds * SHARE if missing else 0.0))
 
     def stepped(self, nodes: frozenset[str], seconds: float) -> None:
-        """These have generated in one step."""
+        """Notes that these nodes have generated in one step."""
         self._seconds = seconds
         self._last.update(dict.fromkeys(nodes, nodes))
 
@@ -81,7 +81,7 @@ class Batch:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Whose calls are in it."""
+        """Returns the nodes whose calls are in the batch."""
         return frozenset(one.node_id for one in self.asked)
 
 
@@ -128,7 +128,7 @@ class GenerationTogether:
             self._thread.submit(self._step, key, batch)
 
     def _step(self, key: Hashable, batch: Batch) -> None:
-        """On the compute thread: all that have asked by now."""
+        """Generates, on the compute thread, for all that have asked by now."""
         with self._lock:
             del self._open[key]
         live = [one for one in batch.asked if one.result.set_running_or_notify_cancel()]

@@ -81,7 +81,7 @@ def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> Nod
 
 
 def node_log(ctx: NodeContext) -> NodeLog:
-    """Where a node's events go."""
+    """Returns where a node's events go."""
     opened = ctx.run.store.open_log
     return NodeLog(ctx.node_id, partial(opened, keys.events(ctx.node_id)), partial(opened, keys.stdout(ctx.node_id)))
 

@@ -60,7 +60,7 @@ class Admission:
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
 
     def is_drawn(self, group: RolloutGroup, mixture: Mixture | None = None) -> bool:
-        """Whether the run draws this question for this peer, round, stage and slot."""
+        """Tells whether the run draws this question for this peer, round, stage and slot."""
         return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group], mixture)[0]
 
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None) -> list[bool]:

@@ -128,7 +128,9 @@ class Examination:
         self._are_there(key, there)
 
     async def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
-        """Whether it was not read yet, or what was read is none of the peer's files, and something else lies there."""
+        """Tells whether it was not read yet, or what was read is none of the peer's files, and something else lies
+        there.
+        """
         before = self._readings.get(key, {}).get(peer)
         if before is None:
             return True
@@ -211,7 +213,7 @@ class Examination:
             self.refuse(full_key, full_peer, ProtocolError("pool_full", detail))
 
     async def _read(self, key: RoundKey, peer: str, tag: str) -> PeersFile | None:
-        """None: it is gone, or cannot be taken, which is counted the first time."""
+        """Reads a peer's file; None: it is gone, or cannot be taken, which is counted the first time."""
         fetched = await self._ctx.blocking.run(self._files.fetch, key, peer, tag)
         before = self._readings.setdefault(key, {}).get(peer)
         self._readings[key][peer] = replace(fetched.reading, again=before.again + 1 if before else 0)
@@ -261,7 +263,7 @@ class Examination:
         return True
 
     def waits_for_context(self, key: RoundKey, peer: str, slots: Set[int]) -> bool:
-        """Whether the context of one of these groups was looked for, and is to be looked for again."""
+        """Tells whether the context of one of these groups was looked for, and is to be looked for again."""
         return any(GroupName(key, peer, slot) in self._without_context for slot in slots)
 
     def _counted(self, key: RoundKey, peer: str, verdict: Verdict) -> ScoredGroup | None:
@@ -290,7 +292,7 @@ class Examination:
         self._refusals.refuse(self.counts, key, peer, error)
 
     def flood(self, key: RoundKey, names: int) -> None:
-        """So many names of a stage are not read."""
+        """Counts so many names of a stage that are not read."""
         self._refusals.flood(self.counts, key, names, self._ctx.settings.max_peers)
 
     def forget_before(self, key: RoundKey) -> None:

@@ -212,7 +212,7 @@ class Intake:
         self._pass_over(key, choice.passed_over, selection)
 
     def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
-        """Nobody waits for those that are not read."""
+        """Has nobody wait for peers that are not read."""
         selection.taken.update(peers)
         if peers:
             self._tell(key, set(peers), News.THERE)

@@ -108,7 +108,7 @@ class Refusals:
         )
 
     def flood(self, counts: Counts, key: RoundKey, names: int, most: int) -> None:
-        """So many names of a stage are beyond the `most` that are read; said once per stage."""
+        """Counts so many names of a stage beyond the `most` that are read; said once per stage."""
         counts.refused_by_peer[OTHERS]["flood"] += names
         logger.warning("rollouts.flood", round=key.round, stage=key.stage, names=names, read=most)
 

@@ -45,7 +45,7 @@ class Pool:
         self._sizes: dict[tuple[RoundKey, str], int] = {}
 
     def has(self, key: RoundKey, peer: str) -> bool:
-        """Whether the peer's file for a stage was put in."""
+        """Tells whether the peer's file for a stage was put in."""
         return peer in self._files.get(key, {})
 
     def put(
@@ -68,7 +68,7 @@ class Pool:
         return gone
 
     def empty(self, key: RoundKey, peer: str) -> None:
-        """Nothing of this file is to be learned from."""
+        """Empties a file: nothing of it is to be learned from."""
         self._files.setdefault(key, {})[peer] = {}
         self._sizes.pop((key, peer), None)
 
@@ -107,7 +107,7 @@ class Pool:
 
 
 def copies(groups: Sequence[ScoredGroup], is_owner: Callable[[RolloutGroup], bool]) -> list[RolloutGroup]:
-    """Those with an advantage that are another one's, word for word.
+    """Returns the groups with an advantage that are another one's, word for word.
 
     Of groups with the same question and the same completions those stay that answer what was drawn for them; where
     none does, the first.
@@ -128,7 +128,7 @@ def copies(groups: Sequence[ScoredGroup], is_owner: Callable[[RolloutGroup], boo
 
 
 def each_once(groups: list[ScoredGroup]) -> list[ScoredGroup]:
-    """Where all nodes are asked the same, who copied whom cannot be told: of the same group the first stays."""
+    """Keeps the first of the same groups: where all nodes are asked the same, who copied whom cannot be told."""
     seen = dict[bytes, GroupName]()
     return [
         scored
@@ -162,7 +162,9 @@ def _bytes(group: RolloutGroup) -> int:
 
 
 def _worth_keeping(scored: ScoredGroup) -> ScoredGroup:
-    """Nobody trains on a group without any advantage: of most of a pool only the rewards have to stay in memory."""
+    """Leaves out the texts of a group without any advantage: nobody trains on it, so only the rewards have to stay in
+    memory.
+    """
     if is_informative(scored.rewards):
         return scored
     return msgspec.structs.replace(scored, group=_without_texts(scored.group))

@@ -32,7 +32,7 @@ class PublishedGroups:
         """Of all files so far."""
 
     async def nodes(self, key: RoundKey) -> frozenset[str]:
-        """Whose file for a stage is there."""
+        """Returns the nodes whose file for a stage is there."""
         return frozenset((await until_readable(self._ctx, self._files.tags, key, frozenset[str]())).tags)
 
     async def admitted(

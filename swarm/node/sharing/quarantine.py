@@ -38,7 +38,7 @@ given up for what it costs.
 
 @dataclass(frozen=True)
 class Sentence:
-    """Nothing of the peer is read in rounds before `until`; then it is on probation for as long again."""
+    """Says that nothing of the peer is read in rounds before `until`; then it is on probation for as long again."""
 
     until: int
     length: int
@@ -77,7 +77,7 @@ class Quarantine:
         return offenders, [peer for peer in before if peer not in self._held]
 
     def holds(self, peer: str, round_: int) -> bool:
-        """Whether the peer's files of this round stay unread."""
+        """Tells whether the peer's files of this round stay unread."""
         sentence = self._sentences.get(peer)
         return sentence is not None and round_ < sentence.until
 

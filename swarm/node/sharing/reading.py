@@ -186,7 +186,9 @@ class PeersFiles:
         )
 
     def _decoded(self, key: RoundKey, peer: str, data: bytes) -> RolloutFile:
-        """By its form, once its signature is what this node asks for. Raises ProtocolError: as Trust.check, decode."""
+        """Decodes a file by its form, once its signature is what this node asks for. Raises ProtocolError: as
+        Trust.check, decode.
+        """
         place = keys.rollout(key, peer)
         where = self._run.store.describe(place)
         self._run.trust.check(data, place)

@@ -14,7 +14,7 @@ _NAME = re.compile(r"([^/]+)/([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,9})")
 
 
 class GroupName(NamedTuple):
-    """Where a rollout group was published, in the order in which groups are sorted.
+    """Says where a rollout group was published, in the order in which groups are sorted.
 
     As text `peer/round/stage/slot`, as in the column `trained_on`.
     """
@@ -50,7 +50,7 @@ class TrainedGroups:
         return self._names
 
     def add(self, groups: Iterable[ScoredGroup]) -> None:
-        """These are trained on now."""
+        """Notes that these groups are trained on now."""
         self._names |= {name_of(scored.group) for scored in groups}
 
     def recall(self, rows: Sequence[MetricsRow]) -> None:

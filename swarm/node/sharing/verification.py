@@ -82,7 +82,7 @@ NOTHING = Cost()
 
 
 class Verdict(NamedTuple):
-    """On one group."""
+    """Holds what was found of one group."""
 
     scored: ScoredGroup | None
     """None: refused."""

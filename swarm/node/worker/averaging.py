@@ -65,7 +65,7 @@ class Averaging:
         """Bytes of a file, at most."""
 
     def is_due(self, key: RoundKey) -> bool:
-        """Whether weights are averaged after this stage of this round."""
+        """Tells whether weights are averaged after this stage of this round."""
         settings = self._ctx.settings
         last_stage = key.stage == settings.max_stages - 1
         every = settings.average_every
@@ -137,7 +137,7 @@ class Averaging:
             pause = min(2 * pause, max(pause, settings.reconcile_interval))
 
     async def _looked_for(self, round_: int, nodes: Sequence[str]) -> set[str]:
-        """Those with a file; what the place refuses for now is not there yet."""
+        """Looks for nodes with a file; what the place refuses for now is not there yet."""
 
         def find() -> set[str]:
             found = set[str]()

@@ -91,5 +91,5 @@ class AveragingMachine:
         return sorted(candidates, key=lambda node: (node not in live, node))[:MOST]
 
     def to_fetch(self, seen: Seen) -> list[str]:
-        """Whose weights are there, count, and were not looked into: no more than so many files are ever read."""
+        """Returns whose weights are there, count, and were not looked into: no other files are ever read."""
         return [node for node in self.expected(seen) if node in seen.there - seen.fit - seen.refused]

@@ -82,7 +82,9 @@ def own_rounds(store: Store, node: str) -> list[int]:
 
 
 def _holds_files(store: Store, prefix: str) -> bool:
-    """False for what no node left there, as a bundle is there whole or not: a link, or a folder without files."""
+    """Tells whether files are there; no node leaves a link or a folder without files, as a bundle is there whole or
+    not.
+    """
     with suppress(StoreError):  # it, or what is above it, is a link or a file
         return any(entry.kind is Kind.FILE for entry in store.list(prefix).entries)
     return False

@@ -83,7 +83,7 @@ class WorkerContext(NodeContext):
             self.spans[step].append((begun, ended))
 
     def take_spans(self, step: str) -> list[Interval]:
-        """When a step was done since the last call."""
+        """Returns when a step was done since the last call."""
         spans = self.spans[step]
         return merge([spans.popleft() for _ in range(len(spans))])
 

@@ -47,7 +47,7 @@ async def converse(
 async def _replies(
     source: TaskSource, questions: Sequence[Question], asked: Mapping[int, Sequence[Texts]]
 ) -> dict[int, Sequence[str | None]]:
-    """To all questions at the same time, so that they share a child."""
+    """Asks for replies to all questions at the same time, so that they share a child."""
     found: dict[int, Sequence[str | None]] = {}
 
     async def ask(number: int) -> None:

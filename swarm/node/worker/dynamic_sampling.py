@@ -36,7 +36,7 @@ Scores = dict[int, GroupScore | ProtocolError]
 
 
 def lacking(wanted: int, scores: Scores) -> int:
-    """How many groups with a signal are still missing of those that are wanted."""
+    """Returns how many groups with a signal are still missing of those that are wanted."""
     return wanted - sum(
         not isinstance(score, ProtocolError) and is_informative(score.rewards) for score in scores.values()
     )

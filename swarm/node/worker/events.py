@@ -80,7 +80,7 @@ class PeersLive:
 
 @dataclass(frozen=True)
 class CoordinatorSeen:
-    """Whether a coordinator is alive, as a look at the heartbeats shows; told once per heartbeat interval."""
+    """Tells whether a coordinator is alive, as a look at the heartbeats shows; told once per heartbeat interval."""
 
     alive: bool
     now: float
@@ -89,7 +89,7 @@ class CoordinatorSeen:
 
 @dataclass(frozen=True)
 class PeersArrived:
-    """These peers have published for this round and stage, or are not read: nobody is to wait for them."""
+    """Tells that these peers have published for this round and stage, or are not read: nobody is to wait for them."""
 
     key: RoundKey
     peers: frozenset[str]

@@ -82,7 +82,9 @@ class LastState:
             self._opened.store.remove(keys.metrics(self._ctx.node_id))
 
     def _run(self) -> Run | None:
-        """Where this node's state of this experiment is kept; None: nowhere, or nobody knows which experiment it is."""
+        """Returns where this node's state of this experiment is kept; None: nowhere, or nobody knows which experiment
+        it is.
+        """
         if self._opened is None and self._ctx.kept:
             with suppress(ProtocolError, StoreError):
                 if made := read_experiment(self._ctx.run):

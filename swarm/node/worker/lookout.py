@@ -86,7 +86,7 @@ class Lookout:
 
     # ── the round clock, and peers' files ───────────────────────────────────────────────────────────────────────────
     async def watch_rounds(self, tasks: TaskGroup) -> None:
-        """Until cancelled: the round clock, and peers' files, which are taken in by tasks of their own."""
+        """Watches the round clock and peers' files, which tasks of their own take in, until cancelled."""
         ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
         interval, hints = ctx.settings.reconcile_interval, ctx.settings.watch == "auto"
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
@@ -177,14 +177,16 @@ class Lookout:
 
     # ── who is alive ────────────────────────────────────────────────────────────────────────────────────────────────
     async def watch_peers(self) -> None:
-        """Until cancelled: who is alive."""
+        """Watches who is alive, until cancelled."""
         while True:
             if self._peers_are_due():
                 await self.look_at_peers()
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
 
     def _peers_are_due(self) -> bool:
-        """In a node that computes, where looks are spared, only as often as they must be seen to beat."""
+        """Tells whether peers are due: in a node that computes, where looks are spared, only as often as they must be
+        seen to beat.
+        """
         settings, ago = self._ctx.settings, self._ctx.clock.monotonic() - self._peers_looked_at
         if not settings.sparing:
             return True
@@ -251,7 +253,7 @@ class Lookout:
             return frozenset()
 
     def seconds_without_coordinator(self) -> float:
-        """Since one was last seen alive, or since this node began to look."""
+        """Returns the seconds since a coordinator was last seen alive, or since this node began to look."""
         return self._ctx.clock.monotonic() - self._coordinator_seen
 
     def _miss_coordinator(self) -> None:

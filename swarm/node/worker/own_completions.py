@@ -136,7 +136,7 @@ def what_is_left(ctx: NodeContext, key: RoundKey, *, early: bool = False) -> Lef
 
 
 def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
-    """With its bytes, those of the groups that it names left out."""
+    """Reads the file that this node published, with its bytes, those of the groups that it names left out."""
     place = keys.rollout(key, ctx.node_id)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
@@ -219,7 +219,7 @@ def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
 
 
 def same_texts(sampled: Sequence[RolloutGroup], published: Sequence[RolloutGroup]) -> bool:
-    """Whether these are the same answers to the same questions, slot by slot."""
+    """Tells whether these are the same answers to the same questions, slot by slot."""
     return [_text(group) for group in sampled] == [_text(group) for group in published]
 
 

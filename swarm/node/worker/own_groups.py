@@ -113,7 +113,7 @@ class OwnGroups:
             )
 
     def _attempts(self, left: Left) -> int:
-        """That may be behind what was sampled; what was published says itself what it answers."""
+        """Returns how many attempts may be behind what was sampled; what was published says itself what it answers."""
         return 1 if left.published else self._ctx.settings.dynamic_sampling
 
     async def _ask_again(
@@ -139,7 +139,7 @@ class OwnGroups:
         raise gone("nothing tells any more with which context its questions were asked")
 
     async def _as_asked_before(self, questions: list[Asked], sampled: CompletionsFile) -> list[Asked] | None:
-        """None: they were others, or their context is gone."""
+        """Returns the questions as they were asked before; None: they were others, or their context is gone."""
         found: list[Asked] = []
         for (slot, question), group in zip(questions, sampled.groups, strict=False):
             context = () if group.context is UNSET else tuple(group.context)
@@ -228,7 +228,7 @@ class OwnGroups:
     async def _publish_each(
         self, work: RoundWork, left: Left, groups: MemoryObjectReceiveStream[RolloutGroup], told: Set[int], count: int
     ) -> None:
-        """But for the last one, and those that were ready with it, which the last file holds."""
+        """Publishes each group but the last one and those that were ready with it, which the last file holds."""
         with groups:
             async for group in groups:
                 group = self._as_it_was(work, left, group)
@@ -273,7 +273,7 @@ class OwnGroups:
             self._files.keep_early(work.key, work.earlier)
 
     def _keeps_what_it_samples(self) -> bool:
-        """Not where a write is paid for and a redo samples the same once more."""
+        """Tells whether samples are kept: not where a write is paid for and a redo samples the same once more."""
         settings = self._ctx.settings
         return not (settings.sparing and settings.staleness == 0 and self._generator.repeats)
 
@@ -318,7 +318,7 @@ class OwnGroups:
     async def _sample_all(
         self, key: RoundKey, questions: list[Asked], seconds: dict[str, float]
     ) -> tuple[list[RolloutGroup], Scores]:
-        """With dynamic sampling those of all attempts, and what was scored for it."""
+        """Samples the groups; with dynamic sampling those of all attempts, and what was scored for it."""
         sample = partial(self.sample, key, seconds=seconds)
         return await sample_until_informative(self._ctx, key, questions, sample)
 

@@ -26,7 +26,7 @@ from swarm.wire.messages import RolloutEntry, RolloutFile
 
 
 def refuse_to_plant(run: Run, words: str) -> None:
-    """Where an experiment is nobody's study. Blocking. Raises ConfigError."""
+    """Refuses to plant where an experiment is nobody's study. Blocking. Raises ConfigError."""
     entry = run.store.stat(keys.STUDY_RUN) if words else None
     if words and (entry is None or entry.kind is not Kind.FILE):
         raise ConfigError(

@@ -169,7 +169,7 @@ class Redo:
             await self._steps.held_out.answer_again(round_.row.round, self._steps.rounds_trained)
 
     async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
-        """Before the update, as the machine has it: write what was written ahead, or what would be next."""
+        """Writes what was written ahead, or what would be next, before the update, as the machine has it."""
         after = RoundKey(round_.key.round + 1)
         if following and following[0].row.generated_ahead and following[0].key == after:
             with suppress(ProtocolError):  # it is found out again when it is that round's turn
@@ -182,7 +182,7 @@ class Redo:
         return await self._steps.own_groups.again(round_.key, round_.local, published=published)
 
     async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
-        """In the order of the row, for sums of floats depend on it."""
+        """Returns the external groups in the order of the row, for sums of floats depend on it."""
         found: dict[GroupName, ScoredGroup] = {}
         for (key, peer), wanted in groupby(sorted(names), key=attrgetter("key", "peer")):
             slots = {name.slot for name in wanted}
@@ -194,7 +194,7 @@ class Redo:
 
 
 def _measures_the_same(own: Sequence[ScoredGroup], report: TrainReport, row: MetricsRow) -> bool:
-    """Whether rewards and update came out to the last digit as they did when the row was written."""
+    """Tells whether rewards and update came out to the last digit as they did when the row was written."""
     my_reward = mean(reward for scored in own for reward in scored.rewards)
     now = (my_reward, report.loss, report.grad_norm, report.trained_tokens, report.updated)
     return now == (row.my_reward, row.loss, row.grad_norm, row.tokens_trained, row.updated)

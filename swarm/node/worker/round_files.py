@@ -61,7 +61,7 @@ class RoundFiles:
         return len(data)
 
     def _put_unless_given_up(self, key: RoundKey, place: str, data: bytes) -> None:
-        """No file names a group that was given up."""
+        """Puts a file, unless its rollouts were given up: no file names a group that was given up."""
         if not self._ctx.writes.gave_up_rollouts(key):
             self._ctx.run.put_sealed(place, data)
 
@@ -127,7 +127,9 @@ class RoundFiles:
             await self.reward(row)
 
     def _without_reward(self, rows: Sequence[MetricsRow]) -> list[MetricsRow]:
-        """In order; the last row always, whose reward may be there and on no disk yet."""
+        """Returns the rows without a reward, in order; always the last one, whose reward may be there and on no disk
+        yet.
+        """
         lacking = list[MetricsRow]()
         for row in reversed(rows):
             if lacking and has_submitted(self._ctx.run, row.key, self._ctx.node_id):

@@ -116,7 +116,7 @@ class Saver:
         )
 
     async def _wait_to_try_again(self, error: CheckpointError) -> None:
-        """Without the last checkpoint what was learned would be lost, and that is no success."""
+        """Waits to try again: without the last checkpoint what was learned would be lost, and that is no success."""
         now = self._ctx.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now

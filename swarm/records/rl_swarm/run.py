@@ -59,7 +59,7 @@ class RlSwarmRun:
         """Nodes that were read since."""
 
     def clock(self) -> Clock | None:
-        """None: there is none that can be read."""
+        """Reads the clock; None: there is none that can be read."""
         return self._read(keys.STATE, Clock, SMALL_FILE)
 
     def nodes(self) -> list[str]:
@@ -137,7 +137,7 @@ class RlSwarmRun:
         return found
 
     def completions_in(self, round_: int, node: str) -> int:
-        """How many a node published in one round, all stages; 0: nobody can say."""
+        """Counts the completions that a node published in one round, all stages; 0: nobody can say."""
         total, prefix = 0, f"{keys.ROLLOUTS}/round_{round_}"
         with suppress(ProtocolError, FileNotFoundError):
             for entry in entries(self.store, prefix):

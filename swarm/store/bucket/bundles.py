@@ -148,7 +148,7 @@ def manifest_of(client: Client, prefix: str) -> Manifest:
 
 
 def _fit(files: Sequence[File]) -> bool:
-    """Whether the paths are those of files in one folder: relative, plain, each once, none below another."""
+    """Tells whether the paths are those of files in one folder: relative, plain, each once, none below another."""
     paths = [PurePosixPath(file.path) for file in files]
     plain = all(_is_plain(file.path) for file in files)
     above = {parent for path in paths for parent in path.parents}

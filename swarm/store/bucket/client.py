@@ -75,7 +75,7 @@ class Client:
         pause: Callable[[float], object] = time.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Nothing is asked yet.
+        """Asks nothing yet.
 
         Args:
             bucket: tries nothing again.
@@ -134,7 +134,7 @@ class Client:
         raise AlreadyThereError(f"{self.describe(name)} is there already")
 
     def _is_first(self, name: str, data: bytes, mark: str, trusting: bool) -> bool:
-        """Whether a server that obeys conditions, or is trusted, took it."""
+        """Tells whether a server that obeys conditions, or is trusted, took it."""
         try:
             self._ask("put", "write", name, lambda: self._create(name, data, mark))
         except AlreadyExistsError:
@@ -219,7 +219,7 @@ class Client:
         return got
 
     def get_range(self, name: str, start: int, end: int) -> bytes:
-        """Some bytes of an object that has as many."""
+        """Reads some bytes of an object that has as many."""
 
         def read() -> bytes:
             return bytes(obstore.get(self._bucket, name, options={"range": (start, end)}).bytes())
@@ -327,7 +327,9 @@ class Client:
         return StoreError(said)
 
     def _is_listed(self, prefix: str) -> bool:
-        """Whether the server lists what lies around an object that it does not give: then that is the object's own."""
+        """Tells whether the server lists what lies around an object that it does not give: then that is the object's
+        own.
+        """
         try:
             self._ask("list", "list", prefix, lambda: self._page(prefix, ""))
         except StoreError:

@@ -39,7 +39,7 @@ _AT_ONCE = 8
 
 
 def segments_of(client: Client, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
-    """Those of the growing file that is there now, in order; none if there is none.
+    """Returns the segments of the growing file that is there now, in order; none if there is none.
 
     Args:
         after: from the one behind this name on.
@@ -61,7 +61,7 @@ def remove(client: Client, name: str) -> None:
 
 
 class Piece(NamedTuple):
-    """Some bytes of a growing file, and the object that they lie in."""
+    """Names some bytes of a growing file, and the object that they lie in."""
 
     name: str
     origin: int
@@ -86,7 +86,7 @@ def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
 
 
 def read_pieces(client: Client, pieces: Sequence[Piece]) -> bytes:
-    """Their bytes. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
+    """Reads the bytes of pieces. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
 
     def read(piece: Piece) -> bytes:
         size, data = piece.end - piece.begin, b""
@@ -141,7 +141,7 @@ class Growing:
             raise StoreError(f"cannot append to {self._where}: somebody else writes it; give each writer its own id")
 
     def _append(self, lines: bytes, *, once: bool) -> bool:
-        """False: somebody wrote there since we looked."""
+        """Appends lines; False: somebody wrote there since we looked."""
         end, self._end = self._end or self._look(), None
         if once and (end := self._with_tail(end, len(lines) + 1)) and _ends_with(end, lines):
             self._end = end
@@ -199,7 +199,7 @@ class Growing:
 
 
 def _ends_with(end: _End, lines: bytes) -> bool:
-    """Whether these are the last lines already."""
+    """Tells whether these are the last lines already."""
     if not lines or not end.tail.endswith(lines):
         return False
     return end.size == len(lines) or end.tail[-len(lines) - 1 : -len(lines)] == b"\n"

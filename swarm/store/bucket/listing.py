@@ -192,7 +192,7 @@ class _Found:
         return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)
 
     def behind(self, name: str, rest: str) -> str:
-        """Where nothing more is to be learnt of a child; empty: all of it counts."""
+        """Returns where nothing more is to be learnt of a child; empty: all of it counts."""
         if (name.endswith("~") and self._tags) or (self._bundles and names.BEHIND_DATA < rest <= names.MANIFEST):
             return ""
         if self._bundles and rest < names.BEHIND_DATA:

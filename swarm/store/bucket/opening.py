@@ -35,7 +35,7 @@ _SAID = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CRED
 
 
 def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retries: bool = False) -> ObjectStore:
-    """Nothing is asked of it yet.
+    """Opens a bucket, and asks nothing of it yet.
 
     Args:
         retries: it tries again by itself.

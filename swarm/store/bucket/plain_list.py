@@ -32,7 +32,7 @@ _VALID = timedelta(minutes=5)
 
 
 class PlainPage(NamedTuple):
-    """Some objects of a listing."""
+    """Holds some objects of a listing."""
 
     objects: Sequence[ObjectMeta]
     more: bool

@@ -50,7 +50,7 @@ class BucketStore:
     """Keys are the names of objects below a root. See swarm.store.bucket for what is one object and what several."""
 
     def __init__(self, client: Client, root: str, kind: str, writer: str | None = None, *, packs: bool = False) -> None:
-        """Nothing is asked of the bucket yet.
+        """Asks nothing of the bucket yet.
 
         Args:
             root: start of all names, such as `prefix/experiments/mine`.

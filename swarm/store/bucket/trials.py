@@ -34,7 +34,7 @@ BURST, TOGETHER = 64, 16
 
 
 class Probe:
-    """Where all trials lie."""
+    """Keeps where all trials lie."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self.client = client
@@ -74,7 +74,7 @@ def _is_first(client: Client, name: str, data: bytes) -> bool:
 
 
 def obeys_if_match(probe: Probe) -> bool:
-    """Whether a version that is there can be replaced, and one that is not there cannot."""
+    """Tells whether a version that is there can be replaced, and one that is not there cannot."""
     client, name = probe.client, probe.name("matched")
     client.put(name, b"old")
     old = client.get(name, 9).tag

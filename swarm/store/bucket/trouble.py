@@ -27,7 +27,7 @@ _ADVICE = {
 
 
 class Trouble(NamedTuple):
-    """Why a request failed."""
+    """Says why a request failed."""
 
     said: str
     """In words, with a status where there is one."""
@@ -62,12 +62,12 @@ def trouble_of(error: Exception) -> Trouble:
 
 
 def is_odd_listing(error: Exception) -> bool:
-    """Whether obstore cannot read a listing: there is a name in it that it refuses, or that XML cannot hold."""
+    """Tells whether obstore cannot read a listing: there is a name in it that it refuses, or that XML cannot hold."""
     return isinstance(error, InvalidPathError) or "invalid list response" in str(error)
 
 
 def no_bucket(error: Exception) -> bool:
-    """Whether what is not there is the bucket itself."""
+    """Tells whether what is not there is the bucket itself."""
     code = _CODE.search(str(error))
     return code is not None and code[1] in _NO_BUCKET
 

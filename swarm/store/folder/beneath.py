@@ -51,7 +51,7 @@ class Within:
 
     @property
     def chosen(self) -> Path:
-        """Up to where links are followed."""
+        """Returns the folder up to which links are followed."""
         return self.root.parents[self.below - 1] if self.below else self.root
 
     @property
@@ -100,7 +100,7 @@ def opened_folder(folder: Within, grown: list[Within] | None = None) -> Iterator
 
 
 def is_folder(path: Within) -> bool:
-    """True for a folder that can be reached without following a link below the experiment's own folder."""
+    """Tells whether a folder can be reached without following a link below the experiment's own folder."""
     try:
         with opened_folder(path):
             return True
@@ -233,7 +233,7 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
 
 
 def _above(folder: Within, depth: int) -> Within:
-    """Where one is after so many steps on the way to a folder."""
+    """Returns where one is after so many steps on the way to a folder."""
     if depth >= folder.below:
         return Within(folder.root, folder.names[: depth - folder.below], by_path=False, below=folder.below)
     return Within(folder.chosen.joinpath(*folder.steps[:depth]), by_path=False, below=depth)
@@ -308,7 +308,7 @@ def aside(name: str) -> str:
 
 
 def _is_ours(place: Within, name: str) -> bool:
-    """Whether a folder is one of those that only nodes make: no user keeps anything there."""
+    """Tells whether a folder is one of those that only nodes make: no user keeps anything there."""
     if round_of(name) is not None or stage_of(name) is not None:
         return True
     return place.names in ((DRAFTS,), (LOGS,)) or (not place.names and name == DRAFTS)

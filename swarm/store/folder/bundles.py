@@ -148,7 +148,7 @@ def recover(drafts: Within, writer: str) -> None:
 
 
 def _prefix_of(name: str, writer: str) -> tuple[str, ...] | None:
-    """Where a replaced bundle was; None for a name that we never gave."""
+    """Returns where a replaced bundle was; None for a name that we never gave."""
     said = unquote(name.removeprefix(_REPLACED))
     if (round_ := keys.round_of(said)) is not None:  # a form of earlier versions, which knew checkpoints alone
         said = keys.checkpoint(round_, writer)
@@ -298,7 +298,7 @@ def _names(folder: int, most: int) -> list[str]:
 
 
 def _link_file(name: str, folder: int, link: Path) -> bool:
-    """Whether a file could be linked, or is left out; False: on another file system, or one without links."""
+    """Tells whether a file could be linked, or is left out; False: on another file system, or one without links."""
     try:
         os.link(name, link, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -158,7 +158,7 @@ def _named(above: str, name: str) -> str:
 
 
 def is_taken_apart(name: str, *, windows: bool = os.name == "nt") -> bool:
-    """Whether a system takes a name for more than one."""
+    """Tells whether a system takes a name for more than one."""
     return name == ".." or "/" in name or (windows and any(mark in name for mark in _MEANS_MORE))
 
 

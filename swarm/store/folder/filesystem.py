@@ -77,7 +77,9 @@ def room_at(path: Path) -> Room:
 
 
 def delivers_events(kind: str) -> bool:
-    """Whether inotify tells of what other hosts write on this kind of file system, as far as there are other hosts."""
+    """Tells whether inotify tells of what other hosts write on this kind of file system, as far as there are other
+    hosts.
+    """
     return kind not in WRITTEN_ELSEWHERE and not _FUSE.fullmatch(kind)
 
 

@@ -99,7 +99,7 @@ class _Cursor(NamedTuple):
 
 
 def older_part(file: Within) -> Within | None:
-    """Where the older lines of a log lie (swarm.store.folder.rotation); None for what is never rotated."""
+    """Returns where the older lines of a log lie (swarm.store.folder.rotation); None for what is never rotated."""
     return file.parent / f"{file.name}.1" if file.names and file.name in ROTATED else None
 
 
@@ -143,7 +143,7 @@ def _opened(file: Within) -> BufferedReader:
 
 
 def _part_of(parts: Sequence[BufferedReader], cursor: _Cursor) -> int | None:
-    """Which of the parts a cursor is of; None: of none of them."""
+    """Returns which of the parts a cursor is of; None: of none of them."""
     if not cursor.offset:
         return 0
     return next((at for at, part in enumerate(parts) if _is_of(part, cursor)), None)
@@ -179,13 +179,15 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
 
 
 def _whole_lines(block: bytes) -> list[bytes]:
-    """Those of a block, in a tenth of the time that reading one after the other takes; none where one is too long."""
+    """Returns the whole lines of a block, in a tenth of the time that reading one after the other takes; none where one
+    is too long.
+    """
     lines = block.split(b"\n", _MOST_RECORDS)[:-1]
     return lines if max(map(len, lines), default=0) <= MOST_PER_RECORD else []
 
 
 def _next_data(descriptor: int, offset: int, size: int) -> int:
-    """Where bytes come that somebody wrote: a hole of a terabyte costs who made it nothing, and a reader no time.
+    """Returns where written bytes come next: a hole of a terabyte costs who made it nothing, and a reader no time.
 
     Where the system tells of no holes they are read, as far as the limit of one reading goes.
     """

@@ -31,7 +31,7 @@ _OURS = stat.S_IRUSR | stat.S_IWUSR
 
 
 def may_clear(place: Within) -> bool:
-    """Whether what stands at a place of the writer's own may go."""
+    """Tells whether what stands at a place of the writer's own may go."""
     return len(place.names) > 1
 
 

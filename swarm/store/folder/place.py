@@ -57,7 +57,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _unwritable(place: Path) -> str:
-    """Why nothing can be made in what is there; empty if something can. Raises OSError."""
+    """Returns why nothing can be made in what is there; empty if something can. Raises OSError."""
     if not place.is_dir():
         return f"{place} is no folder"
     if (kind := filesystem_of(place).kind) in OF_THE_KERNEL:
@@ -106,7 +106,7 @@ class FolderPlace(Place):
         return str(self._path)
 
     def problem(self) -> str:
-        """Why no node could write here, as far as that shows without writing; empty if one could."""
+        """Returns why no node could write here, as far as that shows without writing; empty if one could."""
         for place in (self._path, *self._path.parents):
             try:
                 place.stat()
@@ -126,7 +126,7 @@ class FolderPlace(Place):
         return [entry.name for entry in there if _is_known_as_folder(folder / entry.name)]
 
     def has(self, name: str) -> bool:
-        """Whether there is an experiment of that name."""
+        """Tells whether there is an experiment of that name."""
         return _is_folder(self._path / EXPERIMENTS / name)
 
     def is_link(self, name: str) -> bool:

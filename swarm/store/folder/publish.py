@@ -155,7 +155,7 @@ def _link(draft: str, drafts: int, name: str, place: int) -> bool:
 
 
 def can_link(folder: Within, name: str) -> bool:
-    """Whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
+    """Tells whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
     with opened_folder(folder) as place:
         try:
             os.link(name, f"{name}.2", src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
@@ -166,7 +166,7 @@ def can_link(folder: Within, name: str) -> bool:
 
 
 def _holds(name: str, folder: int, data: bytes) -> bool:
-    """Whether a file is there and has just this content."""
+    """Tells whether a file is there and has just this content."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(name, flags, dir_fd=folder), "rb") as file:

@@ -150,8 +150,9 @@ def decode(data: bytes, where: str) -> Membership:
 
 
 def is_replicated(path: Path) -> bool:
-    """Whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine: those hold no
-    experiments beside the record, which in an ordinary shared folder anybody may put."""
+    """Tells whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine: those hold
+    no experiments beside the record, which in an ordinary shared folder anybody may put.
+    """
     return os.path.isfile(path / RECORD) and not os.path.isdir(path / EXPERIMENTS)
 
 
@@ -164,7 +165,7 @@ class Record:
         self._last: Membership | None = None
 
     def read(self) -> Membership:
-        """Who is a member now. Raises StoreError: the record is gone, or is none."""
+        """Reads who is a member now. Raises StoreError: the record is gone, or is none."""
         try:
             found = os.stat(self._file)
             if self._last is None or self._version != (found.st_ino, found.st_mtime_ns):

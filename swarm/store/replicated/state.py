@@ -26,7 +26,7 @@ MOST_BEATS = 64
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Another member."""
+    """Says how far another member is."""
 
     member: str
     connected: bool
@@ -121,7 +121,7 @@ def _peer(
 
 
 def _seconds_since(when: str) -> float | None:
-    """None for the beginning of time, which stands for never."""
+    """Returns the seconds since a time; None for the beginning of time, which stands for never."""
     try:
         then = datetime.fromisoformat(when.replace("Z", "+00:00"))
     except ValueError:

@@ -50,7 +50,7 @@ Follow = Callable[[], object]
 
 
 class _Subtree(NamedTuple):
-    """Where an experiment's keys lie in one subtree."""
+    """Says where an experiment's keys lie in one subtree."""
 
     store: FolderStore
     below: str
@@ -71,7 +71,7 @@ def _page(of: _Subtree, prefix: str, after: str = "", limit: int = MOST_NAMES, *
 
 
 def _ends(subtrees: Sequence[_Subtree], prefix: str, share: int) -> Sequence[str]:
-    """Behind which name of each subtree nothing is listed; "": all is.
+    """Returns behind which name of each subtree nothing is listed; "": all is.
 
     Where there are more names than are listed at most, other members' are cut to their shares: what one of them makes
     without bounds hides his own. Where there are not, such as of many rounds that all have, no name goes.
@@ -94,7 +94,7 @@ class ReplicatedStore:
     def __init__(
         self, path: Path, experiment: str, record: Record, writer: str | None = None, follow: Follow | None = None
     ) -> None:
-        """Nothing is opened yet.
+        """Opens nothing yet.
 
         Args:
             record: who is a member.

@@ -206,7 +206,8 @@ def _ratio(samples: dict[str, pd.Series[float]], known: ConfigurationRecord) -> 
 
 
 def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """How the effect of sharing depends on where it begins: one row per group and configuration that has a baseline.
+    """Says how the effect of sharing depends on where it begins: one row per group and configuration that has a
+    baseline.
 
     Columns:
         group, configuration, baseline

@@ -52,7 +52,7 @@ class DeclaredResult(NamedTuple):
 
     @property
     def why_untested(self) -> str:
-        """Why there is no p-value; empty where there is one."""
+        """Returns why there is no p-value; empty where there is one."""
         if self.p is not None:
             return ""
         fewest = self.n if self.n_baseline is None else min(self.n, self.n_baseline)

@@ -81,7 +81,7 @@ def mean_effect(sample: Sample) -> Effect:
 
 
 def improvement(a: Sample, baseline: Sample, *, paired: bool = False) -> Effect:
-    """By how many percent mean(a) lies above mean(baseline), with the interval of that ratio of means.
+    """Returns by how many percent mean(a) lies above mean(baseline), with the interval of that ratio of means.
 
     The interval is that of the ratio's logarithm, by the delta method: log(mean a / mean b) +- t(df) e, where
 

@@ -134,7 +134,7 @@ def by_source(taught: pd.DataFrame) -> pd.DataFrame:
 
 
 def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
-    """From whom a node had its groups on tables that it did not know: one row per run, node and such task.
+    """Says from whom a node had its groups on tables that it did not know: one row per run, node and such task.
 
     Args:
         crossed: from swarm.study.analysis.propagation.crossings: the round in which a node had learned a task.
@@ -161,7 +161,7 @@ def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _taught_in(metrics: pd.DataFrame, moments: Mapping[tuple[str, str, str], int]) -> Iterator[tuple[Any, ...]]:
-    """Those of one run."""
+    """Yields the rows of one run."""
     experiment = str(metrics["experiment"].iloc[0])
     models = metrics.groupby("node_id", sort=True)["model"].first()
     known = {str(node): known_tasks(str(model)) for node, model in models.items()}

@@ -215,7 +215,7 @@ def thresholds_of(totals: pd.DataFrame, shares: Sequence[float] = SHARES_OF_BEST
 
 
 def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], window: int = WINDOW) -> pd.DataFrame:
-    """How soon each run got there: one row per run and threshold.
+    """Says how soon each run got there: one row per run and threshold.
 
     Columns:
         threshold: of the smoothed agent average.
@@ -249,7 +249,7 @@ def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:
 
 
 def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP) -> pd.DataFrame:
-    """How steadily each run rose, by its smoothed agent average from the first full window on: one row per run.
+    """Says how steadily each run rose, by its smoothed agent average from the first full window on: one row per run.
 
     Columns:
         steep_drops: how often it fell, within `window` rounds, by more than `steep` of its highest value in the run. A
@@ -268,7 +268,8 @@ def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP
 
 
 def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
-    """How far each run lies below what it had reached before: one row per run and round from the first full window on.
+    """Says how far each run lies below what it had reached before: one row per run and round from the first full window
+    on.
 
     Columns:
         round, smoothed: the round, and the agent average as oscillation measures it.

@@ -61,7 +61,7 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plants(metrics: pd.DataFrame) -> pd.Series[bool]:
-    """Whether a row is a planter's."""
+    """Tells whether a row is a planter's."""
     if "plants" not in metrics:
         return pd.Series(data=False, index=metrics.index)
     return metrics["plants"].astype("boolean").fillna(value=False).astype(bool)

@@ -73,7 +73,8 @@ def first_sustained(rewards: pd.Series[float], threshold: float, window: int, su
 
 
 def learners(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
-    """From whom those that learned later had their groups: one row per crossing with a lag that was not `from_start`.
+    """Says from whom those that learned later had their groups: one row per crossing with a lag that was not
+    `from_start`.
 
     A share above chance is what learning from each other looks like, not proof of it: peers that can do a task also
     publish more groups with an advantage, which are all that is sampled. Counted over all tasks, the share is near
@@ -97,7 +98,7 @@ def learners(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _learners_of(metrics: pd.DataFrame, crossed: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Those of one run."""
+    """Yields the rows of one run."""
     told = metrics[["node_id", "round", *(name for name in _EXTERNAL if name in metrics)]]
     histories = dict(iter(told.groupby("node_id")))
     for _, same_task in crossed.groupby("task", sort=False):

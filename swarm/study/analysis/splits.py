@@ -111,7 +111,7 @@ def _correlation(a: pd.Series[float], b: pd.Series[float]) -> float:
 
 
 def moves_by_configuration(splits: pd.DataFrame) -> dict[str, Moves]:
-    """Where J went in all runs of a configuration; none of tables of earlier versions, which do not tell."""
+    """Returns where J went in all runs of a configuration; none of tables of earlier versions, which do not tell."""
     if splits.empty or "furthest" not in splits:
         return {}
     runs = {

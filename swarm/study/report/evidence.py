@@ -98,7 +98,7 @@ class Evidence:
 
     @cached_property
     def counted_rounds(self) -> pd.DataFrame:
-        """Their rounds."""
+        """Returns the rounds of the runs that count."""
         return of_runs(self.rounds, self.counted)
 
     @property
@@ -174,7 +174,7 @@ def _runs(path: Path, record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFram
 
 
 def _other_versions(path: Path, record: StudyRecord, experiment: str) -> str:
-    """In which versions a run differs from those that the study was begun with; empty for none, or an unknown one."""
+    """Says in which versions a run differs from those the study was begun with; empty for none, or an unknown run."""
     file = read_run(path, experiment)
     if file is None:
         return ""
@@ -198,7 +198,7 @@ def _rollout_files(path: Path, study: str) -> pd.DataFrame:
 
 
 def _exam_of(run: Run) -> list[ExamRow]:
-    """None of a file that is no exam: anybody may have put it there."""
+    """Reads a run's exam; nothing of a file that is none: anybody may have put it there."""
     try:
         return read_exam(run)
     except ProtocolError:

@@ -73,7 +73,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Look:
-    """Which configurations there are, in their order, and the colour and line of each, everywhere the same."""
+    """Gives each configuration its place, colour and line, everywhere the same."""
 
     configurations: tuple[str, ...]
 
@@ -84,7 +84,7 @@ class Look:
         return LINES[self.configurations.index(configuration) // len(PALETTE) % len(LINES)]
 
     def among(self, present: Iterable[Any]) -> list[str]:
-        """Those of `present`, in the study's order."""
+        """Returns the configurations in `present`, in the study's order."""
         there = set(present)
         return [name for name in self.configurations if name in there]
 
@@ -120,7 +120,7 @@ def draw_mean(axis: Any, look: Look, name: str, curves: pd.DataFrame, **style: A
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Within it figures are made and saved in this style."""
+    """Makes and saves figures in this style within the block."""
     with matplotlib.rc_context(_STYLE):
         yield
 
@@ -160,7 +160,7 @@ def legend_below(figure: Any, columns: int) -> None:
 
 
 def _legend_width(labels: Sequence[str], columns: int) -> int:
-    """In characters; labels go down the columns."""
+    """Returns the legend's width in characters; labels go down the columns."""
     rows = math.ceil(len(labels) / columns)
     return sum(max(map(len, labels[first : first + rows])) + LEGEND_MARK for first in range(0, len(labels), rows))
 

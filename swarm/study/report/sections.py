@@ -18,7 +18,7 @@ TOO_FEW = f"n < {FEWEST_SEEDS}"
 
 @dataclass(frozen=True)
 class Column:
-    """How one column of a table is shown."""
+    """Says how one column of a table is shown."""
 
     title: str
     source: str
@@ -118,7 +118,7 @@ def whole(value: float) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or pandas' NA."""
+    """Tells whether a value is None, NaN, NaT or pandas' NA."""
     return value is None or bool(pd.isna(value))
 
 

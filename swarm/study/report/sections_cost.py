@@ -111,7 +111,7 @@ def traffic_section(evidence: Evidence) -> Section:
 
 
 def rollout_file_tables(evidence: Evidence) -> list[Table]:
-    """How many files of rollouts a round left, by configuration; none where none lie there any more."""
+    """Makes the table of how many rollout files a round left, by configuration; none where none lie there any more."""
     if evidence.rollout_files.empty:
         return []
     runs = evidence.rollout_files.groupby("configuration", observed=True)

@@ -22,7 +22,7 @@ from swarm.study.report.sections import (
 
 
 def models_section(evidence: Evidence) -> Section | None:
-    """None where no swarm mixes models."""
+    """Makes the section on models; None where no swarm mixes models."""
     if evidence.models.empty:
         return None
     return Section(

@@ -15,7 +15,7 @@ SHOWN = {"pieces": "with a piece of the planted words", "tagged": "with a closed
 
 
 def planted_section(evidence: Evidence) -> Section | None:
-    """None where no run counted planted words."""
+    """Makes the section on planted words; None where no run counted them."""
     table = planted_table(evidence)
     if table.empty:
         return None

@@ -51,7 +51,7 @@ def agents_section(evidence: Evidence) -> Section | None:
 
 
 def average_section(evidence: Evidence) -> Section:
-    """Their mean over the seeds."""
+    """Makes the section on the mean reward over the seeds."""
     window = evidence.window
     return Section(
         "Agent-averaged reward",

@@ -20,7 +20,7 @@ SIGNALS = {"own_informative": "own groups with an advantage", "swarm_quality": "
 
 
 def split_section(evidence: Evidence) -> Section | None:
-    """None where no configuration adapts."""
+    """Makes the section on adaptive splits; None where no configuration adapts."""
     table = split_table(evidence)
     if table.empty:
         return None

@@ -72,7 +72,7 @@ def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
 
 
 def _places(effect: pd.DataFrame) -> dict[str, float]:
-    """Where each configuration stands among those of its group, 0 in the middle."""
+    """Returns where each configuration stands among those of its group, 0 in the middle."""
     return {
         str(name): place - (len(rows) - 1) / 2
         for _, rows in effect.groupby("group")

@@ -160,11 +160,11 @@ class LocalProgram(Popen[bytes]):
     """A process of this machine."""
 
     def ending(self) -> str:
-        """Its exit code."""
+        """Returns its exit code in words."""
         return f"exit code {self.returncode}"
 
     def note(self) -> str:
-        """It runs."""
+        """Says nothing while it runs."""
         return ""
 
 
@@ -181,7 +181,7 @@ class LocalBackend:
             return start_with_us(launch.command, launch.environment, log)
 
     def has(self, place: str, experiment: str) -> bool:
-        """Those that an earlier study left are seen by their heartbeats."""
+        """Says no: swarms that an earlier study left are seen by their heartbeats."""
         return False
 
 

@@ -33,7 +33,7 @@ FILE = "rehearsal.json"
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How long one configuration takes, seconds."""
+    """Says how long one configuration takes, in seconds."""
 
     least: float
     """Of a round."""
@@ -140,7 +140,9 @@ def _names(runs: Iterable[Observed]) -> list[str]:
 
 
 def _pace(runs: Sequence[Observed]) -> Pace:
-    """From the lower quartile of its rounds to the upper one, or to what they take if all groups teach something."""
+    """Estimates the pace from the lower quartile of its rounds to the upper one, or to what they take if all groups
+    teach something.
+    """
     timed = [_rounds(run.rows) for run in runs]
     seconds = [took for of_run in timed for took, _ in of_run]
     full = [whole for of_run in timed for _, whole in of_run if whole is not None]
@@ -161,7 +163,9 @@ def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
 
 
 def _if_all_train(seconds: float, rows: Sequence[MetricsRow]) -> float | None:
-    """In one process one node computes at a time, so that their updates add up."""
+    """Estimates the seconds if all groups were trained on: in one process one node computes at a time, so that their
+    updates add up.
+    """
     trained = sum(row.local_groups * (1 - row.zero_advantage_local) + row.external_groups for row in rows)
     asked = sum(row.local_groups + row.external_wanted for row in rows)
     if trained <= 0:

@@ -87,7 +87,7 @@ class _Running:
 
     @property
     def programs(self) -> list[Program]:
-        """Those that still run."""
+        """Returns the programs that still run."""
         return [program for program in (self.swarm, self.judge) if program and program.poll() is None]
 
 
@@ -241,7 +241,7 @@ class Runner:
                 program.send_signal(number)
 
     def _is_live(self, name: str) -> bool:
-        """Somebody else has started it: it runs, or its job waits for its turn."""
+        """Tells whether somebody else has started it: it runs, or its job waits for its turn."""
         return self._launcher.backend.has(str(self._path), name) or self._live_nodes(self._open(name))
 
     def _finished(self, name: str) -> bool:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """Where a run is."""
+    """Says where a run is."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -76,7 +76,7 @@ class Schedule:
 
     @property
     def over(self) -> bool:
-        """Nothing runs, and nothing will be started."""
+        """Tells whether nothing runs, and nothing will be started."""
         if self._stopped:
             return not self.running
         return not {RunState.WAITING, RunState.RUNNING, RunState.ELSEWHERE} & set(self.states.values())

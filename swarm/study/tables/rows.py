@@ -114,7 +114,7 @@ def _completions(file: RolloutFile | None) -> Iterator[Row]:
 
 
 def rollout_file_rows(run: Run) -> list[Row]:
-    """How many files of rollouts each node has for each stage, and how large they are, by round, stage and node."""
+    """Lists how many rollout files each node has for each stage, and how large they are, by round, stage and node."""
     found: dict[tuple[int, int, str], list[int]] = {}
     for number in rounds_in(run.store, keys.ROLLOUTS):
         place = f"{keys.ROLLOUTS}/round_{number}"

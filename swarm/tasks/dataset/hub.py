@@ -13,7 +13,7 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 
 def is_id(text: str) -> bool:
-    """Whether it may be a dataset of the hub, such as openai/gsm8k."""
+    """Tells whether it may be a dataset of the hub, such as openai/gsm8k."""
     return _ID.fullmatch(text) is not None and Path(text).suffix.lower() not in SUFFIXES
 
 

@@ -98,7 +98,7 @@ def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
 
 
 def is_held_out(prompt: str, share: float) -> bool:
-    """By the question's text alone, so that rows that ask the same are on one side."""
+    """Tells by the question's text alone whether it is held out, so that rows that ask the same are on one side."""
     digest = hashlib.sha256(prompt.encode()).digest()[:8]
     return int.from_bytes(digest) < share * _SHARES
 

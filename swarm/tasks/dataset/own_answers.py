@@ -126,7 +126,7 @@ def _seconds_of_children() -> float:
 
 
 def _score(task: Loaded, numbers: Sequence[int], emit: Emit) -> None:
-    """In the child."""
+    """Scores some rows' own answers, in the child."""
     with sandbox.enter().scoring():
         for number in numbers:
             emit(msgspec.msgpack.encode(Found(number, _problem(task, number))))

@@ -47,7 +47,7 @@ class Questions:
         return task.score(task.row(row_number(task, origin.seed, origin.index)), answer)
 
     def trial(self, question: Question, answer: str) -> Trial:
-        """How an answer that is code is tried; see swarm.tasks.trial."""
+        """Returns how an answer that is code is tried; see swarm.tasks.trial."""
         from swarm.tasks.dataset.scorers import unit_tests  # imported already, where a task has this scorer
 
         origin = question.known_origin()
@@ -68,7 +68,7 @@ class Parted(Protocol):
 
 
 def row_number(task: Parted, seed: int, index: int) -> int:
-    """Which row a seed and an index ask."""
+    """Returns which row a seed and an index ask."""
     first, end = HELD_OUT_SEEDS
     numbers = task.held_out if first <= seed < end else task.training
     hashed = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:8])

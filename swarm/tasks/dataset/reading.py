@@ -105,7 +105,7 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
-    """By a process of its own: pyarrow starts threads, and a scoring server may have one alone."""
+    """Reads Parquet in a process of its own: pyarrow starts threads, and a scoring server may have one alone."""
     command = module_command("swarm.tasks.dataset.parquet", str(path), *(columns or ()))
     with (
         tempfile.TemporaryFile() as said,

@@ -9,7 +9,7 @@ from swarm.types import Origin, Question
 
 
 def prepare() -> None:
-    """Nothing to import."""
+    """Prepares nothing: there is nothing to import."""
 
 
 def make(origin: Origin) -> Question:

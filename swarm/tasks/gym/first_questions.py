@@ -63,7 +63,7 @@ def check(definition: Definition) -> None:
 
 
 def _wanted(seconds: Sequence[float]) -> int:
-    """How many trials there have to be in all, given those that took so long."""
+    """Returns how many trials there have to be in all, given those that took so long."""
     if len(seconds) < TRIALS or sum(seconds) > MOST_TRIALS_S:
         return TRIALS
     worst = max(seconds)

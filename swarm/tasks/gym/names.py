@@ -67,7 +67,7 @@ def check(name: str, parameters: Parameters) -> None:
 
 
 def scoring_of(name: str, parameters: Parameters) -> int:
-    """Which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
+    """Returns which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
     scoring = parameters.get(SCORING, 1)
     if type(scoring) is not int or not 1 <= scoring <= NEWEST_SCORING:
         raise malformed(name, f"{SCORING} must be 1 to {NEWEST_SCORING}, got {scoring!r:.80}")

@@ -29,7 +29,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def parse(text: str, local_dict: Mapping[str, Any] | None = None, *_how: object, **_options: object) -> Any:
-    """In place of sympy.parse_expr. Raises ValueError or SyntaxError: it is no such expression."""
+    """Parses an expression in place of sympy.parse_expr. Raises ValueError or SyntaxError: it is no such expression."""
     text = text.strip()
     return _Reader(text, local_dict or {}).value(ast.parse(text, mode="eval").body)
 
@@ -73,7 +73,7 @@ class _Reader:
 
 
 def lambdify(variable: Any, expression: Any) -> Callable[[Any], Any]:
-    """In place of sympy's lambdify, which writes code and executes it: the values of a polynomial.
+    """Stands in for sympy's lambdify, which writes code and executes it: gives the values of a polynomial.
 
     That is what infinite sums are evaluated by. Raises sympy's PolynomialError for any other expression.
     """

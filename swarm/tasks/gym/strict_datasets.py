@@ -64,7 +64,7 @@ def _number(text: str) -> float | None:
 
 # ── numbers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _probability(answer: str, entry: Entry) -> bool:
-    """To three significant digits, and to the fourth place."""
+    """Compares to three significant digits, and to the fourth place."""
     answer = answer.strip().replace(",", "")
     if not _PROBABILITY.fullmatch(answer):
         return False
@@ -94,7 +94,7 @@ def _sorted_numbers(answer: str, entry: Entry) -> bool:
 
 
 def _pooled(answer: str, entry: Entry) -> bool:
-    """To two decimal places, in rows and columns as they are."""
+    """Compares to two decimal places, in rows and columns as they are."""
     rows = [[_number(part) for part in line.split()] for line in answer.strip().splitlines()]
     right = entry["metadata"]["solution"]
     if [len(row) for row in rows] != [len(row) for row in right]:
@@ -260,7 +260,7 @@ DECIDES = frozenset(
 
 
 def is_right(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
-    """Whether an answer is right to a question of a dataset. Raises what the library raises on odd input."""
+    """Tells whether an answer is right to a question of a dataset. Raises what the library raises on odd input."""
     if dataset == "propositional_logic":
         metadata = entry["metadata"]
         return together.is_right(answer, metadata["premises"], len(metadata["variables"]))

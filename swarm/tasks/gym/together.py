@@ -119,7 +119,7 @@ def _literal(parts: Sequence[str], known: Names) -> int | None:
 
 
 def is_right(answer: str, premises: Sequence[str], variables: int) -> bool:
-    """Whether an answer follows from the statements together, and from none of them alone."""
+    """Tells whether an answer follows from the statements together, and from none of them alone."""
     known = names(variables)
     found = table_of_answer(answer, known)
     return found is not None and _needs_all(found, [table(one, known) for one in premises])

@@ -41,7 +41,7 @@ class Definition(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether both digests are there."""
+        """Tells whether both digests are there."""
         return bool(self.sha256 and self.source_sha256)
 
 

@@ -69,7 +69,7 @@ def _refuse_older(definition: Definition, module: Any) -> None:
 
 
 def _problems(env: Any, roles: dict[str, Any], harness: str) -> dict[str, bool]:
-    """Why it cannot be asked, and whether that is so."""
+    """Returns the reasons why it cannot be asked, each with whether it holds."""
     task = type(env.taskset).task_type()
     config = env.config.taskset.task
     return {

@@ -87,7 +87,7 @@ class PlainLoop(asyncio.AbstractEventLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+        """Does nothing: the timer is passed over when its time comes."""
 
     def time(self) -> float:
         """Seconds that were slept."""

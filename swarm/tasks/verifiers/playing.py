@@ -28,7 +28,7 @@ MODEL = "policy"
 
 
 class Waits(NamedTuple):
-    """It is the model's turn."""
+    """Says that it is the model's turn."""
 
     words: str
     """What was said to it since its last turn; before the first: all of the prompt."""
@@ -244,7 +244,7 @@ def write_down_signatures(task: Any) -> None:
 
 
 class _NoRuntime:
-    """In place of a sandbox: whatever is asked of it fails as a sandbox's would."""
+    """Stands in for a sandbox: whatever is asked of it fails as a sandbox's would."""
 
     def __getattr__(self, name: str) -> Any:
         raise library().SandboxError(f"there is no sandbox (runtime.{name})")

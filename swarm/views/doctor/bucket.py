@@ -83,7 +83,7 @@ def judge_replacing(seen: Renaming) -> Finding:
 
 
 def judge_visibility(seen: Visibility) -> Iterator[Finding]:
-    """How late a new object is read and listed."""
+    """Judges how late a new object is read and listed."""
     for check, took in (("read after write", seen.read), ("list after write", seen.listed)):
         late = sum(seconds > 0 for seconds in took)
         slowest = max(took)

@@ -29,7 +29,7 @@ RECENT = 20
 
 
 class Verdict(StrEnum):
-    """How bad it is."""
+    """Says how bad it is."""
 
     OK = "ok"
     WARNING = "warning"

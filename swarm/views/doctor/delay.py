@@ -30,7 +30,7 @@ KEEPS_BACK = re.compile(
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
-    """Nothing where requests are paid for: the bucket's own checks say it there."""
+    """Judges the delays; nothing where requests are paid for: the bucket's own checks say it there."""
     if (folder := context.health.folder) is not None:
         found = chain.from_iterable(of.delays for of in context.logs.values())
         delays = [seconds for seconds in found if 0 <= seconds < math.inf]

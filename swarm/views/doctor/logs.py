@@ -96,7 +96,7 @@ def judge_trust(found: Mapping[str, Refusals]) -> Iterator[Finding]:
 
 
 def judge_signatures(id_: str | None) -> Finding:
-    """Whether signatures hold for this run alone.
+    """Tells whether signatures hold for this run alone.
 
     Args:
         id_: the experiment's; empty where it has none, None where nobody can tell.
@@ -129,7 +129,7 @@ def check_versions(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str) -> Finding:
-    """Whether questions of one package can be regenerated everywhere, which needs equal versions.
+    """Tells whether questions of one package can be regenerated everywhere, which needs equal versions.
 
     Args:
         said: node -> package -> version.
@@ -150,7 +150,7 @@ def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str
 
 
 def judge_ours(said: Mapping[str, Mapping[str, str]]) -> Finding:
-    """Whether all nodes are of one version."""
+    """Tells whether all nodes are of one version."""
     by_node = {node: versions[OURS] for node, versions in said.items() if versions.get(OURS)}
     if len(set(by_node.values())) > 1:
         return VERSIONS.warning(OURS, _by_value(by_node), "install one version everywhere; old forms are still read")

@@ -89,7 +89,7 @@ def installed_version(name: str) -> str:
 
 
 def satisfies(there: str, wanted: str) -> bool:
-    """Whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
+    """Tells whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(wanted).contains(there, prereleases=True)

@@ -140,7 +140,7 @@ def check_events(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
-    """Whether other hosts' events can arrive at all."""
+    """Tells whether other hosts' events can arrive at all."""
     where = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
     if filesystem.delivers_events:
         return EVENTS.ok("file system", f"{where}: events arrive for all that this host writes")

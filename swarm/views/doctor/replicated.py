@@ -17,7 +17,7 @@ SHOWN = 120
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
-    """Nothing of a place that all see alike."""
+    """Judges replication; nothing of a place that all see alike."""
     if context.replication is not None:
         yield from judge(context.replication, context.settings.liveness_timeout)
 

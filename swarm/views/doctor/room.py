@@ -73,7 +73,9 @@ def measure_need(context: CheckContext) -> Need:
 
 
 def _workers(context: CheckContext) -> int:
-    """Those that are expected; where nobody is by number or name, those that are registered, and one at least."""
+    """Counts the workers that are expected; where nobody is by number or name, those that are registered, and one at
+    least.
+    """
     registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
     return min(MOST_NODES, max(context.settings.expected_count or 1, registered))
 

@@ -58,7 +58,7 @@ class Watch(msgspec.Struct):
 
     @property
     def alive(self) -> bool:
-        """Its heartbeat moved, and it has not said goodbye."""
+        """Tells whether its heartbeat moved, and it has not said goodbye."""
         return self.moved and self.peer.status != STOPPED
 
     @property

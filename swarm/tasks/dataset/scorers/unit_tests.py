@@ -30,7 +30,7 @@ def check(row: Row) -> None:
 
 
 def trial(row: Row, answer: str) -> Trial:
-    """How an answer is tried."""
+    """Returns how an answer is tried."""
     source = "\n".join(filter(None, [_column(row, "prefix"), candidate.code_of(answer)]))
     return Trial(source, functools.partial(judge.verdict, tests_of(row)))
 
