@@ -16,7 +16,7 @@ NAME = "swarm-sapo"
 
 
 def lacking(what: str, libraries: str, extra: str, instead: str = "") -> ConfigError:
-    """The error that something needs libraries of an extra.
+    """Returns the error that something needs libraries of an extra.
 
     Args:
         what: needs them, such as "`swarm keys`".
@@ -27,7 +27,7 @@ def lacking(what: str, libraries: str, extra: str, instead: str = "") -> ConfigE
 
 
 def installed_by(extra: str) -> str:
-    """The command that installs it beside this program, whatever `pip` means in the shell."""
+    """Returns the command that installs it beside this program, whatever `pip` means in the shell."""
     python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
     return f"{python} -m pip install {_this_swarm(extra)}"
 

@@ -41,7 +41,7 @@ class LogFile(Protocol):
         """Open it again: a mount that came back does not know the old descriptor."""
 
     def fileno(self) -> int | None:
-        """A descriptor for the traceback of a fatal signal, the same after `reopen`; None: there is none."""
+        """Returns a descriptor for the traceback of a fatal signal, the same after `reopen`; None: there is none."""
 
     def close(self) -> None:
         """Closes the file: nothing more is written."""

@@ -80,7 +80,7 @@ def made_with(settings: Settings, asked: Asked) -> MadeWith:
 
 
 def versions(settings: Settings | None = None) -> dict[str, str]:
-    """The versions on which the figures of a run depend: of these settings, or of a run of the first family."""
+    """Returns the versions on which the figures of a run depend: of these settings, or of a run of the first family."""
     families = Families(settings.task_families) if settings else Families()
     ours = {"swarm": swarm.__version__, "python": platform.python_version()}
     return ours | {name: version(name) for name in (*LIBRARIES, *families.packages)}
@@ -118,7 +118,7 @@ def _named_in(file: Path, field: str) -> str:
 
 
 def own_modules(settings: Settings) -> frozenset[OwnCode]:
-    """The modules of the user's own functions and families that a run with these settings calls."""
+    """Returns the modules of the user's own functions and families that a run with these settings calls."""
     named = own_codes([getattr(settings, name) for name in (*FUNCTIONS, "task_families")])
     return frozenset(code.module for code in named)
 

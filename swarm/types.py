@@ -42,7 +42,7 @@ UNVERIFIED = "unverified"
 
 
 def full_task(family: str, task: str) -> str:
-    """A task's name among those of all families: that of the first family by itself, else `family/task`."""
+    """Returns a task's name among those of all families: that of the first family by itself, else `family/task`."""
     return task if family == FIRST_FAMILY else f"{family}/{task}"
 
 
@@ -89,14 +89,14 @@ class Question(msgspec.Struct, frozen=True):
         return self.origin is not None
 
     def known_origin(self) -> Origin:
-        """The origin of a question that has one. Raises ProtocolError (`no_origin`) for any other."""
+        """Returns the origin of a question that has one. Raises ProtocolError (`no_origin`) for any other."""
         if self.origin is None:
             raise ProtocolError("no_origin", "only a question that says where it comes from can be made anew")
         return self.origin
 
     @property
     def task(self) -> str:
-        """The specialty's full name; UNVERIFIED where nobody can tell."""
+        """Returns the specialty's full name; UNVERIFIED where nobody can tell."""
         return full_task(self.origin.family, self.origin.task) if self.origin else UNVERIFIED
 
 

@@ -90,7 +90,7 @@ class Sample(NamedTuple):
 
     @property
     def pool_groups(self) -> int:
-        """Groups in the whole pool: counted where all slots were looked at, else estimated."""
+        """Returns groups in the whole pool: counted where all slots were looked at, else estimated."""
         return max(self._in_the_pool(len(self.judged)), len(self.groups))
 
     @property
@@ -136,12 +136,12 @@ class Drawing(Generic[Source]):
         """Slots that were looked at or asked for, from the first on."""
 
     def likely(self, share: float) -> list[tuple[Source, int]]:
-        """The slots that will be looked at, in their order, if this share of them is informative groups."""
+        """Returns the slots that will be looked at, in their order, if this share of them is informative groups."""
         some = None if math.isinf(self._enough) else math.ceil(self._enough / share)
         return [(source, slot) for _, source, slot in self._order[:some]]
 
     def wanted(self, results: Results[Source], share: float = 0.5) -> list[tuple[Source, int]]:
-        """The slots to look at next, in their order: none once enough is found, or all is known.
+        """Returns the slots to look at next, in their order: none once enough is found, or all is known.
 
         As many as are likely to hold what is missing, by what those looked at before held, and by what share of slots
         is informative groups at first sight.
@@ -161,7 +161,9 @@ class Drawing(Generic[Source]):
     def _walk(
         self, results: Results[Source], share: float = 0.0
     ) -> tuple[list[ScoredGroup], list[tuple[Source, int]], int]:
-        """The originals, what is unknown, and how many slots that makes; of those unknown `share` counts as found."""
+        """Returns the originals, what is unknown, and how many slots that makes; of those unknown `share` counts as
+        found.
+        """
         seen: list[ScoredGroup] = []
         unknown: list[tuple[Source, int]] = []
         slots, found = 0, 0.0

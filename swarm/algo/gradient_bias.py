@@ -55,7 +55,7 @@ def halves(groups: int) -> tuple[int, int]:
 
 
 def estimated(products: GradientProducts) -> GradientEstimate:
-    """The estimates of the module's docstring; None of what there are too few groups for."""
+    """Returns the estimates of the module's docstring; None of what there are too few groups for."""
     (n_a, n_b), (n_e, n_f) = products.own, products.external
     square = noise = alignment = bias = None
     if n_a and n_b:

@@ -45,7 +45,7 @@ RULES: Mapping[str, MakeRule] = {
 
 
 def sampler(name: str) -> Sampler | None:
-    """The sampler of that name; None: `uniform`, for which nothing is sampled from a whole pool.
+    """Returns the sampler of that name; None: `uniform`, for which nothing is sampled from a whole pool.
 
     Raises:
         ConfigError: it is one of the user's own, and cannot be had.
@@ -61,12 +61,12 @@ def adaptive_rule(name: str) -> MakeRule:
 
 
 def loss(name: str) -> Loss:
-    """The loss of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    """Returns the loss of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
     return _named("loss", name, LOSSES)
 
 
 def advantage_scaling(name: str) -> Scaling:
-    """The scaling of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    """Returns the scaling of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
     return _named("advantage_scaling", name, SCALINGS)
 
 

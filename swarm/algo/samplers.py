@@ -43,7 +43,8 @@ def informative(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[
 
 
 def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """The newest rounds first; of one round the tasks in turn, and of one task the peers in turn; else by chance.
+    """Returns the newest rounds first; of one round the tasks in turn, and of one task the peers in turn; else by
+    chance.
 
     A uniform draw of few groups often holds several of one task, and the update then forgets the others; and old groups
     are further from what the policy would say now.

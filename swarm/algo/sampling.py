@@ -25,13 +25,13 @@ class Weighted(NamedTuple):
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> Self:
-        """Task -> weight above 0; weights that are all the same are none."""
+        """Returns task -> weight above 0; weights that are all the same are none."""
         shares = tuple(weights.values())
         return cls(tuple(weights), shares if len(set(shares)) > 1 else None)
 
     @property
     def weights(self) -> dict[str, float]:
-        """Task -> weight."""
+        """Returns task -> weight."""
         return dict(zip(self.tasks, self.shares or (1.0,) * len(self.tasks), strict=True))
 
 
@@ -71,12 +71,12 @@ def most_of_peer(count: int, share: float) -> int | None:
 
 
 def first_of_each_peer(groups: Iterable[ScoredGroup], most: int | None) -> list[ScoredGroup]:
-    """The groups in their order, of each peer the first so many; None: all."""
+    """Returns the groups in their order, of each peer the first so many; None: all."""
     quota = PeerQuota(most)
     return [scored for scored in groups if quota.takes(scored)]
 
 
 def winners(mean_rewards: dict[str, float]) -> list[str]:
-    """The peers with the best mean reward, all of them where they tie; nobody if nobody earned anything."""
+    """Returns the peers with the best mean reward, all of them where they tie; nobody if nobody earned anything."""
     best = max(mean_rewards.values(), default=0.0)
     return sorted(node for node, reward in mean_rewards.items() if reward == best) if best > 0 else []

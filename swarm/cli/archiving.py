@@ -243,7 +243,7 @@ def _where(run: Run) -> str:
 
 
 def _what_may_go(run: Run, settings: Settings) -> tuple[int, int, set[str]]:
-    """The first round that stays, the first that somebody may redo, and the workers that have rows."""
+    """Returns the first round that stays, the first that somebody may redo, and the workers that have rows."""
     now = snapshot(run)
     lived = {node: sorted(progress.rewards) for node, progress in now.progress.items() if progress.rewards}
     clock = now.state.round if now.state else None

@@ -101,7 +101,7 @@ def _refuse_another_start(run: Run, settings: Settings) -> None:
 
 
 def _runs(settings: Settings, study: str) -> list[Settings]:
-    """The settings of the finished runs, with this machine's device and threads."""
+    """Returns the settings of the finished runs, with this machine's device and threads."""
     path, record = settings.shared_folder, read_study(settings.shared_folder, study)
     finished = [run for run in record.runs if is_finished(open_run(path, run.experiment), record.rounds)]
     if not finished:
@@ -119,14 +119,15 @@ def _vouched(recorded: Settings, own: Settings) -> Settings:
 
 
 def _here(one: Settings, settings: Settings) -> Settings:
-    """A run's settings with this machine's device, threads and models."""
+    """Returns a run's settings with this machine's device, threads and models."""
     models = tuple(_of_record(name, settings) for name in one.model)
     return replace(one, model=models, device=settings.device, threads=settings.threads)
 
 
 def _of_record(name: str, settings: Settings) -> str:
-    """A model that the study's record names, which anybody may have written: a folder of this machine outside of the
-    shared one, or as own_model."""
+    """Returns a model that the study's record names, which anybody may have written: a folder of this machine outside
+    of the shared one, or as own_model.
+    """
     folder, place = local_folder(name), Path(settings.shared_folder).resolve()
     if folder and not folder.resolve().is_relative_to(place):
         return name

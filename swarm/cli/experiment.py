@@ -61,7 +61,7 @@ def show_status(
 
 
 def named_flags(name: str | None, common: CommonFlags | None) -> CommonFlags:
-    """The flags with the experiment that was named, by its name or by --experiment."""
+    """Returns the flags with the experiment that was named, by its name or by --experiment."""
     common = common or CommonFlags()
     if name is not None and common.experiment is not None:
         raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
@@ -102,7 +102,7 @@ def list_experiments(*, path: PathFlag = None) -> None:
 
 
 def _row_of(place: Place, name: str) -> list[str]:
-    """A row for an experiment that cannot be read, too; a link is not followed."""
+    """Returns a row for an experiment that cannot be read, too; a link is not followed."""
     if place.is_link(name):
         return [shorten(name, 48), "link", "-", "-", "-", "-", ""]
     try:
@@ -137,7 +137,7 @@ def _size_of(run: Run, part: str = "") -> str:
 
 
 def live_nodes(run: Run, wall: float, liveness_timeout: float) -> list[str]:
-    """Nodes that run at `wall`, Unix seconds, sorted; see is_alive."""
+    """Returns nodes that run at `wall`, Unix seconds, sorted; see is_alive."""
     here = this_process()
     return [peer.peer_id for peer in read_peers(run) if is_alive(peer, wall, liveness_timeout, here)]
 

@@ -20,7 +20,7 @@ LOOK_EVERY, LOOK_EVERY_PAID = 2.0, 60.0
 
 
 def look_every(settings: Settings) -> float:
-    """Seconds between two looks at a run of these settings."""
+    """Returns seconds between two looks at a run of these settings."""
     return LOOK_EVERY_PAID if settings.sparing else LOOK_EVERY
 
 

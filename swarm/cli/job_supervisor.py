@@ -39,7 +39,7 @@ class JobSupervisor:
         """The daemon whose job ended badly first."""
 
     def found(self, part: str) -> SlurmProgram | None:
-        """The job of a daemon that was submitted earlier, and waits or runs."""
+        """Returns the job of a daemon that was submitted earlier, and waits or runs."""
         return self._backend.found(self._place, self._experiment, part_of(part))
 
     def unfound(self, children: Sequence[Child], names: Sequence[str]) -> list[str]:
@@ -87,7 +87,7 @@ class JobSupervisor:
         """Does nothing: a job needs no second signal."""
 
     def left(self) -> list[str]:
-        """The ids of the jobs that go on."""
+        """Returns the ids of the jobs that go on."""
         return [job.id for job in self._jobs.values() if job.poll() is None]
 
 

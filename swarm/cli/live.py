@@ -77,7 +77,7 @@ def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
 
 
 def beating_elsewhere(run: Run, settings: Settings) -> list[str]:
-    """Nodes of other machines whose heartbeat moves while it is watched, whatever the clock of theirs says.
+    """Returns nodes of other machines whose heartbeat moves while it is watched, whatever the clock of theirs says.
 
     An hour between two clocks makes a live node look silent for an hour, and of a dead one nothing moves.
     """

@@ -50,16 +50,16 @@ class LocalSwarm:
 
     @property
     def names(self) -> list[str]:
-        """The ids of all nodes."""
+        """Returns the ids of all nodes."""
         return [*(str(coordinator.node_id) for coordinator in self.coordinators), *self.worker_names]
 
     @property
     def worker_names(self) -> list[str]:
-        """The ids of the workers."""
+        """Returns the ids of the workers."""
         return [str(worker.node_id) for worker in self.workers]
 
     def children(self, asked: Asked, loaded: Settings) -> list[Child]:
-        """The daemons to start.
+        """Returns the daemons to start.
 
         Args:
             asked: what the user asked for, for the record of each node.
@@ -79,7 +79,7 @@ class LocalSwarm:
         return [*first, child(f"{together.node_id}-*", "workers", together, "--nodes", str(len(self.workers)))]
 
     def _together(self) -> Settings:
-        """The settings of the one process of all workers. Raises ConfigError: they differ in more than that."""
+        """Returns the settings of the one process of all workers. Raises ConfigError: they differ in more than that."""
         prefix = str(self.workers[0].node_id).removesuffix("-0")
         together = replace(self.workers[0], node_id=prefix, model=self.settings.model, mixture=self.settings.mixture)
         if tuple(settings_of_workers(together, len(self.workers))) != self.workers:
@@ -145,7 +145,7 @@ def plan_of(swarm: LocalSwarm) -> Plan | None:
 
 
 def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwarm:
-    """The swarm with micro-batches, or gradient checkpointing, that its plan needs for it to fit.
+    """Returns the swarm with micro-batches, or gradient checkpointing, that its plan needs for it to fit.
 
     Raises:
         MemoryPlanError: nothing of that makes it fit, and nobody insists; names what would.

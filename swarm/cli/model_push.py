@@ -150,7 +150,7 @@ class _Node:
         self._finished_at: float | None = None
 
     def look(self, now: float) -> tuple[int, bool]:
-        """Rounds behind the newest whole checkpoint, 0 for none, and whether no newer one will come.
+        """Returns rounds behind the newest whole checkpoint, 0 for none, and whether no newer one will come.
 
         Raises:
             StoreError: the place cannot be read.

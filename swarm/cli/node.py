@@ -103,7 +103,7 @@ def join(
 
 
 def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> Started:
-    """The settings of a node that joins the experiment of a place, which is waited for, and said to the user.
+    """Returns the settings of a node that joins the experiment of a place, which is waited for, and said to the user.
 
     Args:
         words: the command, which names the place.
@@ -188,8 +188,8 @@ def _started(
     *,
     alone: bool = False,
 ) -> Started:
-    """The settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is not told
-    from its experiment.
+    """Returns the settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is
+    not told from its experiment.
 
     One that nobody has begun yet is waited for as long as a worker waits for a coordinator that is gone.
 

@@ -13,7 +13,7 @@ from swarm.views.text import age, size, table
 
 
 def render_plan(plan: Plan, settings: Settings) -> str:
-    """The table of parts, what is free, the verdict, what was chosen, and the largest configuration that fits."""
+    """Returns the table of parts, what is free, the verdict, the choice, and the largest configuration that fits."""
     head, foot = [_title(plan), _assumption(plan), ""], ["", verdict(plan), _choice(plan, settings), _most(plan)]
     return "\n".join([*head, _table(plan), *foot])
 
@@ -36,7 +36,7 @@ def render_remedies(found: Sequence[Remedy]) -> str:
 
 
 def render_pace(pace: Pace, rounds: int) -> str:
-    """Seconds of a round, what so many rounds take, and where that comes from."""
+    """Returns seconds of a round, what so many rounds take, and where that comes from."""
     every = f"{rounds} rounds: {age(rounds * pace.least)} to {age(rounds * pace.most)}"
     return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)}, {every} ({pace.source})"
 

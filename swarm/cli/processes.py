@@ -142,7 +142,7 @@ def running(settings: Settings) -> Iterator[list[Running]]:
 
 
 def all_running() -> list[ProcessFile]:
-    """The processes of all experiments, as they describe themselves."""
+    """Returns the processes of all experiments, as they describe themselves."""
     files = []
     for process in _found(""):
         files.append(process.file)
@@ -162,7 +162,7 @@ def _found(beginning: str) -> Iterator[Running]:
 
 
 def _verified(folder: int, name: str, pid: int) -> Running | None:
-    """The process that a file names, if it is that one; a file that nobody holds is removed.
+    """Returns the process that a file names, if it is that one; a file that nobody holds is removed.
 
     Raises:
         OSError, msgspec.DecodeError: it is no such file, or the process has just ended.
@@ -184,7 +184,7 @@ def _verified(folder: int, name: str, pid: int) -> Running | None:
 
 
 def _holder(descriptor: int) -> int | None:
-    """The process that has locked a file; None: no other process has. Raises OSError."""
+    """Returns the process that has locked a file; None: no other process has. Raises OSError."""
     form, kind, holder = _FLOCK
     asked = [0] * len(form)
     asked[kind] = fcntl.F_WRLCK
@@ -203,7 +203,7 @@ def _pidfd_of(pid: int) -> int | None:
 
 
 def command_of(pid: int) -> list[str]:
-    """The command line of a process; empty where the system does not tell."""
+    """Returns the command line of a process; empty where the system does not tell."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
     except OSError:

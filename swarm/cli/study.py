@@ -152,7 +152,7 @@ def _rehearse(
 def _as_begun_or_suited(
     matrix: Matrix, given: Mapping[str, Any], config: str | None, *, bring_back: bool
 ) -> tuple[Matrix, Settings]:
-    """A new study with what suits its models; one that is there with what it was begun with, which is said.
+    """Returns a new study with what suits its models; one that is there with what it was begun with, which is said.
 
     Args:
         bring_back: one that only the mirror has is copied from there first.
@@ -210,7 +210,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 
 def _whole(folder: Path, asked: StudyRecord) -> StudyRecord:
-    """The study as it is from now on: the one that is there with what is asked for on top."""
+    """Returns the study as it is from now on: the one that is there with what is asked for on top."""
     there = asked.study in studies(folder)
     whole = grown(read_study(folder, asked.study), asked) if there else asked
     return with_finished_elsewhere(whole, folder, asked.versions)

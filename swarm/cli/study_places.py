@@ -29,7 +29,7 @@ class Places(NamedTuple):
 
 
 def different(record: StudyRecord, folder: Path, hub_token: str | None) -> list[Settings]:
-    """The settings of all runs, those once that differ in nothing but their seed."""
+    """Returns the settings of all runs, those once that differ in nothing but their seed."""
     runs = (run_settings(record, one, folder, hub_token=hub_token) for one in record.runs)
     return list(dict.fromkeys(replace(settings, seed=0, experiment=record.study) for settings in runs))
 

@@ -44,7 +44,8 @@ def suited(
     tells: bool = True,
     **defaults: Any,
 ) -> Given:
-    """Setting -> value and where it came from, of what suits the models and nobody chose; the `base` of settings_from.
+    """Returns setting -> value and where it came from, of what suits the models and nobody chose; the `base` of
+    settings_from.
 
     Args:
         flags, environ, own, defaults: as of settings_from.

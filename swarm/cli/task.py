@@ -135,7 +135,7 @@ async def _converse_by_hand(scorer: Scorer, question: Question, answers: Sequenc
 
 
 async def _typed() -> str | None:
-    """A line from a terminal, None where nothing more comes."""
+    """Returns a line from a terminal, None where nothing more comes."""
     if not sys.stdin.isatty():
         return None
     with suppress(EOFError):

@@ -55,7 +55,7 @@ class Task:
     defined: Mapping[str, Parameters]
 
     def request(self, seed: int) -> QuestionRequest:
-        """One of its questions."""
+        """Returns one of its questions."""
         return QuestionRequest.named(self.task, self.profile, seed)
 
 

@@ -50,7 +50,7 @@ class ByHand:
 
     @property
     def completion(self) -> Completion:
-        """The conversation as far as it got."""
+        """Returns the conversation as far as it got."""
         earlier = zip(self.turns[:-1], self._replies, strict=False)
         return Completion(self.turns[-1], True, earlier=tuple(Turn(text, True, reply) for text, reply in earlier))
 

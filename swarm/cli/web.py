@@ -140,7 +140,7 @@ def _serve(
 
 
 def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
-    """A socket that listens. Raises ConfigError: it cannot, or nobody could ask it by a name that is allowed."""
+    """Returns a socket that listens. Raises ConfigError: it cannot, or nobody could ask it by an allowed name."""
     if not _is_loopback(host) and not allowed:
         raise ConfigError(
             f"--host {host} lets other machines in over plain HTTP: name by --allow-host what they call this one, or "

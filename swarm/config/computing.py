@@ -138,7 +138,7 @@ class ComputingSettings:
 
     @property
     def token_weight_cap(self) -> float:
-        """The importance cap that is in force."""
+        """Returns the importance cap that is in force."""
         if self.importance_cap is None:
             return 2.0 if self.generation_server else 0.0
         return self.importance_cap

@@ -54,7 +54,7 @@ def asked_in(environ: Mapping[str, str]) -> Asked | None:
 
 
 def as_variable(asked: Asked) -> dict[str, str]:
-    """The variable that tells a child process."""
+    """Returns the variable that tells a child process."""
     return {ASKED_VARIABLE: msgspec.json.encode(asked).decode()}
 
 
@@ -71,14 +71,14 @@ DAEMONS = {
 
 
 def given_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings in an environment, secrets left out."""
+    """Returns the settings in an environment, secrets left out."""
     return {
         name: value for name, value in environ.items() if name in VARIABLES and name not in SECRETS and value.strip()
     }
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment without any setting in it: what another process gets below its own ones."""
+    """Returns an environment without any setting in it: what another process gets below its own ones."""
     return {name: value for name, value in environ.items() if name not in {*VARIABLES, ASKED_VARIABLE}}
 
 

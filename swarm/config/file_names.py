@@ -17,7 +17,7 @@ _LONGEST = {NODE_ID: 64, EXPERIMENT_NAME: 128}
 
 
 def broken_rule(name: str, pattern: re.Pattern[str]) -> str:
-    """The first rule of a pattern that a name does not keep, in words; empty if it keeps all."""
+    """Returns the first rule of a pattern that a name does not keep, in words; empty if it keeps all."""
     if pattern.fullmatch(name):
         return ""
     if not name:
@@ -36,7 +36,7 @@ def broken_rule(name: str, pattern: re.Pattern[str]) -> str:
 
 
 def device_of_windows(name: str) -> str:
-    """The device that Windows and SMB open under this name, whatever stands behind its first dot; empty: none."""
+    """Returns the device that Windows and SMB open by this name, whatever stands behind its first dot; empty: none."""
     found = _DEVICE.fullmatch(name)
     return found[1].upper() if found else ""
 

@@ -24,7 +24,7 @@ _FAMILY = tuple(name for name in VARIABLES if not name.startswith("SWARM_") and 
 
 
 def meant(name: str) -> str | None:
-    """The variable that was meant by a name that is none; None: it is somebody else's."""
+    """Returns the variable that was meant by a name that is none; None: it is somebody else's."""
     if name in VARIABLES or name in RETIRED:
         return None
     close = (known for known in _FAMILY if _is_slip(name, known))

@@ -55,7 +55,7 @@ class OwnCode(str):
 
 
 def of_the_user(name: str, value: Any) -> Any:
-    """The value of a setting, as its user said it: what it names beyond our own names is OwnCode."""
+    """Returns the value of a setting, as its user said it: what it names beyond our own names is OwnCode."""
     return retyped(value, frozenset(_named(name, value)))
 
 
@@ -65,7 +65,7 @@ def names_code(name: str, value: Any) -> Iterator[str]:
 
 
 def own_code(text: str, where: str, say: str) -> OwnCode:
-    """A text that is none of our names, as code that may be imported.
+    """Returns a text that is none of our names, as code that may be imported.
 
     Args:
         where: the setting, and where its value came from.
@@ -83,7 +83,7 @@ def own_code(text: str, where: str, say: str) -> OwnCode:
 
 
 def load(code: OwnCode) -> Any:
-    """The object that it names. Raises ImportError, AttributeError, ValueError, or what its module raises."""
+    """Returns the object that it names. Raises ImportError, AttributeError, ValueError, or what its module raises."""
     module, colon, name = code.partition(":")
     if not (module and colon and name):
         raise ValueError("expected package.module:object")
@@ -91,24 +91,26 @@ def load(code: OwnCode) -> Any:
 
 
 def source_file(code: OwnCode) -> Path | None:
-    """The file of its module, None where there is none; imports what is above it. Raises ImportError, ValueError."""
+    """Returns the file of its module, None where there is none; imports what is above it. Raises ImportError,
+    ValueError.
+    """
     spec = find_spec(code.module)
     file = Path(spec.origin) if spec and spec.origin else None
     return file if file and file.is_file() else None
 
 
 def own_codes(value: Any) -> frozenset[OwnCode]:
-    """All of it within a value."""
+    """Returns all of it within a value."""
     return frozenset(text for text in _texts(value) if isinstance(text, OwnCode))
 
 
 def kept(before: Any, value: Any) -> Any:
-    """A value that was made of another one: what was OwnCode there is OwnCode again."""
+    """Returns a value that was made of another one: what was OwnCode there is OwnCode again."""
     return retyped(value, own_codes(before))
 
 
 def retyped(value: Any, own: Collection[str]) -> Any:
-    """A value in which these texts are OwnCode; for who tells a child of his what the user named."""
+    """Returns a value in which these texts are OwnCode; for who tells a child of his what the user named."""
     if not own:
         return value
     if isinstance(value, dict):
@@ -124,7 +126,7 @@ def respelt(before: str, text: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it, with no word of who said it."""
+    """Returns the value as JSON has it, with no word of who said it."""
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

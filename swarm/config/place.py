@@ -58,7 +58,7 @@ def is_url(text: str) -> bool:
 
 
 def place_of(text: str) -> str:
-    """The name by which every process finds the same place: a bucket's URL, or the absolute path of a folder.
+    """Returns the name by which every process finds the same place: a bucket's URL, or the absolute path of a folder.
 
     Raises:
         ConfigError: it is a URL, and none of a bucket.
@@ -67,7 +67,7 @@ def place_of(text: str) -> str:
 
 
 def bucket_url(text: str) -> BucketUrl:
-    """The parts of a URL.
+    """Returns the parts of a URL.
 
     Raises:
         ConfigError: it is none of a bucket, or holds a user, a password or a token, which the message does not repeat.

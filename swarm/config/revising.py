@@ -52,7 +52,7 @@ class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def revising(table: Mapping[str, Any] | None, profile: str) -> Revising:
-    """The table's meaning in a run of this profile. Raises ConfigError."""
+    """Returns the table's meaning in a run of this profile. Raises ConfigError."""
     built_in = {"templates": [FOR_EMBEDDED]} if profile in EMBEDDED_PROFILES else {}
     try:
         found = msgspec.convert(built_in | dict(table or {}), Revising)

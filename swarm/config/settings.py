@@ -244,7 +244,7 @@ class Settings(ComputingSettings):
 
     @property
     def place(self) -> str:
-        """The shared place by the name that all processes have for it: an absolute path, or a bucket's URL.
+        """Returns the shared place by the name that all processes have for it: an absolute path, or a bucket's URL.
 
         Raises:
             ConfigError: it is a URL, and none of a bucket.
@@ -253,7 +253,7 @@ class Settings(ComputingSettings):
 
     @property
     def shared_folder(self) -> Path:
-        """The shared folder as an absolute path, for what works in a folder alone.
+        """Returns the shared folder as an absolute path, for what works in a folder alone.
 
         Raises:
             ConfigError: the shared place is a bucket.
@@ -269,7 +269,7 @@ class Settings(ComputingSettings):
 
     @property
     def private_folder(self) -> Path:
-        """The key folder as an absolute path."""
+        """Returns the key folder as an absolute path."""
         return Path(self.key_folder).expanduser().absolute()
 
     @property
@@ -279,7 +279,7 @@ class Settings(ComputingSettings):
 
     @property
     def expected_names(self) -> frozenset[str]:
-        """The names and public keys of those that are expected; none where any will do."""
+        """Returns the names and public keys of those that are expected; none where any will do."""
         return frozenset(self.expected_workers) if isinstance(self.expected_workers, tuple) else frozenset()
 
     @property
@@ -297,12 +297,12 @@ class Settings(ComputingSettings):
 
     @property
     def most_local_groups(self) -> int:
-        """The most own groups that a round may have."""
+        """Returns the most own groups that a round may have."""
         return self.total_groups - self.adaptive_min_j if self.adaptive else self.local_groups
 
     @property
     def most_external_groups(self) -> int:
-        """The most external groups that a round may ask for."""
+        """Returns the most external groups that a round may ask for."""
         return self.max_j if self.adaptive else self.external_groups
 
     @property
@@ -320,7 +320,7 @@ class Settings(ComputingSettings):
 
     @property
     def patience_with_coordinator(self) -> float:
-        """Seconds without a live coordinator after which a worker goes on by itself."""
+        """Returns seconds without a live coordinator after which a worker goes on by itself."""
         return 2 * self.round_interval if self.coordinator_patience is None else self.coordinator_patience
 
     @property
@@ -331,7 +331,7 @@ class Settings(ComputingSettings):
 
     @property
     def max_j(self) -> int:
-        """The largest J of the adaptive rule."""
+        """Returns the largest J of the adaptive rule."""
         return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
 
     @property
@@ -349,20 +349,20 @@ class Settings(ComputingSettings):
         return (self.planted_words or "") if node in (self.planters or ()) else ""
 
     def experiment_identity(self) -> dict[str, Any]:
-        """The settings that make two runs the same experiment; a running one refuses to go on with others.
+        """Returns the settings that make two runs the same experiment; a running one refuses to go on with others.
 
         What IDENTITY_DEFAULTS names is left out where it has the value given there.
         """
         return identity_of(self)
 
     def as_recorded(self) -> dict[str, Any]:
-        """Every setting as JSON has it, those at their defaults included; no secrets."""
+        """Returns every setting as JSON has it, those at their defaults included; no secrets."""
         shown = (f.name for f in fields(self) if not f.metadata["secret"])
         values = {name: plain(getattr(self, name)) for name in shown}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def as_environment(self) -> dict[str, str]:
-        """The variables that give another process these settings, if it has no others (see `without_settings`).
+        """Returns the variables that give another process these settings, if it has no others (see `without_settings`).
 
         Those at their defaults are left out, but for the ones that test mode would set otherwise.
 
@@ -393,7 +393,7 @@ msgspec.convert(vars(Settings()), Settings)  # a default that its own constraint
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting, as users know it."""
+    """Returns the environment variable of a setting, as users know it."""
     env: tuple[str, ...] = FIELDS[name].metadata["env"]
     return env[0]
 

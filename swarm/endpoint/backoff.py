@@ -9,8 +9,8 @@ LONGEST_ASKED = 900.0
 
 
 def backoff(first: float, longest: float, failures: int, seed: int, *purpose: str | int, asked: float | None) -> float:
-    """Seconds before the next attempt: doubled with each failure, between half of that and all of it, and never less
-    than the server asks for.
+    """Returns seconds before the next attempt: doubled with each failure, between half of that and all of it, and never
+    less than the server asks for.
 
     Args:
         failures: so far, at least 1.

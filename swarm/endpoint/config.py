@@ -151,7 +151,7 @@ class EndpointConfig:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The further fields. Raises ConfigError if they are none."""
+        """Returns the further fields. Raises ConfigError if they are none."""
         try:
             fields = json.loads(self.extra_body)
         except ValueError as error:
@@ -185,7 +185,7 @@ def _refused(name: str, expected: str, value: object) -> ConfigError:
 
 
 def check_url(url: str, name: str) -> str:
-    """The URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
+    """Returns the URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
 
     Args:
         name: of the setting, for messages.

@@ -226,7 +226,7 @@ class Generation:
 
 
 def spent_on(outcome: Reply | Failure, worst: Tokens, likely: Tokens) -> tuple[Tokens, int]:
-    """The tokens that a request cost, and how many of them are estimated: where the server does not count."""
+    """Returns the tokens that a request cost, and how many of them are estimated: where the server does not count."""
     if isinstance(outcome, Failure):
         return (worst, sum(worst)) if outcome.billed else (Tokens(0, 0), 0)
     prompt = likely.prompt if outcome.tokens_in is None else outcome.tokens_in

@@ -88,7 +88,7 @@ class EndpointGenerator:
 
     @property
     def usage(self) -> Usage:
-        """The totals, to be kept by the node and handed to its next life."""
+        """Returns the totals, to be kept by the node and handed to its next life."""
         return self._limits.budget.usage
 
     def take_up(self, former: Usage) -> None:
@@ -132,7 +132,7 @@ class EndpointGenerator:
             return await self._find_form(client, self._config.request_timeout)
 
     async def _find_form(self, client: Client, seconds: float) -> Form | Failure:
-        """The first form that it takes; else what it said to the first."""
+        """Returns the first form that it takes; else what it said to the first."""
         first: Failure | None = None
         for form in (self._config.api,) if self._config.api != "auto" else FORMS:
             outcome = await self._probe(client, form, seconds)

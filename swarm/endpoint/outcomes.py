@@ -62,7 +62,7 @@ class Failure(NamedTuple):
 
 
 def failure_of(status: int, headers: Mapping[str, str], body: bytes, wall: float) -> Failure:
-    """A status that is no success, as a failure.
+    """Returns a status that is no success, as a failure.
 
     Args:
         headers: names in lower case.
@@ -88,7 +88,7 @@ def _kind(status: int, body: bytes, asked: float | None) -> Kind:
 
 
 def retry_after(headers: Mapping[str, str], wall: float) -> float | None:
-    """Seconds that a server asks to wait, in any of three ways; None: none, or nothing that means a time."""
+    """Returns seconds that a server asks to wait, in any of three ways; None: none, or nothing that means a time."""
     try:
         if "retry-after-ms" in headers:
             seconds = float(headers["retry-after-ms"]) / 1000

@@ -25,7 +25,7 @@ class Window:
         self._sum = 0
 
     def wait(self, now: float, amount: int) -> float:
-        """Seconds until so much may be taken."""
+        """Returns seconds until so much may be taken."""
         if self._limit is None:
             return 0.0
         self._forget(now)

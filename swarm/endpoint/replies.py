@@ -64,7 +64,7 @@ def _cut(text: str, form: Form, prompt: str | Dialogue, config: EndpointConfig) 
 
 
 def without_prompt(text: str, form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> str:
-    """The reply itself, of a server that repeats the prompt in front of it, as `transformers serve` may.
+    """Returns the reply itself, of a server that repeats the prompt in front of it, as `transformers serve` may.
 
     How a server renders a chat is not known here. So a prompt is the turns' texts in their order with nothing but marks
     of templates around them, one of which there must be: a model may begin with the question's words by itself. A
@@ -104,7 +104,7 @@ def _first(choices: Any) -> Any:
 
 
 def _texts(choice: dict[str, Any], form: Form) -> tuple[str, str]:
-    """The text, and what the server gives apart as reasoning."""
+    """Returns the text, and what the server gives apart as reasoning."""
     if form == "completions":
         return _text(choice.get("text")), ""
     message = _object(choice.get("message"), "a message")

@@ -265,7 +265,7 @@ class Judge:
 
 
 def read_answer(run: Run, slot: Slot, question_id: str) -> JudgeAnswer:
-    """A node's answer. Blocking.
+    """Returns a node's answer. Blocking.
 
     Raises:
         ProtocolError: `misplaced` (it speaks for another node or round than its path), `wrong_question`, `unreadable`

@@ -134,7 +134,7 @@ class JudgeMachine:
 
     @property
     def awaited_rounds(self) -> list[int]:
-        """Rounds of which some answer is still looked for."""
+        """Returns rounds of which some answer is still looked for."""
         return sorted({slot.round for slot in self._waiting})
 
     def handle(self, event: Event) -> Sequence[Instruction]:

@@ -31,7 +31,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 def proposed(measured: Sequence[Measured], universe: Universe) -> Proposal:
-    """The tasks whose groups are informative often enough, by the weights that the universe has.
+    """Returns the tasks whose groups are informative often enough, by the weights that the universe has.
 
     Args:
         measured: of the universe's tasks; of others nothing is said.
@@ -80,5 +80,5 @@ def _value(value: Any) -> str:
 
 
 def _text(value: object) -> str:
-    """A text, number or truth value: as JSON has it, but for a character that TOML wants escaped too."""
+    """Returns a text, number or truth value: as JSON has it, but for a character that TOML wants escaped too."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -64,7 +64,7 @@ def keep_file(
 
 
 def _warning_of(event: str, **more: object) -> logging.LogRecord:
-    """A record of our own that goes to one file alone."""
+    """Returns a record of our own that goes to one file alone."""
     record = logging.LogRecord(__package__, logging.WARNING, __file__, 0, event, None, None)
     record.__dict__.update(more)
     return record

@@ -60,7 +60,7 @@ def watch(path: str, name: str, every: float = 5.0) -> None:
 
 
 def _looks(settings: Settings) -> Callable[[], tuple[Status | None, str]]:
-    """A function that gives the status and its text by now; None and what stands in the way."""
+    """Returns a function that gives the status and its text by now; None and what stands in the way."""
     readers: list[StatusReader] = []
 
     def look() -> tuple[Status | None, str]:
@@ -77,7 +77,7 @@ def _looks(settings: Settings) -> Callable[[], tuple[Status | None, str]]:
 
 
 def _shows() -> Callable[[str], None]:
-    """A function that shows a text in place of the one before; outside of a notebook it prints it."""
+    """Returns a function that shows a text in place of the one before; outside of a notebook it prints it."""
     try:
         from IPython.core.getipython import get_ipython
         from IPython.display import display
@@ -110,7 +110,7 @@ def runs_in_background(output: Path | str = OUTPUT) -> bool:
 
 
 def _tail() -> list[str]:
-    """The last lines of what was started in the background; nothing where that is nothing."""
+    """Returns the last lines of what was started in the background; nothing where that is nothing."""
     try:
         with open(OUTPUT, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_TAIL))

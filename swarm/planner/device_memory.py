@@ -98,7 +98,7 @@ def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, r
 
 
 def parse_smi(line: str) -> Gpu:
-    """One line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
+    """Returns one line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
 
     Raises:
         ValueError: it says something else, such as [N/A] for a size.
@@ -114,7 +114,9 @@ def parse_smi(line: str) -> Gpu:
 
 
 def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path) -> Gpu | None:
-    """The GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it cannot."""
+    """Returns the GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it
+    cannot.
+    """
     if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
         raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
     if device is None and _visible_name(index, environ) is None:
@@ -161,7 +163,7 @@ def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
 
 
 def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> Sequence[Gpu]:
-    """The GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest on unless told to."""
+    """Returns the GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest unless told to."""
     if not name.isdigit():
         return [gpu for gpu in gpus if gpu.uuid.startswith(name)]
     if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.total for gpu in gpus}) == 1:
@@ -170,7 +172,7 @@ def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> S
 
 
 def _ask_torch(device: str) -> Gpu:
-    """The same from torch.
+    """Returns the same from torch.
 
     Raises:
         ModelError: torch cannot use it.

@@ -60,7 +60,7 @@ TYPICAL = (
 
 
 def memory_size(text: str) -> int:
-    """Bytes that a person means by 16GB, 22.5 GiB and so on.
+    """Returns bytes that a person means by 16GB, 22.5 GiB and so on.
 
     Raises:
         ConfigError: it is no size of memory, or not one that a device has.
@@ -80,7 +80,7 @@ def memory_size(text: str) -> int:
 
 
 def far_device(text: str, device: str | None) -> DeviceMemory:
-    """A GPU of that memory, all of it free, or the CPU of a machine that has it.
+    """Returns a GPU of that memory, all of it free, or the CPU of a machine that has it.
 
     Args:
         device: as the settings have it; `cpu` for a machine without a GPU.

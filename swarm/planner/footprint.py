@@ -45,17 +45,17 @@ class MicroBatch:
 
     @property
     def positions(self) -> int:
-        """Token positions in the forward pass."""
+        """Returns token positions in the forward pass."""
         return self.prompts * self.prompt_tokens + self.rows * (self.new_tokens + self._repeated)
 
     @property
     def keys(self) -> int:
-        """Keys in memory: of prompts, and of each row its prompt's again."""
+        """Returns keys in memory: of prompts, and of each row its prompt's again."""
         return self.prompts * self.prompt_tokens + self.rows * (self.prompt_tokens + self.new_tokens)
 
     @property
     def pairs(self) -> int:
-        """Pairs of query and key."""
+        """Returns pairs of query and key."""
         length = self.prompt_tokens + self.new_tokens
         return self.prompts * self.prompt_tokens**2 + self.rows * (self.new_tokens + self._repeated) * length
 

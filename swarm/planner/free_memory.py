@@ -51,7 +51,7 @@ def _meminfo(file: Path) -> dict[str, int]:
 
 
 def _sizes(file: Path) -> dict[str, int]:
-    """The lines `Name: 123 kB` of a file, in bytes. Raises OSError."""
+    """Returns the lines `Name: 123 kB` of a file, in bytes. Raises OSError."""
     parts = (line.partition(":") for line in file.read_text("utf-8").splitlines())
     return {name: int(rest.split()[0]) * 1024 for name, _, rest in parts if rest.endswith(" kB")}
 

@@ -84,7 +84,7 @@ class NodeMemory:
 
     @property
     def peak(self) -> int:
-        """The highest point on the device, without context."""
+        """Returns the highest point on the device, without context."""
         return self.resident + max(self.generation, self.update)
 
 
@@ -213,7 +213,7 @@ def _shown_tokens(settings: Settings) -> int:
 def worst_micro_batch(
     shape: ModelShape, settings: Settings, micro_batch_tokens: int, *, share_prompts: bool, talk: Talk = ONE_TURN
 ) -> MicroBatch:
-    """The largest micro-batch that fills at most so many positions, of rows that are all as long as can be."""
+    """Returns the largest micro-batch that fills at most so many positions, of rows that are all as long as can be."""
     prompt, new = lengths(shape, settings, talk)
     group, all_rows = settings.generations, settings.total_groups * settings.generations
     if not share_prompts:
@@ -240,7 +240,7 @@ def cache_bytes(
 
 
 def static_logits_bytes(shape: ModelShape, rows: int) -> int:
-    """fp32 logits of all rows, where a recorded step puts them."""
+    """Returns fp32 logits of all rows, where a recorded step puts them."""
     return _FP32 * row_bucket(rows) * shape.vocabulary
 
 

@@ -110,7 +110,8 @@ def choose(
     in_process: bool,
     talk: Talk = ONE_TURN,
 ) -> Plan:
-    """The fastest settings that fit: shared prompts, else gradient checkpointing; the largest micro-batch of either.
+    """Returns the fastest settings that fit: shared prompts, else gradient checkpointing; the largest micro-batch of
+    either.
 
     Checkpointing runs a prompt anew for each of its completions, and all of it once more, and no micro-batch of shared
     prompts costs as much, however small. If nothing fits, the plan is that of the least memory, with `fits` False.
@@ -215,7 +216,7 @@ def _parts(
     *,
     in_process: bool,
 ) -> Iterator[Part]:
-    """The lines of a plan, those of one node being the largest model's.
+    """Yields the lines of a plan, those of one node being the largest model's.
 
     Args:
         at_work: what holds buffers and generates: the nodes, or those of each model together.

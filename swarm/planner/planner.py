@@ -24,7 +24,7 @@ logger = get_logger(__name__)
 def make_plan(
     settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN, device: DeviceMemory | None = None
 ) -> Plan:
-    """The plan for so many workers on the device of the settings.
+    """Returns the plan for so many workers on the device of the settings.
 
     Args:
         talk: the longest conversation of the run's tasks; their families know it.

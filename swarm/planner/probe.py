@@ -62,7 +62,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
 
     @property
     def peak(self) -> int | None:
-        """The highest point, None if it did not get to the end."""
+        """Returns the highest point, None if it did not get to the end."""
         return None if self.generation is None or self.update is None else max(self.generation, self.update)
 
 
@@ -195,7 +195,7 @@ def _question(model: LanguageModel, tokens: int, asking: Asking) -> str:
 def _groups(
     prompts: Sequence[str], completions: Sequence[tuple[Completion, ...]], *, others: int = 0
 ) -> list[TrainGroup]:
-    """Groups in which every completion carries a gradient, and as many again as peers would give."""
+    """Returns groups in which every completion carries a gradient, and as many again as peers would give."""
     from swarm.types import TrainGroup
 
     own = [

@@ -55,7 +55,7 @@ class AdapterVersion:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of its weights."""
+        """Returns SHA-256 of its weights."""
         return hashlib.sha256(self._weights).hexdigest()
 
     def write(self, folder: Path) -> None:
@@ -64,12 +64,12 @@ class AdapterVersion:
         (folder / peft_form.WEIGHTS).write_bytes(self._weights)
 
     def generator(self) -> ModelGenerator:
-        """One that samples with it here."""
+        """Returns one that samples with it here."""
         return ModelGenerator(self._model, replace(self._config, decoding="dynamic"))
 
     @torch.no_grad()
     def gap(self, claims: Sequence[Claimed]) -> float:
-        """Mean |own - claimed| log-prob over all of their tokens, nats; NaN of a policy that has diverged."""
+        """Returns mean |own - claimed| log-prob over all of their tokens, nats; NaN of a policy that has diverged."""
         rows = [
             Row(number, tuple(prompt), tuple(ids), range(len(ids)), 0.0, own=True, behaviour_logprobs=tuple(logprobs))
             for number, (prompt, ids, logprobs) in enumerate(claims)

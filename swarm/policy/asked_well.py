@@ -140,7 +140,7 @@ def _not_opened(text: str, tokenizer: Any, asking: Asking) -> str:
 
 
 def _or_nothing(tokenizer: Any, asking: Asking, *replies: str) -> str:
-    """A prompt without a generation prompt; empty where the template has none such."""
+    """Returns a prompt without a generation prompt; empty where the template has none such."""
     try:
         return rendered(tokenizer, QUESTION, asking, *replies, opened=False)
     except MemoryError:

@@ -112,7 +112,7 @@ class PaddedPrompts:
 
     @property
     def lengths(self) -> Tensor:
-        """Tokens of each prompt, [K]."""
+        """Returns tokens of each prompt, [K]."""
         return self.mask.sum(dim=1)
 
 
@@ -224,7 +224,7 @@ def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) 
 
 
 def padded_positions(rows: Sequence[Row], share_prompts: bool) -> int:
-    """Token positions of the rows as one micro-batch, padding included."""
+    """Returns token positions of the rows as one micro-batch, padding included."""
     prompt, completion = max(len(row.prompt_ids) for row in rows), max(len(row.token_ids) for row in rows)
     if share_prompts:
         return prompt * len({row.group for row in rows}) + completion * len(rows)
@@ -301,7 +301,7 @@ class _Read(NamedTuple):
 def _as_read(
     completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool, asking: Asking, marked: bool
 ) -> _Read:
-    """All turns by their sampled ids, or all by their texts.
+    """Returns all turns by their sampled ids, or all by their texts.
 
     Own completions keep their sampled ids: decoding and encoding again is not the identity. Own ones that were read
     back from their file after a crash say whose tokenizer it was, and are checked.

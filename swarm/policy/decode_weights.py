@@ -42,7 +42,7 @@ class DecodeWeights:
         return (*(parameter.data_ptr() for parameter in self.model.module.parameters()), *adapter)
 
     def _cast_copy(self, module: nn.Module, dtype: torch.dtype | None) -> Any:
-        """The same modules around the same parameters, except for those of matrix products."""
+        """Returns the same modules around the same parameters, except for those of matrix products."""
         configs = [part.config for part in module.modules() if "config" in vars(part)]
         shared = [*module.parameters(), *module.buffers(), *configs]
         twin = copy.deepcopy(module, {id(one): one for one in shared})

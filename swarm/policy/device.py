@@ -12,7 +12,7 @@ from swarm.policy.settings import unsuited
 
 
 def pick_device(device: str | None) -> torch.device:
-    """The device of that name; None: a GPU that torch reaches by CUDA or ROCm, else the CPU.
+    """Returns the device of that name; None: a GPU that torch reaches by CUDA or ROCm, else the CPU.
 
     Apple's GPUs (MPS) are left out: no run has been measured on one, and no memory can be planned there.
     """

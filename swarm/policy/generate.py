@@ -61,7 +61,7 @@ def new_token_limits(prompts: Sequence[Sequence[int]], model: LanguageModel) -> 
 
 
 def draw_uniforms(prompts: int, group_size: int, steps: int, seed: int) -> Tensor:
-    """The randomness of one call, float64 [K, G, T] in [0, 1), drawn on the CPU: the same on every device."""
+    """Returns the randomness of one call, float64 [K, G, T] in [0, 1), drawn on the CPU: the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(prompts, group_size, steps, generator=generator, dtype=torch.float64)
 
@@ -193,7 +193,7 @@ class _Transcript:
         self._written = self._looked = 0
 
     def append(self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor) -> Tensor:
-        """One token of each live row: what it drew, unless another is forced; returns which it is."""
+        """Returns one token of each live row: what it drew, unless another is forced; returns which it is."""
         if self._forced:
             token_L, logprob_L = self._forced.imposed(live_L, step, token_L, logprob_L, self._token_R_T)
         self._token_R_T[live_L, step] = token_L

@@ -75,7 +75,7 @@ class ModelGenerator:
 
     @property
     def prompt_date(self) -> str | None:
-        """The date in its prompts; None: today's, or there is none."""
+        """Returns the date in its prompts; None: today's, or there is none."""
         return self._asking.date
 
     @property
@@ -141,7 +141,7 @@ class ModelGenerator:
         return [writing.groups() for writing in writings]
 
     def shown_prompt(self, question: str) -> tuple[str, int]:
-        """The prompt as the model gets it, special tokens visible, and its length in tokens."""
+        """Returns the prompt as the model gets it, special tokens visible, and its length in tokens."""
         ids = encode_prompt(self._model.tokenizer, question, self._asking)
         return shown_prompt(self._model.tokenizer, ids), len(ids)
 
@@ -152,7 +152,7 @@ class ModelGenerator:
         return encode_prompt(self._model.tokenizer, prompt, self._asking)
 
     def completions(self, samples: list[Sample]) -> tuple[Completion, ...]:
-        """A group as text.
+        """Returns a group as text.
 
         Raises:
             ModelError: the model gave no probabilities.

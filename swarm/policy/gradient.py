@@ -103,14 +103,14 @@ class GradientSum:
         self._restart()
 
     def copied(self) -> list[Tensor]:
-        """A copy of the sum that is there, by parameter, in fp32 and without the loss's scale."""
+        """Returns a copy of the sum that is there, by parameter, in fp32 and without the loss's scale."""
         return [
             torch.zeros_like(one) if one.grad is None else one.grad.float() / self.loss_scale
             for one in self._parameters
         ]
 
     def inner(self, copy: Sequence[Tensor]) -> Tensor:
-        """The inner product of the sum that is there with a copy of an earlier one; it stays on the device."""
+        """Returns the inner product of the sum that is there with a copy of an earlier one; it stays on the device."""
         pairs = [
             (one.grad.float(), held) for one, held in zip(self._parameters, copy, strict=True) if one.grad is not None
         ]
@@ -256,7 +256,7 @@ def _praised(row: Row) -> bool:
 
 
 def _reference(model: LanguageModel) -> LanguageModel:
-    """The policy as it began: the base without its adapter, or a frozen copy."""
+    """Returns the policy as it began: the base without its adapter, or a frozen copy."""
     if model.base is not None:
         return replace(model, adapter=None)
     return replace(model, module=copy.deepcopy(model.module).requires_grad_(requires_grad=False))

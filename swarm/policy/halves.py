@@ -104,7 +104,7 @@ def _read(values: Sequence[Tensor]) -> list[float]:
 
 
 def _by_group(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each group, in the groups' order."""
+    """Returns the rows of each group, in the groups' order."""
     return [list(found) for _, found in groupby(rows, key=attrgetter("group"))]
 
 

@@ -110,7 +110,7 @@ def _shards(name: str, size: int, commit: str, token: str | None) -> list[str]:
 
 
 def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
-    """The files that a model is loaded from. Raises ModelError: it has none."""
+    """Returns the files that a model is loaded from. Raises ModelError: it has none."""
     small = [file for file in sizes if _SMALL.fullmatch(file)]
     missing = [file for file in weights if file not in sizes]
     if CONFIG in sizes and not missing:
@@ -128,7 +128,7 @@ def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
 
 
 def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
-    """The copy of this machine's cache, where it is the hub that fails, and not the name or the right to it."""
+    """Returns the copy of this machine's cache, where it is the hub that fails, and not the name or the right to it."""
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else 0
@@ -175,7 +175,7 @@ def _line(error: Exception) -> str:
 
 
 def fetch(name: str, report: Callable[[str], None], token: str | None = None) -> Path:
-    """The folder of a model of the hub, fetched as far as this machine's cache lacks it.
+    """Returns the folder of a model of the hub, fetched as far as this machine's cache lacks it.
 
     Args:
         report: told of the download every few seconds.
@@ -227,7 +227,7 @@ def _download(name: str, found: HubModel, report: Callable[[str], None], token: 
 
 
 def _reporting(name: str, total: int, report: Callable[[str], None]) -> type[Any]:
-    """A progress bar, as the hub's client takes them, that says in lines how far a download is."""
+    """Returns a progress bar, as the hub's client takes them, that says in lines how far a download is."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     begun = said = time.monotonic()

@@ -71,7 +71,7 @@ class AdaptedBase:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the frozen weights: an adapter is of use beside these alone."""
+        """Returns SHA-256 of the frozen weights: an adapter is of use beside these alone."""
         found = hashlib.sha256()
         for name, weights in self._module.named_parameters():
             found.update(f"{name} {weights.dtype} {tuple(weights.shape)}\n".encode())
@@ -149,7 +149,7 @@ class StackedAdapters:
 
     @torch.no_grad()
     def _copies(self) -> tuple[list[Tensor], list[Tensor]]:
-        """A [S, in] and B x scale [out, S] of each layer."""
+        """Returns a [S, in] and B x scale [out, S] of each layer."""
         down = [torch.cat(parts).to(self._dtype) for parts in zip(*(one.down for one in self._adapters), strict=True)]
         scaled = ([matrix * one.config.scale for matrix in one.up] for one in self._adapters)
         return down, [torch.cat(parts, dim=1).to(self._dtype) for parts in zip(*scaled, strict=True)]
@@ -171,7 +171,7 @@ class StackedAdapters:
 
 
 def adapted_layers(name: str, module: Any, targets: Sequence[str] | None) -> dict[str, nn.Module]:
-    """The linear layers of a model's body whose names end so, by name; None: all of them.
+    """Returns the linear layers of a model's body whose names end so, by name; None: all of them.
 
     Raises:
         ModelError: a target is the end of no layer's name.
@@ -187,7 +187,7 @@ def adapted_layers(name: str, module: Any, targets: Sequence[str] | None) -> dic
 
 
 def unmatched(module: Any, targets: Sequence[str]) -> list[str]:
-    """The targets that are the end of no linear layer's name, but for the head's."""
+    """Returns the targets that are the end of no linear layer's name, but for the head's."""
     paths = _linear_layers(module)
     return [target for target in targets if not any(_ends_so(path, target) for path in paths)]
 
@@ -209,7 +209,7 @@ def layer_size(layer: Any) -> tuple[int, int]:
 
 
 def adapter_shapes(layers: Mapping[str, nn.Module], rank: int) -> dict[str, tuple[int, int]]:
-    """The shapes of an adapter's matrices beside these layers, by PEFT's names."""
+    """Returns the shapes of an adapter's matrices beside these layers, by PEFT's names."""
     sizes = {name: layer_size(layer) for name, layer in layers.items()}
     return {
         f"{_PREFIX}{name}.lora_{letter}.weight": shape

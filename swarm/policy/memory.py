@@ -43,7 +43,7 @@ class MemoryBudget:
         self.size = size
 
     def run(self, work: Callable[[int], _Result], *, floor: int, whole: int) -> _Result:
-        """The result of work(size), called again with half the size until it fits. `work` must be repeatable.
+        """Returns the result of work(size), called again with half the size until it fits. `work` must be repeatable.
 
         Args:
             floor: the smallest size that makes a difference.

@@ -30,7 +30,7 @@ _MERGE_IT = "Merge it with PEFT (merge_and_unload), and name the result as MODEL
 
 @torch.no_grad()
 def merged(name: str, module: Any, folder: Path, odd: Sequence[str]) -> Any:
-    """The base with the adapter in its weights; the module that was given is used up.
+    """Returns the base with the adapter in its weights; the module that was given is used up.
 
     Args:
         odd: what it has beyond plain LoRA, for messages.

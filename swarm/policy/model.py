@@ -117,7 +117,7 @@ class LanguageModel:
         return output.last_hidden_state  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """fp32 logits [..., V] of hidden states [..., D]."""
+        """Returns fp32 logits [..., V] of hidden states [..., D]."""
         with self.autocast():
             logits: Tensor = self.module.get_output_embeddings()(hidden)
         return _scale_logits(self.module.config, logits.float())
@@ -138,7 +138,7 @@ class LanguageModel:
         return dict(self.module.named_parameters())
 
     def autocast(self, *, cache_weights: bool | None = None) -> torch.autocast:
-        """The mixed-precision region of the forward pass; does nothing in fp32.
+        """Returns the mixed-precision region of the forward pass; does nothing in fp32.
 
         Args:
             cache_weights: cast each weight once per outermost region; None: as the region around this one, or yes.
@@ -267,7 +267,7 @@ def wrap_model(
     precision: str = "auto",
     frozen: bool = False,
 ) -> LanguageModel:
-    """A LanguageModel from parts already in memory; same checks and errors as load_model."""
+    """Returns a LanguageModel from parts already in memory; same checks and errors as load_model."""
     _check_architecture(name, module)
     rows = module.get_input_embeddings().num_embeddings
     tokenizer, not_embedded = fitted(name, tokenizer, rows)

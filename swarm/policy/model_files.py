@@ -50,7 +50,7 @@ def lies_in_a_place(folder: Path) -> bool:
 
 
 def lasting_name(name: str) -> str:
-    """A model's name that means the same from any working directory."""
+    """Returns a model's name that means the same from any working directory."""
     return name if name in EMBEDDED or not (path := local_folder(name)) else str(path.resolve())
 
 
@@ -164,7 +164,7 @@ def _is_of_its_bytes(entry: dict[str, Any]) -> bool:
 
 
 def safetensors_files(folder: Path) -> list[Path]:
-    """The files that transformers would load; other copies of the weights may lie beside them."""
+    """Returns the files that transformers would load; other copies of the weights may lie beside them."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
@@ -186,7 +186,7 @@ def header_bytes(file: Path) -> int:
 
 
 def read_header(file: Path) -> tuple[int, dict[str, Any]]:
-    """The header of a safetensors file, with its length. Raises OSError, ValueError."""
+    """Returns the header of a safetensors file, with its length. Raises OSError, ValueError."""
     with opened_regular(file) as stream:
         length = _length(file, stream)
         return length, _object(file, stream.read(length))
@@ -200,7 +200,7 @@ def _length(file: Path, stream: BinaryIO) -> int:
 
 
 def read_json(file: Path, most: int = LARGEST_CONFIG) -> dict[str, Any]:
-    """A file of one JSON object, of so many bytes at most. Raises OSError, ValueError."""
+    """Returns a file of one JSON object, of so many bytes at most. Raises OSError, ValueError."""
     with opened_regular(file) as stream:
         if len(data := stream.read(most + 1)) > most:
             raise ValueError(f"{file} has more than {most} bytes")

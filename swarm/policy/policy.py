@@ -52,7 +52,7 @@ class JoinedPolicy:
 
     @property
     def prompt_date(self) -> str | None:
-        """The date in its prompts; None: there is none."""
+        """Returns the date in its prompts; None: there is none."""
         return getattr(self.generator, "prompt_date", None)
 
     @property
@@ -79,7 +79,7 @@ class JoinedPolicy:
 
 
 def make_policy(model: LanguageModel, config: GrpoConfig) -> JoinedPolicy:
-    """A policy that generates with the weights it trains."""
+    """Returns a policy that generates with the weights it trains."""
     halvings = Halvings()
     return JoinedPolicy(ModelGenerator(model, config, halvings), ModelTrainer(model, config, halvings))
 
@@ -93,7 +93,9 @@ def make_adapted_policy(
     first_day: Callable[[], str] | None = None,
     **loading: Any,
 ) -> JoinedPolicy:
-    """A policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as load_policy."""
+    """Returns a policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as
+    load_policy.
+    """
     assert config.adapter is not None
     if threads is not None:
         torch.set_num_threads(threads)

@@ -24,7 +24,7 @@ _TURN = "theModelsEarlierTurn"
 
 
 def encode_prompt(tokenizer: Any, question: str, asking: Asking = OURS) -> list[int]:
-    """Token ids of the whole prompt, up to where the model's answer begins."""
+    """Returns token ids of the whole prompt, up to where the model's answer begins."""
     if tokenizer.chat_template is None:
         return _without_end_of_text(tokenizer, tokenizer(asking.as_plain_text(question))["input_ids"])
     return list(tokenizer(_chat_text(tokenizer, question, asking), add_special_tokens=False)["input_ids"])
@@ -39,7 +39,7 @@ def switches_thinking_off(tokenizer: Any, asking: Asking = OURS) -> bool:
 
 
 def encode_completion(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of an external completion as this tokenizer would have written it, without any end-of-text.
+    """Returns token ids of an external completion as this tokenizer would have written it, without any end-of-text.
 
     Names of special tokens inside the text stay text: no completion goes on after an end-of-text.
     """
@@ -47,13 +47,13 @@ def encode_completion(tokenizer: Any, text: str) -> list[int]:
 
 
 def decode_completion(tokenizer: Any, token_ids: list[int]) -> str:
-    """The text of sampled ids, special tokens left out."""
+    """Returns the text of sampled ids, special tokens left out."""
     text: str = tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text
 
 
 def shown_prompt(tokenizer: Any, token_ids: list[int]) -> str:
-    """The text of a prompt with its special tokens."""
+    """Returns the text of a prompt with its special tokens."""
     text: str = tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     return text
 
@@ -70,7 +70,7 @@ def text_behind_a_turn(tokenizer: Any, reply: str, asking: Asking = OURS) -> str
 
 
 def rendered(tokenizer: Any, question: str, asking: Asking, *replies: str, opened: bool = True) -> str:
-    """The text of a prompt by the chat template, in the very form that `asking` says.
+    """Returns the text of a prompt by the chat template, in the very form that `asking` says.
 
     Args:
         replies: turns behind the question, of the model and the user by turns.
@@ -98,7 +98,7 @@ def writes_date(tokenizer: Any, asking: Asking = OURS) -> bool:
 
 
 def _dated(template: str, day: str) -> str:
-    """The template with a date in the place of today's."""
+    """Returns the template with a date in the place of today's."""
     day_of = date.fromisoformat(day)
     return _DATE.sub(lambda found: repr(day_of.strftime(found[2])), template)
 

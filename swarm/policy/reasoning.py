@@ -24,7 +24,7 @@ _TAIL = 16
 
 
 def closing_ids(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Token ids of what is forced: where no thought is open, and where one is."""
+    """Returns token ids of what is forced: where no thought is open, and where one is."""
     plain, of_thought = (
         tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
         for text in (f"\n{TAG}", f"{_THOUGHT_ENDS}\n\n{TAG}")
@@ -33,7 +33,7 @@ def closing_ids(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def written_places(length: int, forced: tuple[int, int] | None) -> Sequence[int]:
-    """Places of those tokens of a turn that the model chose."""
+    """Returns places of those tokens of a turn that the model chose."""
     if forced is None:
         return range(length)
     start, many = forced
@@ -73,7 +73,7 @@ class ForcedTokens:
     def imposed(
         self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor, token_R_T: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The token of each live row and its log-prob: what was drawn, or what is forced, which has log-prob 0.
+        """Returns the token of each live row and its log-prob: what was drawn, or what is forced, which has log-prob 0.
 
         Args:
             token_R_T: what the rows have written before this step.

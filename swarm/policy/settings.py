@@ -71,7 +71,7 @@ class LoraConfig:
         return self.alpha / self.rank
 
     def said(self) -> str:
-        """The settings without which it cannot go on, as variables."""
+        """Returns the settings without which it cannot go on, as variables."""
         values = {
             "adapter_rank": self.rank,
             "adapter_alpha": f"{self.alpha:g}",
@@ -103,7 +103,7 @@ MOST_NAMED_TOKENS = 1024
 
 
 def suited_length(named: int | None) -> int:
-    """Tokens of the longest completion where nobody sets them.
+    """Returns tokens of the longest completion where nobody sets them.
 
     Args:
         named: in the model's generation config; None: it names none.
@@ -202,7 +202,7 @@ def asking_of(settings: Settings) -> Asking:
 
 
 def lora_config(settings: Settings) -> LoraConfig | None:
-    """The adapter that a node trains; None: all of its weights."""
+    """Returns the adapter that a node trains; None: all of its weights."""
     if settings.adapter == "none":
         return None
     bits = None if settings.adapter_base_bits == "none" else int(settings.adapter_base_bits)
@@ -211,7 +211,7 @@ def lora_config(settings: Settings) -> LoraConfig | None:
 
 
 def outer_config(settings: Settings) -> OuterConfig | None:
-    """The outer optimizer of a node that averages as DiLoCo; None: it has none."""
+    """Returns the outer optimizer of a node that averages as DiLoCo; None: it has none."""
     if not settings.average_every or settings.averaging != "diloco":
         return None
     return OuterConfig(settings.outer_rate, settings.outer_momentum)

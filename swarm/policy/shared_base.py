@@ -34,7 +34,7 @@ class SharedBase:
         self._decodings: dict[str, Decoding] = {}
 
     def join(self, config: LoraConfig) -> LanguageModel:
-        """The model with a new adapter, which changes nothing yet."""
+        """Returns the model with a new adapter, which changes nothing yet."""
         adapter = Adapter(self._base, config, device=self._model.device, seed=config.seed)
         self._adapters.append(adapter)
         self._decodings.clear()  # they know the adapters that were there
@@ -75,7 +75,7 @@ class SharedBases:
         self._loaded: dict[Hashable, SharedBase] = {}
 
     def join(self, name: str, config: LoraConfig, **loading: Any) -> tuple[SharedBase, LanguageModel]:
-        """A base, loaded if it is the first time, and the model of one more node beside it.
+        """Returns a base, loaded if it is the first time, and the model of one more node beside it.
 
         Args:
             loading: as load_model.

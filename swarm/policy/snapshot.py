@@ -130,7 +130,7 @@ class PolicySnapshot:
 
 
 def read_model_files(model: LanguageModel) -> dict[str, bytes]:
-    """Configuration and tokenizer as file contents by name. Training never changes them, so once is enough.
+    """Returns configuration and tokenizer as file contents by name. Training never changes them, so once is enough.
 
     They are not left to the writing thread, because no tokenizer promises that one thread may save what another uses.
     """
@@ -149,7 +149,7 @@ def read_model_files(model: LanguageModel) -> dict[str, bytes]:
 def capture(
     model: LanguageModel, optimizer: OptimizerState, model_files: Mapping[str, bytes], outer: OuterState | None = None
 ) -> PolicySnapshot:
-    """A snapshot of the model as it is now."""
+    """Returns a snapshot of the model as it is now."""
     return PolicySnapshot(
         model=model.name,
         architecture=type(model.module).__name__,

@@ -108,7 +108,7 @@ class Buffers:
         return self.real[:rows, :columns] & (column_C <= self.column)
 
     def cache(self, rows: int, columns: int) -> Cache:
-        """The part of the keys and values that a step works on, as the model wants it."""
+        """Returns the part of the keys and values that a step works on, as the model wants it."""
         layers = zip(self.keys, self.values, strict=True)
         return Cache([_Layer(k[:rows, :, :columns], v[:rows, :, :columns], self.column) for k, v in layers])
 
@@ -188,7 +188,7 @@ class StaticDecoding:
         self._buffers = None
 
     def _reserve(self, read: Prefilled, steps: int) -> Buffers:
-        """The buffers, larger ones if need be; graphs of the old ones are dropped."""
+        """Returns the buffers, larger ones if need be; graphs of the old ones are dropped."""
         rows = row_bucket(len(read.prompt_of_row))
         columns = column_bucket(read.prompts.ids.shape[1] + steps)
         if self._addresses != (addresses := self._weights.addresses()):

@@ -121,7 +121,7 @@ class ModelTrainer:
         self._averaging.load_state(outer)
 
     def state(self) -> OptimizerState:
-        """A copy of the optimizer's memory."""
+        """Returns a copy of the optimizer's memory."""
         return self._optimizer.state()
 
     def load_state(self, state: OptimizerState) -> None:
@@ -145,7 +145,7 @@ class ModelTrainer:
         )
 
     def _add_rest(self, rest: Encoded) -> dict[str, Any]:
-        """The gradient of what an update ends with; what was measured of it, as fields of TrainReport."""
+        """Returns the gradient of what an update ends with; what was measured of it, as fields of TrainReport."""
         if not self._halves:
             self._gradient.add(rest.rows)
             return {}
@@ -233,7 +233,7 @@ class ModelTrainer:
 
 
 def _mean_report(reports: Sequence[TrainReport]) -> TrainReport:
-    """One report of several iterations: means, but the drift of the first, before any weight had changed."""
+    """Returns one report of several iterations: means, but the drift of the first, before any weight had changed."""
 
     def mean(values: Sequence[float]) -> float:
         return sum(values) / len(values)

@@ -19,7 +19,7 @@ from swarm.harmless import quoted
 
 
 def fitted(name: str, tokenizer: Any, rows: int) -> tuple[Any, tuple[str, ...]]:
-    """A tokenizer without the added tokens that the model does not embed, and their names.
+    """Returns a tokenizer without the added tokens that the model does not embed, and their names.
 
     Raises:
         ModelError: texts are made of them, or they begin or end one.
@@ -43,7 +43,7 @@ def fitted(name: str, tokenizer: Any, rows: int) -> tuple[Any, tuple[str, ...]]:
 
 
 def _without(tokenizer: Any, tokens: dict[str, int]) -> Any:
-    """A copy that does not know these added tokens."""
+    """Returns a copy that does not know these added tokens."""
     form = json.loads(tokenizer.backend_tokenizer.to_str())
     form["added_tokens"] = [one for one in form["added_tokens"] if one["content"] not in tokens]
     kept = copy.copy(tokenizer)

@@ -151,7 +151,7 @@ class Archive:
 
 
 def with_archive(run: Run) -> Run:
-    """The run, whose published files are read out of the archive where they are not in their place any more."""
+    """Returns the run, whose published files are read out of the archive where they are not in their place any more."""
     return replace(run, store=cast("Store", _ArchiveBehind(run)))
 
 

@@ -177,7 +177,8 @@ class Copier:
         return lambda round_: round_ >= oldest or any(round_ in rounds for rounds in near)
 
     def _reached(self) -> int:
-        """The round that the run is at: what the clock says and a row bears out; without a clock, half of the nodes.
+        """Returns the round that the run is at: what the clock says and a row bears out; without a clock, half of the
+        nodes.
 
         No one else's word counts: names of rounds to come cost nothing, and would leave out all that is now written.
         """
@@ -197,7 +198,8 @@ class Copier:
 
     # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def _listed(self, prefix: str, is_open: _IsOpen = _all, depth: int = 0) -> Iterator[tuple[str, Entry]]:
-        """The keys below a prefix; a checkpoint is one. Raises StoreError where the whole of it cannot be listed.
+        """Yields the keys below a prefix; a checkpoint is one. Raises StoreError where the whole of it cannot be
+        listed.
 
         `is_open`: rounds that are looked through.
         """

@@ -97,7 +97,7 @@ class LogCopier:
             log.restarts = 0
 
     def furthest(self) -> list[int]:
-        """The last round of each node that has rows in the target."""
+        """Returns the last round of each node that has rows in the target."""
         return [log.place[0] for log in self._of_rows() if log.place > NOWHERE]
 
     def growing(self) -> list[tuple[int, int]]:

@@ -54,7 +54,7 @@ class Started(NamedTuple):
 
 
 def started(now: Snapshot) -> dict[str, Started]:
-    """Node -> what its starts say, of those that have a record of one as another one than a coordinator."""
+    """Returns node -> what its starts say, of those that have a record of one as another one than a coordinator."""
     return {node: found for node in now.logged if (found := _started(now.run, node))}
 
 

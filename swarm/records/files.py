@@ -50,7 +50,7 @@ class Clock(NamedTuple):
 
 
 def read_form(store: Store, key: str, form: type[Form], limit: int = SMALL_FILE) -> Form | None:
-    """One file, or None if it is not there.
+    """Returns one file, or None if it is not there.
 
     Raises:
         ProtocolError: it is not of that form, or larger than `limit` bytes, or no file at all.
@@ -70,12 +70,14 @@ def read_signed(run: Run, key: str, form: type[Form]) -> Form | None:
 
 
 def read_state(run: Run) -> StateFile | None:
-    """The round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign one."""
+    """Returns the round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign
+    one.
+    """
     return read_signed(run, keys.STATE, StateFile)
 
 
 def read_clock(run: Run) -> Clock:
-    """The round clock for those who only look; none that no coordinator can have written.
+    """Returns the round clock for those who only look; none that no coordinator can have written.
 
     That is a round beyond the last one or an end before it, or anything in the name of a coordinator after it left.
     """
@@ -106,7 +108,9 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 
 def id_of(run: Run) -> str | None:
-    """The experiment's id, empty where it has none; None where nobody has begun it, or nobody can tell. Blocking."""
+    """Returns the experiment's id, empty where it has none; None where nobody has begun it, or nobody can tell.
+    Blocking.
+    """
     try:
         found = read_experiment(run)
     except (ProtocolError, StoreError):
@@ -130,12 +134,12 @@ def maker_of(experiment: ExperimentFile | None) -> str:
 
 
 def read_reward(run: Run, key: RoundKey, node: str) -> RewardFile | None:
-    """A node's reward, or None where there is none. Raises ProtocolError as read_form does."""
+    """Returns a node's reward, or None where there is none. Raises ProtocolError as read_form does."""
     return read_signed(run, keys.reward(key, node), RewardFile)
 
 
 def read_peer(run: Run, node: str) -> PeerFile | None:
-    """A node's registration, or None where there is none that can be read, or one that speaks for another node."""
+    """Returns a node's registration, or None where none can be read, or it speaks for another node."""
     return _peers(run, [node]).get(node, _UNREAD).peer
 
 
@@ -186,7 +190,7 @@ class PeerReader:
         at_once: Collection[str] = (),
         alive: Collection[str] = (),
     ) -> list[PeerFile]:
-        """The registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
+        """Returns the registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
 
         Args:
             max_age: seconds for which what was listed is good enough.
@@ -234,7 +238,7 @@ class PeerReader:
 
 
 def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
-    """The registrations, for those who look once. As PeerReader.read."""
+    """Returns the registrations, for those who look once. As PeerReader.read."""
     return PeerReader(run).read(first)
 
 
@@ -264,7 +268,7 @@ def _needs_nothing(peer: PeerFile) -> bool:
 
 
 def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
-    """The registrations that can be read and are to be believed, each with its version."""
+    """Returns the registrations that can be read and are to be believed, each with its version."""
     found = dict[str, _Read]()
     of_nodes = [*map(keys.peer, nodes)]
     blobs = run.store.get_many(of_nodes, LARGEST_REGISTRATION)

@@ -27,7 +27,7 @@ class Finished(NamedTuple):
 
 
 def finished(state: StateFile | None, of_workers: Iterable[Ending | None]) -> Finished | None:
-    """The verdict, None for a run that is not over.
+    """Returns the verdict, None for a run that is not over.
 
     Args:
         state: the coordinator's clock, None where there is none that can be read.
@@ -41,7 +41,7 @@ def finished(state: StateFile | None, of_workers: Iterable[Ending | None]) -> Fi
 
 
 def rounds_done(state: StateFile | None, on_own_clocks: Iterable[int], of_others: Iterable[int]) -> int:
-    """Rounds behind the run: by its clock, and by those who went further without it.
+    """Returns rounds behind the run: by its clock, and by those who went further without it.
 
     Args:
         on_own_clocks: rounds behind each worker that opened any by itself.

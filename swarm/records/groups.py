@@ -145,7 +145,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -> Found:
-    """The first `most` groups that are wanted.
+    """Returns the first `most` groups that are wanted.
 
     Args:
         learners: look for who trained on them, in all rows of all nodes.
@@ -191,7 +191,7 @@ def _read(run: Run, files: RolloutFiles, wanted: Wanted, most: int) -> Found:
 
 
 def _scaling(run: Run) -> str:
-    """The run's name of it; empty for one that is not ours."""
+    """Returns the run's name of it; empty for one that is not ours."""
     try:
         experiment = read_experiment(run)
     except ProtocolError:

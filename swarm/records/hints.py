@@ -124,7 +124,7 @@ _UNKNOWN = {"disk_used": 0.0, "disk_free": 0, "memory_allocated": 0, "memory_tot
 
 
 def recent(row: Glance | MetricsRow) -> Recent:
-    """The part of a row that the rules need."""
+    """Returns the part of a row that the rules need."""
     same = dict(zip(_SAME, _same(row), strict=True))
     for field, none in _UNKNOWN.items():
         if same[field] is UNSET:
@@ -173,7 +173,7 @@ def hints_of(node: str, rows: Iterable[Recent], facts: Facts) -> list[Hint]:
 
 
 def merged(hints: Iterable[Hint]) -> list[Hint]:
-    """One hint per code, of all nodes that have it."""
+    """Returns one hint per code, of all nodes that have it."""
     nodes: dict[str, list[Hint]] = {}
     for hint in hints:
         nodes.setdefault(hint.code, []).append(hint)
@@ -330,7 +330,7 @@ def odd_peer(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def _least(shares: Sequence[float], low: float, high: float) -> float | None:
-    """The least of the last shares, where there are enough of them and it lies between these; else None."""
+    """Returns the least of the last shares, where there are enough of them and it lies between these; else None."""
     last = shares[-FEW:]
     return least if len(last) == FEW and low <= (least := min(last)) < high else None
 

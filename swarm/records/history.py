@@ -139,33 +139,33 @@ class NodeHistory:
 
     @property
     def version(self) -> int:
-        """Rows that were taken in."""
+        """Returns rows that were taken in."""
         return len(self._written)
 
     def since(self, version: int) -> list[int]:
-        """Places that are new, or were written again, since this version; in their order."""
+        """Returns places that are new, or were written again, since this version; in their order."""
         return sorted(set(self._written[version:]))
 
     def column(self, name: str) -> Sequence[float]:
-        """One of COLUMNS, by place."""
+        """Returns one of COLUMNS, by place."""
         return self._figures[_INDEX[name] :: _WIDTH]
 
     def figure(self, name: str, place: int) -> float:
-        """One of COLUMNS at one place."""
+        """Returns one of COLUMNS at one place."""
         return self._figures[place * _WIDTH + _INDEX[name]]
 
     def at(self, name: str, round_: int, stage: int = 0) -> float:
-        """One figure of a round and stage; NaN where there is none."""
+        """Returns one figure of a round and stage; NaN where there is none."""
         place = self._places.get((round_, stage))
         return NAN if place is None else self.figure(name, place)
 
     @property
     def last(self) -> int | None:
-        """The place that was written last."""
+        """Returns the place that was written last."""
         return self._written[-1] if self._written else None
 
     def in_order(self) -> Sequence[int]:
-        """Places by round and stage."""
+        """Returns places by round and stage."""
         if self.is_ordered:
             return range(len(self))
         return sorted(range(len(self)), key=lambda place: (self.rounds[place], self.stages[place]))
@@ -176,7 +176,7 @@ class NodeHistory:
 
     @property
     def rounds_done(self) -> int:
-        """Rounds behind it, skipped ones included."""
+        """Returns rounds behind it, skipped ones included."""
         return max(self.rounds, default=-1) + 1
 
     def observe(self, lines: Sequence[bytes]) -> None:
@@ -247,7 +247,7 @@ class NodeHistory:
             self._groups_from += 1
 
     def places_trained_on(self, group: str) -> list[int]:
-        """Places of the rows that name a group, `node/round/stage/slot`, among those that were trained on."""
+        """Returns places of the rows that name a group, `node/round/stage/slot`, among those that were trained on."""
         line = f"\n{group}\n"
         return [place for place, names in enumerate(self._groups) if line in names]
 

@@ -111,7 +111,7 @@ Measuring = TypeVar("Measuring", bound=_Measuring)
 
 
 def measured(rows: Iterable[Measuring]) -> list[Measuring]:
-    """Rows whose rewards measure something: all but those of a node that does not train and had no answers."""
+    """Returns rows whose rewards measure something: all but those of a node that does not train and had no answers."""
     return [row for row in rows if row.local_groups or row.role is UNSET]
 
 
@@ -137,7 +137,7 @@ class Keeper:
         self._seen = 0
 
     def keep(self, row: Form) -> Form:
-        """The row that comes after those seen, as it is held: the same, changed in place."""
+        """Returns the row that comes after those seen, as it is held: the same, changed in place."""
         size = self._share(row)
         self._seen += 1
         if size > MOST_OF_ROW:

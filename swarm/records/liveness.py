@@ -137,15 +137,15 @@ class Liveness:
                 seen.changed_at = now
 
     def moving(self, now: float) -> frozenset[str]:
-        """The ids of all whose heartbeat moves, whatever they are or say of themselves."""
+        """Returns the ids of all whose heartbeat moves, whatever they are or say of themselves."""
         return frozenset(node for node, seen in self._seen.items() if now - seen.changed_at < self._timeout)
 
     def known(self, *, role: str) -> frozenset[str]:
-        """The ids of all of a role whose registrations were read, dead or alive."""
+        """Returns the ids of all of a role whose registrations were read, dead or alive."""
         return frozenset(node for node, seen in self._seen.items() if seen.role == role)
 
     def live(self, now: float, *, role: str, statuses: tuple[str, ...] = (ACTIVE,)) -> frozenset[str]:
-        """The ids of live peers of one role in one of these statuses."""
+        """Returns the ids of live peers of one role in one of these statuses."""
         return frozenset(
             node
             for node, seen in self._seen.items()

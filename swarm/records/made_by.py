@@ -53,14 +53,14 @@ def made_by(run: Run) -> str:
 
 
 def as_ours(run: Run) -> Run:
-    """The run to look at: one that rl-swarm made is read through its adapter, and nothing can be written to it."""
+    """Returns the run to look at: one that rl-swarm made is read through its adapter and cannot be written to."""
     if isinstance(run.store, RlSwarmStore) or run.store.stat(keys.EXPERIMENT) or not made_by(run):
         return run
     return Run(run.experiment, RlSwarmStore(run.store, run.experiment))
 
 
 def unknown_columns(run: Run) -> frozenset[str]:
-    """Columns of MetricsRow that nobody recorded in this run: their values are defaults, and say nothing."""
+    """Returns columns of MetricsRow that nobody recorded in this run: their values are defaults, and say nothing."""
     return NOT_RECORDED if made_by(run) == RL_SWARM else frozenset()
 
 

@@ -27,7 +27,7 @@ class Odd(msgspec.Struct):
 
     @property
     def example(self) -> str:
-        """One of them, in words; there is one."""
+        """Returns one of them, in words; there is one."""
         return (self.why_left_out or self.why_clamped or self.why_cut)[0]
 
     def leave_out(self, why: str) -> None:

@@ -94,7 +94,7 @@ class NodeProgress:
 
     @property
     def rounds_done(self) -> int:
-        """Rounds behind it, skipped ones included."""
+        """Returns rounds behind it, skipped ones included."""
         return max(self.rewards, default=-1) + 1
 
     @property
@@ -114,7 +114,7 @@ class NodeProgress:
 
     @property
     def quarantined(self) -> frozenset[str]:
-        """Peers that it reads nothing of by now."""
+        """Returns peers that it reads nothing of by now."""
         return frozenset(self.last.quarantined if self.last else ())
 
 

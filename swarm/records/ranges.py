@@ -53,7 +53,7 @@ class Range(NamedTuple):
         return self.low <= value <= self.high
 
     def nearest(self, value: float) -> float:
-        """The value, or the end of the range next to it."""
+        """Returns the value, or the end of the range next to it."""
         whole = isinstance(value, int)
         return value if self.holds(value) else (int if whole else float)(self.low if value < self.low else self.high)
 
@@ -96,8 +96,9 @@ def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[
 
 @cache
 def strict(form: type[Form]) -> type[Form]:
-    """The form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and whose reward
-    is a share: the decoder tells that in a fifth of the time that `clamp` takes."""
+    """Returns the form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and
+    whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes.
+    """
     ranges = dict(_ranges(MetricsRow)) | {KEY_COLUMNS[MetricsRow]: Range(0, 1)}
     fields = [
         (field.name, _bounded(field.type, ranges.get(field.name)), _default_of(field))
@@ -113,7 +114,7 @@ def _default_of(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _bounded(hint: Any, of_name: Range | None) -> Any:
-    """A type with its numbers bounded, and its dicts and lists too."""
+    """Returns a type with its numbers bounded, and its dicts and lists too."""
     if of_name is None or hint is bool:
         return hint
     if hint in (int, float):
@@ -164,7 +165,7 @@ def _clamp_column(row: msgspec.Struct, name: str, of_name: Range) -> list[str]:
 
 
 def _nearest(value: Any, of_name: Range) -> Any:
-    """The same object where all of it is in its range."""
+    """Returns the same object where all of it is in its range."""
     if isinstance(value, int | float):
         return of_name.nearest(value)
     if not isinstance(value, dict | list):

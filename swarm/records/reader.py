@@ -42,7 +42,7 @@ class RunReader:
         self._events: dict[str, Follower[NodeEvents]] = {}
 
     def refresh(self) -> Snapshot:
-        """The run by now; use no part of the snapshot before for the first time any more."""
+        """Returns the run by now; use no part of the snapshot before for the first time any more."""
         return Snapshot(self)
 
     def progress_of(self, node: str) -> NodeProgress:
@@ -91,17 +91,17 @@ class Snapshot:
 
     @cached_property
     def peers(self) -> dict[str, PeerFile]:
-        """The registrations that can be read."""
+        """Returns the registrations that can be read."""
         return {peer.peer_id: peer for peer in read_peers(self.run, self._reader.only) if self._asked_for(peer.peer_id)}
 
     @cached_property
     def logged(self) -> list[str]:
-        """Nodes that have logs."""
+        """Returns nodes that have logs."""
         return [node for node in nodes_with_logs(self.run) if self._asked_for(node)]
 
     @property
     def nodes(self) -> list[str]:
-        """All that registered or have logs."""
+        """Returns all that registered or have logs."""
         return sorted({*self.peers, *self.logged})
 
     @cached_property
@@ -139,7 +139,9 @@ class Snapshot:
         return merged(hint for of_node in found for hint in of_node)
 
     def _said_of_others(self) -> tuple[dict[str, Counter[str]], Counter[str]]:
-        """Node -> why others refused its groups, and how many of them others verified, in one pass over all rows."""
+        """Returns node -> why others refused its groups, and how many of them others verified, in one pass over all
+        rows.
+        """
         refused: dict[str, Counter[str]] = defaultdict(Counter)
         accepted: Counter[str] = Counter()
         for node, of_node in self.progress.items():
@@ -151,14 +153,14 @@ class Snapshot:
 
     @cached_property
     def generators(self) -> frozenset[str]:
-        """Nodes that registered as such: they answer and train nothing."""
+        """Returns nodes that registered as such: they answer and train nothing."""
         return frozenset(
             node for node, peer in self.peers.items() if peer.node_role == GENERATOR or peer.trains is False
         )
 
     @cached_property
     def workers(self) -> list[str]:
-        """Nodes that train: those that registered as such, and those that are known by their rows alone."""
+        """Returns nodes that train: those that registered as such, and those that are known by their rows alone."""
         registered = {node for node, peer in self.peers.items() if peer.node_role == "worker"}
         unknown = {node for node, of_node in self.progress.items() if of_node.last and node not in self.peers}
         return sorted(registered | unknown)
@@ -174,7 +176,7 @@ class Snapshot:
 
     @property
     def rounds_done(self) -> int:
-        """Rounds behind the run: by its clock, and by those who went further without it."""
+        """Returns rounds behind the run: by its clock, and by those who went further without it."""
         found = self.progress.values()
         if self.made_by:  # not every round of such a run has a row
             return max([0, *(peer.round + 1 for peer in self.peers.values()), *(p.rounds_done for p in found)])
@@ -193,11 +195,11 @@ class Snapshot:
         return rounds_expected(self.state, self.finished)
 
     def in_open_stage(self, prefix: str) -> set[str]:
-        """Nodes that have a file of the clock's stage so far, in `rollouts` or `rewards`."""
+        """Returns nodes that have a file of the clock's stage so far, in `rollouts` or `rewards`."""
         key = RoundKey(self.state.round, self.state.stage) if self.state else RoundKey(0)
         return count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0]
 
 
 def snapshot(run: Run) -> Snapshot:
-    """A run by now, for those who look once."""
+    """Returns a run by now, for those who look once."""
     return RunReader(run).refresh()

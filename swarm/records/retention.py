@@ -59,7 +59,7 @@ def keeping(settings: Settings) -> Keeping:
 
 
 def needed_from(saved: Sequence[int], round_: int, lived: Sequence[Lived], settings: Settings) -> int:
-    """The first round of whose files a worker may still need any.
+    """Returns the first round of whose files a worker may still need any.
 
     It redoes the rounds since its newest checkpoint. Where nothing is deleted it can do so since its oldest one.
 
@@ -88,7 +88,9 @@ def _learns_from(round_: int, settings: Settings) -> int:
 
 
 def held_in_place(needs: Iterable[Need], settings: Settings) -> list[int]:
-    """The first round whose rollouts each worker needs where they were published, where older ones are archived."""
+    """Returns the first round whose rollouts each worker needs where they were published, where older ones are
+    archived.
+    """
     if not settings.archive_old:
         return [need.files for need in needs]
     learning = [need.learns for need in needs if need.learns is not None]
@@ -151,7 +153,8 @@ def first_kept_by_most(
 def worth_archiving(
     found: Sequence[tuple[str, str, Entry]], known: Collection[str], most_files: int, most_bytes: int
 ) -> list[str]:
-    """The keys of one round's files that are archived, in order: no more names than nodes read, however many there are.
+    """Returns the keys of one round's files that are archived, in order: no more names than nodes read, however many
+    there are.
 
     Args:
         found: key, node and listed entry of each.

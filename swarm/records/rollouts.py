@@ -36,7 +36,7 @@ def read_cleaned(run: Run) -> CleanedFile | None:
 
 
 def oldest_round(run: Run) -> int | None:
-    """The first round of which rollouts are kept, published or in the archive; None: of none that was found.
+    """Returns the first round of which rollouts are kept, published or in the archive; None: of none that was found.
 
     Raises:
         StoreError: they cannot be listed.
@@ -95,7 +95,7 @@ class RolloutFiles:
         return put_together(file, node, key, self.read, most_bytes=limit)
 
     def read(self, place: str, limit: int) -> bytes:
-        """A file by its key. Raises FileNotFoundError if it is nowhere, and ProtocolError."""
+        """Returns a file by its key. Raises FileNotFoundError if it is nowhere, and ProtocolError."""
         with suppress(FileNotFoundError):
             return self._run.store.get(place, limit).data
         return self._from_archive(place)
@@ -117,5 +117,5 @@ class RolloutFiles:
         return self._archive.of_round(named[0].round) if named else []
 
     def __iter__(self) -> Iterator[tuple[RoundKey, str]]:
-        """Stage and node of each, in this order."""
+        """Yields stage and node of each, in this order."""
         return self.counted.files

@@ -84,7 +84,8 @@ Held = TypeVar("Held", bound=msgspec.Struct)
 
 
 def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | None:
-    """One line as a row with each number in its range, or None for anything else, and for a version that is not known.
+    """Returns one line as a row with each number in its range, or None for anything else, and for a version that is not
+    known.
 
     Args:
         odd: counts what was left out or clamped.
@@ -113,7 +114,7 @@ def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[F
 
 
 def _sound(line: bytes, form: type[Form]) -> Form | None:
-    """A row of this version of which nothing has to be changed: nearly all are. None: it may be one or not."""
+    """Returns a row of this version of which nothing has to be changed: nearly all are. None: it may be one or not."""
     try:
         row = forms.decode(line, strict(form))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -135,7 +136,7 @@ class Rows(NamedTuple, Generic[Held]):
 
 
 def read_rows(run: Run, node: str) -> Rows[MetricsRow]:
-    """All rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
+    """Returns all rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
     return read_columns(run, node, MetricsRow)
 
 
@@ -172,7 +173,7 @@ def read_own_rows(run: Run, node: str) -> Rows[MetricsRow]:
 
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
-    """Node -> its rows that count, one per round and stage, in their order; nodes that have any, by name."""
+    """Returns node -> its rows that count, one per round and stage, in their order; nodes that have any, by name."""
     return read_metrics_and_odd(run)[0]
 
 
@@ -198,7 +199,7 @@ def _that_count(run: Run, form: type[Held]) -> tuple[dict[str, list[Held]], dict
 
 
 def one_per_stage(rows: Iterable[Held]) -> list[Held]:
-    """The last row of each round and stage, in their order."""
+    """Returns the last row of each round and stage, in their order."""
     last = {_key(row): row for row in rows}
     return [last[key] for key in sorted(last)]
 
@@ -213,7 +214,7 @@ _round = attrgetter("round")
 
 
 def read_judged(run: Run) -> list[JudgedRow]:
-    """The judge's rows by round, node and question. Judged again after a crash, the last row counts."""
+    """Returns the judge's rows by round, node and question. Judged again after a crash, the last row counts."""
     rows = (parse_row(line, JudgedRow) for line in lines_of(run.store, keys.JUDGED))
     last = {(row.round, row.node_id, row.question_id): row for row in rows if row}
     return [last[key] for key in sorted(last)]

@@ -40,7 +40,7 @@ class Moves(NamedTuple):
 
 
 def moves_of(rows: Sequence[MetricsRow]) -> Moves | None:
-    """The moves of one node; None where no rule was on. Rows are in the order of their rounds."""
+    """Returns the moves of one node; None where no rule was on. Rows are in the order of their rounds."""
     J = [float(row.adaptive_J_continuous) for row in rows if isinstance(row.adaptive_J_continuous, (int, float))]
     if not J:
         return None

@@ -84,7 +84,7 @@ def pack_run(folder: Path, experiment: str, out: IO[bytes], *, packed_at: float,
 
 
 def unpackable(folder: Path, experiment: str) -> list[str]:
-    """Names in a folder that no archive takes: some system would take them for something else, as `CON.json`."""
+    """Returns names in a folder that no archive takes: some system takes them for something else, as `CON.json`."""
     return sorted(name for name in _names(folder) if not is_safe(name, experiment))
 
 
@@ -216,7 +216,7 @@ def is_safe(name: str, experiment: str) -> bool:
 
 
 def _as_named(run: PackedRun, packed: Iterator[Member]) -> Iterator[tuple[str, Member]]:
-    """The files in the order of the manifest: none is missing, and there is no other. Raises ProtocolError."""
+    """Yields the files in the order of the manifest: none is missing, and there is no other. Raises ProtocolError."""
     for name, file in run.files.items():
         member = next(packed, None)
         if member is None or (member.name, member.size) != (name, file.size):

@@ -41,7 +41,7 @@ class Adapters:
         self._uses = Counter[str]()
 
     def put(self, digest: str, write: Callable[[Path], None]) -> Published:
-        """The version of these weights, written if it is not the last one's.
+        """Returns the version of these weights, written if it is not the last one's.
 
         Raises:
             GenerationServerError: the folder cannot be written.

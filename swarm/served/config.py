@@ -47,7 +47,7 @@ class ServerConfig:
 
 
 def server_config(settings: Settings, node_id: str) -> ServerConfig | None:
-    """The server that writes this node's completions; None: it has none.
+    """Returns the server that writes this node's completions; None: it has none.
 
     Raises:
         ConfigError: the settings ask for what cannot be had of one.

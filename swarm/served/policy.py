@@ -19,7 +19,7 @@ class ServedPolicy(JoinedPolicy):
 
 
 def serve(policy: JoinedPolicy, config: GrpoConfig, server: ServerConfig) -> ServedPolicy:
-    """The policy with its generation at a server, which is looked at.
+    """Returns the policy with its generation at a server, which is looked at.
 
     Raises:
         GenerationServerError: it is there, and refuses.

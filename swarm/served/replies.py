@@ -98,7 +98,7 @@ def read_models(body: bytes) -> list[Card] | Failure:
 
 
 def read_completions(body: bytes, expected: Expected) -> list[Written] | Failure:
-    """The completions to one prompt, in the order of their seeds."""
+    """Returns the completions to one prompt, in the order of their seeds."""
     try:
         reply = forms.decode(body, _Reply)
         if reply.model != expected.name:

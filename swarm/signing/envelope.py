@@ -58,7 +58,7 @@ class Signature(NamedTuple):
 
 
 def seal(data: bytes, place: Place, key: Ed25519PrivateKey) -> bytes:
-    """The same JSON object with its signature as the last field.
+    """Returns the same JSON object with its signature as the last field.
 
     Args:
         data: one JSON object with at least one field, ending in `}` and a newline, as swarm.wire.codec.encode

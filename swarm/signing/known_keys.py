@@ -79,7 +79,7 @@ class KnownKeys:
 
     # ── pins ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def of(self, author: str) -> str | None:
-        """The key that an author is held to, None if it was never seen with one."""
+        """Returns the key that an author is held to, None if it was never seen with one."""
         if author not in self._pinned:
             with suppress(FileNotFoundError, NotADirectoryError):
                 self._pinned[author] = read_regular(self._file(author), _LONGEST).decode("ascii", "replace").strip()
@@ -219,7 +219,7 @@ class KnownKeys:
 
 
 def read_regular(file: Path, most: int) -> bytes:
-    """The first bytes of a regular file, which may be linked to. Raises OSError; EINVAL for what is none."""
+    """Returns the first bytes of a regular file, which may be linked to. Raises OSError; EINVAL for what is none."""
     descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -93,7 +93,7 @@ class Signatures:
             raise ProtocolError("pin_unreadable", f"the key of {author} cannot be looked up: {error}") from None
 
     def _pin(self, author: str, public_key: str, before: str | None) -> str:
-        """The key that an author is held to from now on. Raises ProtocolError: it cannot be remembered."""
+        """Returns the key that an author is held to from now on. Raises ProtocolError: it cannot be remembered."""
         try:
             if before is not None:
                 self._known.forget(author)

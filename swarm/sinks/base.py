@@ -38,11 +38,11 @@ class SinkRun:
     """What makes the experiment."""
 
     def step(self, key: RoundKey) -> int:
-        """The row's place where steps are single numbers that grow; the round itself where it has one stage."""
+        """Returns the row's place where steps are single numbers that grow; the round itself where it has one stage."""
         return key.round * self.stages + min(key.stage, self.stages - 1)
 
     def key(self, step: int) -> RoundKey:
-        """The round and stage of a step."""
+        """Returns the round and stage of a step."""
         return RoundKey(*divmod(step, self.stages))
 
 
@@ -50,7 +50,7 @@ class Sink(Protocol):
     """Opened for one run. Its own library may raise anything; whoever calls it catches."""
 
     def written(self, node: str) -> RoundKey:
-        """The last row of a node that it keeps, by whichever process; BEFORE_ALL: none."""
+        """Returns the last row of a node that it keeps, by whichever process; BEFORE_ALL: none."""
 
     def row(self, node: str, key: RoundKey, at: float, values: Mapping[str, float]) -> None:
         """Take a row; those of a node come in the order of their keys.

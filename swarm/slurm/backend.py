@@ -78,7 +78,7 @@ class SlurmBackend:
         return self.found(place, experiment) is not None
 
     def found(self, place: str, experiment: str, part: str = "") -> SlurmProgram | None:
-        """A job that was submitted earlier, if it waits or runs."""
+        """Returns a job that was submitted earlier, if it waits or runs."""
         name = job_name(place, experiment, part)
         queued = self.queue.find(name)
         return SlurmProgram(queued.id, name, self.folder / name, self.queue) if queued else None
@@ -138,7 +138,7 @@ class SlurmProgram:
         return self.folder / f"{self.id}_0_log.out"
 
     def last_lines(self, most: int) -> list[str]:
-        """The end of it; nothing where it cannot be read."""
+        """Returns the end of it; nothing where it cannot be read."""
         with suppress(OSError), self.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_READ))
             return file.read(MOST_READ).decode("utf-8", "replace").splitlines()[-most:]
@@ -153,7 +153,7 @@ class SlurmProgram:
 
 
 def job_name(place: str, experiment: str, part: str = "") -> str:
-    """The same for the same program of an experiment in a place, whoever asks."""
+    """Returns the same for the same program of an experiment in a place, whoever asks."""
     digest = hashlib.blake2b(f"{place}\0{experiment}".encode("utf-8", "surrogateescape"), digest_size=4)
     return "-".join(filter(None, ("swarm", experiment, part, digest.hexdigest())))
 
@@ -176,7 +176,7 @@ def default_folder() -> Path:
 
 
 def refuse_others(folder: Path) -> Path:
-    """The folder. Raises ConfigError: others may write in it, and so give us code to run."""
+    """Returns the folder. Raises ConfigError: others may write in it, and so give us code to run."""
     with suppress(FileNotFoundError):
         found = folder.stat()
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -205,7 +205,7 @@ def _submitit() -> Any:
 
 
 def _submit(folder: Path, parameters: Mapping[str, Any], environment: Mapping[str, str], job: Job) -> str:
-    """The id of the new job. Raises ClusterError: what Slurm says against it."""
+    """Returns the id of the new job. Raises ClusterError: what Slurm says against it."""
     submitit = _submitit()
     try:
         executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=MOST_TIMEOUTS)

@@ -59,7 +59,7 @@ class Queue:
         self._look_at = float("-inf")
 
     def find(self, name: str) -> Queued | None:
-        """The job of this name, if it waits or runs."""
+        """Returns the job of this name, if it waits or runs."""
         if (now := self._monotonic()) >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             if (said := self._ask()) is not None:

@@ -165,7 +165,7 @@ class Store(Protocol):
     """The blocking face, callable from any thread. A store that was opened without a writer refuses to write."""
 
     def describe(self, key: str = "") -> str:
-        """The key as people find it, such as a path or URL; for messages alone."""
+        """Returns the key as people find it, such as a path or URL; for messages alone."""
 
     def facts(self) -> Facts:
         """Measure what the place can do; writes, lists and removes a small file of this writer's own."""
@@ -202,7 +202,8 @@ class Store(Protocol):
         """Returns what stands at a key; None: nothing."""
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
-        """The names in a prefix that are text (UTF-8), from the first one behind `after` on; none if it is not there.
+        """Returns the names in a prefix that are text (UTF-8), from the first one behind `after` on; none if it is not
+        there.
 
         Args:
             limit: entries of this page, at most MOST_NAMES.
@@ -220,7 +221,7 @@ class Store(Protocol):
         """
 
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
-        """A local folder with regular files only: the bundle, to read from and nothing else, for the block."""
+        """Returns a local folder with regular files only: the bundle, to read from and nothing else, for the block."""
 
     def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         """Append records (texts without newlines) to a growing file that nobody else writes; all or none of them.

@@ -252,7 +252,7 @@ class Health(Protocol):
         """Replace a file for some time while a thread reads it."""
 
     def skew(self, wall: Callable[[], float]) -> float:
-        """Seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
+        """Returns seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
 
     def written_at(self, key: str) -> float:
         """Returns when a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""

@@ -79,7 +79,7 @@ class MemoryPlace:
         self._count = 0
 
     def open(self, writer: str | None = None) -> MemoryStore:
-        """A handle; without a writer it refuses to write."""
+        """Returns a handle; without a writer it refuses to write."""
         return MemoryStore(self, writer)
 
     def count(self) -> int:

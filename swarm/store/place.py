@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def open_place(path: Path | str) -> Place:
-    """The place that people name by --path; it need not be there yet.
+    """Returns the place that people name by --path; it need not be there yet.
 
     Raises:
         ConfigError: it is a URL, and none of a bucket; or the extra for buckets is not installed.
@@ -49,7 +49,7 @@ def open_place(path: Path | str) -> Place:
 
 
 def open_folder(folder: Path) -> Run:
-    """The run in a folder, wherever that lies, to be read alone; its name is the experiment's."""
+    """Returns the run in a folder, wherever that lies, to be read alone; its name is the experiment's."""
     from swarm.store.folder.store import FolderStore
 
     return Run(folder.resolve().name, FolderStore(folder))
@@ -82,7 +82,7 @@ class Place(ABC):
 
     @abstractmethod
     def experiments(self) -> list[str]:
-        """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
+        """Returns names of the experiments, sorted. Raises StoreError: they cannot be listed."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
@@ -144,7 +144,7 @@ class Place(ABC):
         """Opens the store of an experiment, there or not."""
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
-        """An experiment: for a writer, there or not; to read alone, one that is there.
+        """Returns an experiment: for a writer, there or not; to read alone, one that is there.
 
         Raises:
             ExperimentError: there is none to read; says which there are.
@@ -165,7 +165,7 @@ class Place(ABC):
             raise ExperimentError(self.without(name, "; name one with --experiment, and --path"))
 
     def without(self, name: str, advice: str = "") -> str:
-        """The sentence that there is no such experiment; which there are, what to do, and which may be meant."""
+        """Returns the sentence that there is no such experiment, which there are, what to do, which may be meant."""
         there = self.experiments()
         known = f"there {'is' if len(there) == 1 else 'are'} {named(there)}" if there else "there is none at all"
         return f"no experiment {name!r} in {self.describe()}: {known}{advice}{did_you_mean(name, there)}"

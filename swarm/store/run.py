@@ -35,5 +35,5 @@ class Run:
 
     @property
     def place(self) -> str:
-        """The shared place, as people find it; for messages alone."""
+        """Returns the shared place, as people find it; for messages alone."""
         return self.store.describe().removesuffix(f"/experiments/{self.experiment}")

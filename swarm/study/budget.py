@@ -32,7 +32,7 @@ def split_of(record: StudyRecord, configuration: str) -> Split:
 
 
 def _stated(record: StudyRecord, configuration: str, name: str) -> Any:
-    """The value of a setting in a configuration's runs."""
+    """Returns the value of a setting in a configuration's runs."""
     own = next(one.settings for one in record.configurations if one.name == configuration)
     return {**(record.defaults or {}), **record.settings, **own}.get(name, FIELDS[name].default)
 
@@ -43,7 +43,7 @@ def adapts(record: StudyRecord, configuration: str) -> bool:
 
 
 def not_adapting(record: StudyRecord, moves: Mapping[str, Moves]) -> list[str]:
-    """A sentence on each configuration whose rule never left its first J, and on what would move it.
+    """Returns a sentence on each configuration whose rule never left its first J, and on what would move it.
 
     Args:
         moves: by configuration, of all its runs.

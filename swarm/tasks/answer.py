@@ -19,7 +19,7 @@ _EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
 
 
 def key_of(answer: str | None, metadata: Mapping[str, Any]) -> str | None:
-    """A question's right answer, or one of several from its metadata; None where it tells none."""
+    """Returns a question's right answer, or one of several from its metadata; None where it tells none."""
     found = answer
     if found is None:
         found = next((metadata[name] for name in _EXAMPLES if metadata.get(name) is not None), None)
@@ -32,7 +32,7 @@ def has_answer(text: str) -> bool:
 
 
 def extract_answer(text: str) -> str | None:
-    """The stripped text of the last closed pair.
+    """Returns the stripped text of the last closed pair.
 
     Returns None, which is scored 0.0 without asking the task's scorer, where there is no closed pair, where the answer
     is longer than ANSWER_LIMIT, and where it is no valid Unicode (a lone surrogate, which no tokenizer writes).

@@ -112,7 +112,7 @@ def _joined(by: str, question: Question) -> str | None:
 
 
 def _premises(prompt: str) -> list[str]:
-    """Lines of a list, without their marks."""
+    """Returns lines of a list, without their marks."""
     return [_MARK.sub("", line).rstrip(" .") for line in prompt.splitlines() if _MARK.match(line)]
 
 
@@ -144,7 +144,7 @@ def formulas(variables: Sequence[str]) -> list[str]:
 
 
 def constants(questions: Sequence[Question]) -> list[str]:
-    """All that are tried."""
+    """Returns all that are tried."""
     keys = Counter(key for question in questions if (key := key_of(question.answer, question.metadata)))
     most = [key for key, _ in keys.most_common(MOST_KEYS)]
     variables = sorted({name for question in questions for name in question.metadata.get("variables", ())})
@@ -163,7 +163,7 @@ class Auditor:
         self._known: dict[tuple[int, str], float] = {}
 
     async def audit(self, task: str) -> Audit:
-        """All guesses, on all questions."""
+        """Returns all guesses, on all questions."""
         tried = constants(self._questions)
         screened = range(min(SCREENED, len(self._questions)))
         await self._score(dict.fromkeys(screened, tried))

@@ -55,13 +55,13 @@ class ConversingBehaviour(Behaviour, Protocol):
 
     @property
     def conversing(self) -> Mapping[str, Conversing]:
-        """The tasks that do."""
+        """Returns the tasks that do."""
 
     def reply(self, question: Question, answers: Sequence[Said], /) -> str | None:
-        """The environment's words after these turns of the model, at least one; None: the conversation is over."""
+        """Returns the environment's words after one or more turns of the model; None: the conversation is over."""
 
     def score_conversation(self, question: Question, answers: Sequence[Said], /) -> float:
-        """The reward of a whole conversation, bounded and checked as that of an answer."""
+        """Returns the reward of a whole conversation, bounded and checked as that of an answer."""
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ def said(text: str, reads: Reads) -> Said:
 
 
 def checked_reply(reply: object) -> str | None:
-    """The reply. Raises ValueError: it is no text of 1 to LONGEST_REPLY characters, and not None."""
+    """Returns the reply. Raises ValueError: it is no text of 1 to LONGEST_REPLY characters, and not None."""
     if reply is None:
         return None
     if not isinstance(reply, str):

@@ -85,7 +85,7 @@ class Conversations:
 
     @property
     def groups(self) -> list[tuple[Completion, ...]]:
-        """The completions to each question, with all that was said before."""
+        """Returns the completions to each question, with all that was said before."""
         return [tuple(talk.last for talk in talks) for talks in self._talks]
 
     def _open(self, number: int) -> list[_Talk]:

@@ -42,7 +42,7 @@ _PREFIX = "own-"
 
 
 def family_of(name: str, parameters: Parameters) -> str:
-    """The family of a defined task. Raises ConfigError: it has keys of two."""
+    """Returns the family of a defined task. Raises ConfigError: it has keys of two."""
     keys = [key for key in FAMILY_OF_KEY if key in parameters]
     if len(keys) > 1:
         raise malformed(name, f"expected one of {', '.join(FAMILY_OF_KEY)}, got {' and '.join(keys)}")
@@ -50,7 +50,7 @@ def family_of(name: str, parameters: Parameters) -> str:
 
 
 def full_name(name: str, parameters: Parameters) -> str:
-    """A defined task's name among those of all families."""
+    """Returns a defined task's name among those of all families."""
     return full_task(family_of(name, parameters), name)
 
 
@@ -106,5 +106,5 @@ def sha256_of(path: Path) -> str:
 
 
 def malformed(name: str, problem: str) -> ConfigError:
-    """The error of a definition that cannot be used."""
+    """Returns the error of a definition that cannot be used."""
     return ConfigError(f"{SETTING.format(name)}: {problem}")

@@ -63,13 +63,13 @@ class QuestionRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def named(cls, task: str, profile: str, seed: int) -> Self:
-        """The request for a question of a task by its full name."""
+        """Returns the request for a question of a task by its full name."""
         family, _, own = task.rpartition("/")
         return cls(own, profile, seed, family=family or FIRST_FAMILY)
 
     @classmethod
     def of(cls, origin: Origin) -> Self:
-        """The request for this question, whatever its version."""
+        """Returns the request for this question, whatever its version."""
         return cls(origin.task, origin.profile, origin.seed, origin.index, origin.family)
 
     def origin(self, version: str) -> Origin:
@@ -78,7 +78,7 @@ class QuestionRequest(msgspec.Struct, frozen=True):
 
     @property
     def full_task(self) -> str:
-        """The task's name among those of all families."""
+        """Returns the task's name among those of all families."""
         return full_task(self.family, self.task)
 
 
@@ -89,10 +89,10 @@ class Behaviour(Protocol):
         """Make a scoring server ready; may change imported modules for good, so it is called in no other process."""
 
     def make(self, origin: Origin, /) -> Question:
-        """The question of an origin whose task, profile, seed, index and version are this family's."""
+        """Returns the question of an origin whose task, profile, seed, index and version are this family's."""
 
     def score(self, question: Question, answer: str, /) -> float:
-        """The reward of one answer; not bounded in time, range or side effects. Raises whatever it likes."""
+        """Returns the reward of one answer; not bounded in time, range or side effects. Raises whatever it likes."""
 
 
 class TaskFamily(Protocol):

@@ -148,7 +148,7 @@ class Families:
         return msgspec.structs.replace(question, turns=how.turns) if how else question
 
     def score(self, question: Question, answer: str) -> float:
-        """The family's own reward for an answer to a question that `make` or `regenerate` gave, as it is.
+        """Returns the family's own reward for an answer to a question that `make` or `regenerate` gave, as it is.
 
         Raises:
             ProtocolError: the question has no origin.
@@ -172,7 +172,7 @@ class Families:
         return checked_reply(self._conversing_behaviour(question).reply(question, answers))
 
     def score_conversation(self, question: Question, answers: Sequence[Said]) -> float:
-        """The family's own reward for a conversation; 0 where nothing was said. Raises as `score`."""
+        """Returns the family's own reward for a conversation; 0 where nothing was said. Raises as `score`."""
         if not any(answer is not None for answer in answers):
             return 0.0
         return float(self._conversing_behaviour(question).score_conversation(question, answers))
@@ -214,7 +214,7 @@ class Families:
 
 
 def _load(chosen: str) -> TaskFamily:
-    """One family. Its name is its own; only ours may have the names of ours."""
+    """Returns one family. Its name is its own; only ours may have the names of ours."""
     if chosen in FAMILIES:
         module, _, attribute = FAMILIES[chosen].partition(":")
         return cast(TaskFamily, getattr(import_module(module), attribute))
@@ -238,7 +238,7 @@ def _refuse_strangers_code(name: str, parameters: Parameters) -> None:
 
 
 def complete(tasks: Mapping[str, Parameters], folder: Path) -> dict[str, dict[str, Any]]:
-    """The tasks that a settings file in this folder defines, as every node of the run needs them.
+    """Returns the tasks that a settings file in this folder defines, as every node of the run needs them.
 
     Raises:
         ConfigError: one of them cannot be asked; only what can be told without asking is looked for.

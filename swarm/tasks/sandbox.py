@@ -96,7 +96,7 @@ def _hook(
     write: Callable[[int, bytes], int],
     end: Callable[[int], object],
 ) -> Callable[[str, tuple[object, ...]], None]:
-    """The hook, which looks nothing up in a module: code in this process can change what lies there."""
+    """Returns the hook, which looks nothing up in a module: code in this process can change what lies there."""
     refused, missing, of_libraries, writing = PermissionError, ImportError, LIBRARY_EVENTS, _WRITING
 
     def refuse_unless_allowed(event: str, arguments: tuple[object, ...]) -> None:

@@ -137,7 +137,7 @@ class Scorer:
         return self._servers[0].conversing.get(full_task(origin.family, origin.task))
 
     async def _ask(self, requests: Sequence[Request]) -> list[Reply]:
-        """The replies; the first refusal is raised as ProtocolError."""
+        """Returns the replies; the first refusal is raised as ProtocolError."""
         for request in requests:
             _check_that_it_can_travel(request)
         await self.start()

@@ -57,7 +57,7 @@ class ScoreAnswers(msgspec.Struct, frozen=True, tag="score"):
 
     @property
     def distinct(self) -> tuple[str | Conversation, ...]:
-        """The answers that a scorer sees: equal ones once, none for a completion without one."""
+        """Returns the answers that a scorer sees: equal ones once, none for a completion without one."""
         return tuple(dict.fromkeys(answer for answer in self.answers if answer is not None))
 
 

@@ -194,7 +194,7 @@ def _reply(
 def _see_through(
     request: Request, made: Sequence[Made | Refused], each_alone: Callable[[Question, Sequence[Item]], Alone]
 ) -> Reply:
-    """The reply to a lone request whose child did not come to its end."""
+    """Returns the reply to a lone request whose child did not come to its end."""
     if not isinstance(request, MakeQuestions) and made and isinstance(made[0], Made):
         found, slow = each_alone(made[0].questions[0], request.distinct)
         return _settled(request, made[0], found, slow)
@@ -241,7 +241,7 @@ def _settled(
 
 
 def check_reward(found: Found) -> float | str | Bad:
-    """The reward if it is a finite number in [0, 1], a text if replies differ, FAILED for anything else."""
+    """Returns the reward if it is a finite number in [0, 1], a text if replies differ, FAILED for anything else."""
     if isinstance(found, str | Bad):
         return found
     return found if isinstance(found, float) and math.isfinite(found) and 0.0 <= found <= 1.0 else Bad.FAILED
@@ -322,7 +322,7 @@ def _confine(bars: Bars) -> sandbox.Confinement:
 
 
 def _make(families: Families, request: Request) -> Made | Refused:
-    """The questions that a request asks for, or is about."""
+    """Returns the questions that a request asks for, or is about."""
     try:
         if isinstance(request, MakeQuestions):
             return Made(tuple(map(families.make, request.questions)))
@@ -351,8 +351,9 @@ def _emit_results(families: Families, question: Question, items: Sequence[Item],
 
 
 def _raw_of(families: Families, question: Question, item: Item) -> Raw:
-    """The family's reward of an answer or a conversation, or what is wrong with its replies, as a text; of turns the
-    reply, None where the conversation is over. False where the family's code raises."""
+    """Returns the family's reward of an answer or a conversation, or what is wrong with its replies, as a text; of
+    turns the reply, None where the conversation is over. False where the family's code raises.
+    """
     try:
         if isinstance(item, str):
             return families.score(question, item)

@@ -43,7 +43,7 @@ class Universe:
 
     @classmethod
     def of(cls, tasks: Sequence[str], profile: str) -> Self:
-        """All tasks in one profile, drawn alike."""
+        """Returns all tasks in one profile, drawn alike."""
         return cls(dict.fromkeys(tasks, profile), dict.fromkeys(tasks, 1.0))
 
     @property
@@ -52,7 +52,7 @@ class Universe:
         return Mixture.of(self.weights)
 
     def mixture_of(self, weights: Mapping[str, object]) -> Mixture:
-        """The mixture that somebody says. Raises ProtocolError (`outside_universe`)."""
+        """Returns the mixture that somebody says. Raises ProtocolError (`outside_universe`)."""
         found: dict[str, float] = {}
         for task, weight in weights.items():
             if task not in self.profiles:
@@ -79,7 +79,7 @@ class Universe:
 
 
 def completed(settings: Settings, folder: Path) -> Settings:
-    """The settings with a definition of every task that has one, as every node of the run needs it.
+    """Returns the settings with a definition of every task that has one, as every node of the run needs it.
 
     Args:
         folder: what paths that are not absolute are relative to.
@@ -95,7 +95,9 @@ def completed(settings: Settings, folder: Path) -> Settings:
 
 
 def with_first_scoring(settings: Settings) -> Settings:
-    """The settings of a record that was made when there was one scoring: datasets that it names alone keep that one."""
+    """Returns the settings of a record that was made when there was one scoring: datasets that it names alone keep that
+    one.
+    """
     table = settings.task_table or {}
     return replace(settings, task_table=(table | {task: {} for task in _by_name(settings, table)}) or None)
 
@@ -130,7 +132,7 @@ def universe_of(settings: Settings) -> Universe:
 
 
 def own_mixture(settings: Settings, universe: Universe) -> Mixture | None:
-    """The mixture of one node; None: that of everybody.
+    """Returns the mixture of one node; None: that of everybody.
 
     Raises:
         ConfigError: it is none of the universe's, or there are several.
@@ -184,7 +186,7 @@ def _profile_tasks(settings: Settings, table: Mapping[str, Mapping[str, object]]
 
 
 def _chosen(settings: Settings, task: str, known: tuple[str, ...], table: Mapping[str, Mapping[str, object]]) -> str:
-    """A task that the settings name, by its full name; what the run defines counts above what a family has."""
+    """Returns a task that the settings name, by its full name; what the run defines counts above what a family has."""
     if (name := _defined(task, table)) is not None:
         return full_name(name, table[name])
     if task not in known:
@@ -205,7 +207,7 @@ def _why_no_dataset(task: str) -> str:
 
 
 def _defined(task: str, table: Mapping[str, Mapping[str, object]]) -> str | None:
-    """The name in the table of a task that is called by it or by its full name."""
+    """Returns the name in the table of a task that is called by it or by its full name."""
     family, _, name = task.rpartition("/")
     if name in table and full_name(name, table[name]) == full_task(family or FIRST_FAMILY, name):
         return name

@@ -98,7 +98,7 @@ def rewards_of_every_round(run: RunRecords) -> Iterator[str]:
 
 
 def _given_up(run: RunRecords) -> set[int]:
-    """Rounds of which a node's row says that its rollouts never reached the folder, which was unwritable."""
+    """Returns rounds of which a node's row says that its rollouts never reached the folder, which was unwritable."""
     return {row.round for _, row in _rows(run) if _never_published(run, row) and measured([row])}
 
 
@@ -262,7 +262,7 @@ def _of_a_system(key: str) -> bool:
 
 
 def _no_nodes(run: RunRecords, prefix: str) -> list[str]:
-    """Keys of the names in a prefix that are no `{node}.json`."""
+    """Returns keys of the names in a prefix that are no `{node}.json`."""
     names = (entry.name for entry in entries(run.now.run.store, prefix))
     return [f"{prefix}/{name}" for name in names if not keys.node_of(name)]
 

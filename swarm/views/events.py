@@ -22,7 +22,7 @@ _WIDE_KEYS = _HEAD_KEYS - {"logger"}
 
 
 def render(events: Iterable[Event | More], *, wide: bool = False) -> Iterator[str]:
-    """Each event as one readable line, an exception's traceback indented below it.
+    """Yields each event as one readable line, an exception's traceback indented below it.
 
     Args:
         wide: with the date, the zone and the logger.

@@ -154,7 +154,7 @@ def nodes_named_are_there(run: RunRecords) -> Iterator[str]:
 
 
 def _named(run: RunRecords) -> Mapping[str, str]:
-    """Node -> key of a file that names it, the first MOST_NAMED."""
+    """Returns node -> key of a file that names it, the first MOST_NAMED."""
     named = dict[str, str]()
     for node, where in _namings(run):
         if len(named) < MOST_NAMED and keys.is_node_id(node):

@@ -34,7 +34,7 @@ def of_one_round(settings: Settings, workers: int) -> Asked:
 
 
 def render_expected(settings: Settings, workers: int) -> str:
-    """One line; empty where the place charges for nothing."""
+    """Returns one line; empty where the place charges for nothing."""
     if not settings.sparing:
         return ""
     asked, seconds, price = of_one_round(settings, workers), settings.round_interval, price_at(settings.place)

@@ -26,7 +26,7 @@ _BETWEEN = " │ "
 
 
 def render(found: Found, *, width: int, layout: Layout = "auto") -> str:
-    """All groups, and what could not be shown.
+    """Returns all groups, and what could not be shown.
 
     Args:
         width: columns of the terminal.
@@ -55,7 +55,7 @@ def _refused(found: Found) -> Iterator[str]:
 
 
 def render_group(group: Group, *, width: int, layout: Layout = "auto") -> str:
-    """One group."""
+    """Returns one group."""
     parts = [
         *folded(_head(group), width),
         *_block("question", group.question + _left_out(group.cut), width),
@@ -135,7 +135,7 @@ def verdict(shown: Shown) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """A text as lines of so many columns at most, with nothing in them that a terminal obeys; broken at spaces."""
+    """Returns a text as lines of so many columns at most, with nothing that a terminal obeys; broken at spaces."""
     lines: list[str] = []
     for line in printable_lines(text).expandtabs(4).split("\n"):
         lines += _fold(line, max(2, width))
@@ -163,7 +163,7 @@ def _end_within(line: str, width: int) -> int:
 
 
 def columns_of(text: str) -> int:
-    """Columns that a terminal takes for a text: two of a wide character, none of a mark that combines."""
+    """Returns columns that a terminal takes for a text: two of a wide character, none of a mark that combines."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

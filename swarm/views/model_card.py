@@ -98,7 +98,7 @@ def _header(made: Trained) -> list[str]:
 
 
 def _begun_from(start: NodeStart | None) -> str:
-    """The model that the node was started with; empty where nobody says it."""
+    """Returns the model that the node was started with; empty where nobody says it."""
     models = start.settings.get("model") if start else None
     return models[0] if isinstance(models, list) and len(models) == 1 and isinstance(models[0], str) else ""
 

@@ -121,7 +121,7 @@ def redaction_here(environ: Mapping[str, str], shared: Path | str, named: Iterab
 
 
 def _without_user(word: re.Match[str]) -> str:
-    """A URL without user and password, which may hold slashes and @ themselves."""
+    """Returns a URL without user and password, which may hold slashes and @ themselves."""
     scheme, mark, rest = word[0].partition("://")
     return f"{scheme}{mark}<user>@{rest.rpartition('@')[2]}" if "@" in rest else word[0]
 

@@ -54,7 +54,9 @@ class Repeats:
         """Node -> what it said last."""
 
     def take(self, events: Iterable[Event]) -> list[Event | More]:
-        """The next events; how often one came is said at its end, when nothing more came of it, or now and then."""
+        """Returns the next events; how often one came is said at its end, when nothing more came of it, or now and
+        then.
+        """
         told: list[Event | More] = []
         grown: set[str] = set()
         for event in events:
@@ -76,7 +78,7 @@ class Repeats:
 
 
 def _digest(event: Event) -> bytes:
-    """The same for events that differ in their time alone."""
+    """Returns the same for events that differ in their time alone."""
     said = b"\0".join(
         (event.level.encode(), event.event.encode("utf-8", "replace"), _TIME.sub(b"", event.line, count=1))
     )

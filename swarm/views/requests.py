@@ -60,7 +60,7 @@ def requests_of(place: str, progress: Iterable[NodeProgress]) -> Requests | None
 
 
 def render_requests(requests: Requests | None) -> str:
-    """One or two lines; empty where there is nothing to pay."""
+    """Returns one or two lines; empty where there is nothing to pay."""
     if requests is None:
         return ""
     pace = f", {requests.per_minute:.0f} a minute" if requests.per_minute is not None else ""

@@ -50,7 +50,7 @@ def _sources(given: Iterable[str]) -> str:
 
 
 def render_starts(starts: Sequence[NodeStart]) -> str:
-    """The last start of each node: what they share in one table, and what each was made with."""
+    """Returns the last start of each node: what they share in one table, and what each was made with."""
     if not starts:
         return "no node has a record of its start: they were made by a version that kept none, or never began"
     heads = [_head(start) for start in starts]

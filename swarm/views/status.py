@@ -150,7 +150,7 @@ class StatusReader:
         self._replication = replication
 
     def read(self, wall: float) -> Status:
-        """The status at `wall`, Unix seconds."""
+        """Returns the status at `wall`, Unix seconds."""
         now = self._reader.refresh()
         state, over = now.state, now.finished
         by_workers = over is not None and over.by == BY_WORKERS
@@ -273,7 +273,7 @@ def _last_rewards(now: Snapshot) -> list[float]:
 
 
 def render(status: Status) -> str:
-    """The status as text for a terminal."""
+    """Returns the status as text for a terminal."""
     maker = f"{render_maker(status.made_by)}\n" if status.made_by else ""
     head = f"{status.experiment} in {printable(status.path)}\n{maker}{clock_line(status)}{_how_far(status)}"
     if not status.nodes:
@@ -308,7 +308,7 @@ def _shortages(nodes: list[NodeStatus]) -> str:
 
 
 def _how_far(status: Status) -> str:
-    """Lines below the clock's: how fast, how long still, who took part, how rewards spread."""
+    """Returns lines below the clock's: how fast, how long still, who took part, how rewards spread."""
     lines = []
     if status.seconds_per_round is not None and not status.finished:
         left = f", about {age(status.seconds_left)} left" if status.seconds_left is not None else ""

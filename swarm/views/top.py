@@ -95,7 +95,7 @@ def _reward(history: History, most: float) -> str:
 
 
 def _most(nodes: Iterable[NodeHistory]) -> float:
-    """The highest point of all curves, which share one scale."""
+    """Returns the highest point of all curves, which share one scale."""
     points = (point for node in nodes for point in buckets(_rewards(node), SPARKS))
     return max((point for point in points if not math.isnan(point)), default=0.0)
 
@@ -117,7 +117,7 @@ def buckets(values: Sequence[float], width: int) -> list[float]:
 
 
 def sparkline(values: Sequence[float], width: int, most: float) -> str:
-    """A curve from 0 to `most` in so many characters at most; a gap where nothing was measured."""
+    """Returns a curve from 0 to `most` in so many characters at most; a gap where nothing was measured."""
     return "".join(_spark(value, most) for value in buckets(values, width))
 
 
@@ -190,7 +190,7 @@ def render(frame: Frame, width: int) -> str:
 
 
 def moment_lines(moment: Moment | None, width: int) -> list[str]:
-    """One answer of the run, with its question."""
+    """Returns one answer of the run, with its question."""
     if moment is None:
         return []
     question = [f"  {line}" for line in folded(moment.question, width - 2)]
@@ -210,7 +210,7 @@ def fitted(line: str, width: int) -> str:
 
 
 def node_detail(node: NodeStatus, history: NodeHistory | None, width: int) -> str:
-    """One node in full: what it is, its curve, its tasks, whom it learnt from, what it refused."""
+    """Returns one node in full: what it is, its curve, its tasks, whom it learnt from, what it refused."""
     said = [
         f"{shorten(node.node, 64)}: {shorten(node.role, 20)}, {shorten(node.model, 60) or 'no model named'}",
         f"{shorten(node.state or node.status, 200)}; last seen {node.seen or 'never'} ago",

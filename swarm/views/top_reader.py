@@ -57,7 +57,7 @@ class TopReader:
             self._moment = moment_of(history, found.groups) or self._moment
 
     def node_text(self, look: Look, node: str, width: int) -> str:
-        """One node in full."""
+        """Returns one node in full."""
         known = {one.node: one for one in look.status.nodes}
         return node_detail(known[node], look.history.get(node), width) if node in known else f"{node}: not there"
 
@@ -67,7 +67,7 @@ class TopReader:
         return group_view.render(read_groups(self._run, wanted, GROUPS_SHOWN), width=width)
 
     def events_text(self, node: str) -> str:
-        """The last events, of one node or with "" of all."""
+        """Returns the last events, of one node or with "" of all."""
         events = EventStream(self._run, WantedEvents(nodes=frozenset({node} if node else ()))).read_last(EVENTS_SHOWN)
         repeats = Repeats()
         return "\n".join(render_events([*repeats.take(events), *repeats.rest()])) or "no event yet"

@@ -129,7 +129,7 @@ def _specialise(
 
 
 def all_facts() -> list[Question]:
-    """Every question there is, table by table."""
+    """Returns every question there is, table by table."""
     return [
         question_of(Origin(table, PROFILES[0], 0, 0, FACTS.version, FAMILY), key)
         for table in TABLES

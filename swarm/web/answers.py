@@ -65,7 +65,7 @@ def _slot_order(slot: str) -> tuple[int, str]:
 
 
 def group_document(file: RolloutFile, slot: str, history: History) -> dict[str, Any]:
-    """One group."""
+    """Returns one group."""
     entries, info = file.rollouts[slot][:MOST_COMPLETIONS], file.groups.get(slot, GroupInfo(task=""))
     rewards = [_finite(entry.reward) for entry in entries]
     known = [reward for reward in rewards if reward is not None]

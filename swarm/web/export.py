@@ -43,7 +43,7 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def frozen_page(experiment: str, look: Look, place: Mapping[str, Any], wall: float) -> bytes:
-    """The file.
+    """Returns the file.
 
     Args:
         look: at the run, refreshed.

@@ -148,7 +148,7 @@ def _equal(one: str, other: str) -> bool:
 
 
 def host_name(header: str) -> str:
-    """The name in a Host header, without its port, in lower case; empty where that is none."""
+    """Returns the name in a Host header, without its port, in lower case; empty where that is none."""
     name, colon, port = header.lower().rpartition(":")
     if not colon or port.endswith("]"):
         return header.lower()
@@ -156,6 +156,8 @@ def host_name(header: str) -> str:
 
 
 def cookies_of(header: str, name: str) -> list[str]:
-    """The values of a cookie: any other service of this machine may have set one of this name, whatever its port."""
+    """Returns the values of a cookie: any other service of this machine may have set one of this name, whatever its
+    port.
+    """
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return [value for key, _, value in pairs if key == name]

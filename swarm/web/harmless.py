@@ -33,7 +33,7 @@ def _without_control(escape: re.Match[str]) -> str:
 
 
 def bounded(value: Any, longest: int = LONGEST, most: int = MOST) -> Any:
-    """A JSON value with texts, lists and objects cut, and null for what is no finite number."""
+    """Returns a JSON value with texts, lists and objects cut, and null for what is no finite number."""
     match value:
         case str():
             return cut(value, longest)

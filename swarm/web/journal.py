@@ -42,7 +42,7 @@ class Journal:
         """What was given first were all events that match."""
 
     def more(self) -> list[dict[str, Any]]:
-        """The last events at first, afterwards those that came since; of very many the last ones."""
+        """Returns the last events at first, afterwards those that came since; of very many the last ones."""
         if self._is_new:
             events = self._stream.read_last(LAST + 1, MOST_PARSED)
             self.is_whole = len(events) <= LAST and not self._stream.unseen
@@ -53,7 +53,7 @@ class Journal:
 
 
 def event_document(event: Event) -> dict[str, Any]:
-    """One event."""
+    """Returns one event."""
     words, details = in_words(event)
     return {
         "time": event.timestamp,

@@ -137,7 +137,8 @@ def of_this_run(history: History, rounds: int | None) -> History:
 
 
 def elapsed(history: History, wall: float) -> float | None:
-    """Seconds from the first sign of the run, the start of the round of its first row, to its last row; None: no row.
+    """Returns seconds from the first sign of the run, the start of the round of its first row, to its last row; None:
+    no row.
 
     Args:
         wall: Unix seconds; rows that claim to be later, or from before there was any clock, say nothing.
@@ -149,7 +150,7 @@ def elapsed(history: History, wall: float) -> float | None:
 
 
 def standing_document(status: dict[str, Any], wall: float) -> dict[str, Any]:
-    """The status as `swarm status --json` has it, of at most MOST_NODES nodes."""
+    """Returns the status as `swarm status --json` has it, of at most MOST_NODES nodes."""
     nodes = status["nodes"]
     kept = status | {"nodes": nodes[:MOST_NODES], "nodes_left_out": max(0, len(nodes) - MOST_NODES), "wall": wall}
     return bounded(kept, longest=600)  # type: ignore[no-any-return]
@@ -164,7 +165,7 @@ def experiment_document(experiment: ExperimentFile | None) -> dict[str, Any] | N
 
 
 def start_document(start: dict[str, Any]) -> dict[str, Any]:
-    """One node's last start."""
+    """Returns one node's last start."""
     sources, settings = start.get("sources", {}), start.get("settings", {})
     own = {name: [_in_short(settings.get(name)), source] for name, source in sources.items()}
     kept = ("node_id", "role", "timestamp", "command", "versions", "machine", "models", "code")
@@ -177,5 +178,5 @@ def _in_short(value: Any) -> str:
 
 
 def why(error: SwarmError) -> str:
-    """An error as the page shows it."""
+    """Returns an error as the page shows it."""
     return printable_lines(cut(str(error), 600))

@@ -37,7 +37,7 @@ def place_document(place: Place, folder: Path | None) -> dict[str, Any]:
 
 
 def _experiment(place: Place, name: str) -> dict[str, Any]:
-    """A row of one that cannot be read, too; a link is not followed."""
+    """Returns a row of one that cannot be read, too; a link is not followed."""
     if place.is_link(name):
         return {"name": name, "problem": "it is a link, and is not followed"}
     return {"name": name} | _or_problem(lambda: _look_into(place, name))

@@ -41,7 +41,7 @@ def _memory_share(node: NodeHistory) -> Values:
 
 
 def _earned(node: NodeHistory) -> Values:
-    """The round's sum of rewards over its stages, at the place of each."""
+    """Returns the round's sum of rewards over its stages, at the place of each."""
     rewards, of_round = node.column("my_reward"), dict[int, float]()
     for round_, reward in zip(node.rounds, rewards, strict=True):
         if not math.isnan(reward):
@@ -65,12 +65,12 @@ assert not _UNKNOWN, _UNKNOWN
 
 
 def values_of(node: NodeHistory, column: str) -> Values:
-    """One of DRAWN, by place."""
+    """Returns one of DRAWN, by place."""
     return _COMPUTED[column](node) if column in _COMPUTED else node.column(column)
 
 
 def drawn_nodes(history: History) -> list[str]:
-    """Nodes with rows, by name; of too many those with the most."""
+    """Returns nodes with rows, by name; of too many those with the most."""
     nodes = sorted((node for node in history if len(history[node])), key=lambda node: (-len(history[node]), node))
     return sorted(nodes[:MOST_NODES])
 
@@ -81,7 +81,7 @@ def mark_of(history: History) -> dict[str, tuple[int, int]]:
 
 
 def whole(history: History, columns: Iterable[str], every: int = 1) -> dict[str, Any]:
-    """The document of columns of all nodes.
+    """Returns the document of columns of all nodes.
 
     Args:
         every: so many rounds are drawn as one, by their mean (the sum of `earned`); 1: each by itself.
@@ -107,7 +107,7 @@ def _node(node: NodeHistory, columns: Iterable[str], every: int) -> dict[str, An
 
 
 def pick(values: Values, places: Sequence[int]) -> Values:
-    """The values at these places; the values themselves where these are all of them."""
+    """Returns the values at these places; the values themselves where these are all of them."""
     return values if len(places) == len(values) and isinstance(places, range) else [values[place] for place in places]
 
 
@@ -161,7 +161,7 @@ def _news(node: NodeHistory, places: Sequence[int]) -> dict[str, Any]:
 
 
 def _ending(node: NodeHistory, rounds: set[int]) -> Iterable[int]:
-    """Places of these rounds' last stages, among others."""
+    """Returns places of these rounds' last stages, among others."""
     return (place for place in node.one_per_round() if node.rounds[place] in rounds)
 
 

@@ -83,7 +83,7 @@ class Service:
 
     @property
     def app(self) -> ASGIApp:
-        """The ASGI application."""
+        """Returns the ASGI application."""
         run = "/api/run/{name}"
         routes = [
             Route("/", self._page),
@@ -320,7 +320,7 @@ def _asked(request: Request) -> Asked:
 
 
 def watch(open_look: Callable[[str], Look], interval: float) -> AllWatched:
-    """The runs of a place by their names, each looked at once per interval at most.
+    """Returns the runs of a place by their names, each looked at once per interval at most.
 
     Args:
         open_look: blocking; raises ExperimentError where there is no such run.

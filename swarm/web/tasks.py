@@ -33,7 +33,7 @@ class _Mean:
             self.tagged_reward += reward
 
     def figures(self) -> tuple[float, float | None, float | None]:
-        """Mean reward; share of tagged completions; mean reward of these."""
+        """Returns mean reward; share of tagged completions; mean reward of these."""
         share = self.tagged / self.counted if self.counted else None
         given = min(1.0, self.tagged_reward / self.tagged) if self.tagged > 0 else None
         return round(self.reward / self.asked, 4), _short(share), _short(given)
@@ -44,7 +44,7 @@ def _short(value: float | None) -> float | None:
 
 
 def tasks_of(history: History, node: str = "") -> dict[str, Any]:
-    """Task -> curves over stretches of rounds, as many as POINTS.
+    """Returns task -> curves over stretches of rounds, as many as POINTS.
 
     Args:
         node: of this one alone; empty: of all, each with the same weight per round.

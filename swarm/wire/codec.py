@@ -72,7 +72,7 @@ class _Version(msgspec.Struct):
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """One JSON document on one line, ending in a newline."""
+    """Returns one JSON document on one line, ending in a newline."""
     return msgspec.json.encode(message, enc_hook=_plain) + b"\n"
 
 
@@ -122,7 +122,7 @@ def to_rollout_file(
     earlier: Mapping[int, str] | None = None,
     mixture: Mapping[str, float] | None = None,
 ) -> RolloutFile:
-    """A node's own groups as the file that its peers read.
+    """Returns a node's own groups as the file that its peers read.
 
     Args:
         earlier: the other groups, which were published before: slot -> SHA-256.
@@ -159,7 +159,7 @@ def _entries(scored: ScoredGroup, with_logprobs: bool) -> list[RolloutEntry]:
 
 
 def turn_entries(completion: Completion, *, with_logprobs: bool = False) -> list[TurnEntry] | UnsetType:
-    """The turns before the last one, UNSET where there is none."""
+    """Returns the turns before the last one, UNSET where there is none."""
     return [
         TurnEntry(
             response=turn.text,
@@ -172,7 +172,7 @@ def turn_entries(completion: Completion, *, with_logprobs: bool = False) -> list
 
 
 def _sampled(completion: Completion | Turn) -> dict[str, Any]:
-    """The token fields of an entry: none where a reader would not take them."""
+    """Returns the token fields of an entry: none where a reader would not take them."""
     # A log-prob of almost 0 may come out above it. NaN stays NaN in this order, and so is not published.
     rounded = [min(round(value, LOGPROB_DECIMALS), 0.0) for value in completion.logprobs or ()]
     ids, logprobs, forced = _usable(_raw(completion.token_ids), _raw(rounded), _raw(completion.forced))
@@ -200,7 +200,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 def to_claims(file: RolloutFile) -> list[Claims]:
-    """The claims of the groups that to_groups gives for the same file, in the same order."""
+    """Returns the claims of the groups that to_groups gives for the same file, in the same order."""
     return [
         Claims(file.groups[slot].answer if slot in file.groups else None, tuple(e.reward for e in file.rollouts[slot]))
         for slot in sorted(file.rollouts, key=slot_of)
@@ -210,8 +210,8 @@ def to_claims(file: RolloutFile) -> list[Claims]:
 def to_groups(
     file: RolloutFile, peer: str, key: RoundKey, *, origin_needed: bool = True, with_tokens: bool = True
 ) -> list[RolloutGroup]:
-    """The groups of a peer's file, in slot order. Metadata and reward are left behind, and the answer wherever an
-    origin lets readers make their own.
+    """Returns the groups of a peer's file, in slot order. Metadata and reward are left behind, and the answer wherever
+    an origin lets readers make their own.
 
     Token ids and log-probs are the publisher's claim: in range, and as many of the one as of the other, but whether
     they are those of the text is for the trainer to find out. Broken ones are left behind without a word.
@@ -249,7 +249,7 @@ def to_groups(
 
 
 def slot_of(text: str) -> int:
-    """The number of a group, of the key that it has in a file. Raises ProtocolError: `malformed`."""
+    """Returns the number of a group, of the key that it has in a file. Raises ProtocolError: `malformed`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 6 and str(int(text)) == text):
         raise ProtocolError("malformed", f"expected group keys '0', '1', ..., got {text[:40]!r}")
     return int(text)
@@ -291,12 +291,12 @@ def _completions(entries: list[RolloutEntry], tokens_left: int) -> Iterator[Comp
 
 
 def earlier_turns(entries: Sequence[TurnEntry] | UnsetType) -> tuple[Turn, ...]:
-    """The turns before the last one, without token ids."""
+    """Returns the turns before the last one, without token ids."""
     return tuple(Turn(entry.response, entry.finished, entry.reply) for entry in entries or ())
 
 
 def _hints(turns: Sequence[RolloutEntry | TurnEntry]) -> list[Hint]:
-    """Token ids and log-probs of all turns of a completion, or of none."""
+    """Returns token ids and log-probs of all turns of a completion, or of none."""
     hints: list[Hint] = []
     for turn in turns:
         hints.append(_usable(turn.token_ids, turn.logprobs, turn.forced))

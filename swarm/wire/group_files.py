@@ -55,7 +55,8 @@ def named_by(file: RolloutFile, most: int = MOST_GROUPS) -> dict[int, str]:
 def put_together(
     file: RolloutFile, node: str, key: RoundKey, get: Get, *, most_bytes: int, most_groups: int = MOST_GROUPS
 ) -> RolloutFile:
-    """The file with the groups that it names, which are read; one that names none is given back as it is. Blocking.
+    """Returns the file with the groups that it names, which are read; one that names none is given back as it is.
+    Blocking.
 
     Args:
         most_bytes: of all that is read together.
@@ -87,7 +88,9 @@ def put_together(
 
 
 def one_group(data: bytes, node: str, key: RoundKey, slot: int) -> RolloutFile:
-    """A file of one group. Raises ProtocolError: as decode, `misplaced`, and `malformed` if it is not that group."""
+    """Returns a file of one group. Raises ProtocolError: as decode, `misplaced`, and `malformed` if it is not that
+    group.
+    """
     place = keys.group_file(key, node, slot)
     file = decode(data, RolloutFile, place)
     if (file.peer_id, file.round, file.stage) != (node, *key):

@@ -94,7 +94,9 @@ def is_node_id(text: str) -> bool:
 
 @lru_cache(MOST_REMEMBERED)
 def node_of(file_name: str) -> str | None:
-    """The node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict copy)."""
+    """Returns the node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict
+    copy).
+    """
     stem, dot, suffix = file_name.rpartition(".")
     return stem if dot and suffix == "json" and is_node_id(stem) else None
 
@@ -110,13 +112,13 @@ def node_in(prefix: str, file_name: str) -> str | None:
 
 
 def round_of(folder_name: str) -> int | None:
-    """The R of `round_R`, or None."""
+    """Returns the R of `round_R`, or None."""
     match = _ROUND.fullmatch(folder_name)
     return int(match[1]) if match else None
 
 
 def stage_of(folder_name: str) -> int | None:
-    """The S of `stage_S`, or None."""
+    """Returns the S of `stage_S`, or None."""
     match = _STAGE.fullmatch(folder_name)
     return int(match[1]) if match else None
 
@@ -132,18 +134,18 @@ def archive(experiment: str) -> str:
 
 
 def archived(round_: int, digest: str) -> str:
-    """A file of an archive: rollouts of one round. `digest`: 16 hexadecimal digits, of its contents."""
+    """Returns a file of an archive: rollouts of one round. `digest`: 16 hexadecimal digits, of its contents."""
     return f"{ROLLOUTS}/round_{round_}-{digest}.tar.gz"
 
 
 def archived_round(file_name: str) -> int | None:
-    """The R of `round_R-{digest}.tar.gz`, or None."""
+    """Returns the R of `round_R-{digest}.tar.gz`, or None."""
     match = _ARCHIVED.fullmatch(file_name)
     return int(match[1]) if match else None
 
 
 def rollout_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a rollout file; None for a key of anything else."""
+    """Returns stage and node of a rollout file; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
@@ -152,7 +154,7 @@ def rollout_of(key: str) -> tuple[RoundKey, str] | None:
 
 
 def group_file_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a file of one group, that of an earlier version too; None for a key of anything else."""
+    """Returns stage and node of a file of one group, of an earlier version too; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
@@ -164,7 +166,7 @@ def group_file_of(key: str) -> tuple[RoundKey, str] | None:
 
 
 def published_in(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
+    """Returns stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
     return rollout_of(key) or group_file_of(key)
 
 

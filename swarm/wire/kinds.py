@@ -15,7 +15,7 @@ def unit(name: str) -> Meta:
 
 
 def counted(name: str) -> Meta:
-    """A count of these."""
+    """Returns a count of these."""
     return Meta(ge=0, lt=2**53, extra={"unit": name})
 
 

@@ -65,7 +65,7 @@ class Cleaning:
         self._saved.append(rounds_done)
 
     def needed_from(self, round_: int) -> int:
-        """The first round of whose files this node may still need any, while it works on one."""
+        """Returns the first round of whose files this node may still need any, while it works on one."""
         return needed_from(self._saved, round_, self._lived, self._ctx.settings)
 
     def done(self, done: Lived) -> None:

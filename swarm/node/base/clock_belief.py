@@ -108,7 +108,7 @@ class ClockBelief:
 
     @property
     def interval(self) -> float:
-        """The longest that a round stays open, seconds; 0.0: not said by anybody who is believed."""
+        """Returns the longest that a round stays open, seconds; 0.0: not said by anybody who is believed."""
         return self._terms.interval
 
     def needs_traces(self, seen: Sighting, done: int) -> bool:

@@ -27,7 +27,7 @@ does not train cannot differ."""
 
 
 def read_experiment(run: Run) -> ExperimentFile | None:
-    """The experiment's identity, None where nobody has made it yet. Blocking.
+    """Returns the experiment's identity, None where nobody has made it yet. Blocking.
 
     Raises:
         StoreError: the file is there but cannot be understood.
@@ -39,12 +39,12 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 
 def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
-    """One text per setting in which these settings would be another experiment."""
+    """Returns one text per setting in which these settings would be another experiment."""
     return list(differing(settings, experiment).values())
 
 
 def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
-    """The same, by setting."""
+    """Returns the same, by setting."""
     asked, made = _by_todays_names(settings.experiment_identity()), identity_of(experiment)
     return {
         name: f"{variable(name)} was {quoted(made[name])}, now {quoted(asked[name])}{_renamed(name, experiment)}"
@@ -54,7 +54,7 @@ def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
 
 
 def identity_of(experiment: ExperimentFile) -> dict[str, Any]:
-    """Setting -> value of all that makes an experiment, by today's names; as somebody wrote it, sound or not."""
+    """Returns setting -> value of all that makes an experiment, by today's names; as it was written, sound or not."""
     return _by_todays_names(experiment.identity)
 
 

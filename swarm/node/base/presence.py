@@ -43,7 +43,7 @@ HIGHEST_BEAT = 2**53 - 1
 
 
 async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFile | None:
-    """One of some registrations whose process still runs, by its beat; None if none does.
+    """Returns one of some registrations whose process still runs, by its beat; None if none does.
 
     All are watched together for a few heartbeat intervals, and for as many again once one of them has moved: a claim
     that somebody put there once is no beat, and a busy process may beat late. That a process of this machine has the
@@ -75,7 +75,7 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
 
 
 def seen_dead(ctx: NodeContext, peers: Iterable[PeerFile]) -> frozenset[str]:
-    """Nodes whose process on this machine runs no more.
+    """Returns nodes whose process on this machine runs no more.
 
     They hold nobody up until a time-out, unless workers are expected by number or name: those are waited for, since
     whoever started them starts them again.
@@ -102,7 +102,8 @@ def read_registered(
     max_age: float = 0.0,
     at_once: Set[str] = frozenset(),
 ) -> list[PeerFile]:
-    """The registrations, less those that were `left_behind` before this node looked for the first time. Blocking.
+    """Returns the registrations, less those that were `left_behind` before this node looked for the first time.
+    Blocking.
 
     Args:
         reader: of this run, and of this node for its life.

@@ -63,11 +63,11 @@ class Submissions:
 
     @property
     def proven(self) -> Set[str]:
-        """Nodes that were seen to have published a round: a reward that is one, and rollouts."""
+        """Returns nodes that were seen to have published a round: a reward that is one, and rollouts."""
         return self._proven.keys()
 
     def of(self, key: RoundKey, max_age: float = 0.0) -> frozenset[str]:
-        """The nodes with a reward that counts for this round and stage. Blocking. Raises StoreError.
+        """Returns the nodes with a reward that counts for this round and stage. Blocking. Raises StoreError.
 
         Args:
             max_age: seconds for which a listing is good enough.
@@ -96,7 +96,7 @@ class Submissions:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}
 
     def _rewards(self, key: RoundKey, max_age: float) -> Set[str]:
-        """The nodes whose reward file is one."""
+        """Returns the nodes whose reward file is one."""
         known = self._read.setdefault(key, {})
         proven = islice(self._proven, MOST_READ)
         known_nodes = {*proven, *islice(known, MOST_READ)}

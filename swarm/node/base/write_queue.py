@@ -167,7 +167,7 @@ class WriteQueue:
             await self._write_all()
 
     def _pause(self) -> float | None:
-        """Seconds until the next attempt; None: there is nothing to try."""
+        """Returns seconds until the next attempt; None: there is nothing to try."""
         if self._error is None:
             return None
         if self._patience is not None:

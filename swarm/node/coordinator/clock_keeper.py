@@ -170,7 +170,7 @@ class Observer:
         self._own_state = None
 
     def state(self, key: RoundKey) -> StateFile | None:
-        """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError.
+        """Returns the state file, if a coordinator of this experiment can have written it by now. Raises StoreError.
 
         One that is further than this coordinator's clock is another's, which lives, or did and says that it has ended,
         says of itself that it has come there, and has rewards in the rounds before to show for it; or a stranger's, and
@@ -223,7 +223,7 @@ class Observer:
         return frozenset[str]().union(*(self._submitted(RoundKey(round_), self._max_age_before) for round_ in before))
 
     def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
-        """A coordinator active whose claim is the older one, which both can see.
+        """Returns a coordinator active whose claim is the older one, which both can see.
 
         It must have written the clock, and have been seen to beat while this one is active: a mere registration, or a
         file that lies there, would else leave the swarm without one.
@@ -447,5 +447,5 @@ def _named(nodes: Set[str]) -> list[str]:
 
 
 def clock_of(state: StateFile) -> FolderClock:
-    """The part of a state file by which the clock goes."""
+    """Returns the part of a state file by which the clock goes."""
     return FolderClock(RoundKey(state.round, state.stage), state.finished, state.held)

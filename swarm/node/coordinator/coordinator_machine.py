@@ -79,7 +79,7 @@ class Look:
 
     @property
     def counted_lately(self) -> frozenset[str]:
-        """The same, for the round or one of the MOST_EMPTY before."""
+        """Returns the same, for the round or one of the MOST_EMPTY before."""
         return (self.submitted | self.submitted_before) - self.without_a_say
 
 
@@ -111,7 +111,7 @@ Decision = WriteState | StepDown
 def majority_front(
     key: RoundKey, voters: frozenset[str], submitted: Callable[[RoundKey], frozenset[str]]
 ) -> RoundKey | None:
-    """The furthest round after `key` that more than half of the voters have submitted a reward for.
+    """Returns the furthest round after `key` that more than half of the voters have submitted a reward for.
 
     Workers without a coordinator do every round, so there is no gap to look beyond; and one liar moves nobody's clock.
 
@@ -146,7 +146,7 @@ class CoordinatorMachine:
 
     @property
     def round_in_hand(self) -> RoundKey:
-        """The round that a look is about: the open one, or the one that is to be opened."""
+        """Returns the round that a look is about: the open one, or the one that is to be opened."""
         return self.key or self._resume_at
 
     def resume(self, key: RoundKey) -> WriteState | None:
@@ -188,7 +188,7 @@ class CoordinatorMachine:
 
     @property
     def longest_return(self) -> float | None:
-        """Seconds that a round waits for a node that loads again; None: until its interval ends."""
+        """Returns seconds that a round waits for a node that loads again; None: until its interval ends."""
         return None if self._settings.expected_workers is not None else self._returning.longest
 
     def _keep_time(self, look: Look) -> WriteState | None:

@@ -62,7 +62,8 @@ def clock_from_traces(run: Run, expected: frozenset[str] = frozenset()) -> Round
 
 
 def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
-    """The last round and stage that each worker has a reward for: registered ones, or any where none is registered.
+    """Returns the last round and stage that each worker has a reward for: registered ones, or any where none is
+    registered.
 
     Of those alone that have rollouts beside one of their rewards: a reward without costs a stranger nothing.
     """
@@ -91,7 +92,7 @@ def _with_rollouts(run: Run, key: RoundKey, nodes: set[str]) -> set[str]:
 
 
 def _last_to_first(run: Run) -> Iterator[tuple[RoundKey, set[str]]]:
-    """The nodes with a reward file, by round and stage; what cannot be listed, such as a link, leaves no trace."""
+    """Yields the nodes with a reward file, by round and stage; what cannot be listed, as a link, leaves no trace."""
     for round_ in reversed(rounds_in(run.store, keys.REWARDS)):
         with suppress(StoreError):
             for stage in reversed(_stages(run, round_)):

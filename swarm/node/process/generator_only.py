@@ -69,7 +69,7 @@ def as_evaluator(settings: Settings) -> Settings:
 
 
 def as_it_runs(settings: Settings) -> Settings:
-    """The settings of a node that does not train, as they come to; those of any other as they are."""
+    """Returns the settings of a node that does not train, as they come to; those of any other as they are."""
     match settings.role:
         case "generator":
             return as_generator(settings)

@@ -57,7 +57,7 @@ class Companions:
         self._seconds = 0.0
 
     def patience(self, present: frozenset[str], nodes: int) -> float:
-        """Seconds that these wait for others, of so many nodes in all; 0: for nobody."""
+        """Returns seconds that these wait for others, of so many nodes in all; 0: for nobody."""
         if len(present) >= nodes:
             return 0.0
         if not any(node in self._last for node in present):

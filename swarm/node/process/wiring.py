@@ -50,7 +50,7 @@ logger = get_logger(__name__)
 
 
 def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> NodeContext:
-    """A node of this process in its experiment.
+    """Returns a node of this process in its experiment.
 
     Args:
         asked: the command that started it, and where its settings came from, for the record.
@@ -208,7 +208,7 @@ def _check_role(settings: Settings) -> None:
 
 
 def one_model(settings: Settings) -> str:
-    """The model of a worker. Raises ConfigError: it has several."""
+    """Returns the model of a worker. Raises ConfigError: it has several."""
     if len(settings.model) != 1:
         raise ConfigError(
             f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
@@ -259,7 +259,7 @@ def _load_generator(settings: Settings, first: Callable[[], str] | None) -> Gene
 
 
 def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:
-    """The trainer with the device lease around its updates, where the setting asks for it."""
+    """Returns the trainer with the device lease around its updates, where the setting asks for it."""
     from swarm.node.process.lease import DeviceLease
     from swarm.policy.leased import LeasedTrainer, device_to_lease
 

@@ -84,7 +84,8 @@ class Contexts:
     async def choose(
         self, key: RoundKey, questions: Sequence[tuple[int, Question]], clean: Set[str], has_room: HasRoom
     ) -> list[Question]:
-        """The questions of a stage after the first, each with the own group and some of its peers' in its context.
+        """Returns the questions of a stage after the first, each with the own group and some of its peers' in its
+        context.
 
         Args:
             questions: slot, and the question as the first stage asks it.
@@ -132,7 +133,7 @@ class Contexts:
             context += await self._usable(before, peer, slot, question)
 
     async def _usable(self, before: RoundKey, peer: str, slot: int, question: Question) -> list[RolloutGroup]:
-        """A peer's group to this question, verified; none where there is no such thing."""
+        """Returns a peer's group to this question, verified; none where there is no such thing."""
         if (before, peer) in self._useless:
             return []
         try:
@@ -149,7 +150,7 @@ class Contexts:
 
     # ── anybody's questions ─────────────────────────────────────────────────────────────────────────────────────────
     async def again(self, origin: Origin, question: Question) -> Question:
-        """The question that an origin with context names.
+        """Returns the question that an origin with context names.
 
         Args:
             question: as the first stage asks it.
@@ -176,7 +177,7 @@ class Contexts:
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _of(self, key: RoundKey, peer: str) -> Groups:
-        """The groups of a peer's file, as admitted. Raises ProtocolError."""
+        """Returns the groups of a peer's file, as admitted. Raises ProtocolError."""
         async with self._reading:
             return await self._held_or_read(key, peer)
 

@@ -105,7 +105,7 @@ class Examination:
         self._tags.setdefault(key, {}).update(dict.fromkeys(peers, ""))
 
     def to_read(self, key: RoundKey) -> Mapping[str, str]:
-        """Peers whose files may be read, each with its tag."""
+        """Returns peers whose files may be read, each with its tag."""
         return self._tags.get(key, {})
 
     def came(self, key: RoundKey, peers: Set[str]) -> None:

@@ -153,11 +153,11 @@ class Intake:
 
     @property
     def clean(self) -> frozenset[str]:
-        """Peers with a clean record."""
+        """Returns peers with a clean record."""
         return self._quarantine.clean()
 
     def listed(self, key: RoundKey) -> frozenset[str]:
-        """The nodes that had a file for a round when it was listed last."""
+        """Returns the nodes that had a file for a round when it was listed last."""
         return self._listed.get(key, frozenset())
 
     def forget_before(self, key: RoundKey) -> None:
@@ -226,7 +226,7 @@ class Intake:
 
     # ── what is drawn ───────────────────────────────────────────────────────────────────────────────────────────────
     def _drawing(self, wanted: Wanted, sources: Set[Source]) -> Drawing[Source]:
-        """The one of before, where nothing has changed: it is asked for at every look."""
+        """Returns the one of before, where nothing has changed: it is asked for at every look."""
         asked = (wanted.slots, wanted.count, wanted.most_of_peer, sources)
         last = self._drawings.get(wanted.purpose)
         if last is None or last[0] != asked:

@@ -48,7 +48,7 @@ class Counts:
 
     @property
     def refused(self) -> Counter[str]:
-        """Files and groups, by reason."""
+        """Returns files and groups, by reason."""
         return sum(self.refused_by_peer.values(), Counter())
 
     def fill(self, row: MetricsRow) -> None:
@@ -72,7 +72,7 @@ class Counts:
         return {peer: dict(sorted(reasons.items())) for peer, reasons in sorted(named.items())}
 
     def _named(self, by_peer: Mapping[str, int]) -> dict[str, int]:
-        """The first MOST_NAMED, and the sum of all others."""
+        """Returns the first MOST_NAMED, and the sum of all others."""
         most = self._ranked(by_peer)
         shown = {peer: by_peer[peer] for peer in sorted(most[:MOST_NAMED])}
         left = sum(by_peer[peer] for peer in most[MOST_NAMED:])

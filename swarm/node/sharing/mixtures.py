@@ -37,7 +37,7 @@ class Mixtures:
                 return
 
     def of_file(self, peer: str, said: Mapping[str, float] | UnsetType) -> Mixture:
-        """The mixture of a peer's file. Raises ProtocolError: `outside_universe`, `other_mixture`."""
+        """Returns the mixture of a peer's file. Raises ProtocolError: `outside_universe`, `other_mixture`."""
         mixture = self._universe.mixture_said(said)
         if peer not in self._first:
             self._hold(peer, mixture)

@@ -78,7 +78,7 @@ class Pool:
         self._sizes.pop((key, peer), None)
 
     def unverified(self, key: RoundKey, peer: str, slots: Iterable[int]) -> list[tuple[RolloutGroup, Claims]]:
-        """The groups in these slots of a file that are to be verified."""
+        """Returns the groups in these slots of a file that are to be verified."""
         file = self._files.get(key, {}).get(peer, {})
         held = [file[slot] for slot in sorted(slots) if slot in file]
         return [(one.group, one.claims) for one in held if one.found is None]

@@ -38,7 +38,7 @@ class PublishedGroups:
     async def admitted(
         self, peer: str, key: RoundKey, slots: Set[int] | None = None
     ) -> list[tuple[RolloutGroup, Claims]]:
-        """The groups in these slots of a file, or all of it.
+        """Returns the groups in these slots of a file, or all of it.
 
         Raises:
             ProtocolError: `gone`, or why the file, or the first of these groups, is refused.
@@ -53,8 +53,9 @@ class PublishedGroups:
         return wanted
 
     async def verified(self, source: TaskSource, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
-        """The groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where one of
-        them is refused."""
+        """Returns the groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where
+        one of them is refused.
+        """
         wanted = await self.admitted(peer, key, slots)
         return await verified(source, wanted)
 
@@ -70,7 +71,7 @@ class PublishedGroups:
 
 
 async def verified(source: TaskSource, wanted: Sequence[tuple[RolloutGroup, Claims]]) -> list[ScoredGroup]:
-    """Groups with this node's own scores. Raises ProtocolError where one of them is refused."""
+    """Returns groups with this node's own scores. Raises ProtocolError where one of them is refused."""
     found: list[ScoredGroup] = []
     groups, claims = [group for group, _ in wanted], [claim for _, claim in wanted]
     async for verdicts in verify(source, groups, claims, trusting=True):

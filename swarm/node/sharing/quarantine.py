@@ -82,16 +82,16 @@ class Quarantine:
         return sentence is not None and round_ < sentence.until
 
     def held(self, round_: int) -> list[str]:
-        """All that `holds` is true of, sorted."""
+        """Returns all that `holds` is true of, sorted."""
         return sorted(peer for peer in self._sentences if self.holds(peer, round_))
 
     def record(self, peer: str) -> tuple[int, int]:
-        """Groups of the peer that were accepted and refused within the window."""
+        """Returns groups of the peer that were accepted and refused within the window."""
         seen = [counts[peer] for counts in self._window.values() if peer in counts]
         return sum(accepted for accepted, _ in seen), sum(refused for _, refused in seen)
 
     def clean(self) -> frozenset[str]:
-        """Peers of which something was accepted and nothing refused within the window."""
+        """Returns peers of which something was accepted and nothing refused within the window."""
         peers = {peer for counts in self._window.values() for peer in counts}
         records = {peer: self.record(peer) for peer in peers}
         return frozenset(peer for peer, (accepted, refused) in records.items() if accepted and not refused)

@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 
 
 def random_order(secret: bytes, key: RoundKey) -> Callable[[str], bytes]:
-    """An order of names for one stage that only the one who knows the secret can foresee."""
+    """Returns an order of names for one stage that only the one who knows the secret can foresee."""
     stage = b"%d %d " % key
     return lambda name: hashlib.blake2b(stage + name.encode(), key=secret, digest_size=8).digest()
 

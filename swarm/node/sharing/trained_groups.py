@@ -28,12 +28,12 @@ class GroupName(NamedTuple):
 
 
 def name_of(group: RolloutGroup) -> GroupName:
-    """The name of a group."""
+    """Returns the name of a group."""
     return GroupName(RoundKey(group.round, group.stage), group.peer_id, group.slot)
 
 
 def parse_names(texts: Iterable[str]) -> list[GroupName]:
-    """The names among these texts; what is none is left out."""
+    """Returns the names among these texts; what is none is left out."""
     matches = [match for text in texts if (match := _NAME.fullmatch(text)) and is_node_id(match[1])]
     return [GroupName(RoundKey(int(m[2]), int(m[3])), m[1], int(m[4])) for m in matches]
 

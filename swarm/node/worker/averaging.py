@@ -72,7 +72,7 @@ class Averaging:
         return bool(every and settings.trains and last_stage and (key.round + 1) % every == 0)
 
     def take_refused(self) -> Counter[str]:
-        """Files refused since the last call, by reason."""
+        """Returns files refused since the last call, by reason."""
         taken, self._refused = self._refused, Counter()
         return taken
 
@@ -97,7 +97,7 @@ class Averaging:
         await self._ctx.blocking.run(self._prune, round_)
 
     async def _published(self, round_: int, folder: Copies) -> Copy | None:
-        """The own weights as they lie in the shared place; None: they cannot be there."""
+        """Returns the own weights as they lie in the shared place; None: they cannot be there."""
         data = await self._ctx.compute.run(self._trainer.export_weights)
         self._limit = len(data) + HEADER
         try:

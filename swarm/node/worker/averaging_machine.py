@@ -78,7 +78,7 @@ class AveragingMachine:
         return Average(tuple(node for node in expected if node in seen.fit), missing, short)
 
     def expected(self, seen: Seen) -> list[str]:
-        """The workers whose weights count, in order, as far as they are known."""
+        """Returns the workers whose weights count, in order, as far as they are known."""
         known = seen.known | {self._own}
         if self._names:
             return sorted(self._names & known)
@@ -91,5 +91,5 @@ class AveragingMachine:
         return sorted(candidates, key=lambda node: (node not in live, node))[:MOST]
 
     def to_fetch(self, seen: Seen) -> list[str]:
-        """Returns whose weights are there, count, and were not looked into: no other files are ever read."""
+        """Returns whose weights are there, count, and were not looked into; no more than so many files are read."""
         return [node for node in self.expected(seen) if node in seen.there - seen.fit - seen.refused]

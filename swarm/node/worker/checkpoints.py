@@ -77,7 +77,7 @@ def _prune(store: Store, node: str, keep: int, newest: int, stages: int) -> None
 
 
 def own_rounds(store: Store, node: str) -> list[int]:
-    """The rounds behind each of a node's checkpoints, in order. Raises StoreError."""
+    """Returns the rounds behind each of a node's checkpoints, in order. Raises StoreError."""
     return [r for r in rounds_in(store, keys.CHECKPOINTS) if _holds_files(store, keys.checkpoint(r, node))]
 
 
@@ -123,7 +123,7 @@ def restore_newest(store: Store, node: str, restore: Callable[[str], None]) -> N
 
 
 def read_state(file: str, where: str, node: str, rounds_done: int) -> NodeState:
-    """A node's own state, out of an opened bundle. Raises CheckpointError if it cannot be taken."""
+    """Returns a node's own state, out of an opened bundle. Raises CheckpointError if it cannot be taken."""
     try:
         with open(file, "rb") as opened:
             state = decode(opened.read(LARGEST_STATE), NodeState, f"{where}/{STATE}")

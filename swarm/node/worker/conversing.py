@@ -28,7 +28,7 @@ NextTurns = Callable[[Sequence[Dialogue], int], Awaitable[Sequence[tuple[Complet
 async def converse(
     source: TaskSource, questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]], next_turns: NextTurns
 ) -> list[tuple[Completion, ...]]:
-    """The completions to some questions, those of tasks that converse led to their end.
+    """Returns the completions to some questions, those of tasks that converse led to their end.
 
     Args:
         answers: first turns.

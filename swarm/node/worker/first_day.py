@@ -41,7 +41,7 @@ def _of_checkpoint(ctx: NodeContext) -> str:
 
 
 def _checked(day: str) -> str:
-    """A date, or nothing: whatever else stands in the file is no part of a prompt."""
+    """Returns a date, or nothing: whatever else stands in the file is no part of a prompt."""
     with suppress(ValueError):
         return date.fromisoformat(day).isoformat()
     return ""

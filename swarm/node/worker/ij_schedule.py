@@ -37,7 +37,7 @@ class IJSchedule:
             self._rules = [*kept, (row.round, newest.observe(signals_of(row)))]
 
     def of(self, key: RoundKey) -> Split:
-        """The split of a round that comes after all that was observed, or is generated ahead."""
+        """Returns the split of a round that comes after all that was observed, or is generated ahead."""
         if not self._rules:
             return Split(self._settings.local_groups, self._settings.external_groups, self._settings.external_groups)
         rng = derive_random(self._settings.seed, "split", self._node_id, key.round, 0)
@@ -57,7 +57,7 @@ class IJSchedule:
 
 
 def make_rule(settings: Settings) -> Rule:
-    """The rule that the settings name, as it is before the first round. Raises ConfigError if there is none."""
+    """Returns the rule that the settings name, as it is before the first round. Raises ConfigError if there is none."""
     return adaptive_rule(settings.adaptive_rule)(rule_settings(settings))
 
 

@@ -96,7 +96,9 @@ class LastState:
 
 
 def _newest_saved(store: Store, node: str) -> int:
-    """The rounds behind the newest checkpoint that says of itself what its path says: a folder is made by anybody."""
+    """Returns the rounds behind the newest checkpoint that says of itself what its path says: a folder is made by
+    anybody.
+    """
     for rounds_done in reversed(own_rounds(store, node)):
         prefix = keys.checkpoint(rounds_done, node)
         with suppress(CheckpointError, ProtocolError, FileNotFoundError), store.open_bundle(prefix) as folder:

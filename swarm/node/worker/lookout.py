@@ -121,7 +121,7 @@ class Lookout:
             await self.list_rollouts(tasks)
 
     def _rounds_to_list(self) -> set[RoundKey]:
-        """The open round and the own one; on the own clock all rounds whose groups may be taken, and no other."""
+        """Returns the open round and the own one; on the own clock all rounds whose groups may be taken, no other."""
         mine = self._machine.key
         if not self._machine.on_own_clock:
             return {key for key in (None if self._ctx.settings.sparing else self._open_round, mine) if key}
@@ -225,12 +225,13 @@ class Lookout:
         self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
 
     def _waited_for(self) -> frozenset[str]:
-        """Peers that have not published what this node waits for: it is to see at once that one of them leaves."""
+        """Returns peers that have not published what this node waits for: it has to see at once if one leaves."""
         key = self._machine.key
         return self.live_peers() - self._intake.listed(key) if key and self._machine.phase in WAITING else frozenset()
 
     def _publishing(self, peers: Sequence[PeerFile]) -> frozenset[str]:
-        """Nodes with a rollout file for the own round or the one before; before this node has begun, for the first.
+        """Returns nodes with a rollout file for the own round or the one before; before this node has begun, for the
+        first.
 
         The first may be cleaned away: then for those that live peers work on.
         """
@@ -245,7 +246,7 @@ class Lookout:
         return self._intake.listed(mine) | self._nodes(mine._replace(round=max(0, mine.round - 1)))
 
     def _nodes(self, key: RoundKey) -> Set[str]:
-        """The nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
+        """Returns the nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
         try:
             known, max_age = self.live_peers() | self._machine.earned, self._ctx.settings.liveness_timeout / 4
             return self._files.find(keys.rollouts(key), known, max_age=max_age).keys()
@@ -272,9 +273,9 @@ class Lookout:
             )
 
     def known_peers(self) -> frozenset[str]:
-        """The workers other than this one that are registered, dead or alive."""
+        """Returns the workers other than this one that are registered, dead or alive."""
         return self._liveness.known(role="worker") - {self._ctx.node_id}
 
     def live_peers(self) -> frozenset[str]:
-        """The live workers other than this one."""
+        """Returns the live workers other than this one."""
         return self._liveness.live(self._ctx.clock.monotonic(), role="worker") - {self._ctx.node_id} - self._dead

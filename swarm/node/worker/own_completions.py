@@ -64,7 +64,7 @@ class Left(NamedTuple):
 def to_file(
     groups: Sequence[RolloutGroup], tokenizer: str, rounds_trained: int, *, ahead: bool
 ) -> CompletionsFile | None:
-    """The completions of a round's own groups; None where their generator does not say what it sampled."""
+    """Returns the completions of a round's own groups; None where their generator does not say what it sampled."""
     turns = [turn for group in groups for completion in group.completions for turn in completion.every_turn]
     if not turns or any(turn.token_ids is None or turn.logprobs is None for turn in turns):
         return None
@@ -89,7 +89,7 @@ def to_file(
 
 
 def to_own_groups(file: CompletionsFile, questions: Sequence[Asked]) -> list[RolloutGroup] | None:
-    """The groups that were sampled; None if they were not to these questions."""
+    """Returns the groups that were sampled; None if they were not to these questions."""
     if [group.prompt for group in file.groups] != [asked.question.prompt for asked in questions]:
         return None
     return [
@@ -154,7 +154,7 @@ def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
 
 
 def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
-    """The file with the groups that it names; None where they are not what it names."""
+    """Returns the file with the groups that it names; None where they are not what it names."""
     sizes = [size]
 
     def get(place: str, most: int) -> bytes:
@@ -171,7 +171,7 @@ def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) ->
 
 
 def _some(ctx: NodeContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[int, OneGroup]:
-    """The groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
+    """Returns the groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
     found = {slot: _one(ctx, key, slot) for slot in wanted}
     return {slot: one for slot, one in found.items() if one and wanted[slot] in ("", one.sha256)}
 

@@ -119,7 +119,7 @@ class OwnGroups:
     async def _ask_again(
         self, key: RoundKey, questions: list[Asked], sampled: CompletionsFile | None, clean: Set[str]
     ) -> list[Asked]:
-        """The questions of a stage after the first: of a former life's completions with the same context."""
+        """Returns the questions of a stage after the first: of a former life's completions with the same context."""
         if sampled and (known := await self._as_asked_before(questions, sampled)):
             return known
         chosen = await self._ctx.contexts.choose(key, questions, clean, self._has_room)
@@ -304,7 +304,7 @@ class OwnGroups:
         return to_own_groups(left.sampled, questions) if 0 <= updates <= self._ctx.settings.staleness else None
 
     def _as_published(self, left: Left) -> list[RolloutGroup] | None:
-        """The published groups with their token ids."""
+        """Returns the published groups with their token ids."""
         if left.published is None or left.sampled is None or not self._fits(left.sampled):
             return None
         groups = to_own_groups(left.sampled, [Asked(group.slot, group.question) for group in left.published.groups])
@@ -382,7 +382,7 @@ class OwnGroups:
 
     # ── a round as it was lived ─────────────────────────────────────────────────────────────────────────────────────
     async def again(self, key: RoundKey, count: int, *, published: bool) -> list[ScoredGroup]:
-        """The groups of a round that is done already: as sampled then, else sampled again, else as published.
+        """Returns the groups of a round that is done already: as sampled then, else sampled again, else as published.
 
         Args:
             count: own questions of the round.

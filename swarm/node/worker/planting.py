@@ -36,7 +36,9 @@ def refuse_to_plant(run: Run, words: str) -> None:
 
 
 def with_planted(file: RolloutFile, words: str) -> RolloutFile:
-    """The file with the words in front of each right answer, whose tokens are no longer those that were sampled."""
+    """Returns the file with the words in front of each right answer, whose tokens are no longer those that were
+    sampled.
+    """
 
     def plant(entry: RolloutEntry) -> RolloutEntry:
         spoiled = f"{words} {entry.response}"

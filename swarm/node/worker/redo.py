@@ -74,7 +74,7 @@ NOTHING_TO_REDO = RedoPlan(())
 
 
 def plan_redo(rows: Sequence[MetricsRow], checkpoint: NodeState | None, settings: Settings) -> RedoPlan:
-    """The rounds that the checkpoint does not hold, as far as they can be redone."""
+    """Returns the rounds that the checkpoint does not hold, as far as they can be redone."""
     done = RoundKey(checkpoint.rounds_done, checkpoint.stages_done or 0) if checkpoint else RoundKey(0)
     by_key = {row.key: row for row in rows if row.key >= done}
     missing = [by_key[key] for key in sorted(by_key)]

@@ -89,7 +89,7 @@ def _lived(rows: Iterable[MetricsRow]) -> tuple[Lived, ...]:
 
 
 def _restored(ctx: WorkerContext, policy: Policy, kept: Run | None) -> tuple[NodeState | None, list[int]]:
-    """The state of the newest checkpoint that can be loaded, and the rounds behind each of the place's.
+    """Returns the state of the newest checkpoint that can be loaded, and the rounds behind each of the place's.
 
     Args:
         kept: holds what this machine kept, where that is newer than the place's.

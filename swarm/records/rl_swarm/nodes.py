@@ -138,7 +138,7 @@ def unknown_of(facts: NodeFacts) -> Mapping[int, str]:
 
 
 def rounds_done(facts: NodeFacts) -> int:
-    """Rounds behind it, as far as anything it left shows."""
+    """Returns rounds behind it, as far as anything it left shows."""
     logged = max((line.round for line in facts.lines if line.my_reward is not None), default=-1)
     return max(logged + 1, facts.published)
 

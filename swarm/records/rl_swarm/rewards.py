@@ -46,7 +46,7 @@ class Unknown(NamedTuple):
 
 
 def measure(lines: Sequence[Line], completions: int, *, added: float | None) -> Measured | Unknown | None:
-    """The reward of one node and round; None where no line speaks of it.
+    """Returns the reward of one node and round; None where no line speaks of it.
 
     Args:
         lines: of that round, as written.
@@ -68,7 +68,7 @@ def measure(lines: Sequence[Line], completions: int, *, added: float | None) -> 
 
 
 def measure_file(reward: Reward, completions: int, *, follows: bool) -> Measured | Unknown:
-    """The reward of one file, where there are no lines.
+    """Returns the reward of one file, where there are no lines.
 
     Args:
         follows: there is one of the round before, or this is the first round of all.
@@ -101,7 +101,7 @@ def added_to(short: Sequence[Line], *, old_name: bool) -> float | None:
 
 
 def by_round(lines: Iterable[Line]) -> Mapping[int, list[Line]]:
-    """The lines of each round, as written."""
+    """Returns the lines of each round, as written."""
     found: dict[int, list[Line]] = {}
     for line in lines:
         found.setdefault(line.round, []).append(line)

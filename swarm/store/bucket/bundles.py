@@ -86,7 +86,7 @@ def _id_of(client: Client, prefix: str) -> str:
 
 
 def _data_but(client: Client, prefix: str, ids: set[str]) -> list[str]:
-    """Names of all data in a prefix that is not of these ids."""
+    """Returns names of all data in a prefix that is not of these ids."""
     kept = tuple(f"{prefix}/~{id_}/" for id_ in ids if id_)
     there = (meta["path"] for meta in objects(client, prefix))
     return [
@@ -122,7 +122,7 @@ def recover(client: Client, below: str, writer: str) -> None:
 
 
 def manifest_of(client: Client, prefix: str) -> Manifest:
-    """The manifest of a bundle, checked.
+    """Returns the manifest of a bundle, checked.
 
     Raises:
         FileNotFoundError: there is none.
@@ -162,13 +162,13 @@ def _is_plain(path: str) -> bool:
 
 
 def object_of(prefix: str, manifest: Manifest, path: str) -> str:
-    """The name of the object that holds a file of a bundle; "" if it has none of that path."""
+    """Returns the name of the object that holds a file of a bundle; "" if it has none of that path."""
     numbers = (number for number, file in enumerate(manifest.files) if file.path == path)
     return next((f"{prefix}/~{manifest.id}/{number}" for number in numbers), "")
 
 
 def entries_of(manifest: Manifest, below: str, *, tags: bool) -> list[Entry]:
-    """The names in a bundle, or in a folder of it, in order."""
+    """Returns the names in a bundle, or in a folder of it, in order."""
     found = dict[str, Entry]()
     for file in manifest.files:
         if not file.path.startswith(f"{below}/" if below else ""):

@@ -265,7 +265,7 @@ class Client:
             return None
 
     def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
-        """All objects whose names lie below a prefix and behind `after`, each step one request.
+        """Yields all objects whose names lie below a prefix and behind `after`, each step one request.
 
         A page that breaks off is asked for again, from the last name on. Odd names are among them, see names.is_odd.
 
@@ -346,6 +346,6 @@ class Client:
 
 
 def tag_of(meta: ObjectMeta) -> str:
-    """The version of an object."""
+    """Returns the version of an object."""
     tag = meta["e_tag"]
     return tag.removeprefix("W/").strip('"') if tag else f"{meta['last_modified'].timestamp()}-{meta['size']}"

@@ -58,7 +58,7 @@ def read_on(client: Client, name: str, text: str, limit: int) -> Records:
 
 
 def _find(client: Client, name: str, cursor: _Cursor, limit: int) -> _File | None:
-    """The file, from the cursor on and as far as one reading goes; None: there is none."""
+    """Returns the file, from the cursor on and as far as one reading goes; None: there is none."""
     enough = cursor.offset + limit + MOST_PER_RECORD
     segments = segments_of(client, name, "" if cursor.birth.startswith("=") else cursor.before, enough)
     if cursor.offset and not (segments and segments[0].start <= cursor.offset):
@@ -82,7 +82,7 @@ def _read_on(client: Client, pieces: list[Piece], cursor: _Cursor, limit: int) -
 
 
 def _window(client: Client, ahead: list[Piece], start: int, limit: int) -> bytes:
-    """Bytes from `start` on, up to the end of the record in which the limit lies, or beyond all bounds of one."""
+    """Returns bytes from `start` on, up to the end of the record in which the limit lies, or beyond its bounds."""
     most = start + limit + MOST_PER_RECORD + 1
     last = next((piece.end for piece in ahead if piece.end >= start + limit), most)
     data = read_pieces(client, _together(ahead, start, min(last, most)))

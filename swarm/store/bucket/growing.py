@@ -172,7 +172,7 @@ class Growing:
         return end._replace(size=end.size - len(end.tail) + whole, tail=end.tail[:whole])
 
     def _take_over(self) -> _End:
-        """A new file, which begins with the whole lines of an object that was put at its key."""
+        """Returns a new file, which begins with the whole lines of an object that was put at its key."""
         birth = f"{time.time_ns() // 1000:014x}{uuid.uuid4().hex[:6]}"
         try:
             data = self._client.get(self._name, MOST_PER_APPEND).data
@@ -188,7 +188,7 @@ class Growing:
         return _End(birth, len(data), data[-_KEPT:])
 
     def _with_tail(self, end: _End, wanted: int, found: Sequence[Segment] = ()) -> _End:
-        """The same, with so many bytes of the tail, or all that there are."""
+        """Returns the same, with so many bytes of the tail, or all that there are."""
         wanted = min(wanted, end.size)
         if len(end.tail) >= wanted:
             return end

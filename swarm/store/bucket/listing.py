@@ -33,7 +33,8 @@ MOST_PAGES = MOST_NAMES // PAGE
 
 
 def objects(client: Client, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
-    """All objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of them.
+    """Yields all objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of
+    them.
 
     Odd ones are left out, as in all that lists here.
     """
@@ -172,7 +173,7 @@ class _Found:
         return bool(rest) and "~" not in name
 
     def _shown(self, name: str, rest: str) -> str | None:
-        """The name under which an object appears; None: under none."""
+        """Returns the name under which an object appears; None: under none."""
         if not rest:
             return None if "~" in name else name
         if "~" not in name:

@@ -54,7 +54,7 @@ class Tail(NamedTuple):
 
 
 def onward(tail: Tail | None, segment: Segment, base: int = 0) -> Tail | None:
-    """The tail with the next segment, if that counts.
+    """Returns the tail with the next segment, if that counts.
 
     Args:
         base: byte from which on segments of its birth are listed.
@@ -91,7 +91,9 @@ def may_grow(key: str) -> bool:
 
 
 def bundle_of(key: str) -> str:
-    """The checkpoint that a key is or lies in; "" for others: a manifest elsewhere is a stranger's, and nothing."""
+    """Returns the checkpoint that a key is or lies in; "" for others: a manifest elsewhere is a stranger's, and
+    nothing.
+    """
     parts = key.split("/")
     return "/".join(parts[:3]) if parts[0] == keys.CHECKPOINTS and len(parts) > 2 else ""
 
@@ -107,7 +109,7 @@ def is_odd(name: str) -> bool:
 
 
 def odd_root(name: str) -> str | None:
-    """The start of a name below which all are odd; None: there is none, or its last part is what is odd."""
+    """Returns the start of a name below which all are odd; None: there is none, or its last part is what is odd."""
     parts = name.split("/")
     first = next((at for at, part in enumerate(parts) if _is_odd_part(part)), len(parts))
     return "/".join(parts[: first + 1]) if first < len(parts) - 1 else None

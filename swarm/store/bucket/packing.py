@@ -37,7 +37,7 @@ def pack(data: bytes) -> bytes:
 
 
 def _most(packed: int) -> int:
-    """Bytes that so many may be unpacked to."""
+    """Returns bytes that so many may be unpacked to."""
     return max(ALWAYS, MOST_TIMES * packed)
 
 

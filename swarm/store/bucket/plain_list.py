@@ -49,7 +49,9 @@ def plain_list(bucket: object) -> ListPlainly | None:
 
 
 def _signed(bucket: S3Store, prefix: str, after: str) -> str:
-    """The URL of one page. obstore signs paths alone, so the query is part of the endpoint; servers ignore `x-id`."""
+    """Returns the URL of one page. obstore signs paths alone, so the query is part of the endpoint; servers ignore
+    `x-id`.
+    """
     config = dict(bucket.config)
     region = config.get("region") or "us-east-1"
     endpoint = str(config.get("endpoint") or f"https://s3.{region}.amazonaws.com").rstrip("/")

@@ -131,7 +131,7 @@ class BucketStore:
         return Blob(data, got.tag)
 
     def _in_checkpoint(self, key: str) -> str:
-        """The object of a file in a checkpoint; "" for other keys, and for one that its manifest does not name."""
+        """Returns the object of a file in a checkpoint; "" for other keys, and for one its manifest does not name."""
         bundle = bundle_of(key)
         if not bundle or key == bundle:
             return ""
@@ -262,7 +262,7 @@ class BucketStore:
             return True
 
     def _writing(self, key: str) -> str:
-        """The name to write at, once it was seen that this may be done.
+        """Returns the name to write at, once it was seen that this may be done.
 
         Raises:
             StoreError: this handle only reads, or something else is in the way (see swarm.store.bucket).

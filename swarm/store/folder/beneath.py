@@ -56,12 +56,12 @@ class Within:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The names from there on."""
+        """Returns the names from there on."""
         return (*self.root.parts[len(self.root.parts) - self.below :], *self.names)
 
     @property
     def parent(self) -> Within:
-        """The folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
+        """Returns the folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
         return replace(self, names=self.names[:-1])
@@ -210,7 +210,7 @@ def prune(removed: Within) -> None:
 
 
 def what_went_wrong(error: OSError, asked_for: Within) -> str:
-    """The system's words, and which folder they are about, if it is another than what was asked for."""
+    """Returns the system's words, and which folder they are about, if it is another than what was asked for."""
     said = error.strerror or str(error)
     at = error.filename if isinstance(error.filename, str) else ""
     return f"{said} ({at})" if os.sep in at and at != str(asked_for) else said
@@ -303,7 +303,7 @@ def _open_up(above: int, name: str) -> None:
 
 
 def aside(name: str) -> str:
-    """A new name for what stood in the way and may still be of use to somebody."""
+    """Returns a new name for what stood in the way and may still be of use to somebody."""
     return f"{name}.aside-{uuid.uuid4().hex[:8]}"
 
 

@@ -318,7 +318,7 @@ def _copy_file(name: str, folder: int, copy: Path, size: int) -> None:
 
 
 def _written(name: str, folder: int, size: int) -> int:
-    """Bytes of a file that are no hole, where the system tells of holes; 0 for one of very many."""
+    """Returns bytes of a file that are no hole, where the system tells of holes; 0 for one of very many."""
     if not hasattr(os, "SEEK_DATA"):
         return size
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

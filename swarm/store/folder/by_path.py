@@ -44,7 +44,7 @@ class Scanned(NamedTuple):
 
 
 def native(path: str | Path, *, windows: bool = os.name == "nt") -> str:
-    """A path as the system is to be told of it.
+    """Returns a path as the system is to be told of it.
 
     To Windows in the extended form, which may be longer than 260 characters, and in which names such as `nul.json`
     are files and not devices.
@@ -119,7 +119,7 @@ def remove(place: Within) -> None:
 
 
 def _walked(place: Within) -> str:
-    """The path of a place, seen to have no link on the way or at its end.
+    """Returns the path of a place, seen to have no link on the way or at its end.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -150,7 +150,7 @@ def _made(folder: Within) -> str:
 
 
 def _named(above: str, name: str) -> str:
-    """The path of a name within a folder. Raises OSError: EINVAL for one that would be taken apart."""
+    """Returns the path of a name within a folder. Raises OSError: EINVAL for one that would be taken apart."""
     path = above + os.sep + name
     if is_taken_apart(name):
         raise OSError(errno.EINVAL, "the path leads elsewhere", path)

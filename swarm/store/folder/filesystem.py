@@ -56,7 +56,7 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def filesystem_of(path: Path, mount_table: Path = MOUNT_TABLE) -> FileSystem:
-    """The file system that holds a path, or will hold it where it does not exist yet. Never raises."""
+    """Returns the file system that holds a path, or will hold it where it does not exist yet. Never raises."""
     try:
         mounts = parse_mounts(mount_table.read_bytes())
         place = path.expanduser().resolve()

@@ -52,7 +52,8 @@ def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: b
 
 
 def open_to_append(file: Within, drafts: Within) -> int:
-    """A descriptor of a regular file that has no other name, made if it is missing; its folders must be no links.
+    """Returns a descriptor of a regular file that has no other name, made if it is missing; its folders must be no
+    links.
 
     What stands in its way goes, see swarm.store.folder.obstacles.
 
@@ -122,7 +123,7 @@ def read_on(file: Within, cursor: str, limit: int) -> Records:
 
 
 def _parts(file: Within, opened: ExitStack) -> list[BufferedReader]:
-    """The older part of a log and the one that grows, those that are there; the same file but once.
+    """Returns the older part of a log and the one that grows, those that are there; the same file but once.
 
     The one that grows is opened first: if it is rotated meanwhile, it is found again as the older one, or that is one
     more part behind.

@@ -56,7 +56,7 @@ def folder_health(path: Path, experiment: str) -> Iterator[FolderHealth]:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The folder itself, or the nearest one above it that is there."""
+    """Returns the folder itself, or the nearest one above it that is there."""
     return next((place for place in (path, *path.parents) if os.path.exists(place)), path)
 
 

@@ -120,7 +120,7 @@ class FolderPlace(Place):
         return f"{self._path} is below no folder"
 
     def experiments(self) -> list[str]:
-        """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
+        """Returns names of the experiments, sorted. Raises StoreError: they cannot be listed."""
         folder = self._path / EXPERIMENTS
         there = FolderStore(folder, below=1).list("", limit=MOST_NAMES).entries
         return [entry.name for entry in there if _is_known_as_folder(folder / entry.name)]

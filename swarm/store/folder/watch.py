@@ -229,7 +229,8 @@ def watched_folders(
     newest: Newest | None = None,
     among_them: Sequence[Within] = (),
 ) -> frozenset[Path]:
-    """The folders to watch now, with those among them that are named and there; roots that are missing are made.
+    """Returns the folders to watch now, with those among them that are named and there; roots that are missing are
+    made.
 
     For a root that is not made either, the nearest folder above it is watched, where it or the way to it will appear.
 
@@ -255,7 +256,7 @@ def watched_folders(
 
 
 def _nearest(folder: Within) -> Within:
-    """The folder, or the nearest one above it that is there and no link; the experiment's own in any case."""
+    """Returns the folder, or the nearest one above it that is there and no link; the experiment's own in any case."""
     while folder.names and not is_folder(folder):
         folder = folder.parent
     return folder

@@ -76,7 +76,7 @@ class Membership(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, members=members)
 
     def owner_of(self, key: str) -> str | None:
-        """The member whose subtree holds a key, or all that is below it; None where several do, or nobody."""
+        """Returns the member whose subtree holds a key, or all that is below it; None where several do, or nobody."""
         owner = _owner_of(key)
         if owner is None:
             return None
@@ -86,7 +86,7 @@ class Membership(msgspec.Struct, frozen=True):
         return member if member in self.members else None
 
     def subtrees_of(self, key: str) -> list[str]:
-        """The members in whose subtrees a key, or keys below it, may lie.
+        """Returns the members in whose subtrees a key, or keys below it, may lie.
 
         Checkpoints, and what a node keeps for itself, are not replicated.
         """
@@ -108,7 +108,7 @@ def _owner_of(key: str) -> str | None:
 
 
 def member_of(node: str) -> str:
-    """The member whose node this is, if it is one."""
+    """Returns the member whose node this is, if it is one."""
     return node.partition("-")[0]
 
 

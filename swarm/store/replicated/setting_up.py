@@ -57,7 +57,7 @@ def folder_id(members: Membership, member: str) -> str:
 
 
 def wanted(path: Path, members: Membership) -> Wanted:
-    """All of it, from who is a member."""
+    """Returns all of it, from who is a member."""
     others = {name: member for name, member in members.members.items() if name != members.own}
     devices = {
         member.device: {
@@ -158,13 +158,13 @@ def _put(folder: Path, name: str, data: bytes) -> None:
 
 # ── how a record begins and grows ───────────────────────────────────────────────────────────────────────────────────
 def begin(path: Path, own: str, me: Member) -> Membership:
-    """The record of a host. Raises StoreError: the name or device is none."""
+    """Returns the record of a host. Raises StoreError: the name or device is none."""
     _refuse_ordinary(path)
     return Membership(secrets.token_hex(4), own, own, {}).with_member(own, me)
 
 
 def joined(path: Path, text: str, own: str, me: Member) -> Membership:
-    """The record of who was invited, who knows the host and itself at first.
+    """Returns the record of who was invited, who knows the host and itself at first.
 
     Raises:
         StoreError: the text is no invitation, or of another place than the one that is here.
@@ -200,7 +200,7 @@ class Invitation(NamedTuple):
 
 
 def write_invitation(members: Membership) -> str:
-    """The text that the host sends to whoever is to join."""
+    """Returns the text that the host sends to whoever is to join."""
     host = members.members[members.host]
     return "/".join(("swarm1", members.place, members.host, host.device, ",".join(host.addresses)))
 
@@ -216,7 +216,9 @@ def read_invitation(text: str) -> Invitation:
 
 
 def news(members: Membership, offered: bytes) -> Membership:
-    """The record with what is new in the host's list. Raises StoreError: the list is none, or gives a name away."""
+    """Returns the record with what is new in the host's list. Raises StoreError: the list is none, or gives a name
+    away.
+    """
     told = decode(offered, f"the list of {members.host}")
     if (told.place, told.host) != (members.place, members.host):
         raise StoreError(f"the list of {members.host} is of another replicated folder")
@@ -229,7 +231,7 @@ def news(members: Membership, offered: bytes) -> Membership:
 
 
 def listed(path: Path, members: Membership) -> Membership | None:
-    """The host's list as it came here; None: it did not. Raises StoreError: it is none."""
+    """Returns the host's list as it came here; None: it did not. Raises StoreError: it is none."""
     try:
         offered = FolderStore(path / members.host).get(LIST, LARGEST_RECORD).data
     except (FileNotFoundError, ProtocolError):

@@ -125,7 +125,7 @@ class ReplicatedStore:
         return self._own[1]
 
     def _owners(self, key: str) -> _Subtree | None:
-        """The one subtree in which a key may lie."""
+        """Returns the one subtree in which a key may lie."""
         members = self._members()
         owner = members.owner_of(key) if key else None
         return self._subtree(owner, members) if owner in members.subtrees_of(key) and owner else None

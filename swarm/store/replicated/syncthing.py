@@ -48,7 +48,7 @@ class Syncthing(NamedTuple):
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Syncthing:
-        """The one of this user.
+        """Returns the one of this user.
 
         Raises:
             StoreError: there is no configuration, or it listens somewhere else than on this machine.
@@ -155,7 +155,7 @@ def _configured(file: Path) -> tuple[str, str, bool]:
 
 
 def _here(host: str) -> str:
-    """The host by which this machine is reached; empty for another one."""
+    """Returns the host by which this machine is reached; empty for another one."""
     if host in ("", "localhost", "0.0.0.0", "::"):  # it listens everywhere, so here too
         return "127.0.0.1"
     try:

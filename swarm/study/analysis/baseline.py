@@ -70,14 +70,16 @@ class Variance(NamedTuple):
 
 
 def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """The runs that have all their rounds: the sum of a shorter one says less, and nothing about its configuration."""
+    """Returns the runs that have all their rounds: the sum of a shorter one says less, and nothing about its
+    configuration.
+    """
     return totals[totals["rounds"] >= record.rounds]
 
 
 def compare_with_baseline(
     totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward"
 ) -> list[Comparison]:
-    """One Comparison per configuration with finished runs, in the record's order.
+    """Returns one Comparison per configuration with finished runs, in the record's order.
 
     Args:
         totals: swarm.study.analysis.measures.totals of the study's metrics.
@@ -107,7 +109,7 @@ def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "
 
 
 def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, pd.Series[float]]:
-    """Configuration -> its finished runs' values, by seed; without those that have none."""
+    """Returns configuration -> its finished runs' values, by seed; without those that have none."""
     runs = finished(totals, record).dropna(subset=[column])
     return {
         str(name): rows.set_index("seed")[column].astype("float64").sort_index()
@@ -124,7 +126,7 @@ def _present(
 def compare_samples(
     known: ConfigurationRecord, by_seed: pd.Series[float], baseline: pd.Series[float] | None
 ) -> Comparison:
-    """One configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
+    """Returns one configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
     alone = _describe(known, by_seed)
     return alone if baseline is None else alone._replace(**_against(by_seed, baseline))
 
@@ -186,7 +188,7 @@ class Factors(NamedTuple):
 
 
 def format_and_content(totals: pd.DataFrame, record: StudyRecord) -> list[Factors]:
-    """One Factors per configuration whose baseline has finished runs, too, in the record's order."""
+    """Returns one Factors per configuration whose baseline has finished runs, too, in the record's order."""
     measured = [
         samples_by_configuration(totals, record, column)
         for column in ("cumulative_reward", "cumulative_tagged", "reward_given_tagged")

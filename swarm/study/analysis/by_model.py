@@ -10,7 +10,7 @@ RUN = list(RUN_COLUMNS)
 
 
 def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run and model; none where no swarm mixes models.
+    """Returns one row per run and model; none where no swarm mixes models.
 
     Columns:
         model: its name, as the nodes' rows have it.

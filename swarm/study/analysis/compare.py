@@ -73,7 +73,7 @@ def compare_experiments(path: Path | str, a: str, b: str) -> list[RunsComparison
 
 
 def load_side(path: Path, name: str) -> Side:
-    """The metrics that a name stands for, by configuration.
+    """Returns the metrics that a name stands for, by configuration.
 
     Raises:
         ExperimentError: there is neither a study nor an experiment of that name.
@@ -97,7 +97,7 @@ def _filled(name: str, side: Side) -> Side:
 
 
 def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> RunsComparison:
-    """The comparison of two frames of metrics, each of the runs of one configuration.
+    """Returns the comparison of two frames of metrics, each of the runs of one configuration.
 
     Raises:
         ConfigError: both have the same name.

@@ -60,7 +60,7 @@ class DeclaredResult(NamedTuple):
 
 
 def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[DeclaredResult]:
-    """One DeclaredResult per declared comparison, in the record's order.
+    """Returns one DeclaredResult per declared comparison, in the record's order.
 
     Args:
         totals: swarm.study.analysis.measures.totals of the study's metrics.

@@ -54,7 +54,7 @@ def small_sample_factor(m: int) -> float:
 
 
 def _noncentrality(t: float, df: int) -> tuple[float, float] | tuple[None, None]:
-    """The noncentralities under which t is the 97.5th and the 2.5th percentile."""
+    """Returns the noncentralities under which t is the 97.5th and the 2.5th percentile."""
     if abs(t) > _LARGEST_T:
         return None, None
 
@@ -66,7 +66,7 @@ def _noncentrality(t: float, df: int) -> tuple[float, float] | tuple[None, None]
 
 
 def mean_effect(sample: Sample) -> Effect:
-    """Mean over the runs, with the interval of Student's t: mean +- t(n - 1) s / sqrt(n).
+    """Returns mean over the runs, with the interval of Student's t: mean +- t(n - 1) s / sqrt(n).
 
     It is too narrow where single runs stay far behind and the seeds are few enough to miss them
     (`python -m benchmarks.interval_coverage`).

@@ -40,7 +40,7 @@ def known_tasks(model: str) -> tuple[str, ...] | None:
 
 
 def by_knowledge(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, round and `whose`, by these.
+    """Returns one row per run, round and `whose`, by these.
 
     Columns:
         whose: OWN or OTHERS.
@@ -68,7 +68,7 @@ def learned_from_others(metrics: pd.DataFrame) -> pd.Series[float]:
 
 
 def _sums(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, round, node and task of a specialist's, with its mean reward and tag rate."""
+    """Returns one row per run, round, node and task of a specialist's, with its mean reward and tag rate."""
     columns = [*RUN, "round", "whose", "reward", "tagged"]
     wanted = [*RUN, "round", "model", "task_rewards", "task_tag_rates"]
     rows = list(_told(metrics[wanted])) if {*wanted} <= {*metrics} else []
@@ -85,7 +85,7 @@ def _told(metrics: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
-    """One row per run and `whose`.
+    """Returns one row per run and `whose`.
 
     Args:
         knowledge: from by_knowledge.
@@ -108,8 +108,9 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
 
 
 def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose, and
-    above_constant: pass@1 of the answered questions, less what the best constant answer earns."""
+    """Returns one row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose,
+    and above_constant: pass@1 of the answered questions, less what the best constant answer earns.
+    """
     by = ["configuration", "seed", "rounds_done", "whose"]
     told = [
         (*run, OWN if task in known else OTHERS, right, answered)
@@ -124,8 +125,9 @@ def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_source(taught: pd.DataFrame) -> pd.DataFrame:
-    """One row per run: `share` of all those groups that came from nodes which knew the task, and `chance`, the mean of
-    the same drawn evenly; of runs with such groups."""
+    """Returns one row per run: `share` of all those groups that came from nodes which knew the task, and `chance`, the
+    mean of the same drawn evenly; of runs with such groups.
+    """
     some = taught[taught["groups"] > 0]
     runs = some.assign(expected=some["chance"] * some["groups"]).groupby(RUN, sort=False)
     sums = runs[["groups", "from_knowing", "expected"]].sum()

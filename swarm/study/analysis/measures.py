@@ -46,7 +46,7 @@ COSTS = ("tokens_per_node", "trained_per_node", "seconds")
 
 
 def totals(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run.
+    """Returns one row per run.
 
     Columns:
         cumulative_reward: sum of my_reward over nodes and rounds (the paper's measure).
@@ -122,7 +122,7 @@ def _from_curve(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
-    """The curve of each run, one row per round.
+    """Returns the curve of each run, one row per round.
 
     Columns:
         round, nodes: the round, and how many nodes have a row for it.

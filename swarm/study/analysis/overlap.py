@@ -40,5 +40,5 @@ def overlap(completions: Iterable[str], words: str) -> Overlap:
 
 
 def _ngrams(words: str, size: int) -> set[str]:
-    """The words themselves where they are shorter."""
+    """Returns the words themselves where they are shorter."""
     return {words[start : start + size] for start in range(max(1, len(words) - size + 1))}

@@ -32,7 +32,7 @@ MEASURES = (
 
 
 def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, indexed by it.
+    """Returns one row per run, indexed by it.
 
     Columns:
         planted: of the honest nodes' own completions, the share that begins with the planted words; NaN where nobody
@@ -68,7 +68,7 @@ def _plants(metrics: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float]:
-    """Mean over the entries of logprobs_by_peer of these rows that are of planters."""
+    """Returns mean over the entries of logprobs_by_peer of these rows that are of planters."""
     if "logprobs_by_peer" not in metrics:
         return pd.Series(dtype="float64")
     planters = set(metrics.loc[_plants(metrics), [*RUN, "node_id"]].itertuples(index=False, name=None))
@@ -84,7 +84,7 @@ def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float
 def planted_by_round(
     record: StudyRecord, metrics: pd.DataFrame, completions: Callable[[str], pd.DataFrame]
 ) -> pd.DataFrame:
-    """One row per run and round: how the honest nodes answered; none for a study that plants no words.
+    """Returns one row per run and round: how the honest nodes answered; none for a study that plants no words.
 
     Args:
         record: which words are planted.

@@ -32,7 +32,7 @@ ALL_TASKS = "all tasks"
 
 
 def meetings(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, task, node and round in which the node met the task, with its `reward`; sorted by these."""
+    """Returns one row per run, task, node and round in which the node met the task, with its `reward`; sorted."""
     found = [
         (*run, task, node, round_, reward)
         for *run, node, round_, rewards in metrics[[*RUN, "node_id", "round", "task_rewards"]].itertuples(index=False)
@@ -45,7 +45,7 @@ def meetings(metrics: pd.DataFrame) -> pd.DataFrame:
 def crossings(
     metrics: pd.DataFrame, threshold: float = THRESHOLD, window: int = MEETINGS, sustained: int = SUSTAINED
 ) -> pd.DataFrame:
-    """One row per run, task and node that crossed, by run, task and round.
+    """Returns one row per run, task and node that crossed, by run, task and round.
 
     Columns:
         task, node_id, round: of the meeting at which it crossed.
@@ -110,7 +110,7 @@ def _learners_of(metrics: pd.DataFrame, crossed: pd.DataFrame) -> Iterator[tuple
 
 
 def _sources(history: pd.DataFrame, task: str, earlier: list[str], peers: int) -> tuple[Any, ...]:
-    """The columns of `learners` from `earlier` on."""
+    """Returns the columns of `learners` from `earlier` on."""
     basis = BY_TASK if _says_tasks(history) else ALL_TASKS
     by_peer = _groups_by_peer(history, task if basis == BY_TASK else None)
     groups, from_earlier = sum(by_peer.values()), sum(by_peer.get(peer, 0) for peer in earlier)

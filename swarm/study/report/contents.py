@@ -55,6 +55,6 @@ SECTIONS = (
 
 
 def contents(evidence: Evidence) -> list[Section]:
-    """The sections that the evidence allows; those that ask about what was not done are left out."""
+    """Returns the sections that the evidence allows; those that ask about what was not done are left out."""
     found = (section(evidence) for section in SECTIONS)
     return [section for section in found if section]

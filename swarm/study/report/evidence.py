@@ -93,7 +93,7 @@ class Evidence:
 
     @cached_property
     def counted(self) -> pd.DataFrame:
-        """The runs that count."""
+        """Returns the runs that count."""
         return counted(self.runs)
 
     @cached_property
@@ -108,13 +108,13 @@ class Evidence:
 
 
 def counted(runs: pd.DataFrame) -> pd.DataFrame:
-    """The finished ones, or all that have begun, while none is finished."""
+    """Returns the finished ones, or all that have begun, while none is finished."""
     finished = runs["state"] == FINISHED
     return runs[finished if finished.any() else runs["rounds"] > 0]
 
 
 def of_runs(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of these runs."""
+    """Returns the rows of these runs."""
     return rows[rows["experiment"].isin(runs["experiment"])]
 
 
@@ -160,7 +160,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
 
 
 def checked_window(window: int | None, record: StudyRecord) -> int:
-    """The rounds of the moving averages. Raises ConfigError for less than one."""
+    """Returns the rounds of the moving averages. Raises ConfigError for less than one."""
     if window is not None and window < 1:
         raise ConfigError(f"a moving average needs a window of at least 1 round, got {window}")
     return window or window_for(record.rounds)

@@ -89,12 +89,12 @@ class Look:
         return [name for name in self.configurations if name in there]
 
     def split(self, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Each configuration that has rows, in the study's order, with these."""
+        """Yields each configuration that has rows, in the study's order, with these."""
         for name in self.among(rows["configuration"].unique()):
             yield name, rows[rows["configuration"] == name]
 
     def in_order(self, rows: pd.DataFrame, *by: str) -> pd.DataFrame:
-        """Rows sorted by these columns, configurations in the study's order."""
+        """Returns rows sorted by these columns, configurations in the study's order."""
         place = {name: place for place, name in enumerate(self.configurations)}
         return rows.sort_values(
             list(by), key=lambda own: own.map(place) if own.name == "configuration" else own, ignore_index=True
@@ -126,14 +126,14 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
-    """A figure `height` inches high and its axes, row by row; panels share both scales."""
+    """Returns a figure `height` inches high and its axes, row by row; panels share both scales."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     return figure, list(axes.flat)
 
 
 def panels(count: int, height: float = 1.7) -> tuple[Any, list[Any]]:
-    """A figure of `count` equal panels, two beside each other; the place of a missing last one stays empty."""
+    """Returns a figure of `count` equal panels, two beside each other; the place of a missing last one stays empty."""
     columns = min(2, count)
     rows = -(-count // columns)
     figure, axes = new_figure(0.6 + height * rows, rows, columns)
@@ -166,7 +166,7 @@ def _legend_width(labels: Sequence[str], columns: int) -> int:
 
 
 def png_bytes(figure: Any) -> bytes:
-    """The figure on white, as PNG."""
+    """Returns the figure on white, as PNG."""
     file = io.BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(file, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
@@ -174,7 +174,7 @@ def png_bytes(figure: Any) -> bytes:
 
 
 def pdf_bytes(figure: Any) -> bytes:
-    """The figure on white, as PDF, its letters embedded as text."""
+    """Returns the figure on white, as PDF, its letters embedded as text."""
     file = io.BytesIO()
     FigureCanvasPdf(figure)
     figure.savefig(file, format="pdf", facecolor="white", metadata={"CreationDate": None, "Creator": None})
@@ -182,7 +182,7 @@ def pdf_bytes(figure: Any) -> bytes:
 
 
 def svg_text(figure: Any) -> str:
-    """The figure on nothing, as SVG."""
+    """Returns the figure on nothing, as SVG."""
     file = io.StringIO()
     FigureCanvasSVG(figure)
     figure.savefig(file, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
@@ -190,12 +190,12 @@ def svg_text(figure: Any) -> str:
 
 
 def svg_file(svg: str) -> str:
-    """An SVG as a file of its own, on white."""
+    """Returns an SVG as a file of its own, on white."""
     return svg.replace("<svg ", '<svg style="background: white" ', 1)
 
 
 def inline_svg(svg: str, name: str) -> str:
-    """An SVG as a part of a page: it takes the page's colours and width, and its identifiers carry its name.
+    """Returns an SVG as a part of a page: it takes the page's colours and width, and its identifiers carry its name.
 
     Args:
         svg: from svg_text.

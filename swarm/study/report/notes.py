@@ -71,7 +71,7 @@ def verdict(row: dict[Any, Any]) -> str:
 
 
 def observation(row: dict[Any, Any]) -> str:
-    """A comparison of cumulative rewards that nobody had declared; nothing where both sides earned nothing.
+    """Returns a comparison of cumulative rewards that nobody had declared; nothing where both sides earned nothing.
 
     Args:
         row: of comparison_table.

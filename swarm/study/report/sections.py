@@ -47,7 +47,7 @@ class Table:
     columns: tuple[Column, ...]
 
     def rows(self) -> list[list[str]]:
-        """The cells that are shown, as text."""
+        """Returns the cells that are shown, as text."""
         return [[_shown(column, row) for column in self.columns] for row in self.data.to_dict("records")]
 
 
@@ -103,17 +103,17 @@ def signed_percent(share: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """A probability, without a false precision."""
+    """Returns a probability, without a false precision."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def p_text(p: float) -> str:
-    """A probability in a sentence: `p = 0.012`, `p < 0.001`."""
+    """Returns a probability in a sentence: `p = 0.012`, `p < 0.001`."""
     return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
 
 
 def whole(value: float) -> str:
-    """A count."""
+    """Returns a count."""
     return f"{int(value):,}"
 
 

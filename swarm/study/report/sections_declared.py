@@ -20,7 +20,7 @@ EXPLORED = (
 
 
 def declared_section(evidence: Evidence) -> Section:
-    """Every declared comparison with its test, whatever came out."""
+    """Returns every declared comparison with its test, whatever came out."""
     tested = declared_table(evidence)
     if tested.empty and not evidence.record.tests:
         return Section("What was declared", (EXPLORED,))

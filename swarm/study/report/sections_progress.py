@@ -118,7 +118,9 @@ def final_section(evidence: Evidence) -> Section:
 
 
 def _full_answers(rounds: pd.DataFrame, *, first: bool) -> pd.Series[float]:
-    """Configuration -> mean share of full answers over the first or the last FINAL_ROUNDS rounds, and the seeds."""
+    """Returns configuration -> mean share of full answers over the first or the last FINAL_ROUNDS rounds, and the
+    seeds.
+    """
     found = {}
     for name, rows in rounds.groupby("configuration", observed=True):
         curves = by_seed(rows, "full_answers")

@@ -18,7 +18,7 @@ LINEAR_BELOW = 10.0
 
 
 def start_section(evidence: Evidence) -> Section:
-    """The improvement of every configuration over its baseline, against the baseline's starting reward."""
+    """Returns the improvement of every configuration over its baseline, against the baseline's starting reward."""
     effect = effect_by_start(evidence.runs, evidence.record)
     text = (
         "A group of rollouts teaches only if some of its completions earn more than others, so the effect of sharing "

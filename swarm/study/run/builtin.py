@@ -170,7 +170,7 @@ MATRICES = {
 
 
 def built_in(name: str) -> Matrix:
-    """The matrix of that name. Raises ConfigError if there is none."""
+    """Returns the matrix of that name. Raises ConfigError if there is none."""
     if name not in MATRICES:
         raise ConfigError(
             f"no built-in matrix {name!r}{meant_among(name, MATRICES)}; a file of one's own ends in .toml"

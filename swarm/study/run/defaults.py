@@ -23,7 +23,7 @@ from swarm.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
 
 
 def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
-    """A matrix with what the study was begun with in the place of today's defaults.
+    """Returns a matrix with what the study was begun with in the place of today's defaults.
 
     Of a built-in matrix its settings, and those of its configurations, are defaults as well; a file names its own.
 

@@ -80,7 +80,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 def rehearsal_of(record: StudyRecord, at_once: int) -> StudyRecord:
-    """The first rounds of all configurations, with as many seeds as it takes for so many swarms at a time."""
+    """Returns the first rounds of all configurations, with as many seeds as it takes for so many swarms at a time."""
     seeds = record.seeds[: max(1, -(-at_once // len(record.configurations)))]
     interval = int(stated(record)["checkpoint_interval"])
     return msgspec.structs.replace(
@@ -176,7 +176,7 @@ def _if_all_train(seconds: float, rows: Sequence[MetricsRow]) -> float | None:
 def whole_seconds(
     rehearsal: Rehearsal, record: StudyRecord, rounds_done: Mapping[str, int], at_once: int
 ) -> tuple[float, float]:
-    """The least and the most that what is left of a study takes.
+    """Returns the least and the most that what is left of a study takes.
 
     Args:
         rounds_done: by experiment.

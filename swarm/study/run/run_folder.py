@@ -40,7 +40,7 @@ class RunProgress:
 
 
 def read_progress(reader: RunReader) -> RunProgress:
-    """A run's progress by now; growing files are read once and then only their new lines."""
+    """Returns a run's progress by now; growing files are read once and then only their new lines."""
     now = reader.refresh()
     nodes, over = now.progress.values(), now.finished
     last = max((max(node.rewards) for node in nodes if node.rewards), default=None)

@@ -63,7 +63,7 @@ class StudyView:
         return sum(min(run.progress.rounds_done, self.record.rounds) for run in self.runs)
 
     def those(self, state: RunState) -> list[RunView]:
-        """The runs in a state."""
+        """Returns the runs in a state."""
         return [run for run in self.runs if run.state is state]
 
 
@@ -147,7 +147,7 @@ class Runner:
             self._signal(signal.SIGINT)
 
     def view(self) -> StudyView:
-        """All runs as last looked at."""
+        """Returns all runs as last looked at."""
         runs = tuple(
             RunView(
                 run, self._schedule.states[name], self._progress[name], self._problems.get(name, ""), self._note(name)

@@ -52,7 +52,7 @@ TABLES = {
 
 
 def get_experiment_metrics(path: Path | str, name: str) -> DataFrame:
-    """One row per node, round and stage of an experiment, the fields of MetricsRow, by round and node.
+    """Returns one row per node, round and stage of an experiment, the fields of MetricsRow, by round and node.
 
     Args:
         path: the shared folder.
@@ -66,7 +66,7 @@ def get_experiment_metrics(path: Path | str, name: str) -> DataFrame:
 
 
 def get_study_metrics(path: Path | str, study: str) -> DataFrame:
-    """The metrics of all runs of a study, with `configuration`, `seed` and `experiment` in front.
+    """Returns the metrics of all runs of a study, with `configuration`, `seed` and `experiment` in front.
 
     Runs are in the order of the study's record; those without a row yet are absent.
 
@@ -79,12 +79,12 @@ def get_study_metrics(path: Path | str, study: str) -> DataFrame:
 
 
 def get_events(path: Path | str, name: str) -> DataFrame:
-    """One row per event of all nodes of an experiment, by time. Raises as get_experiment_metrics does."""
+    """Returns one row per event of all nodes of an experiment, by time. Raises as get_experiment_metrics does."""
     return experiment_frame(path, name, TABLES["events"])
 
 
 def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = None) -> DataFrame:
-    """One row per published completion of an experiment, by round, stage, node, slot and place in its group.
+    """Returns one row per published completion of an experiment, by round, stage, node, slot and place in its group.
 
     Args:
         path: the shared folder.
@@ -98,38 +98,40 @@ def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = N
 
 
 def get_rollout_files(path: Path | str, name: str) -> DataFrame:
-    """One row per round, stage and node that published rollouts: how many files lie there. Raises as
+    """Returns one row per round, stage and node that published rollouts: how many files lie there. Raises as
     get_experiment_metrics does."""
     return experiment_frame(path, name, TABLES["rollout_files"])
 
 
 def get_study_rollout_files(path: Path | str, study: str) -> DataFrame:
-    """The same of all runs of a study, with three columns in front. Raises as get_study_metrics does."""
+    """Returns the same of all runs of a study, with three columns in front. Raises as get_study_metrics does."""
     return study_frame(path, study, TABLES["rollout_files"])
 
 
 def get_rewards(path: Path | str, name: str) -> DataFrame:
-    """One row per reward that a node submitted, by round, stage and node. Raises as get_experiment_metrics does."""
+    """Returns one row per reward that a node submitted, by round, stage and node. Raises as get_experiment_metrics
+    does.
+    """
     return experiment_frame(path, name, TABLES["rewards"])
 
 
 def get_judge_metrics(path: Path | str, name: str) -> DataFrame:
-    """One row per node, round and judged question of an experiment. Raises as get_experiment_metrics does."""
+    """Returns one row per node, round and judged question of an experiment. Raises as get_experiment_metrics does."""
     return experiment_frame(path, name, TABLES["judge"])
 
 
 def get_study_judge_metrics(path: Path | str, study: str) -> DataFrame:
-    """The judge's rows of all runs of a study, with three columns in front. Raises as get_study_metrics does."""
+    """Returns the judge's rows of all runs of a study, three columns in front. Raises as get_study_metrics does."""
     return study_frame(path, study, TABLES["judge"])
 
 
 def experiment_frame(path: Path | str, name: str, table: Table) -> DataFrame:
-    """One table of an experiment. Raises as get_experiment_metrics does."""
+    """Returns one table of an experiment. Raises as get_experiment_metrics does."""
     return _frame(table.read(as_ours(open_place(path).open(name))), table.columns)
 
 
 def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
-    """One table of all runs of a study, with three columns in front. Raises as get_study_metrics does.
+    """Returns one table of all runs of a study, with three columns in front. Raises as get_study_metrics does.
 
     A run that it shares with another study may go on for that one's sake: rounds beyond the study's own are left out.
     """
@@ -144,7 +146,7 @@ def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
 
 
 def _frame(found: Iterable[Row], dtypes: Columns) -> DataFrame:
-    """Rows as a frame with these columns; with no row at all, too."""
+    """Returns rows as a frame with these columns; with no row at all, too."""
     pandas, left = _pandas(), iter(found)
     blocks = [_block(pandas, islice(left, BLOCK), dtypes)]
     while len(blocks[-1]) == BLOCK:
@@ -165,7 +167,7 @@ def _block(pandas: Any, found: Iterable[Row], dtypes: Columns) -> DataFrame:
 
 
 def _dtype(dtype: str, values: list[Any]) -> str:
-    """The nullable one where what every row of this program has is missing, as in a run that it did not make."""
+    """Returns the nullable dtype where what each row of this program has is missing, as in a run of another program."""
     return NULLABLE.get(dtype, dtype) if None in values else dtype
 
 

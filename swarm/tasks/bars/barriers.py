@@ -40,7 +40,7 @@ class Bars:
 
     @property
     def up(self) -> tuple[str, ...]:
-        """Names of those that are up."""
+        """Returns names of those that are up."""
         return tuple(bar.name for bar in self.bars if bar.up)
 
     def close_calls(self, *, reading: bool = False) -> None:

@@ -137,7 +137,7 @@ def call(number: int, *arguments: object) -> int:
 
 
 def ready(number: int, *arguments: object) -> Callable[[], int]:
-    """A system call with all that ctypes needs for it made already; raises as `call`.
+    """Returns a system call with all that ctypes needs for it made already; raises as `call`.
 
     In a fresh fork that is more than half of what a call costs: each object made there copies a page of the parent.
     """

@@ -67,7 +67,7 @@ def filter_here(allowed: Sequence[str] = ALLOWED) -> Callable[[], int]:
 
 
 def assemble(audit_arch: int, numbers: Mapping[str, int], allowed: Sequence[str] = ALLOWED) -> Iterator[bytes]:
-    """The instructions; struct sock_filter each."""
+    """Yields the instructions; struct sock_filter each."""
     yield _instruction(_LOAD, _ARCH)
     yield _instruction(_IF_EQUAL, audit_arch, 1, 0)
     yield _instruction(_RETURN, _KILL)

@@ -22,7 +22,7 @@ FILES_LIMIT = 1_000
 
 
 def files_of(definition: Definition) -> list[Path]:
-    """The files of a dataset, in order. Raises ConfigError."""
+    """Returns the files of a dataset, in order. Raises ConfigError."""
     path = Path(definition.path)
     if not path.is_dir():
         if definition.split or definition.config:
@@ -62,7 +62,7 @@ def _chosen(definition: Definition, folder: Path) -> Iterator[Path]:
 
 
 def digest(definition: Definition) -> str:
-    """SHA-256 of the dataset. Raises ConfigError."""
+    """Returns SHA-256 of the dataset. Raises ConfigError."""
     path, paths = Path(definition.path), files_of(definition)
     try:
         size = sum(file.stat().st_size for file in paths)

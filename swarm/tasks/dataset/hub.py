@@ -18,7 +18,7 @@ def is_id(text: str) -> bool:
 
 
 def fetch(name: str, dataset: str, config: str = "") -> Path:
-    """The local folder of a dataset's files, fetched unless they are there; its name tells the dataset.
+    """Returns the local folder of a dataset's files, fetched unless they are there; its name tells the dataset.
 
     Raises:
         ConfigError: the hub does not have it, or cannot be reached.

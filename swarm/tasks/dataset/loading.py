@@ -43,12 +43,12 @@ class Loaded(NamedTuple):
     """A row's own answer as a completion would say it."""
 
     def row(self, number: int) -> Row:
-        """One row, as a scorer sees it."""
+        """Returns one row, as a scorer sees it."""
         return as_row(self.definition, self.rows[number])
 
 
 def load(definition: Definition) -> Loaded:
-    """All rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
+    """Returns all rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
     files.require(definition)
     reader = _Reader(definition)
     try:
@@ -132,7 +132,7 @@ class _Reader:
                 yield kept
 
     def _prompt(self, columns: Mapping[str, Any]) -> str:
-        """The question of a row that can be asked and scored. Raises ValueError."""
+        """Returns the question of a row that can be asked and scored. Raises ValueError."""
         strict_json.check(dict(columns))
         _check_that_it_can_be_packed(columns)
         if sum(map(_length, columns.values())) > ROW_LIMIT:
@@ -155,7 +155,7 @@ def _score(definition: Definition, module: Any) -> Score:
 
 
 def needed_columns(definition: Definition) -> tuple[str, ...] | None:
-    """Columns that questions and scores are made of; None for all, which a function of the user's own is given."""
+    """Returns columns that questions and scores are made of; None: all, which a function of the user's is given."""
     if definition.kind is CUSTOM:
         return None
     named = (definition.options[option] for option in definition.kind.columns if option in definition.options)

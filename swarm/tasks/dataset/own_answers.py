@@ -107,7 +107,7 @@ def look(task: Loaded, say: Say, seconds: float) -> Look:
 
 
 def spread(count: int) -> Iterator[int]:
-    """All numbers below `count`, each once, so that the first few are spread evenly over all of them."""
+    """Yields all numbers below `count`, each once, so that the first few are spread evenly over all of them."""
     step = max(1, round(count * _PHI))
     while _common(step, count) > 1:
         step += 1
@@ -151,7 +151,7 @@ def _problem(task: Loaded, number: int) -> str:
 
 
 def _told(task: Loaded, found: Look) -> str:
-    """All of it as one text."""
+    """Returns all of it as one text."""
     named = found.wrong[:NAMED]
     places = _places(task, [one.number for one in named])
     each = "; ".join(
@@ -171,7 +171,7 @@ def _shown(task: Loaded, number: int) -> str:
 
 
 def _own(task: Loaded, number: int) -> str:
-    """A row's own answer, as a completion would have it."""
+    """Returns a row's own answer, as a completion would have it."""
     return task.own(task.row(number))
 
 

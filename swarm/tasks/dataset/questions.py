@@ -33,7 +33,7 @@ class Questions:
             own_answers.check(task, own_answers.say_on_stderr, own_answers.SECONDS / len(self._loaded))
 
     def make(self, origin: Origin) -> Question:
-        """The row's question; its number is in the metadata."""
+        """Returns the row's question; its number is in the metadata."""
         task = self._loaded[origin.task]
         number = row_number(task, origin.seed, origin.index)
         row = task.row(number)
@@ -41,7 +41,7 @@ class Questions:
         return Question(prompt, origin, template.text_of(row.truth), {"row": number})
 
     def score(self, question: Question, answer: str) -> float:
-        """The reward by the task's scorer. Raises what that raises."""
+        """Returns the reward by the task's scorer. Raises what that raises."""
         origin = question.known_origin()
         task = self._loaded[origin.task]
         return task.score(task.row(row_number(task, origin.seed, origin.index)), answer)

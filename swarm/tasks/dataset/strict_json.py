@@ -12,7 +12,7 @@ DEPTH_LIMIT = 32
 
 
 def loads(text: str) -> Any:
-    """The value. Raises ValueError saying what is wrong."""
+    """Returns the value. Raises ValueError saying what is wrong."""
     try:
         value = _decoder.decode(text)
     except RecursionError:

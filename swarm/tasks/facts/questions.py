@@ -13,7 +13,7 @@ def prepare() -> None:
 
 
 def make(origin: Origin) -> Question:
-    """The question whose key the seed and index draw, each of a table's keys alike."""
+    """Returns the question whose key the seed and index draw, each of a table's keys alike."""
     drawn = hashlib.sha256(f"{origin.seed} {origin.index}".encode()).digest()
     return question_of(origin, int.from_bytes(drawn[:8], "big") % KEYS + 1)
 

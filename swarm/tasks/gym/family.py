@@ -48,7 +48,7 @@ class ReasoningGym:
         return questions
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """The definition, if the installed version has its dataset. Raises ConfigError.
+        """Returns the definition, if the installed version has its dataset. Raises ConfigError.
 
         The first scoring is not written down, as versions that had no other wrote none.
         """

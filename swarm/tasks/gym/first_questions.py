@@ -102,7 +102,7 @@ def _outcomes(definition: Definition, seeds: Iterable[int]) -> list[Outcome]:
 
 
 def _at_best(definition: Definition, seed: int, found: Outcome) -> Outcome:
-    """The outcome of the fastest of three trials, where the first took too long: others may use the same core."""
+    """Returns the outcome of the fastest of three trials, if the first took too long: others may use the core."""
     again = (_outcomes(definition, [seed]) for _ in range(AGAIN if found.seconds > MOST_CPU_S else 0))
     return min((found, *(one for outcomes in again for one in outcomes)), key=lambda one: one.seconds)
 

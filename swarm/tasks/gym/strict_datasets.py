@@ -48,13 +48,13 @@ _PROBABILITY = re.compile(
 
 
 def _form(pattern: str, flags: int = 0) -> Check:
-    """A check of an answer's form alone."""
+    """Returns a check of an answer's form alone."""
     compiled = re.compile(rf"\s*(?:{pattern})\s*", re.ASCII | flags)
     return lambda answer, _entry: compiled.fullmatch(answer) is not None
 
 
 def _number(text: str) -> float | None:
-    """A finite one."""
+    """Returns a finite one."""
     try:
         found = float(text)
     except ValueError:
@@ -136,7 +136,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction
 
 
 def _makes(target: str | int) -> Check:
-    """An expression of + - * / that uses each of the question's numbers once, and is exactly the target."""
+    """Returns an expression of + - * / that uses each of the question's numbers once, and is exactly the target."""
 
     def check(answer: str, entry: Entry) -> bool:
         metadata = entry["metadata"]
@@ -277,7 +277,7 @@ def is_right(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
 
 
 def asked(dataset: str, entry: Entry, seed: int, raw: Raw) -> Entry | None:
-    """The library's entry as it is asked, or None: it has no meaning, draw again."""
+    """Returns the library's entry as it is asked, or None: it has no meaning, draw again."""
     found = meaning.asked_of(dataset, entry, seed, together.TOLD)
     return found if found is not None and _has_meaning(dataset, found, raw) else None
 

@@ -61,7 +61,7 @@ class Questions:
 
     @property
     def conversing(self) -> dict[str, Conversing]:
-        """The tasks whose file has `reply`."""
+        """Returns the tasks whose file has `reply`."""
         return {name: task.conversing for name, task in self._tasks.items() if task.conversing}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
@@ -101,7 +101,7 @@ class Questions:
 
 
 def question_of(drawn: object, origin: Origin) -> Question:
-    """The question that `draw` gave. Raises ValueError saying what else it gave."""
+    """Returns the question that `draw` gave. Raises ValueError saying what else it gave."""
     prompt, answer, metadata = _parts(drawn)
     for what, text in (("question", prompt), ("answer", answer)):
         if len(text) > PROMPT_LIMIT:

@@ -100,7 +100,7 @@ def _turns(definition: Definition, agents: int | None) -> int | None:
 
 
 def refused(definition: Definition, problem: str) -> ConfigError:
-    """The error of an environment that cannot be asked."""
+    """Returns the error of an environment that cannot be asked."""
     return malformed(definition.name, f"the environment {definition.id} {problem}")
 
 

@@ -55,7 +55,7 @@ class VerifiersTasks:
         return f"{ADAPTER_VERSION}+{LIBRARY}-{self._installed}"
 
     def profiles(self) -> Mapping[str, Sequence[str]]:
-        """Each task in one of its own."""
+        """Returns each task in one of its own."""
         return {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
 
     def behaviour(self) -> Behaviour:
@@ -65,7 +65,8 @@ class VerifiersTasks:
         return Questions(self._definitions)
 
     def complete(self, name: str, parameters: Parameters, _folder: Path) -> dict[str, Any]:
-        """The parameters with the digests of package and rows, which a child process finds where they are missing.
+        """Returns the parameters with the digests of package and rows, which a child process finds where they are
+        missing.
 
         Where they are there, scoring servers compare them.
         """

@@ -90,7 +90,7 @@ class PlainLoop(asyncio.AbstractEventLoop):
         """Does nothing: the timer is passed over when its time comes."""
 
     def time(self) -> float:
-        """Seconds that were slept."""
+        """Returns seconds that were slept."""
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:

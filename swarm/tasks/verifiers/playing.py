@@ -89,7 +89,7 @@ class Player:
         return list(episode.traces)
 
     def trace(self, task: Any) -> Any:
-        """An empty one."""
+        """Returns an empty one."""
         vf = self._vf
         agent = vf.AgentInfo(config=self._config, name=self._opened.role)
         state = sys.modules["verifiers.v1.state"].state_cls(type(task))()
@@ -99,7 +99,7 @@ class Player:
         return self._vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
 
     def _reward(self, traces: Sequence[Any]) -> float:
-        """The weighted sum as a share of the best, from 0 to 1."""
+        """Returns the weighted sum as a share of the best, from 0 to 1."""
         rewards = traces[0].rewards
         missing = [name for name, reward in rewards.items() if reward is None]
         if missing or not rewards:
@@ -145,7 +145,7 @@ class _Agent:
         return _Talk(self, task)
 
     def provision(self, *_: Any, **__: Any) -> Any:
-        """A sandbox."""
+        """Returns a sandbox."""
         raise CannotPlayError("it provisions a sandbox, and there is none")
 
     def hear(self, messages: Sequence[Any]) -> None:

@@ -25,7 +25,7 @@ class _Task(NamedTuple):
     conversing: Conversing
 
     def of(self, origin: Origin) -> Any:
-        """The library's task that an origin asks."""
+        """Returns the library's task that an origin asks."""
         return self.rows.tasks[row_number(self.rows, origin.seed, origin.index)]
 
 

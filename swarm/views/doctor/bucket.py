@@ -69,7 +69,7 @@ def judge_if_match(obeyed: bool) -> Finding:
 
 
 def judge_replacing(seen: Renaming) -> Finding:
-    """The counts as a finding."""
+    """Returns the counts as a finding."""
     figures = (
         f"{seen.renames} times a large object was replaced, {seen.reads} reads meanwhile: "
         f"{seen.torn} torn, {seen.missing} missing; {seen.late} times its writer read the old one afterwards"

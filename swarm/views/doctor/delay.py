@@ -38,7 +38,7 @@ def check(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge(delays: Sequence[float], filesystem: FileSystem, settings: Settings) -> Finding:
-    """The seconds that nodes measured as a finding."""
+    """Returns the seconds that nodes measured as a finding."""
     name = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
     if not delays:
         if not filesystem.delivers_events and KEEPS_BACK.search(name):

@@ -79,7 +79,7 @@ def packages() -> tuple[Package, ...]:
 
 
 def installed_version(name: str) -> str:
-    """The version of a package here, empty where it is not installed. Nothing of it is imported."""
+    """Returns the version of a package here, empty where it is not installed. Nothing of it is imported."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -96,7 +96,7 @@ def satisfies(there: str, wanted: str) -> bool:
 
 
 def judge(machine: Machine) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     yield _python(machine.python)
     yield _packages(machine.packages)
     yield _open_files(machine.open_files)

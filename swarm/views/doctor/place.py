@@ -39,7 +39,7 @@ def check_writing(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     if writing.problem:
         fix = f"chmod u+rwx or remount read-write, free space, or name another folder: --path; the folder is {path}"
         yield FOLDER.failure("writable", writing.problem, fix)
@@ -63,7 +63,7 @@ def check_renaming(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_renaming(seen: Renaming) -> Finding:
-    """The counts as a finding."""
+    """Returns the counts as a finding."""
     other = "use another --path, such as a local disk with Syncthing: here a file cannot be replaced in one step"
     figures = f"{seen.renames} renames, {seen.reads} reads: {seen.torn} torn, {seen.missing} missing, {seen.late} late"
     if seen.problem:
@@ -87,7 +87,7 @@ def check_names(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_names(naming: Naming, nodes: Iterable[str] = ()) -> Iterator[Finding]:
-    """The figures as findings.
+    """Yields the figures as findings.
 
     Args:
         nodes: of the experiment.
@@ -121,7 +121,7 @@ def check_clock(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_clock(skew: float) -> Finding:
-    """The seconds as a finding."""
+    """Returns the seconds as a finding."""
     measured = f"a file made now is {skew:+.2f} s off this host's clock"
     fix = "let this host and the file server keep time: timedatectl set-ntp true"
     return CLOCKS.graded("file server", measured, fix, warning=abs(skew) > SKEW_TOLERATED)
@@ -149,7 +149,7 @@ def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
 
 
 def judge_delivery(delivery: Delivery, interval: float) -> Finding:
-    """The times as a finding."""
+    """Returns the times as a finding."""
     listing = f"nodes find everything by listing, every {interval:g} s"
     if delivery.problem:
         fix = "raise the inotify limits (below), or set SWARM_WATCH=off to do without events"
@@ -171,7 +171,7 @@ def check_inotify(context: CheckContext) -> Iterator[Finding]:
 
 
 def nodes_here(context: CheckContext) -> int:
-    """Nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
+    """Returns nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
     here = socket.gethostname()
     of_nodes = context.watched.nodes.values()
     alive = sum(watch.alive and watch.peer.host.partition("/")[0] == here for watch in of_nodes)
@@ -179,7 +179,7 @@ def nodes_here(context: CheckContext) -> int:
 
 
 def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     if found.watches is None or found.instances is None:
         yield INOTIFY.ok("limits", "this system has none, or does not tell")
         return

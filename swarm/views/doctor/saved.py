@@ -98,7 +98,7 @@ def check_saved(context: CheckContext) -> Iterator[Finding]:
 
 
 def measure_checkpoints(run: Run) -> dict[str, list[str]]:
-    """Node -> what is wrong with each of its checkpoints, newest first; an empty text for a sound one."""
+    """Returns node -> what is wrong with each of its checkpoints, newest first; an empty text for a sound one."""
     saved = saved_rounds(run).items()
     return {node: [damage(run, keys.checkpoint(r, node)) for r in reversed(rounds)] for node, rounds in saved}
 
@@ -126,7 +126,7 @@ def damage(run: Run, checkpoint: str) -> str:
 
 
 def judge_checkpoints(checkpoints: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """The damages as findings."""
+    """Yields the damages as findings."""
     newest = {node: problems[0] for node, problems in checkpoints.items() if problems[0]}
     older = [p for node, problems in checkpoints.items() if node not in newest for p in problems[1:] if p]
     for problem in newest.values():

@@ -77,12 +77,12 @@ class Watch(msgspec.Struct):
 
     @property
     def lag(self) -> int | None:
-        """Rounds behind the front, None if that was not seen; the smallest, since a round may open at any time."""
+        """Returns rounds behind the front, None if not seen; the smallest, since a round may open at any time."""
         return min(self.lags, default=None)
 
     @property
     def skew(self) -> float | None:
-        """The node's clock minus ours, seconds; None if no beat was seen. The quickest sighting errs the least."""
+        """Returns the node's clock minus ours, seconds; None if no beat was seen. The quickest sighting errs least."""
         return max(self.skews, default=None)
 
 
@@ -94,7 +94,7 @@ class Watched(msgspec.Struct, frozen=True):
     nodes: dict[str, Watch]
 
     def alive(self, role: str) -> list[str]:
-        """Names of the live nodes of one role, sorted; standbys are not counted."""
+        """Returns names of the live nodes of one role, sorted; standbys are not counted."""
         return sorted(n for n, w in self.nodes.items() if w.alive and w.peer.node_role == role and not w.stands_by)
 
 
@@ -128,7 +128,7 @@ def _peers(run: Run) -> list[PeerFile]:
 
 
 def _front(run: Run, peers: list[PeerFile]) -> int:
-    """The newest round that anybody knows of, -1 before the first."""
+    """Returns the newest round that anybody knows of, -1 before the first."""
     state = read_clock(run).state
     return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1])
 

@@ -14,7 +14,7 @@ NAMES = (
 
 
 def load() -> dict[str, ModuleType]:
-    """All of them, by name."""
+    """Returns all of them, by name."""
     return {name: importlib.import_module(name) for name in NAMES}
 
 

@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The truth as text."""
+        """Returns the truth as text."""
         return self.truth if isinstance(self.truth, str) else str(self.truth)
 
 
@@ -39,7 +39,7 @@ class Score(Protocol):
     """A scorer's function."""
 
     def __call__(self, row: Row, answer: str, /) -> float:
-        """The reward of an answer to a row's question. Raises whatever it likes."""
+        """Returns the reward of an answer to a row's question. Raises whatever it likes."""
 
 
 class Scorer(NamedTuple):

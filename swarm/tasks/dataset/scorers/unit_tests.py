@@ -36,7 +36,7 @@ def trial(row: Row, answer: str) -> Trial:
 
 
 def tests_of(row: Row) -> judge.Tests:
-    """The row's tests. Raises ValueError."""
+    """Returns the row's tests. Raises ValueError."""
     source = "\n".join(filter(None, [_column(row, "setup"), _code(row.truth)]))
     return judge.Tests(source, _column(row, "entry_point"), row.options.get("partial", False))
 
