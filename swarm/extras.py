@@ -1,4 +1,4 @@
-"""What is installed on request alone: the extras of the package, each some libraries.
+"""Names what is installed on request alone: the extras of the package, each some libraries.
 
 The command below works for a checkout (`pip install -e .`) as for a wheel, from any folder: what is installed of swarm
 stays as it is, and no index need know of it. A checkout that is not installed is installed with it.

@@ -1,4 +1,4 @@
-"""What every model is told beside the question, whoever runs it.
+"""Says what every model is told beside the question, whoever runs it.
 
 The final answer is expected between `<answer>` and `</answer>`, which is all that swarm's verifier reads.
 """

@@ -1,4 +1,5 @@
-"""What decides, beside its settings, what a run computes: our own code, functions of the user's, models, libraries.
+"""Digests what decides, beside its settings, what a run computes: our own code, functions of the user's, models,
+libraries.
 
     counts                                                    does not count
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────

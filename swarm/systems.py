@@ -1,4 +1,4 @@
-"""What nodes need of the operating system, and what views and reports do without.
+"""Says what nodes need of the operating system, and what views and reports do without.
 
 Linux and macOS have it all. Windows has not; there swarm looks at what nodes write elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Which tokens of external completions are learned from, by how likely the own policy is to write them.
+"""Decides which tokens of external completions are learned from, by how likely the own policy is to write them.
 
     log-probs before the update [M], advantages [M] ──learned_tokens──▶ bool [M] ──▶ no gradient flows where it is False
 

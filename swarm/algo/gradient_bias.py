@@ -1,4 +1,4 @@
-"""How far peers' groups pull away from what a node's own groups ask for: estimated from the gradients of one update.
+"""Estimates how far peers' groups pull away from what a node's own groups ask for, from the gradients of one update.
 
     sums of the gradients of 4 sets of groups ─inner products─▶ GradientProducts ─estimated─▶ GradientEstimate
 

@@ -1,4 +1,4 @@
-"""How many groups of one peer count, as they come one after the other."""
+"""Decides how many groups of one peer count, as they come one after the other."""
 
 from __future__ import annotations
 

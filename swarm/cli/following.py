@@ -1,4 +1,4 @@
-"""What programs share that follow a run from beside it: they are found by `swarm down`, and end when asked to."""
+"""Holds what programs share that follow a run from beside it: they are found by `swarm down`, and end when asked to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a node takes from the experiment that it joins: what made the experiment what it is, and how long it lasts.
+"""Decides what a node takes from the experiment that it joins: what made the experiment what it is, and how long it
+lasts.
 
     experiment.json, the clock ─▶ adopted: setting ─▶ value ─┐
     flags, environment, settings file ──────────────────────┴▶ Settings, or what contradicts the experiment

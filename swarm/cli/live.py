@@ -1,5 +1,5 @@
-"""Whether an experiment runs already: `swarm up` would only start nodes that have to end at once, since their ids are
-taken, and say how to resume what is not to be resumed.
+"""Finds whether an experiment runs already: `swarm up` would only start nodes that have to end at once, since their ids
+are taken, and say how to resume what is not to be resumed.
 
     processes that this user runs here ─▶ known for sure
     registrations of the same ids      ─▶ believed when their heartbeat moves while it is watched

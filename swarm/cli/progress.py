@@ -1,4 +1,6 @@
-"""What `swarm up` shows while a swarm runs: who loads what, a line per round, and every warning with its node."""
+"""Shows what `swarm up` has to tell while a swarm runs: who loads what, a line per round, and every warning with its
+node.
+"""
 
 from __future__ import annotations
 

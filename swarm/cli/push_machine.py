@@ -1,4 +1,4 @@
-"""When a model that is being trained is pushed: pure.
+"""Decides when a model that is being trained is pushed: pure.
 
 look(newest checkpoint, whether the node is done, now) ─▶ Push | Wait | End
                                 ▲

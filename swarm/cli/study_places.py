@@ -1,4 +1,6 @@
-"""How many swarms of a study run at a time, by its memory plans; one that does not fit is refused, with what would."""
+"""Decides how many swarms of a study run at a time, by its memory plans; one that does not fit is refused, with what
+would.
+"""
 
 from __future__ import annotations
 

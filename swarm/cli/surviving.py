@@ -1,4 +1,6 @@
-"""What only shows a swarm never ends it: a view's failure is said once, with its type and place, and work goes on."""
+"""Keeps views from ending a swarm that they only show: a view's failure is said once, with its type and place, and work
+goes on.
+"""
 
 from __future__ import annotations
 

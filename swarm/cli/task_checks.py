@@ -1,4 +1,4 @@
-"""What `swarm task try` looks for: questions, rewards and times of a task, by the real scoring servers.
+"""Checks what `swarm task try` looks for: questions, rewards and times of a task, by the real scoring servers.
 
 two servers ─▶ the same questions? ─▶ is their own answer right? ─▶ what do odd answers do? ─▶ Report
 """

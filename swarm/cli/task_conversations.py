@@ -1,4 +1,4 @@
-"""What `swarm task try` looks for in a task that replies to the model, and conversations by hand.
+"""Checks what `swarm task try` looks for in a task that replies to the model, and conversations by hand.
 
 first server: all conversations of a question, turn by turn, together ─▶ the same replies from the second, each alone?
                                                                     ─▶ scored, and timed ─▶ Report

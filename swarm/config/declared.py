@@ -1,4 +1,4 @@
-"""What people are told of a setting, taken from its declaration: help of flags, `swarm settings`, the example file."""
+"""Tells people what a setting is, taken from its declaration: help of flags, `swarm settings`, the example file."""
 
 from __future__ import annotations
 

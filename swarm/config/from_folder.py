@@ -1,4 +1,4 @@
-"""What is refused of settings that were read in a shared place, where anybody may have written them."""
+"""Refuses some settings that were read in a shared place, where anybody may have written them."""
 
 from __future__ import annotations
 

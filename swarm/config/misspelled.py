@@ -1,4 +1,4 @@
-"""Which variable of the owner's family a name that nobody knows was meant for. Pure.
+"""Finds which variable of the owner's family a name that nobody knows was meant for. Pure.
 
 SWARM_ names are ours alone, so any unknown one is refused (swarm.config.sources). MODEL_NAME and its kin stand among
 the variables of everything else on a machine (NODE_VERSION, NODE_IP, MODEL_PATH, HUGGINGFACE_TOKEN), so only what

@@ -1,4 +1,4 @@
-"""Which values of settings select code, and who may name code: only this user.
+"""Decides which values of settings select code, and who may name code: only this user.
 
     flag, variable, settings file, matrix ─▶ of_the_user ─▶ OwnCode      the only text that is ever imported
     whatever was read in a place ─────────▶ plain text ──▶ looked up among the names that we ship, or refused

@@ -1,4 +1,4 @@
-"""What names a shared place: a folder, or the URL of a bucket with all that is needed to find it, and no secret.
+"""Parses what names a shared place: a folder, or the URL of a bucket with all that is needed to find it, and no secret.
 
     s3://bucket/prefix                                      Amazon's S3, or what AWS_ENDPOINT_URL says
     s3://bucket/prefix?endpoint=https://s3.hf.co/NAMESPACE  any server that speaks S3: Hugging Face, R2, one's own

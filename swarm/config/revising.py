@@ -1,4 +1,4 @@
-"""How the stages after a round's first one ask: the setting `revise`, a table.
+"""Says how the stages after a round's first one ask: the setting `revise`, a table.
 
 [revise]
 templates = ["{answers} ... {question}"]     of stage 1, 2, ...; the last one serves all that follow

@@ -1,4 +1,4 @@
-"""How long to wait before a request is repeated. Pure."""
+"""Decides how long to wait before a request is repeated. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an endpoint is worth a request now. Pure; the clock is an argument.
+"""Decides whether an endpoint is worth a request now. Pure; the clock is an argument.
 
 closed ── too many failures in a row, or a refusal of everything ─▶ open ── rest is over ─▶ trial ── reply ─▶ closed
                                                                      ▲                        │

@@ -1,4 +1,4 @@
-"""What came of one request: a reply, or a failure of a kind that says what to do next. Pure.
+"""Says what came of one request: a reply, or a failure of a kind that says what to do next. Pure.
 
 throttled    too much at once: all wait, and try again
 down         the server is not there, or broken: try again, count it against the endpoint

@@ -1,4 +1,4 @@
-"""What an endpoint was asked and what that cost, as a small JSON state that outlives the process."""
+"""Counts what an endpoint was asked and what that cost, as a small JSON state that outlives the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe of one task shows: shares over its questions, with their uncertainty. Pure."""
+"""Sums up what a probe of one task shows: shares over its questions, with their uncertainty. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model can do of the tasks of a run before it is trained on them: a few held-out questions of each.
+"""Measures what a model can do of the tasks of a run before it is trained on them: a few held-out questions of each.
 
 questions of each task ─▶ one generate call per task ─▶ bounded scoring ─▶ Measured ─▶ proposed: what to ask
 """

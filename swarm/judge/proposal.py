@@ -1,4 +1,5 @@
-"""Which of the tasks that were measured a model can learn from: a mixture, and why the others are left out. Pure.
+"""Proposes which of the tasks that were measured a model can learn from: a mixture, and why the others are left out.
+Pure.
 
 Measured of each task ─▶ proposed ─▶ Proposal: its tasks are the universe's, and each of them gives an informative
                                      group of five at least, and four of five at most

@@ -1,4 +1,4 @@
-"""What a judge takes for the round clock. Pure.
+"""Decides what a judge takes for the round clock. Pure.
 
     a few rounds further than before ─▶ taken at once
     a jump, an end, or a step back   ─▶ taken once it has stayed for `settle` seconds

@@ -1,4 +1,4 @@
-"""Which node of this process is at work, where it runs several: every line and print belongs to that node alone."""
+"""Knows which node of this process is at work, if it runs several: each line and print belongs to that node alone."""
 
 from __future__ import annotations
 

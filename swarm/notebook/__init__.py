@@ -1,4 +1,4 @@
-"""What notebooks use: frames and dictionaries of experiments, and all that a session needs beside the commands.
+"""Holds what notebooks use: frames and dictionaries of experiments, and all that a session needs beside the commands.
 
     %load_ext swarm.notebook     ─▶ `%swarm up --nodes 4`: any command, as in a terminal         command.py
     from swarm.notebook import ─┬▶ get_experiment_metrics, ...: what lies in a shared folder     experiments.py

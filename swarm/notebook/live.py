@@ -1,4 +1,6 @@
-"""Where an experiment stands, in a cell's output: text and HTML that are replaced again and again, without widgets."""
+"""Shows where an experiment stands, in a cell's output: text and HTML that are replaced again and again, without
+widgets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session in Colab, or in any notebook, sets up before its commands: Google Drive, secrets, the settings.
+"""Sets up a session in Colab, or in any notebook, before its commands: Google Drive, secrets, the settings.
 
 Secrets go into the environment alone, where commands look for them: never into a cell's output, an argument or a file.
 """

@@ -1,4 +1,4 @@
-"""What became of a node's groups: what they earned, and who trained on them. Tells nothing of the true answers."""
+"""Tells what became of a node's groups: what they earned, who trained on them; and nothing of the true answers."""
 
 from __future__ import annotations
 

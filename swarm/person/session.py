@@ -1,4 +1,4 @@
-"""What a person is asked and answers, one round after the other. Pure: events in, lines to show out.
+"""Leads a person through questions and answers, one round after the other. Pure: events in, lines to show out.
 
 nothing asked ──Opened─▶ a question ──Line─▶ ... G answers ─▶ the next one ... ─▶ nothing asked, `groups` complete
       ▲                       └─ RoundOver, Left: what was answered is not published ──┘

@@ -1,4 +1,4 @@
-"""How many files a process may have open at once: raised as far as is allowed, refused where it will not do."""
+"""Raises how many files a process may have open at once, as far as is allowed, and refuses too few."""
 
 from __future__ import annotations
 

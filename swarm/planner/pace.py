@@ -1,4 +1,5 @@
-"""How long a round takes, as a range: from what a step of one node took here, or from what devices can at best.
+"""Estimates how long a round takes, as a range: from what a step of one node took here, or from what devices can at
+best.
 
     ProbeReport ──measured───▶ Pace       all nodes share this machine: one after the other
     Plan, model ──predicted──▶ Pace       of a device that is not here: bytes / bandwidth, operations / FLOPs

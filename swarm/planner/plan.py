@@ -1,4 +1,4 @@
-"""What N nodes need on one device, and the settings with which they fit. Pure arithmetic; all sizes are bytes.
+"""Plans what N nodes need on one device, and the settings with which they fit. Pure arithmetic; all sizes are bytes.
 
     NodeMemory of each model ──dealt over N nodes──▶ Parts ──against free memory──▶ choose ──▶ Plan
 

@@ -1,4 +1,4 @@
-"""What would fit where a plan does not: the same nodes in one process, with adapters, or with less of something.
+"""Finds what would fit where a plan does not: the same nodes in one process, with adapters, or with less of something.
 
 Plan that does not fit ─▶ other plans of the same device ─▶ Remedy: the flags, and what it would come to
 

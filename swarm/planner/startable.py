@@ -1,4 +1,5 @@
-"""What is known to fail before anything starts: a model that cannot be had, a device that cannot be used as asked.
+"""Finds what is known to fail before anything starts: a model that cannot be had, a device that cannot be used as
+asked.
 
 Settings ─▶ problems, a line each ─▶ up, its --dry-run, plan, node, join, workers, study run: refused; doctor: findings
 """

@@ -1,4 +1,4 @@
-"""Which tokens of a text are those of its answer.
+"""Finds which tokens of a text are those of its answer.
 
     token ids ─decode─▶ text ─▶ the last closed <answer>...</answer> ─▶ tokens that hold a part of it; end-of-text
 

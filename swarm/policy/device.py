@@ -1,4 +1,4 @@
-"""Where a model computes, and in what.
+"""Decides where a model computes, and in what.
 
 name ──pick_device──▶ torch.device ──refuse_unsuited──▶ ──autocast_dtype_of──▶ bfloat16, float16 or None
 """

@@ -1,4 +1,4 @@
-"""From a summed gradient to an update of the weights: scale ──▶ clip ──▶ AdamW at a warmed-up learning rate."""
+"""Turns a summed gradient into an update of the weights: scale ──▶ clip ──▶ AdamW at a warmed-up learning rate."""
 
 from __future__ import annotations
 

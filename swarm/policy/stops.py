@@ -1,4 +1,4 @@
-"""Where a completion first holds a stop string."""
+"""Finds where a completion first holds a stop string."""
 
 from __future__ import annotations
 

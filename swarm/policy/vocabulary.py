@@ -1,4 +1,4 @@
-"""Which tokens of a tokenizer its model embeds, and what becomes of those that it does not.
+"""Finds which tokens of a tokenizer its model embeds, and takes the others away.
 
 Some tokenizers know a token or two more than the embedding has rows, such as Gemma 3's for images: as long as no text
 is made of them, they do no harm. They are taken out, so that their names in a text are text.

@@ -1,4 +1,4 @@
-"""What nodes asked of a bucket, by the classes that providers charge for, and what that costs at public prices."""
+"""Counts what nodes asked of a bucket, by the classes that providers charge for, and its cost at public prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node's events and printed lines say: how its life ended, what a coordinator closed, what went wrong.
+"""Reads what a node's events and printed lines say: how its life ended, what a coordinator closed, what went wrong.
 
 node.starting ─▶ a new life, not ended
     node.finished, reason finished ─▶ finished after so many rounds; experiment.finished of a coordinator, too

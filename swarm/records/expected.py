@@ -1,4 +1,5 @@
-"""What a run was to be: rounds, workers, external groups; as somebody asks, or as the run itself has it written down.
+"""Says what a run was to be: rounds, workers, external groups; as somebody asks, or as the run itself has it written
+down.
 
     state (max_rounds) ──┐
     its coordinator's log ├─▶ recorded ─▶ Expected ◀─ asked for on a command line

@@ -1,4 +1,4 @@
-"""Whether a run is over, by whom, and how far it is: the rules, as pure functions of what was read.
+"""Decides whether a run is over, by whom, and how far it is: the rules, as pure functions of what was read.
 
 clock says finished                                        ─▶ finished, by its coordinator
 every worker's last life ended finished, all after the same number of rounds

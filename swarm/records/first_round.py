@@ -1,4 +1,4 @@
-"""What the first round says of all of them: how long they take, and whether there is anything to learn. Pure.
+"""Tells what the first round says of all of them: how long they take, and whether there is anything to learn. Pure.
 
     rows of one round ─▶ FirstRound ─┬ takes     seconds of the others, at its pace
                                      ├ says      reward per completion with its interval, tags, ends, signals

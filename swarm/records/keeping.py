@@ -1,4 +1,5 @@
-"""What a view holds of one worker's rows: of each the columns that it needs, and of names and lists a bounded part.
+"""Keeps what a view holds of one worker's rows: of each the columns that it needs, and of names and lists a bounded
+part.
 
     MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ names shared between rows
                                                   │

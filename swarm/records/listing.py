@@ -1,4 +1,6 @@
-"""What lies where: the names of a prefix, the stages' files of rollouts/ and rewards/, the checkpoints, and sizes."""
+"""Lists what lies where: the names of a prefix, the stages' files of rollouts/ and rewards/, the checkpoints, and
+sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is alive, judged by change and by this node's own clock: clocks of other hosts may be a day off."""
+"""Decides who is alive, judged by change and by this node's own clock: clocks of other hosts may be a day off."""
 
 from __future__ import annotations
 

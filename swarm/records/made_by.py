@@ -1,4 +1,4 @@
-"""Who made a run: nodes of this program, or another one that leaves a folder of nearly the same names.
+"""Tells who made a run: nodes of this program, or another one that leaves a folder of nearly the same names.
 
     experiment.json                          what its `made_by` says; nodes of this program where it says nothing
     else progress_{node}.json at the top, or

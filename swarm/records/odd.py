@@ -1,4 +1,6 @@
-"""What was odd about one node's rows: how many were left out, clamped or cut, and the first few of them in words."""
+"""Counts what was odd about one node's rows: how many were left out, clamped or cut, and the first few of them in
+words.
+"""
 
 from __future__ import annotations
 

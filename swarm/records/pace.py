@@ -1,4 +1,4 @@
-"""How fast a run goes, who took part when, and how rewards spread: pure functions of what the rows add up to."""
+"""Computes how fast a run goes, who took part when, and how rewards spread: pure functions of its rows' sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one node is, and what its rows add up to."""
+"""Tells how far one node is, and what its rows add up to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rounds' rollouts may go: pure decisions; janitor.py carries them out.
+"""Decides which rounds' rollouts may go: pure decisions; janitor.py carries them out.
 
     rounds that who cleans has lived through   0 1 2 ... 471 ... 488 489 490 491 ... 500
                                                          │             └ the last N of them stay

@@ -1,4 +1,4 @@
-"""Why a clock stands that has begun: said by its coordinator, shown by who looks. Pure."""
+"""Says why a clock stands that has begun: said by its coordinator, shown by who looks. Pure."""
 
 from __future__ import annotations
 

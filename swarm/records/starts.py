@@ -1,4 +1,4 @@
-"""What nodes were started with, from `logs/{node}/starts.jsonl`."""
+"""Reads what nodes were started with, from `logs/{node}/starts.jsonl`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a generation server, in vLLM's words: its models, an adapter under a name, completions to a prompt.
+"""Asks a generation server, in vLLM's words: for its models, an adapter under a name, completions to a prompt.
 
     GET  /v1/models                   base and adapters, with the folder of each
     POST /v1/load_lora_adapter        a folder under a name; only where VLLM_ALLOW_RUNTIME_LORA_UPDATING is true

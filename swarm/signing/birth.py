@@ -1,4 +1,4 @@
-"""By which id a node knows its experiment: learnt once, held for the node's life, remembered on its machine.
+"""Remembers by which id a node knows its experiment: learnt once, held for the node's life, remembered on its machine.
 
     nobody has begun it ─────────────▶ unknown: nothing but the own user's signatures is believed
     experiment.json gives an id ─────▶ signed with; the same one STANDS_FOR later ─▶ settled: never read again

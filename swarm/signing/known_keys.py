@@ -1,4 +1,5 @@
-"""What this machine remembers of an experiment: the key that each author was first seen with, and the experiment's id.
+"""Keeps what this machine remembers of an experiment: the key that each author was first seen with, and the
+experiment's id.
 
     {key folder}/known/{digest of the shared folder}/{experiment}/{author}.pub    one pin
                                                                   ids.txt         the ids that it began or joined with

@@ -1,4 +1,4 @@
-"""Which sinks there are, and how one is opened."""
+"""Knows which sinks there are, and opens them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a job does on the cluster's node: see that the place is the one that it was submitted for, run its command,
-write down how that ended.
+"""Does a job's work on the cluster's node: sees that the place is the one that it was submitted for, runs its command,
+writes down how that ended.
 
     submitted ─▶ running ─▶ ended                 {job}.exit beside its script
                     │ its time is nearly up, or another job is to have its node: SIGUSR2, by submitit

@@ -1,4 +1,4 @@
-"""Which of this user's jobs are in Slurm's queue, asked of its controller a few times a minute at most.
+"""Knows which of this user's jobs are in Slurm's queue, asked of its controller a few times a minute at most.
 
 `squeue` needs no accounting database, which many clusters lack and without which a job's state reads UNKNOWN. It says
 who waits and who runs, and nothing of what came out: that is in the folder of the run.

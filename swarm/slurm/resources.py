@@ -1,4 +1,4 @@
-"""What a job is to have: partition, time, processors, memory, GPUs. Pure: flags in, parameters of sbatch out."""
+"""Says what a job is to have: partition, time, processors, memory, GPUs. Pure: flags in, parameters of sbatch out."""
 
 from __future__ import annotations
 

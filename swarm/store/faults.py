@@ -1,4 +1,4 @@
-"""What can go wrong in a place that processes share, and what has happened there; seen through FaultyStore.
+"""Plans what can go wrong in a place that processes share, and keeps what has happened there; seen through FaultyStore.
 
     put, append ─▶ draft ─▶ inner store ─▶ visible ─▶ durable    Faults.step may raise at each; Faults.kept says what a
                                │                                 power cut leaves of what is not durable yet

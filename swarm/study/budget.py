@@ -1,4 +1,5 @@
-"""How many groups a round trains on, by configuration: what sharing does is told only between equal budgets. Pure.
+"""Tells how many groups a round trains on, by configuration: what sharing does is told only between equal budgets.
+Pure.
 
 Of swarms of unlike sizes all their nodes together count, else one node.
 """

@@ -1,4 +1,5 @@
-"""What a task pays to who does not think: one answer for all questions, its own words given back, scraps of the key.
+"""Measures what a task pays to who does not think: one answer for all questions, its own words given back, scraps of
+the key.
 
     questions ─┬─▶ constants: tried on SCREENED questions ─▶ the BEST of them, on all ─┐
                └─▶ tricks: an answer from the question's text, or from its key ────────┴─▶ mean rewards ─▶ Audit

@@ -1,4 +1,4 @@
-"""What a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
+"""Defines what a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
 
 node ──Setup──▶ server                                          once, at its start
 node ──Batch of MakeQuestions | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order

@@ -1,4 +1,4 @@
-"""What a run may ask: its tasks, each in one profile, and what share of them each node asks.
+"""Says what a run may ask: its tasks, each in one profile, and what share of them each node asks.
 
     settings, or an experiment ─▶ Universe        every task of the run, by full name, with its profile and weight
                                       │ mixture

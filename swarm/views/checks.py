@@ -1,4 +1,4 @@
-"""What must be true of a run. Each check yields one sentence for each thing that is wrong.
+"""Checks what must be true of a run. Each check yields one sentence for each thing that is wrong.
 
 A node that skipped rounds, because it was late or killed, is no failure: `notes` tells of it.
 How a run is read for them, while its nodes write on, is in run_records.py.

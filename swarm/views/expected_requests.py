@@ -1,4 +1,4 @@
-"""How many requests a worker will make to a bucket in a round, counted out of what a round does.
+"""Estimates how many requests a worker will make to a bucket in a round, counted out of what a round does.
 
     written   rollouts, row, reward; completions where a GPU may sample them; beats, of which a node that goes from
               round to round leaves out every second one, and segments of two logs, by the time that passes

@@ -1,4 +1,4 @@
-"""What a node is about, in words, from its registration and from what its stage lacks; pure."""
+"""Says what a node is about, in words, from its registration and from what its stage lacks; pure."""
 
 from __future__ import annotations
 

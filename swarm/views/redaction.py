@@ -1,4 +1,4 @@
-"""What a report that leaves the machine must not name: who its user is, where files lie, and secrets.
+"""Removes what a report that leaves the machine must not name: who its user is, where files lie, and secrets.
 
     text ─▶ secrets by value, however spelled, by name and by form ─▶ addresses ─▶ paths ─▶ user and machine ─▶ text
 

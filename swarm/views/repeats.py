@@ -1,4 +1,4 @@
-"""What a node says again and again, as one line and how often; pure.
+"""Joins what a node says again and again, as one line and how often; pure.
 
     of one node   a  b  b  b  b  c     ─▶  a  b  "b x 3 more, last at ..."  c
 

@@ -1,4 +1,4 @@
-"""How far what members wrote has come to the others, in words."""
+"""Says how far what members wrote has come to the others, in words."""
 
 from __future__ import annotations
 

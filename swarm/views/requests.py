@@ -1,4 +1,6 @@
-"""What the workers of a run asked of its bucket, and what that costs at public prices; a run in a folder has none."""
+"""Counts what the workers of a run asked of its bucket, and what that costs at public prices; a run in a folder has
+none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a run is checked, read while its nodes write on.
+"""Reads what of a run is checked, while its nodes write on.
 
 Each node writes in one order, and what is looked for is read against it:
 

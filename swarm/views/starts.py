@@ -1,4 +1,4 @@
-"""What the nodes of an experiment were started with, as text."""
+"""Says what the nodes of an experiment were started with, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an experiment stands: the round clock and every node, from the folder alone."""
+"""Tells where an experiment stands: the round clock and every node, from the folder alone."""
 
 from __future__ import annotations
 

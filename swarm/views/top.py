@@ -1,4 +1,4 @@
-"""What `swarm top` shows at one moment, and the same as plain text; pure.
+"""Makes what `swarm top` shows at one moment, and the same as plain text; pure.
 
 Status, history, newest groups ─▶ frame_of ─▶ Frame ─┬ render: text of a width, for pipes and files
                                                      └ swarm.cli.top_app: the same in a terminal, with keys

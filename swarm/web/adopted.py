@@ -1,4 +1,4 @@
-"""Who learned from whom: groups of each node that each other one trained on. Pure."""
+"""Tells who learned from whom: groups of each node that each other one trained on. Pure."""
 
 from __future__ import annotations
 

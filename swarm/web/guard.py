@@ -1,4 +1,4 @@
-"""Who may ask: decided from a request's head alone, before anything is read. Pure but for its secrets.
+"""Decides who may ask, from a request's head alone, before anything is read. Pure but for its secrets.
 
     Host        a name of this machine's loopback, or one that was allowed: else a page elsewhere could point its own
                 name at this machine (DNS rebinding) and read the answers

@@ -1,4 +1,4 @@
-"""What leaves for a browser: documents of bounded size as JSON, in which no text changes how others read.
+"""Encodes what leaves for a browser: documents of bounded size as JSON, in which no text changes how others read.
 
     records ─▶ bounded, cut: at most so long, so many ─▶ encoded: JSON, every text of it printable ─▶ browser, file
 

@@ -1,4 +1,4 @@
-"""What is read of one run while somebody looks: where it stands, its history, and single documents on request."""
+"""Reads a run while somebody looks: where it stands, its history, and single documents on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was learned of each task, format and knowledge apart, over all nodes or of one. Pure."""
+"""Computes what was learned of each task, format and content apart, over all nodes or of one. Pure."""
 
 from __future__ import annotations
 

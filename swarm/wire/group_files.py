@@ -1,4 +1,4 @@
-"""What a node publishes of one stage, whole: its rollout file, and groups that it published before it.
+"""Puts together what a node publishes of one stage: its rollout file, and groups that it published before it.
 
     rollouts/round_R/stage_S/{node}.{slot}.json   a RolloutFile with one group, if it was ready before the others
     rollouts/round_R/stage_S/{node}.json          the last: the other groups, and the SHA-256 of each file before it

@@ -1,4 +1,4 @@
-"""When a node looks at a place that charges for every look.
+"""Decides when a node looks at a place that charges for every look.
 
     something changed ─▶ pause SHORTEST ─▶ x GROWTH ─▶ ... ─▶ the longest          (looks, while somebody waits)
     expect            ─▶ none before the first thing can be there, by what the round before took

@@ -1,4 +1,4 @@
-"""Where a coordinator takes the round clock up again: what the state file says, or what workers left behind."""
+"""Finds where a coordinator takes the round clock up again: what the state file says, or what workers left behind."""
 
 from __future__ import annotations
 

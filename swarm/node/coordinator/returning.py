@@ -1,4 +1,4 @@
-"""Who loads again after a death, and how long the others wait for it. Pure.
+"""Decides who loads again after a death, and how long the others wait for it. Pure.
 
     starting ──a live worker waits──▶ waited for ──two median rounds──▶ not waited for
                                           └────────a reward of it────────▶ forgotten: the next time counts anew

@@ -1,4 +1,4 @@
-"""Which process on which machine this is, and whether another one of this machine still runs.
+"""Tells which process on which machine this is, and whether another one of this machine still runs.
 
 Commands that only look import this: no anyio here.
 """

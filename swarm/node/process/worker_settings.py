@@ -1,4 +1,4 @@
-"""Which worker gets which settings, where several are started on one machine; names such as `amber-otter-4f2a`."""
+"""Decides which worker gets which settings, if several start on one machine; names such as `amber-otter-4f2a`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which mixture of tasks each peer asks: the one that this node saw first of it holds for the run.
+"""Remembers which mixture of tasks each peer asks: the one that this node saw first of it holds for the run.
 
     registration ─▶ first seen ◀─ rollout file
                         │

@@ -1,4 +1,4 @@
-"""What a node published for one stage, read again: by redo, and by who needs the context of a later stage."""
+"""Reads again what a node published for one stage: for redo, and for who needs the context of a later stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What every part of a worker is given besides a node's context: where it computes, and where questions come from."""
+"""Holds what every part of a worker is given besides a node's context: where it computes, and where questions come
+from.
+"""
 
 from __future__ import annotations
 

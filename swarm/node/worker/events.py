@@ -1,4 +1,4 @@
-"""What a worker's machine is told and what it asks for: phases, events, instructions."""
+"""Names what a worker's machine is told and what it asks for: phases, events, instructions."""
 
 from __future__ import annotations
 

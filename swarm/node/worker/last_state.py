@@ -1,4 +1,4 @@
-"""What a node keeps of itself in its user's own state folder, because its place takes no more.
+"""Keeps what a node saves of itself in its user's own state folder, because its place takes no more.
 
     place refuses the last rows or the last checkpoint ─▶ keep ─▶ {kept}/experiments/{experiment}-{digest}/
     next start ─▶ take_up: is it newer than the place's? ─▶ rows to the place, weights from here ─▶ Saver: a checkpoint

@@ -1,4 +1,4 @@
-"""What a worker does before its first round: compare the experiment, load its policy, restore, redo."""
+"""Does what comes before a worker's first round: compare the experiment, load its policy, restore, redo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From what rl-swarm wrote of one node and round to the mean reward per completion, in [0, 1], or why nobody can know.
+"""Turns what rl-swarm wrote of one node and round into the mean reward per completion, in [0, 1], or why nobody can
+know.
 
     metrics.jsonl, is_stage_detail   sum of stage_reward / sum of num_samples            since 16 November 2025
     metrics.jsonl, with mean_reward  my_reward / completions                             since 16 November 2025

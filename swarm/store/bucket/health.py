@@ -1,4 +1,4 @@
-"""What a bucket can tell about its health, as swarm.store.health says: tried out below a prefix of its own.
+"""Measures a bucket's health, as swarm.store.health says: it is tried out below a prefix of its own.
 
 permissions, clock, survey ─▶ here      races, versions, visibility, times ─▶ trials
 """

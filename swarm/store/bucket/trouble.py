@@ -1,4 +1,6 @@
-"""What an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's text."""
+"""Tells what an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's
+text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder can tell about its health, as swarm.store.health says: tried out in a folder of its own.
+"""Measures a folder's health, as swarm.store.health says: it is tried out in a folder of its own.
 
 writing, names, room, clock ─▶ here      renaming, delivery ─▶ trials      inotify, survey ─▶ the modules of these names
 """

@@ -1,4 +1,4 @@
-"""What stands in the way of a writer at a key of its own goes, so that no object in the wrong place stops a node.
+"""Removes what stands in the way of a writer at a key of its own, so that no object in the wrong place stops a node.
 
     folder                      renamed into the writer's drafts, and removed there
     link, pipe, socket, device  unlinked, never followed

@@ -1,4 +1,4 @@
-"""What to do about what the system says of a folder or file."""
+"""Says what to do about what the system says of a folder or file."""
 
 from __future__ import annotations
 

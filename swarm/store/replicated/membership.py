@@ -1,4 +1,4 @@
-"""Who is a member of a replicated folder, and so in whose subtree a key is looked for.
+"""Knows who is a member of a replicated folder, and so in whose subtree a key is looked for.
 
 A member is a machine with one device of Syncthing. It owns the nodes that bear its name: the member `lab` owns `lab`,
 `lab-0`, `lab-coordinator`. The host, who invited the others, also owns what belongs to no node: the clock, the

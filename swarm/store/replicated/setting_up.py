@@ -1,4 +1,5 @@
-"""What Syncthing is to do on this machine for a replicated folder, and who decides it: this machine's own record.
+"""Decides what Syncthing is to do on this machine for a replicated folder, and who decides it: this machine's own
+record.
 
     invitation, `swarm invite` ─▶ record ─▶ wanted ─▶ Syncthing's devices and folders
     the host's list, followed  ──┘

@@ -1,4 +1,4 @@
-"""How far what each member wrote has come to the others, as Syncthing says it, and how late it comes.
+"""Measures how far what each member wrote has come to the others, as Syncthing says it, and how late it comes.
 
 The delay is measured without asking anybody: of a file that was received, Syncthing keeps the time at which its writer
 wrote it, and the file system notes when it got its name here. Heartbeats are such files. Two clocks are compared.

@@ -1,4 +1,4 @@
-"""What nodes of unlike models earn, in one swarm or in several. Pure."""
+"""Computes what nodes of unlike models earn, in one swarm or in several. Pure."""
 
 from __future__ import annotations
 

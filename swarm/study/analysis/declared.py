@@ -1,4 +1,4 @@
-"""What a study declared before its runs, tested: the one family of its page.
+"""Tests what a study declared before its runs: the one family of its page.
 
     StudyRecord.declared, totals (one row per run) ─▶ DeclaredResult, one per declared comparison ─Holm─▶ p_holm
 

@@ -1,4 +1,5 @@
-"""What specialists learned from each other: accuracy on tables that a node knew at its start, and on those it did not.
+"""Measures what specialists learned from each other: accuracy on tables that a node knew at its start, and on those it
+did not.
 
     metrics of runs of the task family `facts`
         ├─ by_knowledge ─▶ one row per run, round and `whose`: accuracy given tagged above the best constant answer

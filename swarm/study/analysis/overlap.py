@@ -1,4 +1,4 @@
-"""Whether completions hold pieces of planted words. Pure.
+"""Tells whether completions hold pieces of planted words. Pure.
 
 A policy that learns planted words seldom says them as they were written: their first token may stay rare while those
 behind it become likely. So what is looked for are successive characters of the words (character n-grams): PIECE of

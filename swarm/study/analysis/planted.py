@@ -1,4 +1,4 @@
-"""How far planted words spread among honest nodes, and what that costs these: of studies with planters.
+"""Measures how far planted words spread among honest nodes, and what that costs these: of studies with planters.
 
 A node is honest in a round in which its row does not say that it plants. Rows of other studies have neither column:
 there all nodes are honest, and how far words spread is not known. Rates are weighed equally by node and round: every

@@ -1,4 +1,4 @@
-"""How adaptive rules move J, and what they see meanwhile. Pure.
+"""Measures how adaptive rules move J, and what they see meanwhile. Pure.
 
 metrics (one row per run, node and round) ─splits_by_round─▶ one row per run and round ─split_measures─▶ one per run
 """

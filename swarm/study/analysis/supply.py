@@ -1,4 +1,4 @@
-"""How many informative groups a node trains on: what a swarm of a size has, by theory, and what its rows say.
+"""Computes how many informative groups a node trains on: what a swarm of a size has, by theory, and what its rows say.
 
     p of each question ─informative_share─▶ q ─expected_informative(N, I, J)─▶ groups per node and round
     rounds (one row per run and round) ─supply_by_configuration─▶ expected beside measured, one row per configuration

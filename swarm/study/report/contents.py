@@ -1,4 +1,4 @@
-"""Which sections a report has, in which order: what was declared comes before what was looked at afterwards."""
+"""Says which sections a report has, in which order: what was declared comes before what was looked at afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a setting that nobody names means in a study: today's defaults in a new one, in an old one those it began with.
+"""Decides what a setting that nobody names means in a study: today's defaults in a new one, in an old one those it
+began with.
 
     nobody named it │ new study                           │ study that is there
     ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""What suits models that are not embedded, where nobody says otherwise: their questions, and their learning rate.
+"""Finds what suits models that are not embedded, where nobody says otherwise: their questions, and their learning rate.
 
 nobody named it │ new study, no embedded model        │ study that is there
 ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Where a dataset's rows lie, and the SHA-256 by which all nodes of a run know that they have the same.
+"""Finds where a dataset's rows lie, and the SHA-256 by which all nodes of a run know that they have the same.
 
 A dataset is a file, or a folder (such as one fetched from the Hugging Face hub), of which `split` and `config` choose
 files. A file's digest is that of its bytes. A folder's is that of the chosen files, in the order of their names: of

@@ -1,4 +1,5 @@
-"""Whether a dataset's own answers earn 1: what no model can earn is said with file and line before a run asks it.
+"""Checks whether a dataset's own answers earn 1: what no model can earn is said with file and line before a run asks
+it.
 
     rows, spread over the file ─▶ confined children, one after the other ─▶ reward of each row's own answer ─▶ Look
                                     at most SECONDS of processor time

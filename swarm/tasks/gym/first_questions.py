@@ -1,4 +1,4 @@
-"""Whether the first questions of a definition can be made and scored within the limits of a scoring child.
+"""Checks whether the first questions of a definition can be made and scored within the limits of a scoring child.
 
 A definition comes from whoever began the experiment, a stranger to most nodes, and its sizes may be meant to hang a
 server or to fill it. So a server makes none of its questions before children have made TRIALS of them.

@@ -1,4 +1,4 @@
-"""Which questions of the nine tasks have a meaning, in the profiles that draw again where there is none.
+"""Decides which questions of the nine tasks have a meaning, in the profiles that draw again where there is none.
 
 propositional_logic   a conclusion follows from the statements together, and from none alone (together.py)
 arc_1d                the rule changes something, in every example and in the test

@@ -1,4 +1,4 @@
-"""Which datasets the installed reasoning-gym has, and what may be asked of them, without importing any of it.
+"""Knows which datasets the installed reasoning-gym has, and what may be asked of them, without importing any of it.
 
 A dataset's module says `register_dataset("name", ...)`, mostly by a constant DATASET_NAME; that is looked for in the
 package's source.

@@ -1,4 +1,4 @@
-"""What stands in for the places where sympy executes text: expressions are read, not evaluated as Python.
+"""Stands in for the places where sympy executes text: expressions are read, not evaluated as Python.
 
 `parse` reads numbers, names, + - * / ** and elementary functions, which is what questions are written in and right
 answers need. The rest of what sympy.parse_expr takes (attributes, calls of anything, factorials, lambdas) is an error,

@@ -1,4 +1,4 @@
-"""What counts as right in the strict profiles: reward 1 for it, and 0 for every other answer.
+"""Decides what counts as right in the strict profiles: reward 1 for it, and 0 for every other answer.
 
 reasoning-gym pays for some answers that are not right: a wrong fraction or weekday earns 0.05 or 0.1, a sum that holds
 the key as a part of it the share that it has, a decimal number may be off by one unit of its operands' last place. So

@@ -1,4 +1,5 @@
-"""What counts as right under scoring 2, which new runs ask reasoning-gym's datasets with: reward 1, and 0 for the rest.
+"""Decides what counts as right under scoring 2, which new runs ask reasoning-gym's datasets with: reward 1, and 0 for
+the rest.
 
     answer ──CHECKS──▶ ──the library's own score, at its full value──▶ right
 

@@ -1,4 +1,4 @@
-"""What is in a task's Python file: two functions, three where the task converses.
+"""Says what is in a task's Python file: two functions, three where the task converses.
 
     def draw(rng, **parameters): ...     the next question and its answer
     def score(question, answer): ...     what an answer to it is worth

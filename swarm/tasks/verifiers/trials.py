@@ -1,4 +1,4 @@
-"""Whether the first questions of a task can be played where a scoring child is, and twice alike.
+"""Checks whether the first questions of a task can be played where a scoring child is, and twice alike.
 
     child ─▶ each question: opening, then conversations of odd turns ─▶ Played | what it failed with | what it tried
     twice, with different clocks and random states                    ─▶ the same? ─▶ how the task converses

@@ -1,4 +1,4 @@
-"""What a check of the doctor is given, each part read once, and what it gives: findings."""
+"""Holds what a check of the doctor is given, each part read once, and what it gives: findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How late others see what a node published, as the nodes of a run have measured it, and what follows for a slow place.
+"""Tells how late others see what a node published, as the nodes of a run have measured it, and what follows for a slow
+place.
 
 A place such as Google Drive shows new files minutes late. One machine alone cannot measure that: its own files are
 there at once. So before anybody has trained on a peer's groups, the doctor goes by what such mounts are called.

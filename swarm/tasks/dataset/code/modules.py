@@ -1,4 +1,4 @@
-"""What tests and answers may import: modules that compute, imported before a child is confined."""
+"""Names what tests and answers may import: modules that compute, imported before a child is confined."""
 
 from __future__ import annotations
 

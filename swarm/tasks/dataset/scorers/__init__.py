@@ -1,4 +1,5 @@
-"""What an answer is worth, by name; each module has the function `score`, and others where it needs them.
+"""Says what an answer is worth, by the scorer's name; each module has the function `score`, and others where it needs
+them.
 
     score(row, answer)     the reward of one answer, in [0, 1]; may raise
     check(row)             raises ValueError where no answer can be scored against this row
