@@ -107,26 +107,29 @@ def _refuse_another_start(run: Run, settings: Settings) -> None:
 
 
 def _runs(settings: Settings, study: str) -> list[Settings]:
-    """The settings of the finished runs, with this machine's device and threads."""
+    """Returns the settings of the finished runs, with this machine's device and threads."""
     finished = reader_of(settings.shared_folder, study, warn).finished_runs(settings, study)
     return [_here(_vouched(one, settings), settings) for one in finished]
 
 
 def _vouched(recorded: Settings, own: Settings) -> Settings:
-    """What a record in a place says of families and tasks is code of the user's own where the user says the same."""
+    """Returns the recorded settings with this user's own families and tasks where both are equal: code counts as the
+    user's then.
+    """
     said = {name: getattr(own, name) for name in ("task_families", "task_table")}
     return replace(recorded, **{name: value for name, value in said.items() if value == getattr(recorded, name)})
 
 
 def _here(one: Settings, settings: Settings) -> Settings:
-    """A run's settings with this machine's device, threads and models."""
+    """Returns a run's settings with this machine's device, threads and models."""
     models = tuple(_of_record(name, settings) for name in one.model)
     return replace(one, model=models, device=settings.device, threads=settings.threads)
 
 
 def _of_record(name: str, settings: Settings) -> str:
-    """A model that the study's record names, which anybody may have written: a folder of this machine outside of the
-    shared one, or as own_model."""
+    """Returns a model that the study's record names, which anybody may have written: a folder of this machine outside
+    of the shared one, or as own_model.
+    """
     folder, place = local_folder(name), Path(settings.shared_folder).resolve()
     if folder and not folder.resolve().is_relative_to(place):
         return name

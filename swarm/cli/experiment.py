@@ -39,7 +39,7 @@ WRITER = "clean"
 
 
 def named_flags(name: str | None, common: CommonFlags | None) -> CommonFlags:
-    """The flags with the experiment that was named, by its name or by --experiment."""
+    """Returns the flags with the experiment that was named, by its name or by --experiment."""
     common = common or CommonFlags()
     if name is not None and common.experiment is not None:
         raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
@@ -62,7 +62,7 @@ def list_experiments(*, path: PathFlag = None) -> None:
 
 
 def _row_of(place: Place, name: str) -> list[str]:
-    """A row for an experiment that cannot be read, too; a link is not followed."""
+    """Returns a row for an experiment that cannot be read, too; a link is not followed."""
     if place.is_link(name):
         return [shorten(name, 48), "link", "-", "-", "-", "-", ""]
     try:
@@ -86,7 +86,7 @@ def _row(now: Snapshot, wall: float) -> list[str]:
 
 
 def _rounds(now: Snapshot) -> str:
-    """Of a run without a coordinator's clock."""
+    """Returns the rounds of a run without a coordinator's clock, as text."""
     over = now.finished
     return str(over.rounds if over else now.rounds_done if now.made_by else "-")
 
@@ -97,7 +97,7 @@ def _size_of(run: Run, part: str = "") -> str:
 
 
 def live_nodes(run: Run, wall: float, liveness_timeout: float) -> list[str]:
-    """Nodes that run at `wall`, Unix seconds, sorted; see is_alive."""
+    """Returns nodes that run at `wall`, Unix seconds, sorted; see is_alive."""
     here = this_process()
     return [peer.peer_id for peer in read_peers(run) if is_alive(peer, wall, liveness_timeout, here)]
 
@@ -144,7 +144,7 @@ def clean(
 
 
 def _is_there(run: Run, part: str) -> bool:
-    """Whether a part of a run is there; a link may lead anywhere, and what lies there is not the run's to delete."""
+    """Tells whether a part of a run is there; a link may lead anywhere, to what is not the run's to delete."""
     entry = run.store.stat(part)
     if entry is not None and entry.kind is Kind.OTHER:
         raise StoreError(

@@ -109,7 +109,7 @@ def _last(stream: EventStream, lines: int | None, wanted: Wanted, run: Run, *, f
 
 
 def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
-    """A sentence on each."""
+    """Yields a sentence on each."""
     there = nodes_with_logs(run) if asked else []
     for name in asked:
         if name not in there:
@@ -118,7 +118,7 @@ def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
 
 
 def _event_of_no_log(pattern: str, run: Run) -> Iterator[str]:
-    """A sentence on the name of an event that nobody says, neither this version nor whoever wrote into the logs."""
+    """Yields a sentence on the name of an event that nobody says, neither this version nor who wrote into the logs."""
     if any(fnmatchcase(name, pattern) for name in (*EVENTS, METRICS_EVENT, UNREADABLE)):
         return
     if not EventStream(run, Wanted(event=pattern, metrics=True)).read_last(1):
@@ -138,7 +138,9 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _raw(event: Event) -> str:
-    """A line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at all."""
+    """Returns a line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at
+    all.
+    """
     return escaped(event.line.decode("utf-8", "replace"))
 
 

@@ -25,7 +25,7 @@ from swarm.harmless import printable
 
 
 def _default_shown(value: object) -> str | None:
-    """Of a flag that is no setting; nothing for a switch that is off, or where the help says what happens."""
+    """Returns a default as the help shows it; None for a switch that is off, or where the help says what happens."""
     return None if value is None or value is False or value == () else str(value)
 
 

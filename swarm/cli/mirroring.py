@@ -46,7 +46,7 @@ POLL_SECONDS = 0.5
 
 
 class Reached(NamedTuple):
-    """How far an experiment is, in one place."""
+    """Says how far an experiment is, in one place."""
 
     rows: dict[str, int]
     """Node -> rounds of which it has a row."""
@@ -55,7 +55,7 @@ class Reached(NamedTuple):
     clock: int
 
     def lacks(self, other: Reached) -> bool:
-        """Whether the other place has anything further than this one."""
+        """Tells whether the other place has anything further than this one."""
         ahead = [
             other.clock > self.clock,
             *(rounds > self.rows.get(node, 0) for node, rounds in other.rows.items()),
@@ -65,7 +65,7 @@ class Reached(NamedTuple):
 
 
 def reached(run: Run) -> Reached:
-    """How far a run is. Raises StoreError: its place fails."""
+    """Reads how far a run is. Raises StoreError: its place fails."""
     now = snapshot(run)
     return Reached(
         rows={node: len(progress.rewards) for node, progress in now.progress.items()},
@@ -155,7 +155,7 @@ class Mirror:
         self.insist = self._supervisor.insist
 
     async def follow(self) -> None:
-        """Until it ends by itself or is told to; a failure is said, and ends nothing else."""
+        """Follows until it ends by itself or is told to; a failure is said, and ends nothing else."""
         await self._supervisor.run(self._child)
         if (code := self._child.exit_code) and code not in STOPPED:
             last = "".join(f"\n  mirror | {line}" for line in [*self._child.lines][-5:])

@@ -44,7 +44,7 @@ WRITER = "joining"
 
 
 class Started(NamedTuple):
-    """What a node is started with."""
+    """Holds what a node is started with."""
 
     settings: Settings
     asked: Asked
@@ -126,7 +126,7 @@ def join(
 
 
 def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> Started:
-    """The settings of a node that joins the experiment of a place, which is waited for, and said to the user.
+    """Returns the settings of a node that joins the experiment of a place, which is waited for, and said to the user.
 
     Args:
         words: the command, which names the place.
@@ -187,8 +187,8 @@ def _started(
     *,
     alone: bool = False,
 ) -> Started:
-    """The settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is not told
-    from its experiment.
+    """Returns the settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is
+    not told from its experiment.
 
     One that nobody has begun yet is waited for as long as a worker waits for a coordinator that is gone.
 
@@ -226,7 +226,7 @@ def _started(
 
 
 def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
-    """With a made-up node id where nobody gave one, which goes into `named` too: who registers keeps its name."""
+    """Gives a node without an id a readable one, which goes into `named` too: who registers keeps its name."""
     if settings.node_id is not None:
         return settings
     named["node_id"] = readable_name(SystemRandom())
@@ -234,7 +234,7 @@ def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
 
 
 def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFile | None:
-    """As `experiment_in`; a worker that has to wait for it is registered meanwhile."""
+    """Waits for the experiment as `experiment_in` does; a worker that has to wait is registered meanwhile."""
     found = experiment_in(run, 0.0)
     if found or patience == 0.0 or settings.role == "coordinator":
         return found
@@ -243,13 +243,15 @@ def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFi
 
 
 def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> Started:
-    """With what suits the models, where nobody chose it, in an experiment that this node begins or goes on with."""
+    """Reads settings, with what suits the models where nobody chose it, for a node that begins an experiment or goes on
+    with it.
+    """
     base = suited(flags, own=named, begins=True)
     return Started(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
 
 
 def _named(flags: RunFlags | None) -> dict[str, str]:
-    """Where this machine has a name in the place, its node bears it, unless somebody names it."""
+    """Returns the node id that this machine's name in the place gives its node, unless somebody names the node."""
     settings = settings_from(flags)
     member = open_place(settings.place).member
     if not member or settings.node_id is not None:
@@ -258,7 +260,7 @@ def _named(flags: RunFlags | None) -> dict[str, str]:
 
 
 def _say_that_nobody_shares(run: Run) -> None:
-    """Of an experiment that is about to be begun without a word about J."""
+    """Warns who is about to begin an experiment without a word about J that nobody will share."""
     if read_experiment(run) is None:
         warn(
             "nobody trains on peers' groups: NUM_TRANSPLANT_TREES is 0 by default; `--local 4 --external 4` shares half"

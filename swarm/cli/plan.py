@@ -76,7 +76,9 @@ class Planned(NamedTuple):
 
 
 def one_node(made: Plan) -> int:
-    """What a probe of one node is expected to see: on a CPU its process, too, on a GPU what torch takes alone."""
+    """Returns the bytes that a probe of one node should see: on a CPU its process, too, on a GPU what torch takes
+    alone.
+    """
     return made.node.peak + (0 if made.device.is_gpu else PROCESS)
 
 

@@ -47,7 +47,7 @@ class Repetition(NamedTuple):
 
 
 def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repetition:
-    """The swarm of an earlier experiment.
+    """Returns the swarm of an earlier experiment.
 
     Args:
         source: an experiment of the same shared folder, or the path of one's folder.

@@ -118,11 +118,11 @@ class _Handing:
             raise SinkError(f"{self._kind} does not end: {type(error).__name__}: {str(error)[:300]}") from error
 
     def tell(self) -> None:
-        """How much it was."""
+        """Says how many rows were handed over."""
         say(f"{self._kind} has {self._rows} more rows of {self._run.experiment}")
 
     def follow(self, asked: Asked) -> int:
-        """Until the run is over, or somebody ends this; the exit code."""
+        """Hands rows over until the run is over, or somebody ends this; returns the exit code."""
         end, pause = _End(self._run), FIRST_PAUSE
         while True:
             last = asked.is_set()
@@ -145,7 +145,7 @@ class _Handing:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def _begun(self) -> bool:
-        """Somebody has said what the run is: before that it has no name of its own."""
+        """Tells whether somebody has said what the run is: before that it has no name of its own."""
         return self._sink is not None or read_experiment(self._run) is not None
 
     def _drop(self) -> None:
@@ -163,7 +163,7 @@ class _Handing:
 
 
 class _End:
-    """When no more rows will come."""
+    """Decides when no more rows will come."""
 
     def __init__(self, run: Run) -> None:
         self._reader = RunReader(run)

@@ -12,7 +12,7 @@ from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
 
 @dataclass(frozen=True, kw_only=True)
 class ComputingSettings:
-    """What a node's policy needs to know. Times are seconds, sizes bytes."""
+    """Declares what a node's policy needs to know. Times are seconds, sizes bytes."""
 
     threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
     """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
@@ -129,13 +129,13 @@ class ComputingSettings:
 
     @property
     def bounds_tokens(self) -> bool:
-        """Whether some tokens of peers' completions may be left out of what is learned."""
+        """Tells whether some tokens of peers' completions may be left out of what is learned."""
         floors = (self.external_logprob_floor, self.external_negative_floor)
         return self.external_reasoning != "whole" or floors != (None, None)
 
     @property
     def token_weight_cap(self) -> float:
-        """The importance cap that is in force."""
+        """Returns the importance cap that is in force."""
         if self.importance_cap is None:
             return 2.0 if self.generation_server else 0.0
         return self.importance_cap

@@ -1,4 +1,4 @@
-"""What people are told of a setting, taken from its declaration: help of flags, `swarm settings`, the example file."""
+"""Tells people what a setting is, taken from its declaration: help of flags, `swarm settings`, the example file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Declared:
     meaning: str
 
     def help(self, default: Any = None) -> str:
-        """The help of its flag.
+        """Returns the help of its flag.
 
         Args:
             default: the command's own, where it has one.
@@ -87,7 +87,7 @@ DECLARED = {name: _declared(name, meaning) for name, meaning in meanings(Setting
 
 
 def example_file() -> str:
-    """A settings file of all settings at their defaults, each behind a `#`: without the mark it counts."""
+    """Returns a settings file of all settings at their defaults, each behind a `#`: without the mark it counts."""
     head = (
         "# Settings of swarm, for --config. Each line is at its default and has no effect: take the # away and\n"
         "# change the value. Flags and variables count above this file; what a command or a preset (a line\n"

@@ -34,7 +34,7 @@ class Taken:
 
 
 class Window:
-    """No more than `limit` in any 60 seconds; one amount that is larger by itself goes alone."""
+    """Lets no more than `limit` through in any 60 seconds; one amount that is larger by itself goes alone."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -42,7 +42,7 @@ class Window:
         self._sum = 0
 
     def wait(self, now: float, amount: int) -> float:
-        """Seconds until so much may be taken."""
+        """Returns seconds until so much may be taken."""
         if self._limit is None:
             return 0.0
         self._forget(now)
@@ -117,7 +117,7 @@ class Budget:
         self._held: list[Tokens] = []
 
     def allows(self, worst: Tokens) -> bool:
-        """Whether a request of this worst case fits under the caps, beside those that are under way."""
+        """Tells whether a request of this worst case fits under the caps, beside those that are under way."""
         held = [*self._held, worst]
         tokens = self.usage.tokens + sum(map(sum, held))
         money = self.usage.money + sum(map(self._prices.of, held))
@@ -131,7 +131,7 @@ class Budget:
         self.usage = msgspec.structs.replace(self.usage, requests=self.usage.requests + 1)
 
     def settle(self, worst: Tokens, spent: Tokens, *, estimated: int = 0) -> None:
-        """It has ended. `estimated`: how many of the tokens spent nobody counted."""
+        """Notes that a request has ended. `estimated`: how many of the tokens spent nobody counted."""
         self._held.remove(worst)
         usage = self.usage
         self.usage = msgspec.structs.replace(
@@ -152,8 +152,8 @@ LONGEST_ASKED = 900.0
 
 
 def backoff(first: float, longest: float, failures: int, seed: int, *purpose: str | int, asked: float | None) -> float:
-    """Seconds before the next attempt: doubled with each failure, between half of that and all of it, and never less
-    than the server asks for.
+    """Returns seconds before the next attempt: doubled with each failure, between half of that and all of it, and never
+    less than the server asks for.
 
     Args:
         failures: so far, at least 1.

@@ -61,12 +61,12 @@ class DeviceMemory:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Returns the device's name for people."""
         return self.elsewhere or self.device
 
     @property
     def is_gpu(self) -> bool:
-        """Not the CPU."""
+        """Tells whether it is no CPU."""
         return self.device != "cpu"
 
 
@@ -105,7 +105,7 @@ def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, r
 
 
 def parse_smi(line: str) -> Gpu:
-    """One line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
+    """Returns one line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
 
     Raises:
         ValueError: it says something else, such as [N/A] for a size.
@@ -121,7 +121,9 @@ def parse_smi(line: str) -> Gpu:
 
 
 def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path) -> Gpu | None:
-    """The GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it cannot."""
+    """Returns the GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it
+    cannot.
+    """
     if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
         raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
     if device is None and _visible_name(index, environ) is None:
@@ -141,7 +143,9 @@ def _cuda_index(device: str) -> int:
 
 
 def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
-    """What CUDA_VISIBLE_DEVICES calls torch's index-th GPU, a number or (the beginning of) a UUID; None: hidden."""
+    """Returns the name that CUDA_VISIBLE_DEVICES has for torch's index-th GPU, a number or the start of a UUID; None:
+    hidden.
+    """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(index)
@@ -151,7 +155,7 @@ def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
 
 
 def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
-    """What nvidia-smi says of torch's index-th GPU; None if it cannot tell."""
+    """Asks nvidia-smi about torch's index-th GPU; None if it cannot tell."""
     name = _visible_name(index, environ)
     if name is None:
         return None
@@ -166,7 +170,7 @@ def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
 
 
 def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> Sequence[Gpu]:
-    """The GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest on unless told to."""
+    """Returns the GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest unless told to."""
     if not name.isdigit():
         return [gpu for gpu in gpus if gpu.uuid.startswith(name)]
     if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.total for gpu in gpus}) == 1:
@@ -175,7 +179,7 @@ def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> S
 
 
 def _ask_torch(device: str) -> Gpu:
-    """The same from torch.
+    """Returns the same from torch.
 
     Raises:
         ModelError: torch cannot use it.
@@ -198,7 +202,7 @@ def _output(command: Sequence[str], *, timeout_s: float) -> str:
 
 # ── elsewhere ───────────────────────────────────────────────────────────────────────────────────────────────────────
 def memory_size(text: str) -> int:
-    """Bytes that a person means by 16GB, 22.5 GiB and so on.
+    """Returns bytes that a person means by 16GB, 22.5 GiB and so on.
 
     Raises:
         ConfigError: it is no size of memory, or not one that a device has.
@@ -218,7 +222,7 @@ def memory_size(text: str) -> int:
 
 
 def far_device(text: str, device: str | None) -> DeviceMemory:
-    """A GPU of that memory, all of it free, or the CPU of a machine that has it.
+    """Returns a GPU of that memory, all of it free, or the CPU of a machine that has it.
 
     Args:
         device: as the settings have it; `cpu` for a machine without a GPU.

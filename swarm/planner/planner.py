@@ -36,7 +36,7 @@ class Pace(NamedTuple):
 def make_plan(
     settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN, device: DeviceMemory | None = None
 ) -> Plan:
-    """The plan for so many workers on the device of the settings.
+    """Returns the plan for so many workers on the device of the settings.
 
     Args:
         talk: the longest conversation of the run's tasks; their families know it.
@@ -51,27 +51,28 @@ def make_plan(
 
 
 def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedModel:
-    """What a plan must know of a model. Raises ModelError if it cannot be known."""
+    """Returns what a plan must know of a model. Raises ModelError if it cannot be known."""
     shape = model_shape(name, hub_token=settings.hub_token, needs_weights=not device.elsewhere)
     found = footprint(shape, settings, bf16=computes_in_half(settings, device))
     return SizedModel(replace(shape, parameters=shape.parameters or found.parameters), found)
 
 
 def sized_models(settings: Settings, nodes: int, device: DeviceMemory) -> list[SizedModel]:
-    """Those that so many nodes are dealt in turn. Raises ModelError."""
+    """Returns the models that so many nodes are dealt in turn. Raises ModelError."""
     return [sized_model(name, settings, device) for name in settings.model[:nodes]]
 
 
 def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[Remedy]:
-    """What would make these nodes fit into their device."""
+    """Returns what would make these nodes fit into their device."""
     return remedies(
         made, settings, lambda tried, in_process: make_plan(tried, made.nodes, in_process, talk, made.device)
     )
 
 
 def measured_pace(report: ProbeReport, plan: Plan, *, at_once: int) -> Pace | None:
-    """What the probe of one node says of a round, where all completions are as long as they may be; scoring and the
-    shared place are left out. None: the probe did not get to the end.
+    """Takes the pace of a round from the probe of one node; None: the probe did not get to the end.
+
+    All completions are as long as they may be; scoring and the shared place are left out.
 
     Args:
         at_once: nodes that compute at the same time as fast as one does.

@@ -1,4 +1,4 @@
-"""Which sinks there are, and how one is opened: ours, and what packages register in `swarm.sinks` (docs/plugins.md)."""
+"""Knows which sinks there are, and opens them: ours, and what packages register in `swarm.sinks` (docs/plugins.md)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def refuse_kinds(kinds: Iterable[str], named: str) -> None:
 
 
 def open_sink(kind: str, of: SinkRun) -> Sink:
-    """A sink for a run, which its library may still refuse with any error. Raises ConfigError as refuse_kinds does."""
+    """Returns a sink for a run, which its library may still refuse with any error. Raises ConfigError as refuse_kinds
+    does.
+    """
     refuse_kinds([kind], "the sink")
     ours = kind in SINKS
     made = getattr(import_module(f"swarm.sinks.{kind}"), SINKS[kind]) if ours else load(_registered(kind, "the sink"))

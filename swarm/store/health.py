@@ -23,7 +23,7 @@ listing."""
 
 @dataclass(frozen=True)
 class FileSystem:
-    """Where a path lies."""
+    """Says where a path lies."""
 
     kind: str
     """As in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such table."""
@@ -35,7 +35,7 @@ class FileSystem:
 
 
 class Writing(NamedTuple):
-    """What trying to write showed."""
+    """Holds what trying to write showed."""
 
     there: bool
     """The shared place exists."""
@@ -48,7 +48,7 @@ class Writing(NamedTuple):
 
 
 class Renaming(NamedTuple):
-    """What its writer saw of a file that was replaced by renames."""
+    """Counts what its writer saw of a file that was replaced by renames."""
 
     renames: int
     late: int
@@ -58,7 +58,7 @@ class Renaming(NamedTuple):
 
 
 class Naming(NamedTuple):
-    """What the file system made of some names that nodes may have."""
+    """Says what the file system made of some names that nodes may have."""
 
     folds_case: bool
     """`a` and `A` are one file."""
@@ -70,7 +70,7 @@ class Naming(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What may still be written."""
+    """Says how much may still be written."""
 
     free: int
     """Bytes for this user."""
@@ -102,7 +102,7 @@ class Sparse(NamedTuple):
 
 @dataclass
 class Survey:
-    """What lies in an experiment. Names are as they would be printed, relative to it."""
+    """Lists what lies in an experiment. Names are as they would be printed, relative to it."""
 
     bytes_by_part: Counter[str] = field(default_factory=Counter)
     """Part (rollouts, checkpoints, logs, ...) -> bytes that its files take up on disk."""
@@ -149,7 +149,7 @@ class Latency:
 
 
 class InFolder(Protocol):
-    """What only a folder has."""
+    """Describes the measurements that only a folder has."""
 
     def naming(self) -> Naming:
         """Try names out."""
@@ -161,7 +161,7 @@ class InFolder(Protocol):
         """Write as nodes do, and take the time."""
 
     def file_system(self) -> FileSystem:
-        """What the place lies on."""
+        """Finds out on which file system the place lies."""
 
     def renaming(self) -> Renaming:
         """Replace a file, and read it."""
@@ -171,7 +171,7 @@ class InFolder(Protocol):
 
 
 class InBucket(Protocol):
-    """What only a bucket has."""
+    """Describes the measurements that only a bucket has."""
 
     permissions: Sequence[Permission]
 
@@ -195,17 +195,17 @@ class Health(Protocol):
 
     @property
     def folder(self) -> InFolder | None:
-        """None: it is none."""
+        """Returns the folder's measurements; None: it is none."""
 
     @property
     def bucket(self) -> InBucket | None:
-        """None: it is none."""
+        """Returns the bucket's measurements; None: it is none."""
 
     def skew(self, wall: Callable[[], float]) -> float:
-        """Seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
+        """Returns seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
 
     def written_at(self, key: str) -> float:
-        """When a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
+        """Returns when a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
 
     def survey(self) -> Survey:
         """Walk over everything in the experiment. Nothing is opened, no link is followed."""

@@ -22,7 +22,7 @@ MOST_RUNS = 200
 
 
 def place_document(place: Place, folder: Path | None) -> dict[str, Any]:
-    """What there is. Blocking; raises StoreError where it cannot be listed.
+    """Lists the experiments and studies. Blocking; raises StoreError where the place cannot be listed.
 
     Args:
         folder: where studies are; None: the place has none.
@@ -37,7 +37,7 @@ def place_document(place: Place, folder: Path | None) -> dict[str, Any]:
 
 
 def _experiment(place: Place, name: str) -> dict[str, Any]:
-    """A row of one that cannot be read, too; a link is not followed."""
+    """Returns a row of one that cannot be read, too; a link is not followed."""
     if place.is_link(name):
         return {"name": name, "problem": "it is a link, and is not followed"}
     return {"name": name} | _or_problem(lambda: _look_into(place, name))
@@ -69,7 +69,7 @@ def _study(folder: Path, name: str) -> dict[str, Any]:
 
 
 def study_document(study: StudyContents) -> dict[str, Any]:
-    """What a study compares, and its runs by configuration."""
+    """Makes the document of what a study compares, with its runs by configuration."""
     runs = study.runs[:MOST_RUNS]
     return {
         "title": study.title,

@@ -1,4 +1,4 @@
-"""What a node publishes of one stage, whole: its rollout file, and groups that it published before it.
+"""Puts together what a node publishes of one stage: its rollout file, and groups that it published before it.
 
     rollouts/round_R/stage_S/{node}.{slot}.json   a RolloutFile with one group, if it was ready before the others
     rollouts/round_R/stage_S/{node}.json          the last: the other groups, and the SHA-256 of each file before it
@@ -30,7 +30,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def digest(data: bytes) -> str:
-    """As the last file names another one by."""
+    """Returns the SHA-256, in hex, by which the last file names another one."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -55,7 +55,8 @@ def named_by(file: RolloutFile, most: int = MOST_GROUPS) -> dict[int, str]:
 def put_together(
     file: RolloutFile, node: str, key: RoundKey, get: Get, *, most_bytes: int, most_groups: int = MOST_GROUPS
 ) -> RolloutFile:
-    """The file with the groups that it names, which are read; one that names none is given back as it is. Blocking.
+    """Returns the file with the groups that it names, which are read; one that names none is given back as it is.
+    Blocking.
 
     Args:
         most_bytes: of all that is read together.
@@ -84,7 +85,9 @@ def put_together(
 
 
 def one_group(data: bytes, node: str, key: RoundKey, slot: int) -> RolloutFile:
-    """A file of one group. Raises ProtocolError: as decode, `misplaced`, and `malformed` if it is not that group."""
+    """Returns a file of one group. Raises ProtocolError: as decode, `misplaced`, and `malformed` if it is not that
+    group.
+    """
     place = keys.group_file(key, node, slot)
     file = decode(data, RolloutFile, place)
     if (file.peer_id, file.round, file.stage) != (node, *key):

@@ -81,7 +81,8 @@ _BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE
 
 
 def is_node_id(text: str) -> bool:
-    """True for a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no leading dot.
+    """Tells whether a text is a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no
+    leading dot.
 
     Names that replication tools give to the losers of a conflict are none either.
     """
@@ -90,51 +91,53 @@ def is_node_id(text: str) -> bool:
 
 @lru_cache(MOST_REMEMBERED)
 def node_of(file_name: str) -> str | None:
-    """The node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict copy)."""
+    """Returns the node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict
+    copy).
+    """
     stem, dot, suffix = file_name.rpartition(".")
     return stem if dot and suffix == "json" and is_node_id(stem) else None
 
 
 def is_group_file(file_name: str) -> bool:
-    """Whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id that ends so."""
+    """Tells whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id like it."""
     return bool(_GROUP.fullmatch(file_name))
 
 
 def node_in(prefix: str, file_name: str) -> str | None:
-    """As node_of, of a file in a prefix: among rollouts one of a single group tells of no node."""
+    """Returns the node that a file in a prefix belongs to; None for a rollout file of a single group."""
     return None if prefix.startswith(f"{ROLLOUTS}/") and is_group_file(file_name) else node_of(file_name)
 
 
 def round_of(folder_name: str) -> int | None:
-    """The R of `round_R`, or None."""
+    """Returns the R of `round_R`, or None."""
     match = _ROUND.fullmatch(folder_name)
     return int(match[1]) if match else None
 
 
 def stage_of(folder_name: str) -> int | None:
-    """The S of `stage_S`, or None."""
+    """Returns the S of `stage_S`, or None."""
     match = _STAGE.fullmatch(folder_name)
     return int(match[1]) if match else None
 
 
 def archive(experiment: str) -> str:
-    """Where a place keeps the archive of an experiment, beside its experiments."""
+    """Returns where a place keeps the archive of an experiment, beside its experiments."""
     return f"archives/{experiment}"
 
 
 def archived(round_: int, digest: str) -> str:
-    """A file of an archive: rollouts of one round. `digest`: 16 hexadecimal digits, of its contents."""
+    """Returns a file of an archive: rollouts of one round. `digest`: 16 hexadecimal digits, of its contents."""
     return f"{ROLLOUTS}/round_{round_}-{digest}.tar.gz"
 
 
 def archived_round(file_name: str) -> int | None:
-    """The R of `round_R-{digest}.tar.gz`, or None."""
+    """Returns the R of `round_R-{digest}.tar.gz`, or None."""
     match = _ARCHIVED.fullmatch(file_name)
     return int(match[1]) if match else None
 
 
 def rollout_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a rollout file; None for a key of anything else."""
+    """Returns stage and node of a rollout file; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
@@ -143,7 +146,7 @@ def rollout_of(key: str) -> tuple[RoundKey, str] | None:
 
 
 def group_file_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a file of one group; None for a key of anything else."""
+    """Returns stage and node of a file of one group; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
@@ -154,7 +157,7 @@ def group_file_of(key: str) -> tuple[RoundKey, str] | None:
 
 
 def published_in(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
+    """Returns stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
     return rollout_of(key) or group_file_of(key)
 
 
@@ -235,7 +238,9 @@ def starts(node: str) -> str:
 
 
 def owner_of(key: str) -> str | None:
-    """Who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of these."""
+    """Returns who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of
+    these.
+    """
     if key in _FIXED:
         return _FIXED[key]
     parts = key.split("/")

@@ -53,7 +53,7 @@ class Admission:
     def refusals(
         self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None = None
     ) -> list[ProtocolError | None]:
-        """Of each group of a peer's file for one stage why it may not come in, None for those that may.
+        """Returns for each group of a peer's file why it may not come in; None for those that may.
 
         Args:
             mixture: of tasks, that the peer asks; None: that of everybody.
@@ -62,7 +62,7 @@ class Admission:
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
 
     def is_drawn(self, group: RolloutGroup, mixture: Mixture | None = None) -> bool:
-        """Whether the run draws this question for this peer, round, stage and slot."""
+        """Tells whether the run draws this question for this peer, round, stage and slot."""
         return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group], mixture)[0]
 
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None) -> list[bool]:
@@ -121,7 +121,9 @@ def _asked(group: RolloutGroup) -> QuestionRequest | None:
 
 
 def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
-    """What a group without origin needs: an answer of its publisher, and a prompt of some sensible length."""
+    """Returns why a group without origin is refused, or None: it needs an answer of its publisher and a prompt of
+    sensible length.
+    """
     if any(completion.earlier for completion in group.completions):
         return ProtocolError("reply_mismatch", f"group {group.slot} is of a conversation that nobody can have again")
     if not (group.question.answer or "").strip():

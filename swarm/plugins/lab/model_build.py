@@ -22,7 +22,7 @@ ARCHITECTURES: tuple[Architecture, ...] = ("qwen2", "gpt2")
 
 
 class _Built(NamedTuple):
-    """What is said of a model."""
+    """Holds what is said of a model that was built."""
 
     name: str
     parameters: int

@@ -1,4 +1,4 @@
-"""What notebooks use: frames and dictionaries of experiments, and all that a session needs beside the commands.
+"""Holds what notebooks use: frames and dictionaries of experiments, and all that a session needs beside the commands.
 
     %load_ext swarm.notebook     ─▶ `%swarm up --nodes 4`: any command, as in a terminal         command.py
     %swarm background up ...     ─▶ the same, in a session that outlives the kernel              background.py

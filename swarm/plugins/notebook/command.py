@@ -99,7 +99,7 @@ def _run(command: Sequence[str], cwd: str | os.PathLike[str] | None, env: Mappin
 
 
 def _ask(process: subprocess.Popen[str]) -> None:
-    """To end, as Ctrl-C does; Windows knows only at once."""
+    """Asks a process to end, as Ctrl-C does; Windows knows only at once."""
     process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
 
 

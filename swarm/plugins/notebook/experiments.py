@@ -66,7 +66,7 @@ class ExperimentInfo(TypedDict):
 
 
 class ExperimentStatus(TypedDict):
-    """Where an experiment stands."""
+    """Says where an experiment stands."""
 
     experiment_name: str
     checked_at: float
@@ -108,7 +108,7 @@ class NodeProgress(TypedDict):
 
 
 class ExperimentProgress(TypedDict):
-    """What each node did last."""
+    """Holds what each node did last."""
 
     experiment: str
     nodes: dict[str, NodeProgress]
@@ -117,7 +117,7 @@ class ExperimentProgress(TypedDict):
 
 
 def list_experiments(path: Folder) -> list[ExperimentInfo]:
-    """All experiments of a shared folder by name; none where it is not there.
+    """Returns all experiments of a shared folder by name; none where it is not there.
 
     Raises:
         StoreError: it cannot be listed.
@@ -127,7 +127,7 @@ def list_experiments(path: Folder) -> list[ExperimentInfo]:
 
 
 def get_experiment_metrics(path: Folder, name: str, aggregate_by_round: bool = False) -> DataFrame:
-    """One row per node, round and stage, by round and node: the columns of docs/metrics.md, and STATISTICS.
+    """Returns one row per node, round and stage, by round and node: the columns of docs/metrics.md, and STATISTICS.
 
     `mean_reward`, `std_reward` (of the population), `min_reward`, `max_reward` and `median_reward` are over the nodes
     with a row of that round and stage; `my_rank` is 1 for the best, and the same for equal ones; `percentile` is the
@@ -153,12 +153,12 @@ def get_experiment_metrics(path: Folder, name: str, aggregate_by_round: bool = F
 
 
 def get_cumulative_rewards(path: Folder, name: str) -> dict[str, float]:
-    """Node -> sum of its mean rewards so far, nodes with any row; each round counts once."""
+    """Returns node -> sum of its mean rewards so far, nodes with any row; each round counts once."""
     return _cumulative(snapshot(_open(path, name)))
 
 
 def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
-    """Where an experiment stands by now."""
+    """Reads where an experiment stands by now."""
     now, wall = snapshot(_open(path, name)), time.time()
     here, timeout = this_process(), Settings().liveness_timeout
     written = [one.last.timestamp for one in now.progress.values() if one.last]
@@ -185,14 +185,14 @@ def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
 
 
 def get_experiment_progress(path: Folder, name: str) -> ExperimentProgress:
-    """What each node did last, by its own log."""
+    """Returns what each node did last, by its own log."""
     now = snapshot(_open(path, name))
     nodes = {node: _progress(now, node) for node in now.nodes}
     return ExperimentProgress(experiment=name, nodes=nodes, timestamp=time.time())
 
 
 def compare_experiments(path: Folder, names: Sequence[str]) -> DataFrame:
-    """One row per experiment, in the order of `names`; those without a row of metrics have NaN for rewards.
+    """Returns one row per experiment, in the order of `names`; those without a row of metrics have NaN for rewards.
 
     Columns:
         experiment, made_by, current_round; num_nodes: those that have rows.
@@ -212,7 +212,7 @@ def compare_experiments(path: Folder, names: Sequence[str]) -> DataFrame:
 
 
 def export_experiment_summary(path: Folder, name: str, output_path: Folder | None = None) -> dict[str, Any]:
-    """The status, what the experiment was begun with, and the figures of `swarm summary`, as plain values.
+    """Returns the status, what the experiment was begun with, and the figures of `swarm summary`, as plain values.
 
     Args:
         path: the shared folder.
@@ -244,7 +244,7 @@ def export_experiment_summary(path: Folder, name: str, output_path: Folder | Non
 def tail_logs(
     path: Folder, name: str, node: str | Collection[str] = (), lines: int = 20, level: str = "info"
 ) -> list[str]:
-    """The last events of all nodes as lines of text, in the order of time, as `swarm logs` shows them.
+    """Returns the last events of all nodes as lines of text, in the order of time, as `swarm logs` shows them.
 
     Args:
         path: the shared folder.
@@ -316,7 +316,7 @@ def _progress(now: Snapshot, node: str) -> NodeProgress:
 
 
 def _with_statistics(metrics: DataFrame) -> DataFrame:
-    """The metrics with STATISTICS behind them."""
+    """Returns the metrics with STATISTICS behind them."""
     rewards = metrics.groupby(["round", "stage"])["my_reward"]
     below = rewards.rank(method="min") - 1
     return metrics.assign(
@@ -337,7 +337,7 @@ _COMPARED = (
 
 
 def _compared(now: Snapshot, metrics: DataFrame, common: int) -> dict[str, Any]:
-    """A row of compare_experiments."""
+    """Returns a row of compare_experiments."""
     rewards, nodes = metrics["my_reward"], metrics["node_id"].nunique()
     total = rewards.sum(min_count=1)
     return {

@@ -1,4 +1,6 @@
-"""Where an experiment stands, in a cell's output: text and HTML that are replaced again and again, without widgets."""
+"""Shows where an experiment stands, in a cell's output: text and HTML that are replaced again and again, without
+widgets.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def watch(path: str, name: str, every: float = 5.0) -> None:
 
 
 def _looks(settings: Settings) -> Callable[[], tuple[Status | None, str]]:
-    """A function that gives the status and its text by now; None and what stands in the way."""
+    """Returns a function that gives the status and its text by now; None and what stands in the way."""
     readers: list[StatusReader] = []
 
     def look() -> tuple[Status | None, str]:
@@ -71,7 +73,7 @@ def _looks(settings: Settings) -> Callable[[], tuple[Status | None, str]]:
 
 
 def _shows() -> Callable[[str], None]:
-    """A function that shows a text in place of the one before; outside of a notebook it prints it."""
+    """Returns a function that shows a text in place of the one before; outside of a notebook it prints it."""
     try:
         from IPython.core.getipython import get_ipython
         from IPython.display import display
@@ -84,13 +86,13 @@ def _shows() -> Callable[[str], None]:
 
 
 def _bundle(text: str) -> dict[str, Any]:
-    """What peers may have written stays text."""
+    """Makes the output of a cell; what peers may have written stays text."""
     shown = printable_lines(text)
     return {"text/plain": shown, "text/html": f'<div style="{_STYLE}"><code>{html.escape(shown)}</code></div>'}
 
 
 def _tail() -> list[str]:
-    """The last lines of what was started in the background; nothing where that is nothing."""
+    """Returns the last lines of what was started in the background; nothing where that is nothing."""
     try:
         with open(OUTPUT, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_TAIL))

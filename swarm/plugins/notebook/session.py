@@ -1,4 +1,4 @@
-"""What a session in Colab, or in any notebook, sets up before its commands: Google Drive, secrets, the settings.
+"""Sets up a session in Colab, or in any notebook, before its commands: Google Drive, secrets, the settings.
 
 Secrets go into the environment alone, where commands look for them: never into a cell's output, an argument or a file.
 """
@@ -72,7 +72,9 @@ def set_up(path: str, experiment: str, mirror: str = "", model: str = "") -> Non
 
 
 def model_here(model: str) -> str:
-    """The model if this machine has a GPU, or if it is an embedded one; otherwise an embedded one, and that is said."""
+    """Returns the model if this machine has a GPU, or if it is an embedded one; otherwise an embedded one, and that is
+    said.
+    """
     if any_embedded((model,)) or device_memory(None).is_gpu:
         return model
     print(
@@ -93,7 +95,7 @@ def _secret_of_colab(name: str) -> str:
 
 
 def _colab(part: str) -> Any:
-    """A module of google.colab; None elsewhere."""
+    """Returns a module of google.colab; None elsewhere."""
     try:
         from google import colab
     except ImportError:

@@ -1,4 +1,5 @@
-"""How many groups a round trains on, by configuration: what sharing does is told only between equal budgets. Pure.
+"""Tells how many groups a round trains on, by configuration: what sharing does is told only between equal budgets.
+Pure.
 
 Of swarms of unlike sizes all their nodes together count, else one node.
 """
@@ -32,18 +33,18 @@ def split_of(record: StudyRecord, configuration: str) -> Split:
 
 
 def _stated(record: StudyRecord, configuration: str, name: str) -> Any:
-    """The value of a setting in a configuration's runs."""
+    """Returns the value of a setting in a configuration's runs."""
     own = next(one.settings for one in record.configurations if one.name == configuration)
     return {**(record.defaults or {}), **record.settings, **own}.get(name, FIELDS[name].default)
 
 
 def adapts(record: StudyRecord, configuration: str) -> bool:
-    """Whether a rule chooses its splits."""
+    """Tells whether a rule chooses its splits."""
     return bool(_stated(record, configuration, "adaptive"))
 
 
 def not_adapting(record: StudyRecord, moves: Mapping[str, Moves]) -> list[str]:
-    """A sentence on each configuration whose rule never left its first J, and on what would move it.
+    """Returns a sentence on each configuration whose rule never left its first J, and on what would move it.
 
     Args:
         moves: by configuration, of all its runs.
@@ -77,12 +78,12 @@ def unequal(record: StudyRecord, configuration: str, baseline: str) -> str:
 
 
 def unequal_budgets(record: StudyRecord) -> list[str]:
-    """Of all comparisons of a study with a baseline, those that are not at equal budgets."""
+    """Returns those comparisons of a study with a baseline that are not at equal budgets."""
     return [said for one in record.configurations if (said := unequal(record, one.name, one.baseline))]
 
 
 def said_of_sizes(record: StudyRecord) -> str:
-    """Which swarms are of another size, and how their sums are shown; empty where there are none."""
+    """Returns which swarms are of another size, and how their sums are shown; empty where there are none."""
     if not record.sizes:
         return ""
     ones = ", ".join(f"{name} {nodes}" for name, nodes in record.sizes.items())

@@ -141,7 +141,7 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def tests(self) -> bool:
-        """Whether a report may have p-values."""
+        """Tells whether a report may have p-values."""
         return self.exploratory is not True
 
     def nodes_of(self, configuration: str) -> int:
@@ -151,7 +151,7 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Configuration -> workers, of those whose swarms have not as many as the study's."""
+        """Returns configuration -> workers, of those whose swarms have not as many as the study's."""
         sizes = {one.name: self.nodes_of(one.name) for one in self.configurations}
         return {name: nodes for name, nodes in sizes.items() if nodes != self.nodes}
 
@@ -179,12 +179,12 @@ class RunFile(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def open_run(path: Path, experiment: str) -> Run:
-    """A run of a study, which need not be there yet."""
+    """Returns a run of a study, which need not be there yet."""
     return open_place(path).open(experiment, writer=WRITER)
 
 
 def read_run(path: Path, experiment: str) -> RunFile | None:
-    """What a run was started with; None where that is not written, damaged, or of another version."""
+    """Reads what a run was started with; None where that is not written, damaged, or of another version."""
     try:
         return read_form(open_run(path, experiment).store, keys.STUDY_RUN, RunFile)
     except ProtocolError:
@@ -197,12 +197,14 @@ def run_log(experiment: str) -> str:
 
 
 def study_folder(path: Path, study: str) -> Path:
-    """All of a study that is not in its experiments: its record, the logs of its runs, its report; for messages."""
+    """Returns all of a study that is not in its experiments: its record, the logs of its runs, its report; for
+    messages.
+    """
     return path / STUDIES / study
 
 
 def study_store(path: Path, study: str) -> Store:
-    """The same, to read and write; it need not be there yet."""
+    """Returns the same, to read and write; it need not be there yet."""
     return open_place(path).beside(f"{STUDIES}/{study}", WRITER)
 
 
@@ -212,7 +214,7 @@ def write_study(path: Path, record: StudyRecord) -> None:
 
 
 def read_study(path: Path, study: str) -> StudyRecord:
-    """The record of a study.
+    """Returns the record of a study.
 
     Raises:
         ExperimentError: there is no such study; the message names those that there are.
@@ -227,7 +229,7 @@ def read_study(path: Path, study: str) -> StudyRecord:
 
 
 def _with_first_defaults(record: StudyRecord) -> StudyRecord:
-    """A record of an earlier version, by today's names and with the defaults of then where they have changed."""
+    """Returns a record of an earlier version, by today's names and with the defaults of then where they changed."""
     settings = _renamed(record.settings)
     first = FIRST_DEFAULTS | ({"adaptive_rule": FIRST_RULE} if settings.get("adaptive") else {})
     return msgspec.structs.replace(
@@ -252,7 +254,7 @@ def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def studies(path: Path | str) -> list[str]:
-    """The names of the studies of a shared place, sorted."""
+    """Returns the names of the studies of a shared place, sorted."""
     store = open_place(path).beside(STUDIES)
     names = [entry.name for entry in entries(store, "") if entry.kind is Kind.PREFIX]
     return [name for name in names if (entry := store.stat(f"{name}/{RECORD}")) and entry.kind is Kind.FILE]

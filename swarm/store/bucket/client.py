@@ -53,7 +53,7 @@ class Got(NamedTuple):
 
 @dataclass(frozen=True)
 class Upload:
-    """What was sent of a local file."""
+    """Holds the size and digest of a local file as it was sent."""
 
     size: int
     digest: str
@@ -71,7 +71,7 @@ class Client:
         pause: Callable[[float], object] = time.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Nothing is asked yet.
+        """Asks nothing yet.
 
         Args:
             bucket: tries nothing again.
@@ -124,7 +124,7 @@ class Client:
         raise AlreadyThereError(f"{self.describe(name)} is there already")
 
     def _is_first(self, name: str, data: bytes, mark: str, trusting: bool) -> bool:
-        """Whether a server that obeys conditions, or is trusted, took it."""
+        """Tells whether a server that obeys conditions, or is trusted, took it."""
         try:
             self._ask("put", "write", name, lambda: self._create(name, data, mark))
         except AlreadyExistsError:
@@ -209,7 +209,7 @@ class Client:
         return got
 
     def get_range(self, name: str, start: int, end: int) -> bytes:
-        """Some bytes of an object that has as many."""
+        """Reads some bytes of an object that has as many."""
 
         def read() -> bytes:
             return bytes(obstore.get(self._bucket, name, options={"range": (start, end)}).bytes())
@@ -255,7 +255,7 @@ class Client:
             return None
 
     def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
-        """All objects whose names lie below a prefix and behind `after`, each step one request.
+        """Yields all objects whose names lie below a prefix and behind `after`, each step one request.
 
         A page that breaks off is asked for again, from the last name on. Odd names are among them, see names.is_odd.
 
@@ -305,7 +305,9 @@ class Client:
         return StoreError(said)
 
     def _is_listed(self, prefix: str) -> bool:
-        """Whether the server lists what lies around an object that it does not give: then that is the object's own."""
+        """Tells whether the server lists what lies around an object that it does not give: then that is the object's
+        own.
+        """
         try:
             self._ask("list", "list", prefix, lambda: self._page(prefix, ""))
         except StoreError:
@@ -322,6 +324,6 @@ class Client:
 
 
 def tag_of(meta: ObjectMeta) -> str:
-    """The version of an object."""
+    """Returns the version of an object."""
     tag = meta["e_tag"]
     return tag.removeprefix("W/").strip('"') if tag else f"{meta['last_modified'].timestamp()}-{meta['size']}"

@@ -1,4 +1,4 @@
-"""What a bucket can tell about its health, as swarm.store.health says: tried out below a prefix of its own.
+"""Measures a bucket's health, as swarm.store.health says: it is tried out below a prefix of its own.
 
 permissions, clock, survey ─▶ here      creation, visibility, times ─▶ trials
 """
@@ -46,7 +46,7 @@ def bucket_health(client: Client, prefix: str, experiment: str) -> Iterator[Buck
 
 
 class BucketHealth:
-    """As swarm.store.health.Health."""
+    """Measures a bucket's health; it implements swarm.store.health.Health."""
 
     def __init__(self, probe: Probe, root: str, *, there: bool, unlistable: str = "") -> None:
         """Tries out at once what may be done.

@@ -32,7 +32,8 @@ MOST_PAGES = MOST_NAMES // PAGE
 
 
 def objects(client: Client, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
-    """All objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of them.
+    """Yields all objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of
+    them.
 
     Odd ones are left out, as in all that lists here.
     """
@@ -99,7 +100,7 @@ class Walk:
 
 
 def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
-    """As Store.list, of what is no bundle.
+    """Returns one page of a prefix that is no bundle; it implements Store.list.
 
     Args:
         bundles: all that lies deeper is of bundles.
@@ -124,7 +125,7 @@ def _offset(prefix: str, after: str) -> str:
 
 
 class _Found:
-    """What a page has so far."""
+    """Collects the entries of one page."""
 
     def __init__(self, tags: bool, bundles: bool) -> None:
         self.entries: dict[tuple[str, bool], Entry] = {}
@@ -164,7 +165,7 @@ class _Found:
         return bool(rest) and "~" not in name
 
     def _shown(self, name: str, rest: str) -> str | None:
-        """The name under which an object appears; None: under none."""
+        """Returns the name under which an object appears; None: under none."""
         if not rest:
             return None if "~" in name else name
         if "~" not in name:
@@ -184,7 +185,7 @@ class _Found:
         return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)
 
     def behind(self, name: str, rest: str) -> str:
-        """Where nothing more is to be learnt of a child; empty: all of it counts."""
+        """Returns where nothing more is to be learnt of a child; empty: all of it counts."""
         if (name.endswith("~") and self._tags) or (self._bundles and names.BEHIND_DATA < rest <= names.MANIFEST):
             return ""
         if self._bundles and rest < names.BEHIND_DATA:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_bucket_place(url: BucketUrl) -> BucketPlace:
-    """Nothing is asked of the bucket yet. Raises as open_bucket does."""
+    """Opens the place, and asks nothing of the bucket yet. Raises as open_bucket does."""
     return BucketPlace(url)
 
 

@@ -24,7 +24,7 @@ VISIBLE, SAMPLES = 5, 20
 
 
 class Probe:
-    """Where all trials lie."""
+    """Keeps where all trials lie."""
 
     def __init__(self, client: Client, prefix: str) -> None:
         self.client = client
@@ -63,8 +63,9 @@ def try_visibility(probe: Probe) -> Visibility:
 
 
 def _until(since: float, is_there: Callable[[], bool]) -> float:
-    """Seconds from the write to the look that saw it, 0 where the first one did: what a look takes is latency, and so
-    is what was done between the write and that look."""
+    """Returns seconds from the write to the look that saw it, 0 where the first one did: what a look takes is latency,
+    and so is what was done between the write and that look.
+    """
     if is_there():
         return 0.0
     while (began := time.monotonic() - since) < SEEN_IN:

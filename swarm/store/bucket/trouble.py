@@ -1,4 +1,6 @@
-"""What an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's text."""
+"""Tells what an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's
+text.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _ADVICE = {
 
 
 class Trouble(NamedTuple):
-    """Why a request failed."""
+    """Says why a request failed."""
 
     said: str
     """In words, with a status where there is one."""
@@ -35,7 +37,7 @@ class Trouble(NamedTuple):
 
 
 def trouble_of(error: Exception) -> Trouble:
-    """Of an error that obstore raised."""
+    """Returns what an error means that obstore raised: whether it passes by itself, and the advice for people."""
     text = str(error).partition("\n\nDebug source")[0]
     status, code = _STATUS.search(text), _CODE.search(text)
     if status:
@@ -63,7 +65,7 @@ def trouble_of(error: Exception) -> Trouble:
 
 
 def no_bucket(error: Exception) -> bool:
-    """Whether what is not there is the bucket itself."""
+    """Tells whether what is not there is the bucket itself."""
     code = _CODE.search(str(error))
     return code is not None and code[1] in _NO_BUCKET
 

@@ -1,4 +1,4 @@
-"""What a folder can tell about its health, as swarm.store.health says: tried out in a folder of its own.
+"""Measures a folder's health, as swarm.store.health says: it is tried out in a folder of its own.
 
 writing, renames, names, room, clock ─▶ here      inotify, survey ─▶ the modules of these names
 """
@@ -56,12 +56,12 @@ def folder_health(path: Path, experiment: str) -> Iterator[FolderHealth]:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The folder itself, or the nearest one above it that is there."""
+    """Returns the folder itself, or the nearest one above it that is there."""
     return next((place for place in (path, *path.parents) if os.path.exists(place)), path)
 
 
 class FolderHealth:
-    """As swarm.store.health.Health."""
+    """Measures a folder's health; it implements swarm.store.health.Health."""
 
     def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
         """`probe`: an empty folder on the file system in question, unless there is a problem."""

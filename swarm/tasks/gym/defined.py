@@ -50,7 +50,9 @@ class DefinedQuestions:
         """The process that children are forked from, which keeps nothing of sizes that a stranger chose."""
 
     def prepare(self) -> None:
-        """As questions.prepare, and for the run's tasks. Raises ConfigError: one of them cannot be asked."""
+        """Gets the datasets ready, the nine and those of the run's tasks. Raises ConfigError: one of them cannot be
+        asked.
+        """
         self._server = os.getpid()
         questions.prepare()
         for name, parameters in self._tasks.items():
@@ -60,14 +62,14 @@ class DefinedQuestions:
             first_questions.check(self._definition(name))
 
     def make(self, origin: Origin) -> Question:
-        """The question of an origin."""
+        """Returns the question of an origin."""
         if not is_defined(origin.profile):
             return questions.make(origin)
         entry = self._entry(origin)[1]
         return Question(entry["question"], origin, entry["answer"], plain(entry["metadata"]))
 
     def score(self, question: Question, answer: str) -> float:
-        """The reward by the definition's scoring: 1 or 0, or reasoning-gym's raw score, but for CAN_BE_RIGHT.
+        """Returns the reward by the definition's scoring: 1 or 0, or reasoning-gym's raw score, but for CAN_BE_RIGHT.
 
         Raises what the dataset's own scorer raises on odd input.
         """

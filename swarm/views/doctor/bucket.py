@@ -48,7 +48,7 @@ def judge_permissions(tried: Sequence[Permission]) -> Iterator[Finding]:
 
 
 def judge_creating(once: bool) -> Finding:
-    """Whether the server keeps apart two nodes of one name."""
+    """Judges whether the server keeps two nodes of one name apart."""
     measured = f"who creates an object that is there {'is refused' if once else 'is told that it was first'}"
     fix = (
         "nodes look before they create here, which leaves a moment: start each NODE_ID once, and one node alone first; "
@@ -58,7 +58,7 @@ def judge_creating(once: bool) -> Finding:
 
 
 def judge_visibility(seen: Visibility) -> Iterator[Finding]:
-    """How late a new object is read and listed."""
+    """Judges how late a new object is read and listed."""
     for check, took in (("read after write", seen.read), ("list after write", seen.listed)):
         late = sum(seconds > 0 for seconds in took)
         slowest = max(took)
@@ -78,7 +78,7 @@ def judge_latency(found: Latency) -> Finding:
 
 
 def judge_deadlines(latency: Latency, visibility: Visibility, settings: Settings) -> Iterator[Finding]:
-    """What follows for rounds and for who is taken for dead, against the settings."""
+    """Judges the settings of rounds and liveness by what the bucket's delays need."""
     put, get, seen = max(latency.put), max(latency.get), max(chain(visibility.read, visibility.listed))
     look = settings.reconcile_interval + max(latency.list)
     handed_over = WRITES * put + seen + look + 2 * settings.most_external_groups * get

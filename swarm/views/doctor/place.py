@@ -36,7 +36,7 @@ def check_writing(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     if writing.problem:
         fix = f"chmod u+rwx or remount read-write, free space, or name another folder: --path; the folder is {path}"
         yield FOLDER.failure("writable", writing.problem, fix)
@@ -60,7 +60,7 @@ def check_renaming(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_renaming(seen: Renaming) -> Finding:
-    """The counts as a finding."""
+    """Returns the counts as a finding."""
     if seen.problem:
         fix = "use another --path, such as a local disk with Syncthing: here a file cannot be replaced in one step"
         return RENAME.failure("over an existing file", seen.problem, fix)
@@ -77,7 +77,7 @@ def check_names(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_names(naming: Naming, nodes: Iterable[str] = ()) -> Iterator[Finding]:
-    """The figures as findings.
+    """Yields the figures as findings.
 
     Args:
         nodes: of the experiment.
@@ -111,14 +111,14 @@ def check_clock(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_clock(skew: float) -> Finding:
-    """The seconds as a finding."""
+    """Returns the seconds as a finding."""
     measured = f"a file made now is {skew:+.2f} s off this host's clock"
     fix = "let this host and the file server keep time: timedatectl set-ntp true"
     return CLOCKS.graded("file server", measured, fix, warning=abs(skew) > SKEW_TOLERATED)
 
 
 def check_events(context: CheckContext) -> Iterator[Finding]:
-    """Whether events of other hosts arrive, by the kind of file system."""
+    """Tells whether events of other hosts arrive, by the kind of file system."""
     folder, interval = context.health.folder, context.settings.reconcile_interval
     if folder is None:
         return
@@ -128,7 +128,7 @@ def check_events(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
-    """Whether other hosts' events can arrive at all."""
+    """Tells whether other hosts' events can arrive at all."""
     where = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
     if filesystem.delivers_events:
         return EVENTS.ok("file system", f"{where}: events arrive for all that this host writes")
@@ -143,7 +143,7 @@ def check_inotify(context: CheckContext) -> Iterator[Finding]:
 
 
 def nodes_here(context: CheckContext) -> int:
-    """Nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
+    """Returns nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
     here = socket.gethostname()
     of_nodes = context.watched.nodes.values()
     alive = sum(watch.alive and watch.peer.host.partition("/")[0] == here for watch in of_nodes)
@@ -151,7 +151,7 @@ def nodes_here(context: CheckContext) -> int:
 
 
 def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     if found.watches is None or found.instances is None:
         yield INOTIFY.ok("limits", "this system has none, or does not tell")
         return

@@ -24,7 +24,7 @@ _MISSING = {UnsetType, NoneType}
 
 
 def columns_of(struct: type[msgspec.Struct]) -> Columns:
-    """The fields of a struct as columns, in its order."""
+    """Returns the fields of a struct as columns, in its order."""
     return {name: _dtype(hint) for name, hint in get_type_hints(struct).items()}
 
 
@@ -100,5 +100,5 @@ JUDGE = _picked(
 
 
 def with_run(columns: Columns) -> Columns:
-    """The columns of the same frame over all runs of a study; `experiment` moves to the front."""
+    """Returns the columns of the same frame over all runs of a study; `experiment` moves to the front."""
     return RUN | columns

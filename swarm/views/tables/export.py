@@ -31,7 +31,7 @@ SLICE = 4096
 
 
 def encode_frame(frame: DataFrame, form: Format) -> bytes:
-    """A frame as the bytes of a file; its index is left out.
+    """Returns a frame as the bytes of a file; its index is left out.
 
     Raises:
         ConfigError: Parquet, and pyarrow is not installed.
@@ -75,7 +75,7 @@ def _csv(frame: DataFrame, *, header: bool) -> bytes:
 
 
 def without_formulas(frame: DataFrame) -> DataFrame:
-    """The frame with each text as csv_cell makes it: some may come from strangers' rows."""
+    """Returns the frame with each text as csv_cell makes it: some may come from strangers' rows."""
     texts = [str(name) for name, dtype in frame.dtypes.items() if dtype in ("object", "str")]
     return frame.assign(**{name: frame[name].map(_harmless) for name in texts})
 
@@ -100,7 +100,7 @@ def _jsonl(frame: DataFrame) -> bytes:
 
 
 def _flat(frame: DataFrame) -> DataFrame:
-    """The same with dicts and lists as JSON text."""
+    """Returns the same with dicts and lists as JSON text."""
     nested = [name for name, dtype in frame.dtypes.items() if dtype == "object"]
     return frame.assign(**{str(name): frame[name].map(_text).astype("str") for name in nested})
 

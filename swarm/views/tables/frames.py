@@ -51,7 +51,7 @@ TABLES = {
 
 
 def get_experiment_metrics(path: Path | str, name: str) -> DataFrame:
-    """One row per node, round and stage of an experiment, the fields of MetricsRow, by round and node.
+    """Returns one row per node, round and stage of an experiment, the fields of MetricsRow, by round and node.
 
     Args:
         path: the shared folder.
@@ -65,12 +65,12 @@ def get_experiment_metrics(path: Path | str, name: str) -> DataFrame:
 
 
 def get_events(path: Path | str, name: str) -> DataFrame:
-    """One row per event of all nodes of an experiment, by time. Raises as get_experiment_metrics does."""
+    """Returns one row per event of all nodes of an experiment, by time. Raises as get_experiment_metrics does."""
     return experiment_frame(path, name, TABLES["events"])
 
 
 def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = None) -> DataFrame:
-    """One row per published completion of an experiment, by round, stage, node, slot and place in its group.
+    """Returns one row per published completion of an experiment, by round, stage, node, slot and place in its group.
 
     Args:
         path: the shared folder.
@@ -84,23 +84,25 @@ def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = N
 
 
 def get_rollout_files(path: Path | str, name: str) -> DataFrame:
-    """One row per round, stage and node that published rollouts: how many files lie there. Raises as
+    """Returns one row per round, stage and node that published rollouts: how many files lie there. Raises as
     get_experiment_metrics does."""
     return experiment_frame(path, name, TABLES["rollout_files"])
 
 
 def get_rewards(path: Path | str, name: str) -> DataFrame:
-    """One row per reward that a node submitted, by round, stage and node. Raises as get_experiment_metrics does."""
+    """Returns one row per reward that a node submitted, by round, stage and node. Raises as get_experiment_metrics
+    does.
+    """
     return experiment_frame(path, name, TABLES["rewards"])
 
 
 def get_judge_metrics(path: Path | str, name: str) -> DataFrame:
-    """One row per node, round and judged question of an experiment. Raises as get_experiment_metrics does."""
+    """Returns one row per node, round and judged question of an experiment. Raises as get_experiment_metrics does."""
     return experiment_frame(path, name, TABLES["judge"])
 
 
 def experiment_frame(path: Path | str, name: str, table: Table) -> DataFrame:
-    """One table of an experiment. Raises as get_experiment_metrics does."""
+    """Returns one table of an experiment. Raises as get_experiment_metrics does."""
     return frame_of(table.read(as_ours(open_place(path).open(name))), table.columns)
 
 
@@ -126,7 +128,7 @@ def _block(pandas: Any, found: Iterable[Row], dtypes: Columns) -> DataFrame:
 
 
 def _dtype(dtype: str, values: list[Any]) -> str:
-    """The nullable one where what every row of this program has is missing, as in a run that it did not make."""
+    """Returns the nullable dtype where what each row of this program has is missing, as in a run of another program."""
     return NULLABLE.get(dtype, dtype) if None in values else dtype
 
 

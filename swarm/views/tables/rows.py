@@ -35,7 +35,7 @@ _SLOT = re.compile(r"[0-9]{1,6}")
 
 
 def metrics_rows(run: Run) -> Iterator[Row]:
-    """One row per node, round and stage, by round, stage and node."""
+    """Yields one row per node, round and stage, by round, stage and node."""
     unknown = dict.fromkeys(unknown_columns(run))
     found = [((row.round, row.stage), node, row) for node, rows in read_metrics(run).items() for row in rows]
     found.sort(key=lambda one: one[:2], reverse=True)
@@ -51,7 +51,7 @@ class _Event(msgspec.Struct):
 
 
 def event_rows(run: Run) -> list[Row]:
-    """Every event of every node by time; those of one time by node and as written."""
+    """Returns every event of every node by time; those of one time by node and as written."""
     return [row for said in EventStream(run).read() if (row := _event(said.node, said.line))]
 
 
@@ -71,7 +71,7 @@ def _whole(value: object) -> int | None:
 
 
 def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> list[Row]:
-    """Every completion that nodes published, by round, stage, node, slot and place in its group.
+    """Returns every completion that nodes published, by round, stage, node, slot and place in its group.
 
     Args:
         rounds: only these; None: all that the folder and its archive have.
@@ -82,7 +82,7 @@ def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> list[Row]:
 
 
 def _published(files: RolloutFiles, key: RoundKey, node: str) -> RolloutFile | None:
-    """As _read_own, wherever it lies."""
+    """Reads what a node published, wherever it lies; else as _read_own."""
     with suppress(ProtocolError):
         found = files.decoded(key, node, LARGEST_FILE)
         return found if found and (found.round, found.stage, found.peer_id) == (*key, node) else None
@@ -114,7 +114,7 @@ def _completions(file: RolloutFile | None) -> Iterator[Row]:
 
 
 def rollout_file_rows(run: Run) -> list[Row]:
-    """How many files of rollouts each node has for each stage, and how large they are, by round, stage and node."""
+    """Lists how many rollout files each node has for each stage, and how large they are, by round, stage and node."""
     found: dict[tuple[int, int, str], list[int]] = {}
     for number in rounds_in(run.store, keys.ROLLOUTS):
         place = f"{keys.ROLLOUTS}/round_{number}"
@@ -132,14 +132,14 @@ def rollout_file_rows(run: Run) -> list[Row]:
 
 
 def reward_rows(run: Run) -> list[Row]:
-    """Every reward that nodes submitted, by round, stage and node."""
+    """Returns every reward that nodes submitted, by round, stage and node."""
     there = count_files(run.store, keys.REWARDS).files
     files = (_read_own(run, keys.reward(key, node), key, node) for key, node in there)
     return [_plain(file) for file in files if file]
 
 
 def _read_own(run: Run, file: str, key: RoundKey, node: str) -> RewardFile | None:
-    """A file, or None for one that is gone, cannot be read, or speaks for another node or round than its path."""
+    """Returns a file, or None if it is gone, cannot be read, or speaks for another node or round than its path."""
     try:
         found = read_form(run.store, file, RewardFile)
     except ProtocolError:
@@ -148,7 +148,7 @@ def _read_own(run: Run, file: str, key: RoundKey, node: str) -> RewardFile | Non
 
 
 def judge_rows(run: Run) -> list[Row]:
-    """One row per round, node and judged question, in this order."""
+    """Returns one row per round, node and judged question, in this order."""
     return [_plain(row) for row in read_judged(run)]
 
 

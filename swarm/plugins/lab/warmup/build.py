@@ -54,7 +54,7 @@ class WarmupStage:
 
 @dataclass(frozen=True)
 class WarmupPlan:
-    """What goes into one model."""
+    """Says what goes into one model."""
 
     stages: tuple[WarmupStage, ...]
     """One after the other; each begins with new Adam moments and the seed's examples anew."""
@@ -89,7 +89,7 @@ Progress = Callable[[str, int, int, float], None]
 
 
 class TaskStart(NamedTuple):
-    """How an embedded model starts on one task, sampled at temperature 1 on fresh questions."""
+    """Says how an embedded model starts on one task, sampled at temperature 1 on fresh questions."""
 
     reward: float
     """Mean reward in [0, 1]; 0 without a closed answer."""
@@ -142,7 +142,7 @@ def build_embedded_models(
 
 
 def _folder(name: str, plan: WarmupPlan) -> str:
-    """What the model is called once it is loaded: nodes of two widths in one swarm are told apart by it."""
+    """Returns the name of the model's folder once it is loaded: it tells nodes of two widths in one swarm apart."""
     return name if plan.width == PLANS[name].width else f"{name}-w{plan.width}"
 
 
@@ -305,7 +305,7 @@ def _stage_row(stage: WarmupStage) -> str:
 
 
 def _command(name: str, seed: int, plan: WarmupPlan) -> str:
-    """What makes the model again."""
+    """Returns the command that makes the model again."""
     command = f"swarm model build --names {name}"
     last, usual = plan.stages[-1], PLANS[name].stages[-1]
     if last.p_well_formed != usual.p_well_formed:

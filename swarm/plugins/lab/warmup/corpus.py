@@ -38,17 +38,17 @@ class Example(NamedTuple):
 
 
 def tasks_of(profile: str) -> tuple[str, ...]:
-    """The nine tasks."""
+    """Returns the nine tasks."""
     return FAMILIES.profiles()[profile]
 
 
 def draw_question(rng: random.Random, task: str, profile: str) -> Question:
-    """A fresh question of a task, from a seed that no run uses."""
+    """Returns a fresh question of a task, from a seed that no run uses."""
     return FAMILIES.make(QuestionRequest(task, profile, rng.randrange(*WARMUP_SEEDS)))
 
 
 def reference_answer(question: Question) -> str:
-    """A right answer; propositional_logic has many, and names one of them in its metadata.
+    """Returns a right answer; propositional_logic has many, and names one of them in its metadata.
 
     Where its own scorer pays nothing for that one, a premise takes its place.
     """
@@ -80,7 +80,9 @@ def examples(seed: int, *, profile: str, p_well_formed: float, p_right: float = 
 
 
 def _formats(p_well_formed: float) -> tuple[list[str], list[float]]:
-    """All formats and their probabilities, which sum to 1; the other formats shrink where little is left for them."""
+    """Returns all formats and their probabilities, which sum to 1; the other formats shrink where little is left for
+    them.
+    """
     ill_formed = sum(p for _, p in ILL_FORMED)
     shrunk = min(1.0, (1 - p_well_formed) / ill_formed)
     others = [(text, p * shrunk) for text, p in ILL_FORMED]

@@ -53,7 +53,7 @@ _NEVER_MERGED = tuple("[]<>.")
 
 
 def build_tokenizer(architecture: Architecture, texts: Sequence[str]) -> PreTrainedTokenizerFast:
-    """The tokenizer of an embedded model, learned from the tasks' question texts."""
+    """Returns the tokenizer of an embedded model, learned from the tasks' question texts."""
     phrases = _costly_phrases(texts)
     if architecture == "qwen2":
         whole = [*_TAGS, *_CELLS, *_NEVER_MERGED, *phrases]
@@ -69,7 +69,7 @@ def build_tokenizer(architecture: Architecture, texts: Sequence[str]) -> PreTrai
 def build_model(
     architecture: Architecture, tokenizer: PreTrainedTokenizerFast, width: int = WIDTH, layers: int = LAYERS
 ) -> PreTrainedModel:
-    """The untrained model, initialised from torch's global generator.
+    """Returns the untrained model, initialised from torch's global generator.
 
     Args:
         width: hidden size, one of those that WIDTHS allows.
@@ -97,7 +97,7 @@ _COMMON = {
 
 
 def _costly_phrases(texts: Iterable[str]) -> list[str]:
-    """The phrases that would take most bytes over all texts."""
+    """Returns the phrases that would take most bytes over all texts."""
     counts = Counter(
         piece for text in texts for piece in _BETWEEN_PHRASES.split(text) if len(piece) >= _SHORTEST_PHRASE
     )

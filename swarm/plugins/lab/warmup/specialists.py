@@ -35,7 +35,7 @@ _OWN = WarmupStage(steps=400, p_well_formed=1.0, p_right=0.5, peak_lr=2e-3)
 
 @dataclass(frozen=True)
 class SpecialistsPlan:
-    """What goes into the specialists of one architecture."""
+    """Says what goes into the specialists of one architecture."""
 
     base: WarmupStage = _BASE
     """Of the model that all of them are copied from; `p_right`: of the answers as the tables of other words have it."""
@@ -47,7 +47,7 @@ class SpecialistsPlan:
 
 
 class Known(NamedTuple):
-    """How a specialist starts, sampled at temperature 1 on all facts."""
+    """Says how a specialist starts, sampled at temperature 1 on all facts."""
 
     own: float
     """Of its tagged answers to own tables, the share that is right."""
@@ -129,7 +129,7 @@ def _specialise(
 
 
 def all_facts() -> list[Question]:
-    """Every question there is, table by table."""
+    """Returns every question there is, table by table."""
     return [
         question_of(Origin(table, PROFILES[0], 0, 0, FACTS.version, FAMILY), key)
         for table in TABLES
@@ -168,7 +168,7 @@ def _another(rng: random.Random, every: Sequence[str], right: str) -> str:
 
 
 def _texts() -> Iterator[str]:
-    """What the tokenizer is learned from: questions and words."""
+    """Yields the texts that the tokenizer is learned from: questions and words."""
     yield from (question.prompt for question in all_facts())
     yield from words()
 

@@ -70,14 +70,16 @@ class Variance(NamedTuple):
 
 
 def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """The runs that have all their rounds: the sum of a shorter one says less, and nothing about its configuration."""
+    """Returns the runs that have all their rounds: the sum of a shorter one says less, and nothing about its
+    configuration.
+    """
     return totals[totals["rounds"] >= record.rounds]
 
 
 def compare_with_baseline(
     totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward"
 ) -> list[Comparison]:
-    """One Comparison per configuration with finished runs, in the record's order.
+    """Returns one Comparison per configuration with finished runs, in the record's order.
 
     Args:
         totals: swarm.plugins.study.analysis.measures.totals of the study's metrics.
@@ -107,7 +109,7 @@ def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "
 
 
 def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, pd.Series[float]]:
-    """Configuration -> its finished runs' values, by seed; without those that have none."""
+    """Returns configuration -> its finished runs' values, by seed; without those that have none."""
     runs = finished(totals, record).dropna(subset=[column])
     return {
         str(name): rows.set_index("seed")[column].astype("float64").sort_index()
@@ -124,7 +126,7 @@ def _present(
 def compare_samples(
     known: ConfigurationRecord, by_seed: pd.Series[float], baseline: pd.Series[float] | None
 ) -> Comparison:
-    """One configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
+    """Returns one configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
     alone = _describe(known, by_seed)
     return alone if baseline is None else alone._replace(**_against(by_seed, baseline))
 
@@ -163,7 +165,7 @@ def _against(by_seed: pd.Series[float], baseline: pd.Series[float]) -> dict[str,
 
 
 class Factors(NamedTuple):
-    """What a configuration's cumulative reward is to its baseline's, and of which two factors that comes.
+    """Says how a configuration's cumulative reward compares with its baseline's, and splits that into two factors.
 
     reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
     configuration are alike. Each is a ratio of means over runs, with its 95 % interval (effect_size.improvement).
@@ -186,7 +188,7 @@ class Factors(NamedTuple):
 
 
 def format_and_content(totals: pd.DataFrame, record: StudyRecord) -> list[Factors]:
-    """One Factors per configuration whose baseline has finished runs, too, in the record's order."""
+    """Returns one Factors per configuration whose baseline has finished runs, too, in the record's order."""
     measured = [
         samples_by_configuration(totals, record, column)
         for column in ("cumulative_reward", "cumulative_tagged", "reward_given_tagged")
@@ -206,7 +208,8 @@ def _ratio(samples: dict[str, pd.Series[float]], known: ConfigurationRecord) -> 
 
 
 def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """How the effect of sharing depends on where it begins: one row per group and configuration that has a baseline.
+    """Says how the effect of sharing depends on where it begins: one row per group and configuration that has a
+    baseline.
 
     Columns:
         group, configuration, baseline

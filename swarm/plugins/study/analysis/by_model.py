@@ -1,4 +1,4 @@
-"""What nodes of unlike models earn, in one swarm or in several. Pure."""
+"""Computes what nodes of unlike models earn, in one swarm or in several. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RUN = list(RUN_COLUMNS)
 
 
 def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run and model; none where no swarm mixes models.
+    """Returns one row per run and model; none where no swarm mixes models.
 
     Columns:
         model: its name, as the nodes' rows have it.

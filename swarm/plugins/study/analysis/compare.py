@@ -34,7 +34,7 @@ Side = dict[str, pd.DataFrame]
 
 
 class RunsComparison(NamedTuple):
-    """What b is to a, over the first rounds that all their runs have."""
+    """Says how b compares with a, over the first rounds that all their runs have."""
 
     a: str
     b: str
@@ -74,7 +74,7 @@ def compare_experiments(path: Path | str, a: str, b: str) -> list[RunsComparison
 
 
 def load_side(path: Path, name: str) -> Side:
-    """The metrics that a name stands for, by configuration.
+    """Returns the metrics that a name stands for, by configuration.
 
     Raises:
         ExperimentError: there is neither a study nor an experiment of that name.
@@ -98,7 +98,7 @@ def _filled(name: str, side: Side) -> Side:
 
 
 def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> RunsComparison:
-    """The comparison of two frames of metrics, each of the runs of one configuration.
+    """Returns the comparison of two frames of metrics, each of the runs of one configuration.
 
     Raises:
         ConfigError: both have the same name.

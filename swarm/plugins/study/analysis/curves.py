@@ -22,7 +22,7 @@ thresholds and drops are measured on that of measures.WINDOW."""
 
 
 def window_for(rounds: int) -> int:
-    """The window of the moving average for runs of so many rounds."""
+    """Returns the window of the moving average for runs of so many rounds."""
     return min(LONGEST_WINDOW, max(1, rounds // 10))
 
 
@@ -32,17 +32,17 @@ def smooth(curves: Curves, window: int) -> Curves:
 
 
 def by_agent(run: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
-    """One run: its rounds down, its agents across."""
+    """Returns one run: its rounds down, its agents across."""
     return run.pivot_table(index="round", columns="node_id", values=column, aggfunc="last", observed=True).sort_index()
 
 
 def by_seed(configuration: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
-    """One configuration: its rounds down, its seeds across; the mean over the agents of each run."""
+    """Returns one configuration: its rounds down, its seeds across; the mean over the agents of each run."""
     return configuration.pivot_table(index="round", columns="seed", values=column, aggfunc="mean").sort_index()
 
 
 def common_rounds(curves: pd.DataFrame) -> pd.DataFrame:
-    """The rounds that all columns have: a mean over runs of different length would jump where one ends."""
+    """Returns the rounds that all columns have: a mean over runs of different length would jump where one ends."""
     return curves.dropna()
 
 
@@ -56,6 +56,6 @@ def mean_band(curves: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
-    """Of each configuration, the rows of its lowest seed that has any."""
+    """Returns, for each configuration, the rows of its lowest seed that has any."""
     first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
     return metrics[metrics["seed"] == first]

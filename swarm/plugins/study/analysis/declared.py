@@ -1,4 +1,4 @@
-"""What a study declared before its runs, tested: the one family of its page.
+"""Tests what a study declared before its runs: the one family of its page.
 
     StudyRecord.declared, totals (one row per run) ─▶ DeclaredResult, one per declared comparison ─Holm─▶ p_holm
 
@@ -52,7 +52,7 @@ class DeclaredResult(NamedTuple):
 
     @property
     def why_untested(self) -> str:
-        """Why there is no p-value; empty where there is one."""
+        """Returns why there is no p-value; empty where there is one."""
         if self.p is not None:
             return ""
         fewest = self.n if self.n_baseline is None else min(self.n, self.n_baseline)
@@ -60,7 +60,7 @@ class DeclaredResult(NamedTuple):
 
 
 def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[DeclaredResult]:
-    """One DeclaredResult per declared comparison, in the record's order.
+    """Returns one DeclaredResult per declared comparison, in the record's order.
 
     Args:
         totals: swarm.plugins.study.analysis.measures.totals of the study's metrics.

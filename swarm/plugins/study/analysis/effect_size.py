@@ -54,7 +54,7 @@ def small_sample_factor(m: int) -> float:
 
 
 def _noncentrality(t: float, df: int) -> tuple[float, float] | tuple[None, None]:
-    """The noncentralities under which t is the 97.5th and the 2.5th percentile."""
+    """Returns the noncentralities under which t is the 97.5th and the 2.5th percentile."""
     if abs(t) > _LARGEST_T:
         return None, None
 
@@ -66,7 +66,7 @@ def _noncentrality(t: float, df: int) -> tuple[float, float] | tuple[None, None]
 
 
 def mean_effect(sample: Sample) -> Effect:
-    """Mean over the runs, with the interval of Student's t: mean +- t(n - 1) s / sqrt(n).
+    """Returns mean over the runs, with the interval of Student's t: mean +- t(n - 1) s / sqrt(n).
 
     It is too narrow where single runs stay far behind and the seeds are few enough to miss them
     (`python -m benchmarks.interval_coverage`).
@@ -81,7 +81,7 @@ def mean_effect(sample: Sample) -> Effect:
 
 
 def improvement(a: Sample, baseline: Sample, *, paired: bool = False) -> Effect:
-    """By how many percent mean(a) lies above mean(baseline), with the interval of that ratio of means.
+    """Returns by how many percent mean(a) lies above mean(baseline), with the interval of that ratio of means.
 
     The interval is that of the ratio's logarithm, by the delta method: log(mean a / mean b) +- t(df) e, where
 
@@ -111,7 +111,9 @@ def improvement(a: Sample, baseline: Sample, *, paired: bool = False) -> Effect:
 
 
 def _standard_error(*samples: NDArray[np.float64]) -> tuple[float, float]:
-    """Of the difference of their means, or of the mean of a single one; and its degrees of freedom."""
+    """Returns the standard error of the difference of their means, or of the mean of a single one, and its degrees of
+    freedom.
+    """
     parts = [(float(np.var(x, ddof=1)) / len(x), len(x) - 1) for x in samples]
     total = sum(part for part, _ in parts)
     weights = sum(part**2 / free for part, free in parts)

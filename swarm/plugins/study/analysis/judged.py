@@ -46,7 +46,7 @@ class JudgedComparison(NamedTuple):
 
 
 def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame:
-    """One row per run and window.
+    """Returns one row per run and window.
 
     Columns:
         round: the window's first.
@@ -70,7 +70,8 @@ def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame
 
 
 def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[JudgedComparison]:
-    """Each configuration against its baseline, window by window; windows that one side has not reached are left out.
+    """Returns each configuration against its baseline, window by window; windows that one side has not reached are left
+    out.
 
     Args:
         windows: from pass_at_1.

@@ -1,4 +1,5 @@
-"""What specialists learned from each other: accuracy on tables that a node knew at its start, and on those it did not.
+"""Measures what specialists learned from each other: accuracy on tables that a node knew at its start, and on those it
+did not.
 
     metrics of runs of the task family `facts`
         ├─ by_knowledge ─▶ one row per run, round and `whose`: accuracy given tagged above the best constant answer
@@ -40,7 +41,7 @@ def known_tasks(model: str) -> tuple[str, ...] | None:
 
 
 def by_knowledge(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, round and `whose`, by these.
+    """Returns one row per run, round and `whose`, by these.
 
     Columns:
         whose: OWN or OTHERS.
@@ -68,7 +69,7 @@ def learned_from_others(metrics: pd.DataFrame) -> pd.Series[float]:
 
 
 def _sums(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, round, node and task of a specialist's, with its mean reward and tag rate."""
+    """Returns one row per run, round, node and task of a specialist's, with its mean reward and tag rate."""
     columns = [*RUN, "round", "whose", "reward", "tagged"]
     wanted = [*RUN, "round", "model", "task_rewards", "task_tag_rates"]
     rows = list(_told(metrics[wanted])) if {*wanted} <= {*metrics} else []
@@ -85,7 +86,7 @@ def _told(metrics: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
-    """One row per run and `whose`.
+    """Returns one row per run and `whose`.
 
     Args:
         knowledge: from by_knowledge.
@@ -108,8 +109,9 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
 
 
 def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose, and
-    above_constant: pass@1 of the answered questions, less what the best constant answer earns."""
+    """Returns one row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose,
+    and above_constant: pass@1 of the answered questions, less what the best constant answer earns.
+    """
     by = ["configuration", "seed", "rounds_done", "whose"]
     told = [
         (*run, OWN if task in known else OTHERS, right, answered)
@@ -124,8 +126,9 @@ def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_source(taught: pd.DataFrame) -> pd.DataFrame:
-    """One row per run: `share` of all those groups that came from nodes which knew the task, and `chance`, the mean of
-    the same drawn evenly; of runs with such groups."""
+    """Returns one row per run: `share` of all those groups that came from nodes which knew the task, and `chance`, the
+    mean of the same drawn evenly; of runs with such groups.
+    """
     some = taught[taught["groups"] > 0]
     runs = some.assign(expected=some["chance"] * some["groups"]).groupby(RUN, sort=False)
     sums = runs[["groups", "from_knowing", "expected"]].sum()
@@ -134,7 +137,7 @@ def by_source(taught: pd.DataFrame) -> pd.DataFrame:
 
 
 def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
-    """From whom a node had its groups on tables that it did not know: one row per run, node and such task.
+    """Says from whom a node had its groups on tables that it did not know: one row per run, node and such task.
 
     Args:
         crossed: from swarm.plugins.study.analysis.propagation.crossings: the round in which a node had learned a task.
@@ -161,7 +164,7 @@ def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _taught_in(metrics: pd.DataFrame, moments: Mapping[tuple[str, str, str], int]) -> Iterator[tuple[Any, ...]]:
-    """Those of one run."""
+    """Yields the rows of one run."""
     experiment = str(metrics["experiment"].iloc[0])
     models = metrics.groupby("node_id", sort=True)["model"].first()
     known = {str(node): known_tasks(str(model)) for node, model in models.items()}

@@ -46,7 +46,7 @@ COSTS = ("tokens_per_node", "trained_per_node", "seconds")
 
 
 def totals(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run.
+    """Returns one row per run.
 
     Columns:
         cumulative_reward: sum of my_reward over nodes and rounds (the paper's measure).
@@ -122,7 +122,7 @@ def _from_curve(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
-    """The curve of each run, one row per round.
+    """Returns the curve of each run, one row per round.
 
     Columns:
         round, nodes: the round, and how many nodes have a row for it.
@@ -215,7 +215,7 @@ def thresholds_of(totals: pd.DataFrame, shares: Sequence[float] = SHARES_OF_BEST
 
 
 def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], window: int = WINDOW) -> pd.DataFrame:
-    """How soon each run got there: one row per run and threshold.
+    """Says how soon each run got there: one row per run and threshold.
 
     Columns:
         threshold: of the smoothed agent average.
@@ -249,7 +249,7 @@ def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:
 
 
 def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP) -> pd.DataFrame:
-    """How steadily each run rose, by its smoothed agent average from the first full window on: one row per run.
+    """Says how steadily each run rose, by its smoothed agent average from the first full window on: one row per run.
 
     Columns:
         steep_drops: how often it fell, within `window` rounds, by more than `steep` of its highest value in the run. A
@@ -268,7 +268,8 @@ def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP
 
 
 def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
-    """How far each run lies below what it had reached before: one row per run and round from the first full window on.
+    """Says how far each run lies below what it had reached before: one row per run and round from the first full window
+    on.
 
     Columns:
         round, smoothed: the round, and the agent average as oscillation measures it.

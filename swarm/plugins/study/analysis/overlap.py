@@ -1,4 +1,4 @@
-"""Whether completions hold pieces of planted words. Pure.
+"""Tells whether completions hold pieces of planted words. Pure.
 
 A policy that learns planted words seldom says them as they were written: their first token may stay rare while those
 behind it become likely. So what is looked for are successive characters of the words (character n-grams): PIECE of
@@ -17,7 +17,7 @@ SHARD = 3
 
 
 class Overlap(NamedTuple):
-    """Of some completions."""
+    """Counts pieces of planted words in some completions."""
 
     completions: int
     begin: int
@@ -40,5 +40,5 @@ def overlap(completions: Iterable[str], words: str) -> Overlap:
 
 
 def _ngrams(words: str, size: int) -> set[str]:
-    """The words themselves where they are shorter."""
+    """Returns the words themselves where they are shorter."""
     return {words[start : start + size] for start in range(max(1, len(words) - size + 1))}

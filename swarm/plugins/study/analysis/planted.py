@@ -1,4 +1,4 @@
-"""How far planted words spread among honest nodes, and what that costs these: of studies with planters.
+"""Measures how far planted words spread among honest nodes, and what that costs these: of studies with planters.
 
 A node is honest in a round in which its row does not say that it plants. Rows of other studies have neither column:
 there all nodes are honest, and how far words spread is not known. Rates are weighed equally by node and round: every
@@ -32,7 +32,7 @@ MEASURES = (
 
 
 def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, indexed by it.
+    """Returns one row per run, indexed by it.
 
     Columns:
         planted: of the honest nodes' own completions, the share that begins with the planted words; NaN where nobody
@@ -61,14 +61,14 @@ def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plants(metrics: pd.DataFrame) -> pd.Series[bool]:
-    """Whether a row is a planter's."""
+    """Tells whether a row is a planter's."""
     if "plants" not in metrics:
         return pd.Series(data=False, index=metrics.index)
     return metrics["plants"].astype("boolean").fillna(value=False).astype(bool)
 
 
 def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float]:
-    """Mean over the entries of logprobs_by_peer of these rows that are of planters."""
+    """Returns mean over the entries of logprobs_by_peer of these rows that are of planters."""
     if "logprobs_by_peer" not in metrics:
         return pd.Series(dtype="float64")
     planters = set(metrics.loc[_plants(metrics), [*RUN, "node_id"]].itertuples(index=False, name=None))
@@ -84,7 +84,7 @@ def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float
 def planted_by_round(
     record: StudyRecord, metrics: pd.DataFrame, completions: Callable[[str], pd.DataFrame]
 ) -> pd.DataFrame:
-    """One row per run and round: how the honest nodes answered; none for a study that plants no words.
+    """Returns one row per run and round: how the honest nodes answered; none for a study that plants no words.
 
     Args:
         record: which words are planted.
@@ -113,7 +113,7 @@ def planted_by_round(
 
 
 def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict[int, dict[str, float]]:
-    """Of each round with completions of others than the planters."""
+    """Returns the overlap of each round that has completions of others than the planters."""
     honest = rows[~rows["peer_id"].isin(planters)]
     found = {}
     for round_, texts in honest.groupby("round")["response"]:

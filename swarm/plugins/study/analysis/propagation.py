@@ -32,7 +32,7 @@ ALL_TASKS = "all tasks"
 
 
 def meetings(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, task, node and round in which the node met the task, with its `reward`; sorted by these."""
+    """Returns one row per run, task, node and round in which the node met the task, with its `reward`; sorted."""
     found = [
         (*run, task, node, round_, reward)
         for *run, node, round_, rewards in metrics[[*RUN, "node_id", "round", "task_rewards"]].itertuples(index=False)
@@ -45,7 +45,7 @@ def meetings(metrics: pd.DataFrame) -> pd.DataFrame:
 def crossings(
     metrics: pd.DataFrame, threshold: float = THRESHOLD, window: int = MEETINGS, sustained: int = SUSTAINED
 ) -> pd.DataFrame:
-    """One row per run, task and node that crossed, by run, task and round.
+    """Returns one row per run, task and node that crossed, by run, task and round.
 
     Columns:
         task, node_id, round: of the meeting at which it crossed.
@@ -73,7 +73,8 @@ def first_sustained(rewards: pd.Series[float], threshold: float, window: int, su
 
 
 def learners(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
-    """From whom those that learned later had their groups: one row per crossing with a lag that was not `from_start`.
+    """Says from whom those that learned later had their groups: one row per crossing with a lag that was not
+    `from_start`.
 
     A share above chance is what learning from each other looks like, not proof of it: peers that can do a task also
     publish more groups with an advantage, which are all that is sampled. Counted over all tasks, the share is near
@@ -97,7 +98,7 @@ def learners(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
 
 
 def _learners_of(metrics: pd.DataFrame, crossed: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Those of one run."""
+    """Yields the rows of one run."""
     told = metrics[["node_id", "round", *(name for name in _EXTERNAL if name in metrics)]]
     histories = dict(iter(told.groupby("node_id")))
     for _, same_task in crossed.groupby("task", sort=False):
@@ -109,7 +110,7 @@ def _learners_of(metrics: pd.DataFrame, crossed: pd.DataFrame) -> Iterator[tuple
 
 
 def _sources(history: pd.DataFrame, task: str, earlier: list[str], peers: int) -> tuple[Any, ...]:
-    """The columns of `learners` from `earlier` on."""
+    """Returns the columns of `learners` from `earlier` on."""
     basis = BY_TASK if _says_tasks(history) else ALL_TASKS
     by_peer = _groups_by_peer(history, task if basis == BY_TASK else None)
     groups, from_earlier = sum(by_peer.values()), sum(by_peer.get(peer, 0) for peer in earlier)

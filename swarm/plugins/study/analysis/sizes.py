@@ -17,7 +17,8 @@ SHARES = ("tokens_per_node", "trained_per_node")
 
 
 def as_of_equal_sizes(frame: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """The frame with those of these columns that it has brought to the study's size; as it is where all are equal.
+    """Returns the frame with those of these columns that it has brought to the study's size; as it is where all are
+    equal.
 
     Args:
         frame: rows of runs with a column `configuration`.

@@ -1,4 +1,4 @@
-"""How adaptive rules move J, and what they see meanwhile. Pure.
+"""Measures how adaptive rules move J, and what they see meanwhile. Pure.
 
 metrics (one row per run, node and round) ─splits_by_round─▶ one row per run and round ─split_measures─▶ one per run
 """
@@ -19,7 +19,7 @@ _COLUMNS = ("J", "changed", "own_informative", "swarm_quality", "furthest", "sur
 
 
 def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per run and round in which a rule chose the split; none where none ever did.
+    """Returns one row per run and round in which a rule chose the split; none where none ever did.
 
     Columns, means over the nodes, NaN where the rows do not tell:
         J: what the rule wanted, before it was rounded.
@@ -58,7 +58,7 @@ def _column(rows: pd.DataFrame, name: str) -> pd.Series[float]:
 
 
 def split_measures(splits: pd.DataFrame) -> pd.DataFrame:
-    """One row per run of these, from splits_by_round.
+    """Returns one row per run of these, from splits_by_round.
 
     Columns:
         J_first, J_middle, J_last: mean J over the first, the middle and the last third of the run's rounds.
@@ -83,7 +83,8 @@ def _of_run(J: pd.Series[float], changed: pd.Series[float], rounds: pd.Series[in
 
 
 def quality_and_split(splits: pd.DataFrame) -> pd.DataFrame:
-    """One row per run of these, by its name: how swarm quality and J of a round go together, over the run's rounds.
+    """Returns one row per run of these, by its name: how swarm quality and J of a round go together, over the run's
+    rounds.
 
     Columns:
         quality_J: Pearson's correlation of the two. Both may just have a trend, which this cannot tell from a link.
@@ -111,7 +112,7 @@ def _correlation(a: pd.Series[float], b: pd.Series[float]) -> float:
 
 
 def moves_by_configuration(splits: pd.DataFrame) -> dict[str, Moves]:
-    """Where J went in all runs of a configuration; none of tables of earlier versions, which do not tell."""
+    """Returns where J went in all runs of a configuration; none of tables of earlier versions, which do not tell."""
     if splits.empty or "furthest" not in splits:
         return {}
     runs = {

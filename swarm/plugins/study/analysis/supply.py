@@ -1,4 +1,4 @@
-"""How many informative groups a node trains on: what a swarm of a size has, by theory, and what its rows say.
+"""Computes how many informative groups a node trains on: what a swarm of a size has, by theory, and what its rows say.
 
     p of each question ─informative_share─▶ q ─expected_informative(N, I, J)─▶ groups per node and round
     rounds (one row per run and round) ─supply_by_configuration─▶ expected beside measured, one row per configuration
@@ -55,7 +55,7 @@ def expected_informative(nodes: int, local: int, external: int, share: float) ->
 
 
 def supply_by_configuration(rounds: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """One row per configuration with rounds.
+    """Returns one row per configuration with rounds.
 
     Args:
         rounds: from agent_average, of the runs that count, with the columns COLUMNS.
@@ -94,7 +94,7 @@ def supply_by_configuration(rounds: pd.DataFrame, record: StudyRecord) -> pd.Dat
 
 
 def _starting_shares(rounds: pd.DataFrame, record: StudyRecord) -> dict[str, float]:
-    """Configuration -> q of its group's first rounds."""
+    """Returns configuration -> q of its group's first rounds."""
     groups = {known.name: known.group for known in record.configurations}
     first = rounds[rounds["round"] < START_ROUNDS]
     sums = first[["informative_own", "local_groups"]].groupby(first["configuration"].map(groups)).sum()

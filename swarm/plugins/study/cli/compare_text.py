@@ -43,7 +43,7 @@ def render_comparison(found: RunsComparison) -> str:
 
 
 def verdict(found: Comparison) -> str:
-    """What the test of the cumulative rewards says, or why there is none."""
+    """Returns what the test of the cumulative rewards says, or why there is none."""
     if found.p is None or found.t is None or found.df is None:
         return f"no p-value: that takes {FEWEST_SEEDS} runs on either side, and some spread"
     size = "" if found.hedges_g is None else f", Hedges' g {found.hedges_g:.2f}"
@@ -52,7 +52,7 @@ def verdict(found: Comparison) -> str:
 
 
 def _budgets(found: RunsComparison) -> str:
-    """That they trained on unequal numbers of groups; empty where they did not, or nobody knows."""
+    """Returns a warning that both trained on unequal numbers of groups; empty where they did not, or nobody knows."""
     a, b = found.groups
     if not (a > 0 and b > 0) or isclose(a, b, rel_tol=EQUAL):
         return ""
@@ -63,7 +63,7 @@ def _budgets(found: RunsComparison) -> str:
 
 
 def _sizes(found: RunsComparison) -> str:
-    """That their swarms are of unlike sizes, and what one node of each earns; empty where they are not."""
+    """Returns a warning that swarms are of unlike sizes, with what one node of each earns; empty where they are not."""
     sides = found.totals.set_index("measure")[["a", "b"]]
     nodes_a, nodes_b = map(float, sides.loc["nodes"])
     sum_a, sum_b = map(float, sides.loc["cumulative_reward"])

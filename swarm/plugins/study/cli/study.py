@@ -46,7 +46,7 @@ from swarm.tasks.universe import check_tasks
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class StudyFlags:
-    """What a study runs, on top of its matrix."""
+    """Declares what a study runs, on top of its matrix."""
 
     name: Annotated[str | None, Parameter(help="Name of the study; the matrix's if not given.")] = None
     path: Annotated[str | None, Parameter(help="The shared folder.")] = None
@@ -152,7 +152,7 @@ def _rehearse(
 def _as_begun_or_suited(
     matrix: Matrix, given: Mapping[str, Any], config: str | None, *, bring_back: bool
 ) -> tuple[Matrix, Settings]:
-    """A new study with what suits its models; one that is there with what it was begun with, which is said.
+    """Returns a new study with what suits its models; one that is there with what it was begun with, which is said.
 
     Args:
         bring_back: one that only the mirror has is copied from there first.
@@ -210,7 +210,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 
 def _whole(folder: Path, asked: StudyRecord) -> StudyRecord:
-    """The study as it is from now on: the one that is there with what is asked for on top."""
+    """Returns the study as it is from now on: the one that is there with what is asked for on top."""
     there = asked.study in studies(folder)
     whole = grown(read_study(folder, asked.study), asked) if there else asked
     return with_finished_elsewhere(whole, folder, asked.versions)
@@ -232,7 +232,7 @@ def _show_dry_run(
 
 
 def _check(asked: StudyRecord, folder: Path, hub_token: str | None, *, here: bool) -> None:
-    """Before anything is written or started: what every run would fail with is refused here.
+    """Refuses what every run would fail with, before anything is written or started.
 
     Args:
         here: the runs are on this machine.

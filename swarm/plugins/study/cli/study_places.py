@@ -1,4 +1,6 @@
-"""How many swarms of a study run at a time, by its memory plans; one that does not fit is refused, with what would."""
+"""Decides how many swarms of a study run at a time, by its memory plans; one that does not fit is refused, with what
+would.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ class Places(NamedTuple):
 
 
 def different(record: StudyRecord, folder: Path, hub_token: str | None) -> list[Settings]:
-    """The settings of all runs, those once that differ in nothing but their seed."""
+    """Returns the settings of all runs, those once that differ in nothing but their seed."""
     runs = (run_settings(record, one, folder, hub_token=hub_token) for one in record.runs)
     return list(dict.fromkeys(replace(settings, seed=0, experiment=record.study) for settings in runs))
 
@@ -55,7 +57,7 @@ def places(record: StudyRecord, folder: Path, wanted: int | None, hub_token: str
 
 
 def _how_many(plan: Plan) -> int:
-    """How many such swarms fit, as far as their device and the host beside it have memory."""
+    """Returns how many such swarms fit, as far as their device and the host beside it have memory."""
     host = int(plan.device.host_free * (1 - RESERVE)) // plan.host_needed if plan.host_needed else None
     device = plan.usable // plan.needed
     return device if host is None else min(device, host)

@@ -50,7 +50,7 @@ LARGEST = 16 * 2**20
 
 
 def wanted(asked: bool | None, record: StudyRecord, folder: Path) -> bool:
-    """Whether a study is rehearsed: if asked, or by itself before a long one, so that its hours are known."""
+    """Tells whether a study is rehearsed: if asked, or by itself before a long one, so that its hours are known."""
     if asked is not None:
         return asked
     return pays(record) and not any(_rounds_done(record, folder).values())
@@ -59,7 +59,7 @@ def wanted(asked: bool | None, record: StudyRecord, folder: Path) -> bool:
 def rehearsed(
     record: StudyRecord, folder: Path, room: Places, versions: Mapping[str, str], shared: Settings, *, anew: bool
 ) -> Rehearsal | int:
-    """What a rehearsal shows, or showed, if there was one of the same study.
+    """Runs a rehearsal, or takes up a former one of the same study, and returns what it shows.
 
     Args:
         anew: do not take up an earlier one.
@@ -107,7 +107,7 @@ def _clear(place: Place, path: Path, liveness_timeout: float) -> None:
 
 
 class _Stopwatch:
-    """How long each run took, from its start to its end, as far as looks at them show."""
+    """Measures how long each run took, from its start to its end, as far as looks at them show."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -134,7 +134,7 @@ def _observed(path: Path, experiment: str, configuration: str, seconds: float) -
 
 
 def foreseen(record: StudyRecord, folder: Path, room: Places) -> str:
-    """What is said of the hours of a study that is not rehearsed now: by its rehearsal, if it had one."""
+    """Returns what is said of the hours of a study that is not rehearsed now: by its rehearsal, if it had one."""
     before = _read(folder, record.study)
     if before and before.of == identity(record, room.at_once):
         return predicted(before, record, folder, room)
@@ -153,7 +153,7 @@ def _rounds_done(record: StudyRecord, folder: Path) -> dict[str, int]:
 
 
 def predicted(found: Rehearsal, record: StudyRecord, folder: Path, room: Places) -> str:
-    """What is said before the long run begins."""
+    """Returns what is said before the long run begins."""
     least, most = whole_seconds(found, record, _rounds_done(record, folder), room.at_once)
     size_of_it = f"{len(record.runs)} runs x {record.rounds} rounds, {room.at_once} at a time"
     lines = [
@@ -178,8 +178,9 @@ _NOT_KNOWN = "longer answers than in these rounds, and other work on the machine
 
 
 def hopeless(found: Rehearsal, models: list[str]) -> str:
-    """What to do where no group of a rehearsal had a signal; empty where some had, and of embedded models, which are
-    known to learn."""
+    """Returns advice where no group of a rehearsal had a signal; empty where some had, and for embedded models, which
+    are known to learn.
+    """
     seen = found.all_rounds
     return advice(seen, models, f"in {found.rounds} rounds") if seen and not any_embedded(models) else ""
 

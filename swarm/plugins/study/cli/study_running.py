@@ -95,12 +95,12 @@ def run_all(
 
 
 def parts(record: StudyRecord) -> tuple[str, ...]:
-    """Of the programs of a run: its swarm, and its judge."""
+    """Returns the parts of a run that are programs of their own: its swarm, and its judge."""
     return ("", JUDGE_PART) if record.judged else ("",)
 
 
 def _jobs_of(view: StudyView, folder: Path, slurm: SlurmBackend) -> list[str]:
-    """The ids of the jobs that wait or run."""
+    """Returns the ids of the jobs that wait or run."""
     found = [(run.run.experiment, part) for run in view.runs for part in parts(view.record)]
     return [job.id for name, part in found if (job := slurm.found(str(folder), name, part))]
 
@@ -120,7 +120,7 @@ def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
 
 
 def _moves(view: StudyView, folder: Path) -> dict[str, Moves]:
-    """Where J went in the finished runs of each configuration that adapts."""
+    """Reads where J went in the finished runs of each configuration that adapts."""
     found: dict[str, list[Moves]] = {}
     for one in view.those(RunState.FINISHED):
         if adapts(view.record, one.run.configuration):
@@ -130,7 +130,7 @@ def _moves(view: StudyView, folder: Path) -> dict[str, Moves]:
 
 
 def say_failed(view: StudyView, folder: Path) -> int:
-    """The end of what each run said that failed. Returns how many they are."""
+    """Returns the end of what each run said that failed. Returns how many they are."""
     failed = view.those(RunState.FAILED)
     for one in failed:
         store, log = study_store(folder, view.record.study), run_log(one.run.experiment)
@@ -141,6 +141,6 @@ def say_failed(view: StudyView, folder: Path) -> int:
 
 
 def _last_lines(store: Store, log: str) -> list[str]:
-    """The end of a run's log; nothing of what is no file."""
+    """Returns the end of a run's log; nothing of what is no file."""
     lines = (line for part in Growing(store, log).look(MOST_READS) for line in part.records)
     return [shorten(line.decode("utf-8", "replace"), LONGEST_LINE) for line in deque(lines, LAST_LINES)]

@@ -63,7 +63,7 @@ class StudyDisplay:
 
 
 def running(view: StudyView) -> list[RunView]:
-    """Runs that go on now, whoever started them."""
+    """Returns runs that go on now, whoever started them."""
     return [*view.those(RunState.RUNNING), *view.those(RunState.ELSEWHERE)]
 
 

@@ -38,7 +38,7 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Price:
-    """What a machine costs."""
+    """Says what a machine costs."""
 
     per_hour: float
     currency: str = "USD"
@@ -94,28 +94,28 @@ class Evidence:
 
     @cached_property
     def counted(self) -> pd.DataFrame:
-        """The runs that count."""
+        """Returns the runs that count."""
         return counted(self.runs)
 
     @cached_property
     def counted_rounds(self) -> pd.DataFrame:
-        """Their rounds."""
+        """Returns the rounds of the runs that count."""
         return of_runs(self.rounds, self.counted)
 
     @property
     def command(self) -> str:
-        """What writes this report again."""
+        """Returns the command that writes this report again."""
         return f"swarm study report {self.source or self.record.study} --window {self.window}"
 
 
 def counted(runs: pd.DataFrame) -> pd.DataFrame:
-    """The finished ones, or all that have begun, while none is finished."""
+    """Returns the finished ones, or all that have begun, while none is finished."""
     finished = runs["state"] == FINISHED
     return runs[finished if finished.any() else runs["rounds"] > 0]
 
 
 def of_runs(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of these runs."""
+    """Returns the rows of these runs."""
     return rows[rows["experiment"].isin(runs["experiment"])]
 
 
@@ -161,7 +161,7 @@ def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
 
 
 def checked_window(window: int | None, record: StudyRecord) -> int:
-    """The rounds of the moving averages. Raises ConfigError for less than one."""
+    """Returns the rounds of the moving averages. Raises ConfigError for less than one."""
     if window is not None and window < 1:
         raise ConfigError(f"a moving average needs a window of at least 1 round, got {window}")
     return window or window_for(record.rounds)
@@ -175,7 +175,7 @@ def _runs(path: Path, record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFram
 
 
 def _other_versions(path: Path, record: StudyRecord, experiment: str) -> str:
-    """In which versions a run differs from those that the study was begun with; empty for none, or an unknown one."""
+    """Says in which versions a run differs from those the study was begun with; empty for none, or an unknown run."""
     file = read_run(path, experiment)
     if file is None:
         return ""
@@ -199,7 +199,7 @@ def _rollout_files(path: Path, study: str) -> pd.DataFrame:
 
 
 def _exam_of(run: Run) -> list[ExamRow]:
-    """None of a file that is no exam: anybody may have put it there."""
+    """Reads a run's exam; nothing of a file that is none: anybody may have put it there."""
     try:
         return read_exam(run)
     except ProtocolError:

@@ -73,7 +73,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Look:
-    """Which configurations there are, in their order, and the colour and line of each, everywhere the same."""
+    """Gives each configuration its place, colour and line, everywhere the same."""
 
     configurations: tuple[str, ...]
 
@@ -84,17 +84,17 @@ class Look:
         return LINES[self.configurations.index(configuration) // len(PALETTE) % len(LINES)]
 
     def among(self, present: Iterable[Any]) -> list[str]:
-        """Those of `present`, in the study's order."""
+        """Returns the configurations in `present`, in the study's order."""
         there = set(present)
         return [name for name in self.configurations if name in there]
 
     def split(self, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Each configuration that has rows, in the study's order, with these."""
+        """Yields each configuration that has rows, in the study's order, with these."""
         for name in self.among(rows["configuration"].unique()):
             yield name, rows[rows["configuration"] == name]
 
     def in_order(self, rows: pd.DataFrame, *by: str) -> pd.DataFrame:
-        """Rows sorted by these columns, configurations in the study's order."""
+        """Returns rows sorted by these columns, configurations in the study's order."""
         place = {name: place for place, name in enumerate(self.configurations)}
         return rows.sort_values(
             list(by), key=lambda own: own.map(place) if own.name == "configuration" else own, ignore_index=True
@@ -120,20 +120,20 @@ def draw_mean(axis: Any, look: Look, name: str, curves: pd.DataFrame, **style: A
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Within it figures are made and saved in this style."""
+    """Makes and saves figures in this style within the block."""
     with matplotlib.rc_context(_STYLE):
         yield
 
 
 def new_figure(height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
-    """A figure `height` inches high and its axes, row by row; panels share both scales."""
+    """Returns a figure `height` inches high and its axes, row by row; panels share both scales."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     return figure, list(axes.flat)
 
 
 def panels(count: int, height: float = 1.7) -> tuple[Any, list[Any]]:
-    """A figure of `count` equal panels, two beside each other; the place of a missing last one stays empty."""
+    """Returns a figure of `count` equal panels, two beside each other; the place of a missing last one stays empty."""
     columns = min(2, count)
     rows = -(-count // columns)
     figure, axes = new_figure(0.6 + height * rows, rows, columns)
@@ -160,13 +160,13 @@ def legend_below(figure: Any, columns: int) -> None:
 
 
 def _legend_width(labels: Sequence[str], columns: int) -> int:
-    """In characters; labels go down the columns."""
+    """Returns the legend's width in characters; labels go down the columns."""
     rows = math.ceil(len(labels) / columns)
     return sum(max(map(len, labels[first : first + rows])) + LEGEND_MARK for first in range(0, len(labels), rows))
 
 
 def png_bytes(figure: Any) -> bytes:
-    """The figure on white, as PNG."""
+    """Returns the figure on white, as PNG."""
     file = io.BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(file, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
@@ -174,7 +174,7 @@ def png_bytes(figure: Any) -> bytes:
 
 
 def pdf_bytes(figure: Any) -> bytes:
-    """The figure on white, as PDF, its letters embedded as text."""
+    """Returns the figure on white, as PDF, its letters embedded as text."""
     file = io.BytesIO()
     FigureCanvasPdf(figure)
     figure.savefig(file, format="pdf", facecolor="white", metadata={"CreationDate": None, "Creator": None})
@@ -182,7 +182,7 @@ def pdf_bytes(figure: Any) -> bytes:
 
 
 def svg_text(figure: Any) -> str:
-    """The figure on nothing, as SVG."""
+    """Returns the figure on nothing, as SVG."""
     file = io.StringIO()
     FigureCanvasSVG(figure)
     figure.savefig(file, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
@@ -190,12 +190,12 @@ def svg_text(figure: Any) -> str:
 
 
 def svg_file(svg: str) -> str:
-    """An SVG as a file of its own, on white."""
+    """Returns an SVG as a file of its own, on white."""
     return svg.replace("<svg ", '<svg style="background: white" ', 1)
 
 
 def inline_svg(svg: str, name: str) -> str:
-    """An SVG as a part of a page: it takes the page's colours and width, and its identifiers carry its name.
+    """Returns an SVG as a part of a page: it takes the page's colours and width, and its identifiers carry its name.
 
     Args:
         svg: from svg_text.

@@ -40,7 +40,7 @@ def _row(cells: list[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as LaTeX prints it, on one line: names come from a folder that others write to."""
+    """Returns text as LaTeX prints it, on one line: names come from a folder that others write to."""
     return "".join(_ESCAPES.get(letter, letter) for letter in _one_line(text))
 
 

@@ -45,7 +45,7 @@ def notes_section(evidence: Evidence) -> Section:
 
 
 def verdict(row: dict[Any, Any]) -> str:
-    """Whether a declared comparison found its configuration above the baseline, below it, or neither.
+    """Tells whether a declared comparison found its configuration above the baseline, below it, or neither.
 
     Args:
         row: of declared_table.
@@ -71,7 +71,7 @@ def verdict(row: dict[Any, Any]) -> str:
 
 
 def observation(row: dict[Any, Any]) -> str:
-    """A comparison of cumulative rewards that nobody had declared; nothing where both sides earned nothing.
+    """Returns a comparison of cumulative rewards that nobody had declared; nothing where both sides earned nothing.
 
     Args:
         row: of comparison_table.
@@ -124,7 +124,7 @@ def _limits(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord) -> 
 
 
 def _order_against_paper(compared: pd.DataFrame) -> str:
-    """Whether the configurations that the paper has too rank alike here."""
+    """Tells whether the configurations that the paper has too rank alike here."""
     if compared.empty:
         return ""
     ours = compared[compared["configuration"].isin(paper.CUMULATIVE_REWARD)]

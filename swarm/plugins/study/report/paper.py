@@ -1,4 +1,4 @@
-"""What the SAPO paper reports (arXiv:2509.08721, section 5): Qwen2.5-0.5B, 8 nodes, 2000 rounds.
+"""Quotes what the SAPO paper reports (arXiv:2509.08721, section 5): Qwen2.5-0.5B, 8 nodes, 2000 rounds.
 
 It gives one sum per configuration and no spread, so that how certain its differences are cannot be told.
 """

@@ -16,7 +16,9 @@ MOST_NAMED = 8
 
 
 def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
-    """One row per planned run: the rounds that it has rows of, and how many rows are missing or too many in these."""
+    """Returns one row per planned run: the rounds that it has rows of, and how many rows are missing or too many in
+    these.
+    """
     runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
     found = [_run_row(run, runs, record) for run in record.runs]
     columns = [*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"]
@@ -39,7 +41,7 @@ def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRe
 
 
 def missing_text(progress: pd.DataFrame) -> str:
-    """What an unfinished study lacks, in a sentence; empty for a whole one."""
+    """Returns in a sentence what an unfinished study lacks; empty for a whole one."""
     lacking = progress[progress["state"] != FINISHED]
     if lacking.empty:
         return ""
@@ -52,5 +54,5 @@ def missing_text(progress: pd.DataFrame) -> str:
 
 
 def some_of(named: list[str]) -> str:
-    """The first of many names."""
+    """Returns the first of many names."""
     return ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")

@@ -18,7 +18,7 @@ TOO_FEW = f"n < {FEWEST_SEEDS}"
 
 @dataclass(frozen=True)
 class Column:
-    """How one column of a table is shown."""
+    """Says how one column of a table is shown."""
 
     title: str
     source: str
@@ -47,7 +47,7 @@ class Table:
     columns: tuple[Column, ...]
 
     def rows(self) -> list[list[str]]:
-        """The cells that are shown, as text."""
+        """Returns the cells that are shown, as text."""
         return [[_shown(column, row) for column in self.columns] for row in self.data.to_dict("records")]
 
 
@@ -64,7 +64,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """What is said about one question."""
+    """Holds what is said about one question."""
 
     title: str
     text: tuple[str, ...] = ()
@@ -103,22 +103,22 @@ def signed_percent(share: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """A probability, without a false precision."""
+    """Returns a probability, without a false precision."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def p_text(p: float) -> str:
-    """A probability in a sentence: `p = 0.012`, `p < 0.001`."""
+    """Returns a probability in a sentence: `p = 0.012`, `p < 0.001`."""
     return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
 
 
 def whole(value: float) -> str:
-    """A count."""
+    """Returns a count."""
     return f"{int(value):,}"
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or pandas' NA."""
+    """Tells whether a value is None, NaN, NaT or pandas' NA."""
     return value is None or bool(pd.isna(value))
 
 

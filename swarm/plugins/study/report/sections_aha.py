@@ -72,7 +72,7 @@ def aha_section(evidence: Evidence) -> Section:
 
 
 def crossing_rounds(crossed: pd.DataFrame, look: Look) -> Any:
-    """One row per task, one mark per node: the round in which it crossed, in the lowest seed with any crossing."""
+    """Returns one row per task, one mark per node: the round in which it crossed, in the first seed with a crossing."""
     chosen = crossed[crossed["seed"] == crossed["seed"].min()]
     tasks = sorted(chosen["task"].value_counts().index[:MOST_TASKS])
     chosen = chosen[chosen["task"].isin(tasks)]

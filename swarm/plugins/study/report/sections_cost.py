@@ -44,7 +44,7 @@ def cost_section(evidence: Evidence) -> Section:
 
 
 def effort_section(evidence: Evidence) -> Section:
-    """What a run took: rounds, hours, tokens, and money where a price was given."""
+    """Makes the section on what a run took: rounds, hours, tokens, and money where a price was given."""
     price = evidence.price
     columns = _EFFORT
     text = (
@@ -62,7 +62,7 @@ def effort_section(evidence: Evidence) -> Section:
 
 
 def effort_table(evidence: Evidence) -> pd.DataFrame:
-    """One row per configuration: means over its runs, and with a price what they cost."""
+    """Returns one row per configuration: means over its runs, and with a price what they cost."""
     found = evidence.counted.groupby("configuration", observed=True).agg(
         seeds=("seed", "size"),
         rounds=("rounds", "mean"),
@@ -79,7 +79,7 @@ def effort_table(evidence: Evidence) -> pd.DataFrame:
 
 
 def traffic_section(evidence: Evidence) -> Section:
-    """Bytes in and out."""
+    """Returns bytes in and out."""
     traffic = traffic_table(evidence.runs, evidence.look)
     columns = (
         CONFIGURATION,
@@ -111,7 +111,7 @@ def traffic_section(evidence: Evidence) -> Section:
 
 
 def rollout_file_tables(evidence: Evidence) -> list[Table]:
-    """How many files of rollouts a round left, by configuration; none where none lie there any more."""
+    """Makes the table of how many rollout files a round left, by configuration; none where none lie there any more."""
     if evidence.rollout_files.empty:
         return []
     runs = evidence.rollout_files.groupby("configuration", observed=True)
@@ -125,19 +125,19 @@ def rollout_file_tables(evidence: Evidence) -> list[Table]:
 
 
 def traffic_table(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
-    """Mean per node and round of what was moved and made, one row per configuration with runs that have begun."""
+    """Returns means per node and round of what was moved and made, one row per configuration with runs begun."""
     begun = runs[runs["rounds"] > 0]
     per_row = begun[[*SPENT]].div(begun["rows"], axis=0).groupby(begun["configuration"], observed=True).mean()
     return per_row.loc[look.among(per_row.index)].reset_index()
 
 
 def reward_against_tokens(rounds: pd.DataFrame, look: Look, window: int) -> Any:
-    """The moving average of the reward over the tokens that a node has generated so far."""
+    """Returns the moving average of the reward over the tokens that a node has generated so far."""
     return _against(rounds, look, window, "tokens_per_node", "thousand tokens generated per node", 1000.0)
 
 
 def reward_against_time(rounds: pd.DataFrame, look: Look, window: int) -> Any:
-    """The moving average of the reward over the minutes since the first round began."""
+    """Returns the moving average of the reward over the minutes since the first round began."""
     return _against(rounds, look, window, "seconds", "minutes since the first round began", 60.0)
 
 

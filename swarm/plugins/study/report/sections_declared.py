@@ -20,7 +20,7 @@ EXPLORED = (
 
 
 def declared_section(evidence: Evidence) -> Section:
-    """Every declared comparison with its test, whatever came out."""
+    """Returns every declared comparison with its test, whatever came out."""
     tested = declared_table(evidence)
     if tested.empty and not evidence.record.tests:
         return Section("What was declared", (EXPLORED,))
@@ -50,7 +50,7 @@ def declared_table(evidence: Evidence) -> pd.DataFrame:
 
 
 def exploratory_section(evidence: Evidence) -> Section:
-    """What the sections behind this one are."""
+    """Makes the section that says what the sections behind it are."""
     adjusted = "" if evidence.record.declared else ", but for Holm's p of the cumulative reward"
     said = f"p-values there are not adjusted for how many there are{adjusted}; " if evidence.record.tests else "All "
     return Section(

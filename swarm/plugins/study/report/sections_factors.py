@@ -33,7 +33,7 @@ ROUNDING = 0.005
 
 
 def factors_section(evidence: Evidence) -> Section:
-    """The factor by which a configuration's reward differs from its baseline's, and of which two it is made."""
+    """Returns the factor by which a configuration's reward differs from its baseline's, and of which two it is made."""
     table = factors_table(evidence)
     text = (
         "A completion without a closed <answer> earns nothing, so in every run the cumulative reward is the product of "
@@ -62,7 +62,7 @@ def factors_table(evidence: Evidence) -> pd.DataFrame:
 
 
 def what_moved(row: dict[Any, Any]) -> str:
-    """A sentence on a configuration; empty where its reward has no ratio, such as of nothing to nothing.
+    """Returns a sentence on a configuration; empty where its reward has no ratio, such as of nothing to nothing.
 
     Args:
         row: of factors_table.
@@ -91,7 +91,7 @@ def _way(row: dict[Any, Any], part: str) -> str:
 
 
 def column_curves(rounds: pd.DataFrame, shown: Mapping[str, str], look: Look, window: int) -> Any:
-    """A panel over the rounds for each of these columns: one line per configuration, mean over seeds.
+    """Returns a panel over the rounds for each of these columns: one line per configuration, mean over seeds.
 
     Args:
         shown: column -> title of its panel.

@@ -131,7 +131,7 @@ def _why_not_beside(record: StudyRecord) -> str:
 
 
 def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, published: Mapping[str, float]) -> Any:
-    """One bar per configuration: mean over seeds, its interval, and a dot for each seed.
+    """Returns one bar per configuration: mean over seeds, its interval, and a dot for each seed.
 
     Args:
         compared: one row per configuration, the fields of swarm.plugins.study.analysis.baseline.Comparison.
@@ -155,7 +155,7 @@ def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, publ
 
 
 def improvement_bars(compared: pd.DataFrame, look: Look) -> Any:
-    """One row per configuration with a baseline: percent above it, its interval, and the paper's percentage."""
+    """Returns one row per configuration with a baseline: percent above it, its interval, and the paper's percentage."""
     shown = compared.dropna(subset=["improvement"]).reset_index(drop=True)
     figure, axis = _rows(shown)
     places = np.arange(len(shown))

@@ -83,7 +83,7 @@ def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:
 
 
 def exam_section(evidence: Evidence) -> Section | None:
-    """The frozen exam, if there was one."""
+    """Returns the frozen exam, if there was one."""
     exams = evidence.exams
     if exams.empty:
         return None
@@ -104,7 +104,7 @@ def exam_section(evidence: Evidence) -> Section | None:
 
 
 def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
-    """One row per configuration and rounds trained."""
+    """Returns one row per configuration and rounds trained."""
     measures = ["pass_at_1", "answered", "mean_reward"]
     weighted = exams.assign(**{name: exams[name] * exams["n"] for name in measures})
     sums = weighted.groupby(["configuration", "rounds_done"], observed=True).agg(

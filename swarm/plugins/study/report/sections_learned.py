@@ -94,7 +94,7 @@ def _sources(evidence: Evidence) -> list[Table | Picture]:
 
 
 def over_seeds(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
-    """One row per configuration and `whose`: means over seeds of start and end, each with its interval."""
+    """Returns one row per configuration and `whose`: means over seeds of start and end, each with its interval."""
     by = ["whose", "configuration"]
     start, end = _means(runs, by, "start", "start"), _means(runs, by, "last", "last")
     tagged = runs.groupby(by, sort=False)["tagged"].mean().reset_index()
@@ -103,7 +103,7 @@ def over_seeds(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
 
 
 def _means(rows: pd.DataFrame, by: list[str], column: str, name: str) -> pd.DataFrame:
-    """Mean and 95 % interval of a column over the seeds: `name`, `name`_low, `name`_high and `seeds`."""
+    """Returns mean and 95 % interval of a column over the seeds: `name`, `name`_low, `name`_high and `seeds`."""
     found = []
     for key, own in rows.groupby(by, sort=False):
         effect = mean_effect(own[column].dropna().tolist())

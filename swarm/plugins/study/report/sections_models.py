@@ -22,7 +22,7 @@ from swarm.plugins.study.report.sections import (
 
 
 def models_section(evidence: Evidence) -> Section | None:
-    """None where no swarm mixes models."""
+    """Makes the section on models; None where no swarm mixes models."""
     if evidence.models.empty:
         return None
     return Section(
@@ -37,7 +37,7 @@ def models_section(evidence: Evidence) -> Section | None:
 
 
 def models_table(evidence: Evidence) -> pd.DataFrame:
-    """One row per model and configuration; `improvement` is a share, NaN without a baseline that has the model."""
+    """Returns one row per model and configuration; `improvement` is a share, NaN if no baseline has the model."""
     baselines = {found.name: found.baseline for found in evidence.record.configurations}
     found: list[dict[str, Any]] = []
     for (model, name), rows in evidence.models.groupby(["model", "configuration"], sort=False):

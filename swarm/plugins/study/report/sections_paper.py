@@ -17,14 +17,17 @@ TITLE = "Against the paper's +94 %"
 
 
 def paper_section(evidence: Evidence) -> Section | None:
-    """The verdicts, and what is comparable; None where no configuration is to its baseline what the paper's best is."""
+    """Returns the verdicts, and what is comparable; None where no configuration is to its baseline what the paper's
+    best is.
+    """
     record = evidence.record
     verdicts = against_paper(comparison_table(evidence.runs, record), record)
     return Section(TITLE, (*verdicts, *_comparable(record))) if verdicts else None
 
 
 def against_paper(compared: pd.DataFrame, record: StudyRecord) -> list[str]:
-    """A sentence for each pair of which one takes half of its groups from peers, as the paper's best, and one none.
+    """Returns a sentence for each pair of which one takes half of its groups from peers, as the paper's best, and one
+    none.
 
     Args:
         compared: of comparison_table.

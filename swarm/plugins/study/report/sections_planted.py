@@ -15,7 +15,7 @@ SHOWN = {"pieces": "with a piece of the planted words", "tagged": "with a closed
 
 
 def planted_section(evidence: Evidence) -> Section | None:
-    """None where no run counted planted words."""
+    """Makes the section on planted words; None where no run counted them."""
     table = planted_table(evidence)
     if table.empty:
         return None
@@ -44,8 +44,9 @@ def planted_section(evidence: Evidence) -> Section | None:
 
 
 def planted_table(evidence: Evidence) -> pd.DataFrame:
-    """One row per configuration with a run that counted: the mean of each measure; `pieces_final` and `shards_final`,
-    the former with its least and most of a run, NaN where no rollout files were at hand."""
+    """Returns one row per configuration with a run that counted: the mean of each measure; `pieces_final` and
+    `shards_final`, the former with its least and most of a run, NaN where no rollout files were at hand.
+    """
     if not set(MEASURES) <= set(evidence.counted):
         return pd.DataFrame()
     counted = evidence.counted[evidence.counted["planted"].notna()]

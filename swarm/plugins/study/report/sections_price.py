@@ -12,7 +12,7 @@ SPENT = ("wall_seconds", "tokens_generated", "tokens_trained", "bytes_published"
 
 
 def price_section(evidence: Evidence) -> Section:
-    """What was spent by all nodes of a run, and that over the cumulative reward."""
+    """Makes the section on what all nodes of a run spent, and that over the cumulative reward."""
     return Section(
         "What a unit of reward costs",
         (
@@ -27,7 +27,7 @@ def price_section(evidence: Evidence) -> Section:
 
 
 def price_table(evidence: Evidence) -> pd.DataFrame:
-    """One row per configuration: `reward`, what was spent for it, and per unit of it; nothing per unit of zero."""
+    """Returns one row per configuration: `reward`, what was spent for it, and per unit of it; nothing per zero."""
     wanted = ["cumulative_reward", *SPENT]
     found = evidence.counted.groupby("configuration", observed=True)[wanted].mean()
     found = found.rename(columns={"cumulative_reward": "reward"})

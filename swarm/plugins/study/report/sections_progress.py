@@ -94,7 +94,7 @@ def steadiness_section(evidence: Evidence) -> Section:
 
 
 def final_section(evidence: Evidence) -> Section:
-    """What the runs ended with, and how much of it is whole answers."""
+    """Makes the section on what the runs ended with, and how much of it is whole answers."""
     look, runs = evidence.look, evidence.counted.groupby("configuration", observed=True)
     found = runs.agg(
         seeds=("seed", "size"),
@@ -118,7 +118,9 @@ def final_section(evidence: Evidence) -> Section:
 
 
 def _full_answers(rounds: pd.DataFrame, *, first: bool) -> pd.Series[float]:
-    """Configuration -> mean share of full answers over the first or the last FINAL_ROUNDS rounds, and the seeds."""
+    """Returns configuration -> mean share of full answers over the first or the last FINAL_ROUNDS rounds, and the
+    seeds.
+    """
     found = {}
     for name, rows in rounds.groupby("configuration", observed=True):
         curves = by_seed(rows, "full_answers")

@@ -20,7 +20,7 @@ REWARD = "mean reward per completion"
 
 
 def agents_section(evidence: Evidence) -> Section | None:
-    """Every agent on its own, and their range, where the rows of the nodes are at hand."""
+    """Returns every agent on its own, and their range, where the rows of the nodes are at hand."""
     if evidence.metrics is None:
         return None
     metrics, look, window = evidence.metrics, evidence.look, evidence.window
@@ -51,7 +51,7 @@ def agents_section(evidence: Evidence) -> Section | None:
 
 
 def average_section(evidence: Evidence) -> Section:
-    """Their mean over the seeds."""
+    """Makes the section on the mean reward over the seeds."""
     window = evidence.window
     return Section(
         "Agent-averaged reward",
@@ -72,7 +72,7 @@ def average_section(evidence: Evidence) -> Section:
 
 
 def reward_per_agent(metrics: pd.DataFrame, look: Look, window: int) -> Any:
-    """One panel per configuration: the moving average of every agent of its first seed."""
+    """Returns one panel per configuration: the moving average of every agent of its first seed."""
 
     def draw(axis: Any, agents: pd.DataFrame, colour: str) -> None:
         axis.plot(agents.index, smooth(agents, window).to_numpy(), color=colour, linewidth=0.9, alpha=0.7)
@@ -81,7 +81,9 @@ def reward_per_agent(metrics: pd.DataFrame, look: Look, window: int) -> Any:
 
 
 def average_and_range(metrics: pd.DataFrame, look: Look, window: int) -> Any:
-    """One panel per configuration: mean over agents, its moving average, and the range from the worst to the best."""
+    """Returns one panel per configuration: mean over agents, its moving average, and the range from the worst to the
+    best.
+    """
 
     def draw(axis: Any, agents: pd.DataFrame, colour: str) -> None:
         mean = agents.mean(axis=1)
@@ -105,7 +107,7 @@ def _panel_per_configuration(metrics: pd.DataFrame, look: Look, draw: Callable[[
 
 
 def mean_over_seeds(rounds: pd.DataFrame, look: Look, window: int) -> Any:
-    """All configurations on one pair of axes: mean over seeds of the agent average, with its band."""
+    """Returns all configurations on one pair of axes: mean over seeds of the agent average, with its band."""
     figure, (axis,) = new_figure(3.2)
     for name, rows in look.split(rounds):
         curves = smooth(common_rounds(by_seed(rows, "mean")), window)

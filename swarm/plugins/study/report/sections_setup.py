@@ -15,7 +15,7 @@ from swarm.plugins.study.report.sections import CONFIGURATION, MISSING, SEED, Co
 
 
 def setup_section(evidence: Evidence) -> Section:
-    """The matrix of a study."""
+    """Returns the matrix of a study."""
     record = evidence.record
     seeds = ", ".join(map(str, record.seeds)) or "none"
     judged = " A judge asked every node a held-out question each round." if record.judged else ""
@@ -35,7 +35,7 @@ def setup_section(evidence: Evidence) -> Section:
 
 
 def runs_section(evidence: Evidence) -> Section:
-    """Every run, and what decided what it computed."""
+    """Returns every run, and what decided what it computed."""
     record = evidence.record
     return Section(
         "Runs, settings and versions",
@@ -56,7 +56,9 @@ def runs_section(evidence: Evidence) -> Section:
 
 
 def _other_versions(runs: pd.DataFrame) -> list[str]:
-    """A sentence on runs that were not computed by the versions that the study was begun with, if there are any."""
+    """Returns a sentence on runs that were not computed by the versions that the study was begun with, if there are
+    any.
+    """
     others = runs[runs["other_versions"] != ""]
     if others.empty:
         return []

@@ -20,7 +20,7 @@ SIGNALS = {"own_informative": "own groups with an advantage", "swarm_quality": "
 
 
 def split_section(evidence: Evidence) -> Section | None:
-    """None where no configuration adapts."""
+    """Makes the section on adaptive splits; None where no configuration adapts."""
     table = split_table(evidence)
     if table.empty:
         return None
@@ -56,7 +56,7 @@ def split_section(evidence: Evidence) -> Section | None:
 
 
 def split_table(evidence: Evidence) -> pd.DataFrame:
-    """One row per configuration that adapts: means and extremes over all its runs."""
+    """Returns one row per configuration that adapts: means and extremes over all its runs."""
     adaptive = evidence.runs.dropna(subset=["mean_adaptive_J"])
     means = adaptive.groupby("configuration", observed=True).agg(
         adaptive_I_mean=("mean_adaptive_I", "mean"),
@@ -68,7 +68,9 @@ def split_table(evidence: Evidence) -> pd.DataFrame:
 
 
 def phases_table(evidence: Evidence) -> pd.DataFrame:
-    """One row per configuration with splits by round: split_measures, means over its runs; of `settled` the median."""
+    """Returns one row per configuration with splits by round: split_measures, means over its runs; of `settled` the
+    median.
+    """
     runs = split_measures(evidence.splits).groupby("configuration", sort=False, observed=True)
     table = runs[[*THIRDS, "changes"]].mean()
     table["settled"] = runs["settled"].agg(median_or_later)

@@ -28,7 +28,7 @@ LINEAR_BELOW = 10.0
 
 
 def start_section(evidence: Evidence) -> Section:
-    """The improvement of every configuration over its baseline, against the baseline's starting reward."""
+    """Returns the improvement of every configuration over its baseline, against the baseline's starting reward."""
     effect = effect_by_start(evidence.runs, evidence.record)
     text = (
         "A group of rollouts teaches only if some of its completions earn more than others, so the effect of sharing "
@@ -82,7 +82,7 @@ def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
 
 
 def _places(effect: pd.DataFrame) -> dict[str, float]:
-    """Where each configuration stands among those of its group, 0 in the middle."""
+    """Returns where each configuration stands among those of its group, 0 in the middle."""
     return {
         str(name): place - (len(rows) - 1) / 2
         for _, rows in effect.groupby("group")

@@ -76,19 +76,19 @@ def write_record(evidence: Evidence, put: Put) -> None:
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """A frame as CSV, without its index; no text in it is a formula."""
+    """Returns a frame as CSV, without its index; no text in it is a formula."""
     return without_formulas(frame).to_csv(index=False, lineterminator="\n").encode()
 
 
 def _without_path(command: str) -> str:
-    """A command line without the place where the shared folder lay: that is nothing of the study's."""
+    """Returns a command line without the place where the shared folder lay: that is nothing of the study's."""
     words = shlex.split(command)
     kept = [word for before, word in zip(["", *words], words, strict=False) if "--path" not in (before, word)]
     return shlex.join(word for word in kept if not word.startswith("--path="))
 
 
 def read_tables(folder: Path, window: int | None) -> Evidence:
-    """A study from its committed tables.
+    """Returns a study from its committed tables.
 
     Args:
         folder: that write_tables wrote; no link in it is followed.

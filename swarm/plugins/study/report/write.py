@@ -169,7 +169,7 @@ def _write_forms(put: Put, name: str, formats: Collection[str], forms: Forms) ->
 
 
 def render_page(evidence: Evidence, sections: Sequence[Section], svgs: Mapping[str, str]) -> str:
-    """One HTML page that needs nothing else: its style and its figures are in it.
+    """Returns one HTML page that needs nothing else: its style and its figures are in it.
 
     Names of nodes, tasks and configurations come from a folder that others write to, so everything but the figures that
     were drawn here is escaped.

@@ -52,7 +52,7 @@ def _gradient(alpha: float) -> ConfigurationRecord:
 
 
 def _twice(hypothesis: str) -> str:
-    """For a configuration that trains on twice as many groups as its baseline."""
+    """Returns the hypothesis of a configuration that trains on twice as many groups as its baseline."""
     return f"{hypothesis} {{}} trains on twice as many groups a round, so that this is not the effect of sharing alone."
 
 
@@ -170,7 +170,7 @@ MATRICES = {
 
 
 def built_in(name: str) -> Matrix:
-    """The matrix of that name. Raises ConfigError if there is none."""
+    """Returns the matrix of that name. Raises ConfigError if there is none."""
     if name not in MATRICES:
         raise ConfigError(
             f"no built-in matrix {name!r}{meant_among(name, MATRICES)}; a file of one's own ends in .toml"

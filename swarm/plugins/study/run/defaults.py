@@ -1,4 +1,5 @@
-"""What a setting that nobody names means in a study: today's defaults in a new one, in an old one those it began with.
+"""Decides what a setting that nobody names means in a study: today's defaults in a new one, in an old one those it
+began with.
 
     nobody named it │ new study                           │ study that is there
     ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────
@@ -23,7 +24,7 @@ from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
 
 
 def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
-    """A matrix with what the study was begun with in the place of today's defaults.
+    """Returns a matrix with what the study was begun with in the place of today's defaults.
 
     Of a built-in matrix its settings, and those of its configurations, are defaults as well; a file names its own.
 
@@ -54,7 +55,9 @@ def _as_begun(matrix: Matrix, there: StudyRecord) -> tuple[ConfigurationRecord, 
 
 
 def _settings_of(one: ConfigurationRecord, before: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
-    """Of a configuration in a file only its rule can have been a default that the record names: see `read_study`."""
+    """Returns the settings of a configuration in a file: only its rule can have been a default that the record names,
+    see `read_study`.
+    """
     if matrix.built_in:
         return before
     rule = {name: value for name, value in before.items() if name == "adaptive_rule" and one.settings.get("adaptive")}

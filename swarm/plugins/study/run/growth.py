@@ -11,7 +11,7 @@ from swarm.plugins.study.run.matrix import FREE, runs_of, stated
 
 
 def grown(there: StudyRecord, asked: StudyRecord) -> StudyRecord:
-    """The study with the rounds, seeds and configurations of both.
+    """Returns the study with the rounds, seeds and configurations of both.
 
     Titles, groups and baselines are how results are shown: those asked for count. Comparisons are declared beforehand:
     those that are there stay as they are, and only such are added whose configuration has no runs yet.
@@ -54,7 +54,7 @@ def _refuse_code(configurations: list[ConfigurationRecord], study: str) -> None:
 
 
 def differences(there: StudyRecord, asked: StudyRecord) -> list[str]:
-    """One text per difference that growing does not allow."""
+    """Returns one text per difference that growing does not allow."""
     changed = [
         f"{what} was {was!r}, now {now!r}"
         for what, was, now in (

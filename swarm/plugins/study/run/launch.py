@@ -108,7 +108,7 @@ class Launcher:
             )
 
     def _set_aside(self, path: str, experiment: str) -> None:
-        """What a run left that lost updates is kept where nothing reads it, and the run begins anew."""
+        """Moves a run that lost updates where nothing reads it, so that the run begins anew."""
         place, aside = open_place(path), f"studies/{self.record.study}/interrupted"
         if not place.has(experiment):
             return
@@ -160,11 +160,11 @@ class LocalProgram(Popen[bytes]):
     """A process of this machine."""
 
     def ending(self) -> str:
-        """Its exit code."""
+        """Returns its exit code in words."""
         return f"exit code {self.returncode}"
 
     def note(self) -> str:
-        """It runs."""
+        """Says nothing while it runs."""
         return ""
 
 
@@ -181,7 +181,7 @@ class LocalBackend:
             return start_with_us(launch.command, launch.environment, log)
 
     def has(self, place: str, experiment: str) -> bool:
-        """Those that an earlier study left are seen by their heartbeats."""
+        """Says no: swarms that an earlier study left are seen by their heartbeats."""
         return False
 
 

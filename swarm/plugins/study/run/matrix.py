@@ -58,7 +58,7 @@ FREE = ("checkpoint_interval", "checkpoint_keep", "redo_rounds", "log_level")
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """What to compare."""
+    """Says what to compare."""
 
     name: str
     """Of the study, if no other is given."""
@@ -92,7 +92,7 @@ def with_baseline(configurations: Sequence[ConfigurationRecord], baseline: str) 
 def resolve(
     matrix: Matrix, shared: Settings, *, judged: bool, created_at: float, versions: Mapping[str, str]
 ) -> StudyRecord:
-    """The study that a matrix comes to.
+    """Returns the study that a matrix comes to.
 
     Args:
         shared: what `shared_settings` made of the matrix and of everything the caller said.
@@ -140,12 +140,12 @@ def shared_settings(
 
 
 def ignored_settings(shared: Settings) -> list[str]:
-    """Names of settings that were given but that the study decides."""
+    """Returns names of settings that were given but that the study decides."""
     return [name for name in _changed(shared) if name in OWNED and name not in ("path", "hub_token")]
 
 
 def changed_settings(shared: Settings) -> dict[str, Any]:
-    """Setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
+    """Returns setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
     return {name: _as_read_back(getattr(shared, name)) for name in _changed(shared) if name not in (*OWNED, *BESIDE)}
 
 
@@ -155,7 +155,7 @@ def _defaults(shared: Settings) -> dict[str, Any]:
 
 
 def stated(record: StudyRecord) -> dict[str, Any]:
-    """Setting name -> value as JSON has it, of all that the runs of a study share."""
+    """Returns setting name -> value as JSON has it, of all that the runs of a study share."""
     fields = {name: _as_read_back(field.default) for name, field in FIELDS.items() if name not in OWNED}
     said = {**fields, **(record.defaults or {}), **record.settings}
     return {name: value for name, value in said.items() if name not in BESIDE}  # records of earlier versions have them
@@ -166,8 +166,9 @@ def _changed(settings: Settings) -> list[str]:
 
 
 def _as_read_back(value: Any) -> Any:
-    """A value as it comes out of the record's file, so that a study equals itself: lists for tuples. What the user
-    named as code of his own still is that here, as in a record that is read it never is."""
+    """Returns a value as it comes out of the record's file, so that a study equals itself: lists for tuples. What the
+    user named as code of his own still is that here, as in a record that is read it never is.
+    """
     return kept(value, msgspec.json.decode(msgspec.json.encode(plain(value))))
 
 
@@ -252,7 +253,7 @@ def _check_declared(where: str, declared: DeclaredComparison, names: Sequence[st
 
 
 def _checked(configuration: ConfigurationRecord, shared: Mapping[str, Any]) -> ConfigurationRecord:
-    """The configuration with its settings in the form in which they are recorded."""
+    """Returns the configuration with its settings in the form in which they are recorded."""
     where = f"configuration {configuration.name!r}"
     refuse_owned(configuration.settings, where)
     try:
@@ -265,7 +266,7 @@ def _checked(configuration: ConfigurationRecord, shared: Mapping[str, Any]) -> C
 
 
 def runs_of(study: str, configurations: Sequence[ConfigurationRecord], seeds: Sequence[int]) -> tuple[RunRecord, ...]:
-    """Every run, in the order in which they are started: an early look compares all configurations at one seed.
+    """Returns every run, in the order in which they are started: an early look compares all configurations at one seed.
 
     Raises:
         ConfigError: a name would be too long for a folder.
@@ -286,7 +287,7 @@ def _slug(name: str) -> str:
 
 
 def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: str | None = None) -> Settings:
-    """All settings of one run, from the study's record alone.
+    """Returns all settings of one run, from the study's record alone.
 
     Raises:
         ConfigError: the record holds a setting that this version does not have.

@@ -44,7 +44,7 @@ class _File(msgspec.Struct, kw_only=True):
 
 
 def read_matrix(file: Path) -> Matrix:
-    """The matrix that a file describes.
+    """Returns the matrix that a file describes.
 
     Raises:
         ConfigError: it cannot be read, holds an unknown key, or a value that is not what is expected there.

@@ -33,7 +33,7 @@ FILE = "rehearsal.json"
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How long one configuration takes, seconds."""
+    """Says how long one configuration takes, in seconds."""
 
     least: float
     """Of a round."""
@@ -43,7 +43,7 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rehearsal showed."""
+    """Holds what a rehearsal showed."""
 
     of: dict[str, Any]
     """The study that it stands for: `identity`."""
@@ -80,7 +80,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 def rehearsal_of(record: StudyRecord, at_once: int) -> StudyRecord:
-    """The first rounds of all configurations, with as many seeds as it takes for so many swarms at a time."""
+    """Returns the first rounds of all configurations, with as many seeds as it takes for so many swarms at a time."""
     seeds = record.seeds[: max(1, -(-at_once // len(record.configurations)))]
     interval = int(stated(record)["checkpoint_interval"])
     return msgspec.structs.replace(
@@ -99,7 +99,7 @@ def pays(record: StudyRecord) -> bool:
 
 
 def identity(record: StudyRecord, at_once: int) -> dict[str, Any]:
-    """What decides how long a round of a study takes and what it earns, as JSON has it."""
+    """Returns what decides how long a round of a study takes and what it earns, as JSON has it."""
     shared = {name: value for name, value in stated(record).items() if name not in FREE}
     ones = {one.name: one.settings for one in record.configurations}
     whole = {"nodes": record.nodes, "judged": record.judged, "at_once": at_once, "settings": shared, "of": ones}
@@ -109,7 +109,7 @@ def identity(record: StudyRecord, at_once: int) -> dict[str, Any]:
 
 
 def observed(of: Mapping[str, Any], runs: Sequence[Observed], at_once: int, generations: int) -> Rehearsal:
-    """What these runs come to; at least one, each with two rounds or more.
+    """Sums up these runs: at least one, each with two rounds or more.
 
     Args:
         of: `identity` of the study.
@@ -140,7 +140,9 @@ def _names(runs: Iterable[Observed]) -> list[str]:
 
 
 def _pace(runs: Sequence[Observed]) -> Pace:
-    """From the lower quartile of its rounds to the upper one, or to what they take if all groups teach something."""
+    """Estimates the pace from the lower quartile of its rounds to the upper one, or to what they take if all groups
+    teach something.
+    """
     timed = [_rounds(run.rows) for run in runs]
     seconds = [took for of_run in timed for took, _ in of_run]
     full = [whole for of_run in timed for _, whole in of_run if whole is not None]
@@ -151,8 +153,9 @@ def _pace(runs: Sequence[Observed]) -> Pace:
 
 
 def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
-    """Of each round but the first: seconds from the end of the one before, and what they would be with all groups
-    trained on; None: nothing was trained on, so that nobody knows."""
+    """Returns for each round but the first the seconds from the end of the one before, and what they would be with all
+    groups trained on; None: nothing was trained on, so that nobody knows.
+    """
     numbers = sorted({row.round for row in rows})
     of_round = {number: [row for row in rows if row.round == number] for number in numbers}
     ends = {number: max(row.timestamp for row in of_round[number]) for number in numbers}
@@ -160,7 +163,9 @@ def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
 
 
 def _if_all_train(seconds: float, rows: Sequence[MetricsRow]) -> float | None:
-    """In one process one node computes at a time, so that their updates add up."""
+    """Estimates the seconds if all groups were trained on: in one process one node computes at a time, so that their
+    updates add up.
+    """
     trained = sum(row.local_groups * (1 - row.zero_advantage_local) + row.external_groups for row in rows)
     asked = sum(row.local_groups + row.external_wanted for row in rows)
     if trained <= 0:
@@ -171,7 +176,7 @@ def _if_all_train(seconds: float, rows: Sequence[MetricsRow]) -> float | None:
 def whole_seconds(
     rehearsal: Rehearsal, record: StudyRecord, rounds_done: Mapping[str, int], at_once: int
 ) -> tuple[float, float]:
-    """The least and the most that what is left of a study takes.
+    """Returns the least and the most that what is left of a study takes.
 
     Args:
         rounds_done: by experiment.
@@ -188,7 +193,7 @@ def whole_seconds(
 
 
 def disk_bytes(rehearsal: Rehearsal, record: StudyRecord) -> int:
-    """What all runs leave: the checkpoints that each keeps, and what its rounds add."""
+    """Estimates the bytes that all runs leave: the checkpoints that each keeps, and what its rounds add."""
     kept = int(stated(record)["checkpoint_keep"])
     one = min(kept, record.rounds) * rehearsal.checkpoint_bytes + record.rounds * rehearsal.round_bytes
     return int(len(record.runs) * one)

@@ -26,7 +26,7 @@ _ELSEWHERE = ("experiment", "path", *FREE)
 
 
 def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[str, str]) -> StudyRecord:
-    """The study with runs that are not begun pointing to experiments of other studies that are the same runs.
+    """Returns the study with runs that are not begun pointing to experiments of other studies that are the same runs.
 
     Args:
         versions: those with which this process would run them.
@@ -54,7 +54,7 @@ def _found(wanted: _Wanted, run: RunRecord, known: list[RunFile], path: Path) ->
 
 
 class _Wanted(NamedTuple):
-    """What a run must have been made with."""
+    """Says what a run must have been made with."""
 
     record: StudyRecord
     nodes: int

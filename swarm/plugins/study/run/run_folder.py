@@ -31,16 +31,16 @@ class RunProgress:
     """Updates that its nodes lost for good when they were killed, summed over the nodes."""
 
     def is_finished(self, rounds: int) -> bool:
-        """It is over, after so many rounds at least, none of them lost."""
+        """Tells whether it is over, after so many rounds at least, none of them lost."""
         return not self.rounds_lost and self.is_over(rounds)
 
     def is_over(self, rounds: int) -> bool:
-        """It is over, after so many rounds at least."""
+        """Tells whether it is over, after so many rounds at least."""
         return self.finished_after is not None and self.finished_after >= rounds
 
 
 def read_progress(reader: RunReader) -> RunProgress:
-    """A run's progress by now; growing files are read once and then only their new lines."""
+    """Returns a run's progress by now; growing files are read once and then only their new lines."""
     now = reader.refresh()
     nodes, over = now.progress.values(), now.finished
     last = max((max(node.rewards) for node in nodes if node.rewards), default=None)
@@ -54,7 +54,7 @@ def read_progress(reader: RunReader) -> RunProgress:
 
 
 def progress_of_runs(record: StudyRecord, folder: Path) -> dict[str, RunProgress]:
-    """That of all runs of a study, by experiment."""
+    """Reads the progress of all runs of a study, by experiment."""
     return {one.experiment: read_progress(RunReader(open_run(folder, one.experiment))) for one in record.runs}
 
 
@@ -69,5 +69,5 @@ def is_saved(run: Run) -> bool:
 
 
 def can_go_on(run: Run) -> bool:
-    """Whether a run that was stopped or killed comes out as if it had not been: no node has lost an update."""
+    """Tells whether a run that was stopped or killed comes out as if it had not been: no node has lost an update."""
     return not read_progress(RunReader(run)).rounds_lost

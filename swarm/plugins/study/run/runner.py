@@ -63,7 +63,7 @@ class StudyView:
         return sum(min(run.progress.rounds_done, self.record.rounds) for run in self.runs)
 
     def those(self, state: RunState) -> list[RunView]:
-        """The runs in a state."""
+        """Returns the runs in a state."""
         return [run for run in self.runs if run.state is state]
 
 
@@ -87,7 +87,7 @@ class _Running:
 
     @property
     def programs(self) -> list[Program]:
-        """Those that still run."""
+        """Returns the programs that still run."""
         return [program for program in (self.swarm, self.judge) if program and program.poll() is None]
 
 
@@ -147,7 +147,7 @@ class Runner:
             self._signal(signal.SIGINT)
 
     def view(self) -> StudyView:
-        """All runs as last looked at."""
+        """Returns all runs as last looked at."""
         runs = tuple(
             RunView(
                 run, self._schedule.states[name], self._progress[name], self._problems.get(name, ""), self._note(name)
@@ -241,7 +241,7 @@ class Runner:
                 program.send_signal(number)
 
     def _is_live(self, name: str) -> bool:
-        """Somebody else has started it: it runs, or its job waits for its turn."""
+        """Tells whether somebody else has started it: it runs, or its job waits for its turn."""
         return self._launcher.backend.has(str(self._path), name) or self._live_nodes(self._open(name))
 
     def _finished(self, name: str) -> bool:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """Where a run is."""
+    """Says where a run is."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -46,7 +46,7 @@ class Schedule:
         }
 
     def start_next(self) -> list[str]:
-        """The runs to start now; from here on they are running."""
+        """Returns the runs to start now; from here on they are running."""
         if self._stopped:
             return []
         free = max(0, self._jobs - len(self.running) - len(self.those(RunState.ELSEWHERE)))
@@ -76,18 +76,19 @@ class Schedule:
 
     @property
     def over(self) -> bool:
-        """Nothing runs, and nothing will be started."""
+        """Tells whether nothing runs, and nothing will be started."""
         if self._stopped:
             return not self.running
         return not {RunState.WAITING, RunState.RUNNING, RunState.ELSEWHERE} & set(self.states.values())
 
     def those(self, state: RunState) -> list[str]:
-        """The runs in a state, in order."""
+        """Returns the runs in a state, in order."""
         return [name for name, now in self.states.items() if now is state]
 
 
 def seconds_left(rounds_left: Sequence[int], rounds_per_second: float, jobs: int) -> float | None:
-    """Seconds until all runs are done, if each goes on at one pace and the next begins wherever a place is free.
+    """Returns seconds until all runs are done, if each goes on at one pace and the next begins wherever a place is
+    free.
 
     Args:
         rounds_left: of each run that is not done, in the order in which they are started.

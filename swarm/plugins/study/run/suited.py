@@ -1,4 +1,4 @@
-"""What suits models that are not embedded, where nobody says otherwise: their questions, and their learning rate.
+"""Finds what suits models that are not embedded, where nobody says otherwise: their questions, and their learning rate.
 
 nobody named it │ new study, no embedded model        │ study that is there
 ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────
@@ -24,7 +24,7 @@ PROFILE, RATE = "profile", "learning_rate"
 
 
 def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: StudyRecord | None = None) -> Matrix:
-    """The matrix with what suits its models.
+    """Returns the matrix with what suits its models.
 
     Args:
         shared: what the matrix comes to as it is.
@@ -41,7 +41,7 @@ def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: Stud
 
 
 def models_of(matrix: Matrix, shared: Settings) -> list[str]:
-    """The models of all configurations."""
+    """Returns the models of all configurations."""
     own = [parse("model", one.settings["model"], one.name) for one in matrix.configurations if "model" in one.settings]
     everywhere = len(own) == len(matrix.configurations)
     return [name for names in (*own, *([] if everywhere else [shared.model])) for name in names]
