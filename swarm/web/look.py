@@ -190,7 +190,8 @@ MOST = 64
 def matrix(history: History) -> dict[str, Any]:
     """Returns origins and adopters, and the groups of each pair: `counts[adopter][origin]`.
 
-    `last` has those of the last round. Of too many nodes those that took part in the most are kept, and the groups of the others are counted.
+    `last` has those of the last round. Of too many nodes those that took part in the most are kept, and the groups of
+    the others are counted.
     """
     given, taken = Counter[str](), Counter[str]()
     for node, of_node in history.items():
