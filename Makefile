@@ -37,6 +37,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.words
 
 # Golden files, and the tables of PROTOCOL.md, docs/metrics.md and docs/settings.md, from the declarations in the code.
 docs: $(VENV)/.installed-dev

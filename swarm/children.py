@@ -19,17 +19,17 @@ PACKAGE_ROOT = Path(swarm.__file__).resolve().parent.parent
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """The command line of `python -m module`."""
+    """Returns the command line of `python -m module`."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def code_command(code: str, *arguments: str) -> list[str]:
-    """The command line of `python -c code`."""
+    """Returns the command line of `python -c code`."""
     return [sys.executable, "-P", "-c", code, *arguments]
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment for either of them, in which this very package is found from any folder.
+    """Returns an environment for either of them, in which this very package is found from any folder.
 
     Relative entries of PYTHONPATH, the empty one included, mean the working folder and are left out. A checkout that is
     not installed is added; an installed package needs no entry, which would put all of site-packages before the

@@ -1,4 +1,4 @@
-"""What is installed on request alone: the extras of the package, each some libraries.
+"""Names what is installed on request alone: the extras of the package, each some libraries.
 
 The command below works for a checkout (`pip install -e .`) as for a wheel, from any folder: what is installed of swarm
 stays as it is, and no index need know of it. A checkout that is not installed is installed with it.
@@ -7,7 +7,6 @@ stays as it is, and no index need know of it. A checkout that is not installed i
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from swarm.errors import ConfigError
@@ -16,7 +15,7 @@ NAME = "swarm-sapo"
 
 
 def lacking(what: str, libraries: str, extra: str, instead: str = "") -> ConfigError:
-    """The error that something needs libraries of an extra.
+    """Returns the error that something needs libraries of an extra.
 
     Args:
         what: needs them, such as "`swarm keys`".
@@ -27,13 +26,15 @@ def lacking(what: str, libraries: str, extra: str, instead: str = "") -> ConfigE
 
 
 def installed_by(extra: str) -> str:
-    """The command that installs it beside this program, whatever `pip` means in the shell."""
+    """Returns the command that installs it beside this program, whatever `pip` means in the shell."""
     python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
     return f"{python} -m pip install {_this_swarm(extra)}"
 
 
 def _this_swarm(extra: str) -> str:
-    """What pip takes for the swarm that runs here, with an extra."""
+    """Returns how pip is told of the swarm that runs here, with an extra."""
+    from importlib.metadata import PackageNotFoundError, distribution  # here: it imports the half of `email`
+
     try:
         distribution(NAME)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What every model is told beside the question, whoever runs it.
+"""Says what every model is told beside the question, whoever runs it.
 
 The final answer is expected between `<answer>` and `</answer>`, which is all that swarm's verifier reads.
 """
@@ -19,7 +19,7 @@ _OF_OURS = ("conversation", "tokenize", "add_generation_prompt", "continue_final
 
 @dataclass(frozen=True)
 class Asking:
-    """How questions are put; a node's own choice.
+    """Says how questions are put; a node's own choice.
 
     Raises:
         ConfigError: an argument of the template is not the user's to choose.
@@ -45,27 +45,27 @@ class Asking:
             )
 
     def turns(self, question: str) -> tuple[str, str]:
-        """The texts of the system turn and the user's."""
+        """Returns the texts of the system turn and the user's."""
         if self.system_prompt is None:
             return self.told, question
         return self.system_prompt, f"{self.told}\n\n{question}" if self.told else question
 
     def in_one_turn(self, question: str) -> str:
-        """All together, for chat templates that know no system role, such as Gemma's."""
+        """Returns all together, for chat templates that know no system role, such as Gemma's."""
         return "\n\n".join(self.turns(question))
 
     def as_plain_text(self, question: str) -> str:
-        """The prompt of a model without a chat template, such as GPT-2."""
+        """Returns the prompt of a model without a chat template, such as GPT-2."""
         texts = (self.system_prompt, self.told, f"Question: {question}\nAnswer:")
         return "\n\n".join(filter(None, texts))
 
     def reply_as_plain_text(self, reply: str) -> str:
-        """How such a prompt goes on behind a turn of the model."""
+        """Returns how such a prompt goes on behind a turn of the model."""
         return f"\n\n{reply}\nAnswer:"
 
     @property
     def told(self) -> str:
-        """The instruction; none where the system prompt says where the answer belongs, and nobody asks for one."""
+        """Returns the instruction; none if the system prompt says where the answer belongs, and nobody asks for one."""
         if self.instruction is not None:
             return self.instruction
         return "" if TAG in (self.system_prompt or "") else INSTRUCTION
@@ -87,6 +87,6 @@ def last_pair(text: str) -> tuple[int, int] | None:
 
 
 def answer_span(text: str) -> tuple[int, int] | None:
-    """The same with its tags."""
+    """Returns the same with its tags."""
     pair = last_pair(text)
     return pair and (pair[0] - len(TAG), pair[1] + len(END_TAG))

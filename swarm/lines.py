@@ -35,16 +35,16 @@ class LogFile(Protocol):
         """Append a line, all of it or nothing."""
 
     def has_lines(self) -> bool:
-        """Whether there is anything in it."""
+        """Tells whether there is anything in it."""
 
     def reopen(self) -> None:
         """Open it again: a mount that came back does not know the old descriptor."""
 
     def fileno(self) -> int | None:
-        """A descriptor for the traceback of a fatal signal, the same after `reopen`; None: there is none."""
+        """Returns a descriptor for the traceback of a fatal signal, the same after `reopen`; None: there is none."""
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Closes the file: nothing more is written."""
 
 
 class LineFile:
@@ -87,7 +87,7 @@ class LineFile:
             raise OSError(errno.ENOSPC, f"wrote only {written} of {len(data)} bytes; is the disk full?")
 
     def _take_back(self, size: int) -> None:
-        """What was not acknowledged goes, so that it can be written again; no reader has taken half a line."""
+        """Takes back what was not acknowledged, so that it can be written again; no reader has taken half a line."""
         try:
             os.ftruncate(self._fd, size)
         except OSError:
@@ -118,14 +118,14 @@ class LineFile:
         return 0
 
     def _is_gone(self) -> bool:
-        """Whether it has no name any more: somebody removed it, or put something else in its place."""
+        """Tells whether it has no name any more: somebody removed it, or put something else in its place."""
         return os.fstat(self._fd).st_nlink == 0
 
     def has_lines(self) -> bool:
         return self._size() > 0
 
     def ends_with(self, line: bytes) -> bool:
-        """Whether this is its last line already. Raises OSError."""
+        """Tells whether this is its last line already. Raises OSError."""
         start = self._size() - len(line) - 1
         if start < 0 or os.pread(self._fd, len(line) + 1, start) != line + b"\n":
             return False

@@ -1,6 +1,6 @@
 """Programs that a command starts and looks after, wherever they run.
 
-Launch ─▶ Backend ─┬ LocalBackend   swarm.study.run.launch   a process of this machine, which ends with us
+Launch ─▶ Backend ─┬ LocalBackend   of a study               a process of this machine, which ends with us
                    └ SlurmBackend   swarm.slurm.backend      a job of a cluster, which goes on without us
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 
 class LogOf(NamedTuple):
-    """Where a program's output goes."""
+    """Says where a program's output goes."""
 
     folder: str
     """Beside the experiments of its place, such as `studies/mine`."""
@@ -21,7 +21,7 @@ class LogOf(NamedTuple):
 
 @dataclass(frozen=True)
 class Launch:
-    """What is to be started."""
+    """Describes a program that is to be started."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -39,13 +39,13 @@ class Program(Protocol):
     """A program that was started."""
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs, or is still to run. Negative: a signal, or nobody knows."""
+        """Returns its exit code; None while it runs, or is still to run. Negative: a signal, or nobody knows."""
 
     def ending(self) -> str:
-        """How it ended, in words."""
+        """Returns in words how it ended."""
 
     def note(self) -> str:
-        """What is to be known of it while it runs, in words; empty where that is nothing."""
+        """Returns in words what is to be known of the program while it runs; empty where that is nothing."""
 
     def send_signal(self, number: int, /) -> None:
         """Ask it to end, if it still runs."""
@@ -55,7 +55,7 @@ class Program(Protocol):
 
 
 class Backend(Protocol):
-    """Where programs run."""
+    """Describes where programs run."""
 
     stays: bool
     """They go on when we end."""
@@ -69,4 +69,4 @@ class Backend(Protocol):
         """
 
     def has(self, place: str, experiment: str) -> bool:
-        """Whether the swarm of an experiment, started earlier, waits for its turn or runs."""
+        """Tells whether the swarm of an experiment, started earlier, waits for its turn or runs."""

@@ -1,13 +1,14 @@
-"""What decides, beside its settings, what a run computes: our own code, functions of the user's, models, libraries.
+"""Digests what decides, beside its settings, what a run computes: our own code, functions of the user's, models,
+libraries.
 
     counts                                                    does not count
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
     types lines errors children       what the rest is made   cli views logs     ask, show, tell
     forms                             of                      extras spelling
-                                                              harmless study     chooses settings, which are recorded
-    config          what settings mean and are by default     warmup             made the embedded models, whose
-    algo tasks policy wire            questions, rewards,                        content counts
-                                      updates, what is shared  services           start `swarm node`
+                                                              harmless plugins   choose settings, which are recorded
+    config          what settings mean and are by default     services           start `swarm node`
+    algo tasks policy wire            questions, rewards,
+                                      updates, what is shared
     store records signing node        what is read when, by   judge              but where a judge was asked for
                     whom, in which order
     planner         micro-batches, so the order of sums
@@ -64,7 +65,7 @@ LIBRARIES = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structl
 
 
 def made_with(settings: Settings, asked: Asked) -> MadeWith:
-    """What a node of this process is started with, but for its settings. Reads its code and its local models.
+    """Returns what a node of this process is started with, but for its settings. Reads its code and its local models.
 
     Args:
         asked: the command that started it, and where its settings came from.
@@ -80,7 +81,7 @@ def made_with(settings: Settings, asked: Asked) -> MadeWith:
 
 
 def versions(settings: Settings | None = None) -> dict[str, str]:
-    """The versions on which the figures of a run depend: of these settings, or of a run of the first family."""
+    """Returns the versions on which the figures of a run depend: of these settings, or of a run of the first family."""
     families = Families(settings.task_families) if settings else Families()
     ours = {"swarm": swarm.__version__, "python": platform.python_version()}
     return ours | {name: version(name) for name in (*LIBRARIES, *families.packages)}
@@ -118,13 +119,13 @@ def _named_in(file: Path, field: str) -> str:
 
 
 def own_modules(settings: Settings) -> frozenset[OwnCode]:
-    """The modules of the user's own functions and families that a run with these settings calls."""
+    """Returns the modules of the user's own functions and families that a run with these settings calls."""
     named = own_codes([getattr(settings, name) for name in (*FUNCTIONS, "task_families")])
     return frozenset(code.module for code in named)
 
 
 def code_digest(own: frozenset[OwnCode] = frozenset(), *, judged: bool, package: Path | None = None) -> str:
-    """Of the code that a run goes through. Reads every file of it.
+    """Returns the digest of the code that a run goes through. Reads every file of it.
 
     Args:
         own: the run's `own_modules`.
@@ -164,7 +165,7 @@ def model_revisions(names: Iterable[str]) -> dict[str, str]:
 
 
 def _hub_commit(name: str) -> str:
-    """Of what the Hub's client has fetched; empty where it has not."""
+    """Returns the commit that the Hub's client has fetched; empty where it has fetched none."""
     cached = None if local_folder(name) else cached_folder(name)
     return cached.name if cached else ""
 
@@ -183,7 +184,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """By which a file counts as unchanged within one process, so that gigabytes are read once."""
+    """Returns by what a file counts as unchanged within one process, so that gigabytes are read once."""
     return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(folder))
 
 

@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that there is not."""
+"""Guesses what somebody may have meant by a name that there is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes need of the operating system, and what views and reports do without.
+"""Says what nodes need of the operating system, and what views and reports do without.
 
 Linux and macOS have it all. Windows has not; there swarm looks at what nodes write elsewhere.
 """
@@ -20,12 +20,12 @@ HERE_WORKS = (
 
 
 def own_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this program keeps what is this user's, and must outlive the process (XDG Base Directory)."""
+    """Returns where this program keeps what is this user's, and must outlive the process (XDG Base Directory)."""
     return Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "swarm"
 
 
 def missing() -> list[str]:
-    """What nodes need and this system has not; empty where they run."""
+    """Returns what nodes need and this system has not; empty where they run."""
     there = {
         "folders that are opened (openat)": os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY"),
         "fork": hasattr(os, "fork"),
@@ -55,7 +55,7 @@ def why_not(lacking: list[str]) -> str:
 
 
 def instead() -> str:
-    """Where nodes run, and what works here."""
+    """Says where nodes run, and what works here."""
     return (
         "Start it in WSL2 (`wsl --install`, then install swarm in its Linux), in a container (Docker), in Colab or on "
         f"another machine, over a folder that this one sees too; {HERE_WORKS} work here"

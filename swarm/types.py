@@ -26,7 +26,7 @@ class RoundKey(NamedTuple):
 
 
 def stage_after(key: RoundKey, stages: int) -> RoundKey:
-    """What follows on a stage, in rounds of so many."""
+    """Returns the key of the stage that follows on one, in rounds of so many stages."""
     following = RoundKey(key.round, key.stage + 1)
     return following if following.stage < stages else RoundKey(key.round + 1)
 
@@ -42,12 +42,12 @@ UNVERIFIED = "unverified"
 
 
 def full_task(family: str, task: str) -> str:
-    """A task's name among those of all families: that of the first family by itself, else `family/task`."""
+    """Returns a task's name among those of all families: that of the first family by itself, else `family/task`."""
     return task if family == FIRST_FAMILY else f"{family}/{task}"
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What regenerates a question exactly: a question is a function of these (see swarm.tasks.family)."""
+    """Regenerates a question exactly: a question is a function of these fields (see swarm.tasks.family)."""
 
     task: str
     """Of the family; the paper's "specialty"."""
@@ -85,18 +85,18 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def verifiable(self) -> bool:
-        """It can be made anew from its origin; of any other the publisher's answer is all that there is."""
+        """Tells whether it can be made anew from its origin; of any other there is the publisher's answer alone."""
         return self.origin is not None
 
     def known_origin(self) -> Origin:
-        """The origin of a question that has one. Raises ProtocolError (`no_origin`) for any other."""
+        """Returns the origin of a question that has one. Raises ProtocolError (`no_origin`) for any other."""
         if self.origin is None:
             raise ProtocolError("no_origin", "only a question that says where it comes from can be made anew")
         return self.origin
 
     @property
     def task(self) -> str:
-        """The specialty's full name; UNVERIFIED where nobody can tell."""
+        """Returns the specialty's full name; UNVERIFIED where nobody can tell."""
         return full_task(self.origin.family, self.origin.task) if self.origin else UNVERIFIED
 
 
@@ -147,12 +147,12 @@ class Completion(msgspec.Struct, frozen=True):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model wrote, turn by turn."""
+        """Returns what the model wrote, turn by turn."""
         return (*(turn.text for turn in self.earlier), self.text)
 
     @property
     def every_turn(self) -> tuple[Turn | Completion, ...]:
-        """In order, the last one being this."""
+        """Returns all turns in order, the last one being this."""
         return (*self.earlier, self)
 
 
@@ -187,7 +187,7 @@ class ScoredGroup(msgspec.Struct, frozen=True):
 
 
 class TrainGroup(msgspec.Struct, frozen=True):
-    """What the trainer needs of a group."""
+    """Holds what the trainer needs of a group."""
 
     prompt: str
     completions: tuple[Completion, ...]
@@ -214,7 +214,7 @@ class MemoryUse(msgspec.Struct, frozen=True):
 
 
 class Likeliness(NamedTuple):
-    """How likely the own policy was, before an update, to write completions of a peer."""
+    """Says how likely the own policy was, before an update, to write completions of a peer."""
 
     logprobs: float
     """Sum over their tokens, nats."""
@@ -222,7 +222,7 @@ class Likeliness(NamedTuple):
 
 
 class GradientEstimate(NamedTuple):
-    """Of the gradients of single groups, summed over tokens, in one update; see swarm.algo.gradient_bias.
+    """Estimates moments of single groups' gradients, summed over tokens, in one update; see swarm.algo.gradient_bias.
 
     Each is unbiased, so that those that are no variance may be negative; None: there were too few groups.
     """
@@ -238,7 +238,7 @@ class GradientEstimate(NamedTuple):
 
 
 class TrainReport(msgspec.Struct, frozen=True):
-    """What one policy update did."""
+    """Says what one policy update did."""
 
     loss: float
     grad_norm: float
@@ -279,7 +279,7 @@ class TrainReport(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True):
-    """What generating elsewhere has cost, in all lives of a node."""
+    """Says what generating elsewhere has cost, in all lives of a node."""
 
     requests: int
     tokens_in: int
@@ -320,14 +320,14 @@ class Generator(Protocol):
 
     @property
     def bill(self) -> Bill | None:
-        """What it has cost so far; None where nobody is asked for it."""
+        """Returns what generating has cost so far; None where nobody is asked for it."""
 
     @property
     def repeats(self) -> bool:
         """The same weights and seed give the same completions once more, bit for bit: so on a CPU."""
 
     def has_room(self, prompt: str) -> bool:
-        """Whether its context has room for this prompt and a whole answer; True where nobody can tell."""
+        """Tells whether its context has room for this prompt and a whole answer; True where nobody can tell."""
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
@@ -354,26 +354,26 @@ class BatchingGenerator(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """How many generators there are of its key."""
+        """Returns how many generators there are of its key."""
 
     def generate_together(
         self, calls: Sequence[tuple[BatchingGenerator, GenerationCall]]
     ) -> Sequence[Groups | Exception]:
-        """What `generate` of each returns or raises; what fails for all is raised."""
+        """Returns what `generate` of each returns or raises; it raises what fails for all."""
 
 
 class Asked(Protocol):
     """Completions that are written elsewhere."""
 
     async def wait(self) -> None:
-        """Until they are there; this process may compute meanwhile. Cancelled, nobody writes on.
+        """Waits until they are there; this process may compute meanwhile. Cancelled, nobody writes on.
 
         Raises:
             GenerationServerError: they cannot be had.
         """
 
     def groups(self) -> Groups:
-        """What came of it, once it has been waited for; called through the node's Compute.
+        """Returns the groups, once they have been waited for; called through the node's Compute.
 
         Raises:
             GenerationServerError: they cannot be of the policy that was asked.
@@ -381,7 +381,7 @@ class Asked(Protocol):
 
 
 class RemoteUse(NamedTuple):
-    """What came of asking elsewhere, since it was last taken."""
+    """Says how asking elsewhere went, since it was last taken."""
 
     retries: int = 0
     """Requests that had to be repeated."""
@@ -399,7 +399,7 @@ class RemoteGenerator(Protocol):
         """Begin, with the weights as they are now; called through the node's Compute."""
 
     def take_use(self) -> RemoteUse:
-        """What was needed since this was last asked."""
+        """Returns how asking went since the last call, and begins anew."""
 
 
 class Trainer(Protocol):
@@ -415,7 +415,7 @@ class Trainer(Protocol):
         """Add those of the remaining groups, then make one policy update on all of them together."""
 
     def export_weights(self) -> bytes:
-        """What is trained, as the contents of a safetensors file."""
+        """Returns the trained weights, as the contents of a safetensors file."""
 
     def refuse_weights(self, file: str) -> None:
         """Raises ProtocolError if a local safetensors file does not hold what is trained here, in finite numbers."""

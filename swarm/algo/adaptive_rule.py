@@ -44,7 +44,7 @@ class RoundSignals(NamedTuple):
 
 
 class RuleSettings(NamedTuple):
-    """What a rule starts from."""
+    """Holds the settings that an adaptive rule starts from."""
 
     total: int
     """N = I + J."""
@@ -69,13 +69,13 @@ class Rule(Protocol):
 
     @property
     def baseline(self) -> float | None:
-        """The reward that the next round's will be held against, None if there is none (yet)."""
+        """Returns the reward that the next round's will be held against, None if there is none (yet)."""
 
     def wanted(self, rng: Random) -> float:
         """J of the next round before it is rounded; `rng` is the round's own."""
 
     def observe(self, seen: RoundSignals) -> Rule:
-        """The rule after one more finished round."""
+        """Returns the rule after one more finished round."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class RunningMean:
     count: int = 0
 
     def updated(self, value: float, step: float) -> RunningMean:
-        """One value more; `step` is its weight once 1 / step values are there."""
+        """Returns one value more; `step` is its weight once 1 / step values are there."""
         weight = max(step, 1 / (self.count + 1))
         return RunningMean(self.value + weight * (value - self.value), self.count + 1)
 
@@ -134,7 +134,7 @@ class RewardBaseline:
         return clip(deviation / spread, -1.0, 1.0) if spread > rounding else 0.0
 
     def updated(self, reward: float, memory: float) -> RewardBaseline:
-        """With this round's reward, for the rounds after it."""
+        """Returns the baseline with this round's reward, for the rounds after it."""
         spread = self.spread
         if self.mean.count:
             spread = spread.updated(abs(reward - self.mean.value), 1 - memory)
@@ -145,7 +145,7 @@ NO_REWARDS = RewardBaseline()
 
 
 def clip(value: float, low: float, high: float) -> float:
-    """The nearest value in [low, high]."""
+    """Returns the nearest value in [low, high]."""
     return min(max(value, low), high)
 
 

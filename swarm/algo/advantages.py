@@ -44,7 +44,7 @@ OVER_BATCH = "std_batch"
 
 
 def group_advantages(rewards: Sequence[float], scaling: Scaling = std) -> tuple[float, ...]:
-    """The advantages of one group; all zero where its rewards do not differ, whatever the scaling.
+    """Returns the advantages of one group; all zero where its rewards do not differ, whatever the scaling.
 
     Raises:
         ValueError: no reward at all, or one that is not finite; or the scaling gives no such numbers.
@@ -58,7 +58,7 @@ def group_advantages(rewards: Sequence[float], scaling: Scaling = std) -> tuple[
 
 
 def batch_spread(squares: float, completions: int) -> float:
-    """The standard deviation of r - mean over a batch: each group's differences sum to 0, so their mean is 0.
+    """Returns the standard deviation of r - mean over a batch: each group's differences sum to 0, so their mean is 0.
 
     Args:
         squares: sum of the squared differences.
@@ -68,7 +68,8 @@ def batch_spread(squares: float, completions: int) -> float:
 
 
 def is_informative(rewards: Sequence[float]) -> bool:
-    """True if the rewards differ, so that there are advantages; SAPO discards other external groups (section 3.2).
+    """Tells whether the rewards differ, so that there are advantages; SAPO discards other external groups (section
+    3.2).
 
     Raises:
         ValueError: no reward at all, or one that is not finite.

@@ -1,4 +1,4 @@
-"""Which tokens of external completions are learned from, by how likely the own policy is to write them.
+"""Decides which tokens of external completions are learned from, by how likely the own policy is to write them.
 
     log-probs before the update [M], advantages [M] ──learned_tokens──▶ bool [M] ──▶ no gradient flows where it is False
 
@@ -30,7 +30,7 @@ class Floors(NamedTuple):
 
     @property
     def wanted(self) -> bool:
-        """Whether there is one."""
+        """Tells whether there is one."""
         return self.any_advantage is not None or self.negative_advantage is not None
 
 
@@ -52,5 +52,7 @@ def learned_tokens(old_logprob_M: Tensor, advantage_M: Tensor, own_M: Tensor, fl
 
 
 def without_gradient(logprob_M: Tensor, learned_M: Tensor) -> Tensor:
-    """The same log-probs [M], constants where a token is not learned from: whatever the loss, it gets no gradient."""
+    """Returns the same log-probs [M], constants where a token is not learned from: whatever the loss, it gets no
+    gradient.
+    """
     return logprob_M.where(learned_M, logprob_M.detach())

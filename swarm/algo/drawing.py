@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.peer_quota import PeerQuota
+from swarm.algo.samplers import PeerQuota
 from swarm.algo.seeds import purpose_text
 from swarm.types import ScoredGroup
 
@@ -47,7 +47,7 @@ Results = Callable[[Source, int], "ScoredGroup | Nothing | None"]
 
 
 class Nothing:
-    """There is no group in this slot, or none that may be learned from."""
+    """Marks a slot without a group, or without one that may be learned from."""
 
 
 NOTHING = Nothing()
@@ -58,7 +58,7 @@ _EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
 
 
 class Sample(NamedTuple):
-    """What was looked at, in the order in which it was drawn."""
+    """Holds the groups that were looked at, in the order in which they were drawn."""
 
     groups: list[ScoredGroup]
     """The verified groups, copies left out."""
@@ -73,27 +73,29 @@ class Sample(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of slots that hold informative groups, for the next draw to begin with; never nothing."""
+        """Estimates the share of slots that hold informative groups, above 0, for the next draw to begin with."""
         return (len(self.informative) + 1) / (self.slots + 2)
 
     @property
     def informative(self) -> list[ScoredGroup]:
-        """Those with an advantage."""
+        """Returns the groups with an advantage."""
         return [scored for scored in self.groups if is_informative(scored.rewards)]
 
     @property
     def judged(self) -> list[ScoredGroup]:
-        """What the pool is judged by: where looking ended early, all but the group with which it did."""
+        """Returns the groups that the pool is judged by: where looking ended early, all but the group with which it
+        did.
+        """
         return self.groups[:-1] if self.enough and self.slots < self.of else self.groups
 
     @property
     def pool_groups(self) -> int:
-        """Groups in the whole pool: counted where all slots were looked at, else estimated."""
+        """Returns groups in the whole pool: counted where all slots were looked at, else estimated."""
         return max(self._in_the_pool(len(self.judged)), len(self.groups))
 
     @property
     def pool_informative(self) -> int:
-        """Those of them with an advantage, likewise."""
+        """Estimates how many groups of the pool have an advantage."""
         judged = sum(is_informative(scored.rewards) for scored in self.judged)
         return max(self._in_the_pool(judged), len(self.informative))
 
@@ -134,12 +136,12 @@ class Drawing(Generic[Source]):
         """Slots that were looked at or asked for, from the first on."""
 
     def likely(self, share: float) -> list[tuple[Source, int]]:
-        """The slots that will be looked at, in their order, if this share of them is informative groups."""
+        """Returns the slots that will be looked at, in their order, if this share of them is informative groups."""
         some = None if math.isinf(self._enough) else math.ceil(self._enough / share)
         return [(source, slot) for _, source, slot in self._order[:some]]
 
     def wanted(self, results: Results[Source], share: float = 0.5) -> list[tuple[Source, int]]:
-        """The slots to look at next, in their order: none once enough is found, or all is known.
+        """Returns the slots to look at next, in their order: none once enough is found, or all is known.
 
         As many as are likely to hold what is missing, by what those looked at before held, and by what share of slots
         is informative groups at first sight.
@@ -151,7 +153,7 @@ class Drawing(Generic[Source]):
         return unknown
 
     def sample(self, results: Results[Source]) -> Sample:
-        """What is known by now, up to the slot with which enough was found; what is unknown is passed over."""
+        """Returns the groups known by now, up to the slot with which enough was found; it passes over unknown ones."""
         seen, unknown, slots = self._walk(results)
         enough = self._counting(seen, PeerQuota(self._most_of_peer)) >= self._enough
         return Sample(seen, slots - len(unknown), len(self._order), enough, not unknown)
@@ -159,7 +161,9 @@ class Drawing(Generic[Source]):
     def _walk(
         self, results: Results[Source], share: float = 0.0
     ) -> tuple[list[ScoredGroup], list[tuple[Source, int]], int]:
-        """The originals, what is unknown, and how many slots that makes; of those unknown `share` counts as found."""
+        """Returns the originals, what is unknown, and how many slots that makes; of those unknown `share` counts as
+        found.
+        """
         seen: list[ScoredGroup] = []
         unknown: list[tuple[Source, int]] = []
         slots, found = 0, 0.0
@@ -183,12 +187,14 @@ class Drawing(Generic[Source]):
 
     @staticmethod
     def _counting(groups: Iterable[ScoredGroup], quota: PeerQuota) -> int:
-        """How many of these are looked for: those with an advantage that the quota takes."""
+        """Counts the groups that are looked for: those with an advantage that the quota takes."""
         return sum(_has_advantage(scored) and quota.takes(scored) for scored in groups)
 
 
 def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[int]]:
-    """For one purpose, such as ("external", node, round): the ranks of the first so many slots of a name, random."""
+    """Returns a function that gives the random ranks of a name's first slots, for one purpose such as ("external",
+    node, round).
+    """
     key = hashlib.blake2b(purpose_text(seed, *purpose).encode(), digest_size=32).digest()
 
     def ranks(name: str, slots: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""How far peers' groups pull away from what a node's own groups ask for: estimated from the gradients of one update.
+"""Estimates how far peers' groups pull away from what a node's own groups ask for, from the gradients of one update.
 
     sums of the gradients of 4 sets of groups ─inner products─▶ GradientProducts ─estimated─▶ GradientEstimate
 
@@ -55,7 +55,7 @@ def halves(groups: int) -> tuple[int, int]:
 
 
 def estimated(products: GradientProducts) -> GradientEstimate:
-    """The estimates of the module's docstring; None of what there are too few groups for."""
+    """Returns the estimates of the module's docstring; None of what there are too few groups for."""
     (n_a, n_b), (n_e, n_f) = products.own, products.external
     square = noise = alignment = bias = None
     if n_a and n_b:

@@ -120,7 +120,7 @@ class MultiSignal(Moving):
 
 
 def latest(values: tuple[float, ...], value: float) -> tuple[float, ...]:
-    """With one more value, the last 2 * WINDOW of them."""
+    """Returns the values with one more, the last 2 * WINDOW of them."""
     return (*values, value)[-2 * WINDOW :]
 
 
@@ -139,6 +139,6 @@ def relative_change(values: Sequence[float], least: int) -> float:
 
 
 def earlier_mean_next(values: Sequence[float], least: int) -> float | None:
-    """What the next round's recent mean will be held against; None while that are fewer values than `least`."""
+    """Returns what the next round's recent mean will be held against; None while that are fewer values than `least`."""
     earlier = values[-2 * WINDOW + 1 : -WINDOW + 1]
     return fmean(earlier) if len(earlier) >= least else None

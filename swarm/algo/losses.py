@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LossInputs(NamedTuple):
-    """What is known of the completions of one micro-batch, token after token, in fp32."""
+    """Holds what is known of the completions of one micro-batch, token after token, in fp32."""
 
     logprobs: Tensor
     """[M], of the policy that is trained; gradients flow through these alone."""
@@ -43,7 +43,7 @@ class LossInputs(NamedTuple):
 
 
 class LossSettings(NamedTuple):
-    """What can be tuned in any of them."""
+    """Holds what can be tuned in the losses."""
 
     clip_low: float = 0.2
     clip_high: float = 0.28
@@ -53,7 +53,7 @@ class LossSettings(NamedTuple):
 
 
 class TokenLosses(NamedTuple):
-    """What each token adds."""
+    """Holds what each token adds to the loss."""
 
     loss: Tensor
     """[M]: the sum is minimised."""
@@ -62,7 +62,7 @@ class TokenLosses(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of all groups of an update, those without a gradient included."""
+    """Counts tokens and completions of all groups of an update, those without a gradient included."""
 
     tokens: int
     completions: int
@@ -85,7 +85,7 @@ def per_completion(counts: Counts) -> int:
 
 
 def per_budget(counts: Counts) -> int:
-    """A constant: all tokens that completions of one turn might have had."""
+    """Returns a constant: all tokens that completions of one turn might have had."""
     return counts.completions * counts.max_new_tokens
 
 
@@ -100,7 +100,7 @@ def divided_by(denominator: Denominator) -> Callable[[Loss], Loss]:
 
 
 def denominator_of(loss: Loss) -> Denominator:
-    """What divides the sum of this loss."""
+    """Returns the denominator by which the sum of this loss is divided."""
     found: Denominator = getattr(loss, "denominator", per_token)
     return found
 
@@ -153,7 +153,8 @@ def dr_grpo(batch: LossInputs, settings: LossSettings) -> TokenLosses:
 @of_whole_completions
 @divided_by(per_completion)
 def gspo(batch: LossInputs, settings: LossSettings) -> TokenLosses:
-    """One ratio per completion: s = exp(mean(logprob - old)), clipped as in GRPO. GSPO, arXiv:2507.18071, eq. 5 and 7.
+    """Clips one ratio per completion: s = exp(mean(logprob - old)), clipped as in GRPO. GSPO, arXiv:2507.18071, eq. 5
+    and 7.
 
     Such ratios are near 1: the paper clips at 3e-4 and 4e-4. Each token has an equal share of its completion's loss.
     """
@@ -193,7 +194,9 @@ LOSSES: Mapping[str, Loss] = {
 
 
 def kl_estimate(logprob_M: Tensor, reference_logprob_M: Tensor) -> Tensor:
-    """The "k3" estimate [M] of KL(policy || reference): q/p - log(q/p) - 1 >= 0. GRPO, arXiv:2402.03300, equation 4."""
+    """Returns the "k3" estimate [M] of KL(policy || reference): q/p - log(q/p) - 1 >= 0. GRPO, arXiv:2402.03300,
+    equation 4.
+    """
     log_ratio_M = reference_logprob_M - logprob_M
     return log_ratio_M.expm1() - log_ratio_M
 

@@ -45,7 +45,7 @@ RULES: Mapping[str, MakeRule] = {
 
 
 def sampler(name: str) -> Sampler | None:
-    """The sampler of that name; None: `uniform`, for which nothing is sampled from a whole pool.
+    """Returns the sampler of that name; None: `uniform`, for which nothing is sampled from a whole pool.
 
     Raises:
         ConfigError: it is one of the user's own, and cannot be had.
@@ -54,17 +54,19 @@ def sampler(name: str) -> Sampler | None:
 
 
 def adaptive_rule(name: str) -> MakeRule:
-    """What makes the rule of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    """Returns the function that makes the rule of that name. Raises ConfigError if a rule of the user's own cannot be
+    had.
+    """
     return _named("adaptive_rule", name, RULES)
 
 
 def loss(name: str) -> Loss:
-    """The loss of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    """Returns the loss of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
     return _named("loss", name, LOSSES)
 
 
 def advantage_scaling(name: str) -> Scaling:
-    """The scaling of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
+    """Returns the scaling of that name. Raises ConfigError if it is one of the user's own and cannot be had."""
     return _named("advantage_scaling", name, SCALINGS)
 
 

@@ -25,12 +25,14 @@ UNIFORM = "uniform"
 
 
 def whole_pool(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """As `uniform`, but after the whole pool was looked at: the sampler of earlier versions, to repeat their runs."""
+    """Samples uniformly as `uniform` does, but after the whole pool was looked at, as earlier versions did, to repeat
+    their runs.
+    """
     return rng.sample(groups, min(count, len(groups)))
 
 
 def informative(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """Without replacement, each draw in proportion to the variance of a group's rewards.
+    """Samples without replacement, each draw in proportion to the variance of a group's rewards.
 
     Groups of which half the answers are right come most often, those with one odd answer among G seldom: their gradient
     rests on that one answer. Weighted sampling by exponential keys: Efraimidis and Spirakis, "Weighted random sampling
@@ -41,7 +43,8 @@ def informative(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[
 
 
 def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
-    """The newest rounds first; of one round the tasks in turn, and of one task the peers in turn; else by chance.
+    """Returns the newest rounds first; of one round the tasks in turn, and of one task the peers in turn; else by
+    chance.
 
     A uniform draw of few groups often holds several of one task, and the update then forgets the others; and old groups
     are further from what the policy would say now.
@@ -60,3 +63,16 @@ def balanced(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[Sco
 
 
 SAMPLERS: Mapping[str, Sampler] = {"whole-pool": whole_pool, "informative": informative, "balanced": balanced}
+
+
+class PeerQuota:
+    """Counts groups per peer in one pass, and takes the first `most` of each; None: it takes all."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._seen = Counter[str]()
+
+    def takes(self, scored: ScoredGroup) -> bool:
+        """Tells whether it is among the first so many of its peer."""
+        self._seen[scored.group.peer_id] += 1
+        return self._most is None or self._seen[scored.group.peer_id] <= self._most

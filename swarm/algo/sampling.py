@@ -8,8 +8,7 @@ from random import Random
 from typing import NamedTuple, Self
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.peer_quota import PeerQuota
-from swarm.algo.samplers import Sampler, whole_pool
+from swarm.algo.samplers import PeerQuota, Sampler, whole_pool
 from swarm.types import ScoredGroup
 
 _ROUNDING = 1e-9
@@ -25,13 +24,13 @@ class Weighted(NamedTuple):
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> Self:
-        """Task -> weight above 0; weights that are all the same are none."""
+        """Returns task -> weight above 0; weights that are all the same are none."""
         shares = tuple(weights.values())
         return cls(tuple(weights), shares if len(set(shares)) > 1 else None)
 
     @property
     def weights(self) -> dict[str, float]:
-        """Task -> weight."""
+        """Returns task -> weight."""
         return dict(zip(self.tasks, self.shares or (1.0,) * len(self.tasks), strict=True))
 
 
@@ -45,7 +44,8 @@ def choose_tasks(mixture: Weighted, count: int, rng: Random) -> list[str]:
 def sample_external(
     pool: Sequence[ScoredGroup], count: int, rng: Random, sampler: Sampler = whole_pool, most: int | None = None
 ) -> list[ScoredGroup]:
-    """Of a whole pool drop the groups without any advantage, then sample J; what arrived first makes no difference.
+    """Drops the groups of a whole pool that have no advantage, then samples J; the order of arrival makes no
+    difference.
 
     Args:
         most: groups of one peer that the sampler may choose from, drawn uniformly; None: all of its.
@@ -65,17 +65,17 @@ def _place(scored: ScoredGroup) -> tuple[int, int, str, int]:
 
 
 def most_of_peer(count: int, share: float) -> int | None:
-    """How many of J groups may be one peer's: a share, rounded down, but one in any case; None: all of them."""
+    """Returns how many of J groups may be one peer's: a share, rounded down, but one in any case; None: all of them."""
     return max(1, math.floor(count * share + _ROUNDING)) if share < 1 else None
 
 
 def first_of_each_peer(groups: Iterable[ScoredGroup], most: int | None) -> list[ScoredGroup]:
-    """The groups in their order, of each peer the first so many; None: all."""
+    """Returns the groups in their order, of each peer the first so many; None: all."""
     quota = PeerQuota(most)
     return [scored for scored in groups if quota.takes(scored)]
 
 
 def winners(mean_rewards: dict[str, float]) -> list[str]:
-    """The peers with the best mean reward, all of them where they tie; nobody if nobody earned anything."""
+    """Returns the peers with the best mean reward, all of them where they tie; nobody if nobody earned anything."""
     best = max(mean_rewards.values(), default=0.0)
     return sorted(node for node, reward in mean_rewards.items() if reward == best) if best > 0 else []

@@ -19,22 +19,24 @@ question with a chance of 1 in 4,900. (Small tasks have few distinct questions, 
 
 
 def derive_seed(run_seed: int, *purpose: str | int) -> int:
-    """A seed in [0, RUN_SEED_LIMIT) for one purpose, such as ("question", node, round, slot); always the same one."""
+    """Returns a seed in [0, RUN_SEED_LIMIT) for one purpose, such as ("question", node, round, slot); always the same
+    one.
+    """
     text = purpose_text(run_seed, *purpose)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) % RUN_SEED_LIMIT
 
 
 def purpose_text(run_seed: int, *purpose: str | int) -> str:
-    """What is hashed for one purpose: no two of them have the same."""
+    """Returns the text that is hashed for one purpose: no two purposes share one."""
     return "\x1f".join([str(run_seed), *(f"{type(part).__name__}:{part}" for part in purpose)])
 
 
 def derive_random(run_seed: int, *purpose: str | int) -> random.Random:
-    """A generator of its own for one purpose."""
+    """Returns a generator of its own for one purpose."""
     return random.Random(derive_seed(run_seed, *purpose))
 
 
 def held_out_seed(seed: int, *purpose: str | int) -> int:
-    """A question seed in HELD_OUT_SEEDS for one purpose; always the same one."""
+    """Returns a question seed in HELD_OUT_SEEDS for one purpose; always the same one."""
     first, end = HELD_OUT_SEEDS
     return first + derive_seed(seed, *purpose) % (end - first)

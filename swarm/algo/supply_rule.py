@@ -69,7 +69,7 @@ class Supply:
         return float(min(together, alone))
 
     def _best(self, offered: Callable[[int], int]) -> int:
-        """The J of least error, the smaller one of equals, if the pool holds offered(J) groups."""
+        """Returns the J of least error, the smaller one of equals, if the pool holds offered(J) groups."""
         allowed = range(self.settings.min_j, self.settings.max_j + 1)
         return min(allowed, key=lambda external: (self._error(external, offered(external)), external))
 

@@ -151,7 +151,7 @@ def _refused(file: Path) -> Iterator[None]:
 
 
 def _into_folder(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> None:
-    """There whole or not at all."""
+    """Takes a packed run into the place, whole or not at all."""
     if place.has(name):
         raise _there_already(name, place)
     place.take_in(name, partial(unpack_run, packed))
@@ -175,7 +175,7 @@ def _into_bucket(packed: IO[bytes], place: Place, name: str, run: PackedRun) -> 
 
 
 def _refuse_other(name: str, place: Place, store: Store, mark: bytes) -> None:
-    """What is there may be half of this very file, and nothing else. Raises ExperimentError."""
+    """Refuses to go on where anything but half of this very file is there. Raises ExperimentError."""
     try:
         if store.get(RESTORING, len(mark)).data == mark:
             return
@@ -243,7 +243,7 @@ def _where(run: Run) -> str:
 
 
 def _what_may_go(run: Run, settings: Settings) -> tuple[int, int, set[str]]:
-    """The first round that stays, the first that somebody may redo, and the workers that have rows."""
+    """Returns the first round that stays, the first that somebody may redo, and the workers that have rows."""
     now = snapshot(run)
     lived = {node: sorted(progress.rewards) for node, progress in now.progress.items() if progress.rewards}
     clock = now.state.round if now.state else None

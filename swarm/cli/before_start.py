@@ -73,7 +73,7 @@ def refuse_place(folder: str) -> None:
 
 
 class _Saved(msgspec.Struct):
-    """Of a checkpoint's manifest.json."""
+    """Reads what matters here of a checkpoint's manifest.json."""
 
     model: str
     adapter: LoraConfig | None = None
@@ -111,7 +111,7 @@ def _other_model(run: Run, node: Settings, rounds_done: int) -> str:
 
 
 def _loaded(node: Settings) -> tuple[object, ...]:
-    """On what it depends whether its model can be loaded."""
+    """Returns the settings on which it depends whether a node's model can be loaded."""
     return (node.model, node.device, node.precision, node.attention, node.hub_token)
 
 
@@ -124,7 +124,7 @@ def bring_models(nodes: Iterable[Settings]) -> None:
 
 
 def make_ready(nodes: Iterable[Settings], *, here: bool = True) -> None:
-    """Both. Raises what they raise."""
+    """Refuses nodes that cannot start, and brings their models. Raises what both raise."""
     known = list(nodes)
     refuse_unstartable(known, here=here)
     bring_models(known)

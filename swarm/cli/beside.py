@@ -50,12 +50,12 @@ class Program:
 
     @property
     def command(self) -> str:
-        """What a person would type, secrets left out."""
+        """Returns what a person would type, secrets left out."""
         return subprocess.list2cmdline(["swarm", *self.words])
 
 
 def programs_beside(swarm: LocalSwarm) -> list[Program]:
-    """Those that the settings of a swarm ask for.
+    """Returns the programs that the settings of a swarm ask for.
 
     Raises:
         ConfigError: one of them cannot start: a name is none, or a library is not installed.

@@ -101,7 +101,7 @@ def bugreport(
 
 
 def _paths(settings: Settings, run: Run | None) -> Iterator[str]:
-    """What settings and the starts of nodes name: models, and folders, which may hold spaces."""
+    """Yields the paths that settings and the starts of nodes name: models, and folders, which may hold spaces."""
     yield from (value for value in (settings.path, settings.key_folder, *settings.model) if value)
     with suppress(SwarmError):
         for start in last_starts(run)[:NODES] if run else ():
@@ -155,20 +155,21 @@ def _tried(part: Callable[[], str]) -> str:
 
 
 def _whole_words(text: str, longest: int) -> str:
-    """The text with lines of at most so many characters: a word that would be cut goes, for half a secret is not
-    recognised."""
+    """Returns the text with lines of at most so many characters: a word that would be cut goes, for half a secret is
+    not recognised.
+    """
     lines = text.split("\n")
     return "\n".join(ln if len(ln) <= longest else f"{ln[:longest].rpartition(' ')[0]} ..." for ln in lines)
 
 
 def _bounded(text: str) -> str:
-    """The last part of it, in lines that are not too long, with nothing that a terminal would obey."""
+    """Returns the last part of it, in lines that are not too long, with nothing that a terminal would obey."""
     clean = printable_lines(_cut(text, LONGEST_LINE))
     return clean if len(clean) <= LONGEST_PART else f"... {clean[-LONGEST_PART:]}"
 
 
 def _cut(text: str, longest: int) -> str:
-    """The text with lines of at most so many characters."""
+    """Returns the text with lines of at most so many characters."""
     return "\n".join(line if len(line) <= longest else f"{line[:longest]}..." for line in text.split("\n"))
 
 
@@ -177,7 +178,7 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _settings(common: CommonFlags) -> str:
-    """Those that are not at their defaults, with where they come from."""
+    """Returns the settings that are not at their defaults, with where they come from."""
     flags = replace(NodeFlags(), path=common.path, experiment=common.experiment, config=common.config)
     rows = [row for row in list_settings(flags, os.environ) if row.source != "default"]
     return "\n".join(f"{row.setting:<24}{as_text(row.value)} (from: {row.source})" for row in rows) or "all at defaults"
@@ -196,7 +197,7 @@ def _status(run: Run, settings: Settings) -> str:
 
 
 def _events(run: Run, level: str, count: int) -> str:
-    """The last of each node."""
+    """Returns the last of each node."""
     nodes = nodes_with_logs(run)[:NODES]
     found = (EventStream(run, Wanted(frozenset({node}), level=level)).read_last(count, MOST_PARSED) for node in nodes)
     lines = (line for of_node in found for line in event_view.render(map(_without_texts, of_node)))
@@ -204,7 +205,7 @@ def _events(run: Run, level: str, count: int) -> str:
 
 
 def _printed(run: Run) -> str:
-    """The last lines of each node's stdout.log, where crashes of libraries stand as well."""
+    """Returns the last lines of each node's stdout.log, where crashes of libraries stand as well."""
     parts = []
     for node in nodes_with_logs(run)[:NODES]:
         last = deque((line[: 4 * LONGEST_LOOKED_AT + 4] for line in lines_of(run.store, keys.stdout(node))), PRINTED)

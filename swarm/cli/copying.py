@@ -71,7 +71,7 @@ def copy(
 
 @contextmanager
 def _hearing(follow: bool) -> Iterator[Asked]:
-    """For the block SIGTERM is heard, and no more than that."""
+    """Hears SIGTERM while the block runs, if `follow`, and yields what it sets."""
     asked = Asked()
     before = signal.signal(signal.SIGTERM, lambda *_: asked.set()) if follow else None
     try:
@@ -112,7 +112,9 @@ def _target(place: str, run: Run) -> Run:
 
 
 def made(run: Run) -> tuple[float, str] | None:
-    """When and by whom an experiment was made, which tells it from another one of its name; None: by nobody yet."""
+    """Returns when and by whom an experiment was made, which tells it from another one of its name; None: by nobody
+    yet.
+    """
     try:
         file = read_experiment(run)
     except ProtocolError as error:
@@ -121,7 +123,7 @@ def made(run: Run) -> tuple[float, str] | None:
 
 
 def _follow(copier: Copier, run: Run, every: float, asked: Asked) -> Copied:
-    """Until the experiment is over, or somebody wants this to end, and nothing new comes; the last pass."""
+    """Copies until the experiment is over, or it is asked to end, and nothing new comes; returns the last pass."""
     failing = every
     while True:
         last = asked.is_set()  # before the pass: what was written until then is in it

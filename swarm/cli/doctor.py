@@ -66,7 +66,7 @@ def _end(number: int, frame: object) -> NoReturn:
 
 
 def render(diagnosis: Diagnosis, width: int = _WIDEST) -> str:
-    """A table of verdict, check and figure, each trouble with its fix below it; then the verdict of all."""
+    """Returns a table of verdict, check and figure, each trouble with its fix below it; then the verdict of all."""
     names = [_name(finding) for finding in diagnosis.findings]
     column = max(map(len, names), default=0)
     lines = [f"{diagnosis.experiment} in {printable(diagnosis.path)}", ""]

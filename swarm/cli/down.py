@@ -63,13 +63,15 @@ def end(found: Sequence[Running], timeout: float) -> bool:
 
 
 def _to_be_asked(found: Sequence[Running]) -> list[Running]:
-    """Each but the nodes of a `swarm up` that is there: it passes the signal on, and a second one ends them at once."""
+    """Returns each but the nodes of a `swarm up` that is there: it passes the signal on, and a second one ends them at
+    once.
+    """
     ups = {process.file.pid for process in found if process.file.role == UP}
     return [process for process in found if process.file.parent not in ups]
 
 
 def _wait(processes: Sequence[Running], seconds: float) -> list[Running]:
-    """Those that have not ended by then."""
+    """Waits for some processes, and returns those that have not ended by then."""
     deadline = time.monotonic() + seconds
     left = list(processes)
     while left := [process for process in left if not process.ended()]:
@@ -80,7 +82,7 @@ def _wait(processes: Sequence[Running], seconds: float) -> list[Running]:
 
 
 def _nothing(settings: Settings) -> str:
-    """What to tell who named a swarm that is not there."""
+    """Returns the message for somebody who named a swarm that is not there."""
     others = sorted({f"--path {file.path} --experiment {file.experiment}" for file in all_running()})
     said = f"no process of {settings.experiment} in {settings.place} runs here as this user"
     return f"{said}; these do: {', '.join(others)}" if others else said

@@ -1,4 +1,4 @@
-"""`swarm experiment list`, `settings` and `clean`: what experiments a shared folder holds, and getting rid of them."""
+"""`swarm experiment list` and `clean`: what experiments a shared folder holds, and getting rid of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli import looking
-from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, PathFlag, settings_from
 from swarm.cli.joining import MOST_LOOKED_INTO
 from swarm.cli.live import beating_elsewhere
-from swarm.cli.say import asked, print_result, say
+from swarm.cli.say import asked, say, warn
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
@@ -24,12 +23,10 @@ from swarm.records.listing import entries, size_of
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
 from swarm.records.reader import Snapshot, snapshot
-from swarm.records.starts import last_starts
 from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
-from swarm.study.record import read_study, studies
-from swarm.views.starts import render_starts
+from swarm.views.studies import reader_of, studies
 from swarm.views.text import age, shorten, size, table
 from swarm.wire import keys
 
@@ -41,49 +38,12 @@ WRITER = "clean"
 """Who deletes."""
 
 
-def show_status(
-    name: str | None = None,
-    /,
-    *,
-    common: CommonFlags | None = None,
-    watch: bool = False,
-    as_json: Annotated[bool, Parameter("--json")] = False,
-) -> None:
-    """Show the round and every node of an experiment.
-
-    Args:
-        name: The experiment; without one, what --experiment or the settings say.
-        common: which experiment.
-        watch: Refresh every 2 seconds until Ctrl-C.
-        as_json: JSON instead of a table; with --watch, one line per refresh.
-    """
-    looking.status(common=named_flags(name, common), watch=watch, as_json=as_json)
-
-
 def named_flags(name: str | None, common: CommonFlags | None) -> CommonFlags:
-    """The flags with the experiment that was named, by its name or by --experiment."""
+    """Returns the flags with the experiment that was named, by its name or by --experiment."""
     common = common or CommonFlags()
     if name is not None and common.experiment is not None:
         raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
     return common if name is None else replace(common, experiment=name)
-
-
-def show_settings(
-    name: str | None = None,
-    /,
-    *,
-    common: CommonFlags | None = None,
-    as_json: Annotated[bool, Parameter("--json")] = False,
-) -> None:
-    """Show what the nodes of an experiment were started with: settings, versions, code, models, machine, command.
-
-    Args:
-        name: The experiment; without one, what --experiment or the settings say.
-        common: which experiment.
-        as_json: JSON instead of text: the last start of every node.
-    """
-    run = open_experiment(settings_from(named_flags(name, common)))
-    print_result(last_starts(run), render_starts, as_json=as_json)
 
 
 def list_experiments(*, path: PathFlag = None) -> None:
@@ -102,7 +62,7 @@ def list_experiments(*, path: PathFlag = None) -> None:
 
 
 def _row_of(place: Place, name: str) -> list[str]:
-    """A row for an experiment that cannot be read, too; a link is not followed."""
+    """Returns a row for an experiment that cannot be read, too; a link is not followed."""
     if place.is_link(name):
         return [shorten(name, 48), "link", "-", "-", "-", "-", ""]
     try:
@@ -126,7 +86,7 @@ def _row(now: Snapshot, wall: float) -> list[str]:
 
 
 def _rounds(now: Snapshot) -> str:
-    """Of a run without a coordinator's clock."""
+    """Returns the rounds of a run without a coordinator's clock, as text."""
     over = now.finished
     return str(over.rounds if over else now.rounds_done if now.made_by else "-")
 
@@ -137,7 +97,7 @@ def _size_of(run: Run, part: str = "") -> str:
 
 
 def live_nodes(run: Run, wall: float, liveness_timeout: float) -> list[str]:
-    """Nodes that run at `wall`, Unix seconds, sorted; see is_alive."""
+    """Returns nodes that run at `wall`, Unix seconds, sorted; see is_alive."""
     here = this_process()
     return [peer.peer_id for peer in read_peers(run) if is_alive(peer, wall, liveness_timeout, here)]
 
@@ -184,7 +144,7 @@ def clean(
 
 
 def _is_there(run: Run, part: str) -> bool:
-    """Whether a part of a run is there; a link may lead anywhere, and what lies there is not the run's to delete."""
+    """Tells whether a part of a run is there; a link may lead anywhere, to what is not the run's to delete."""
     entry = run.store.stat(part)
     if entry is not None and entry.kind is Kind.OTHER:
         raise StoreError(
@@ -197,8 +157,8 @@ def _is_there(run: Run, part: str) -> bool:
 def _studies_with(path: Path, run: Run) -> list[str]:
     """Studies that count on this experiment; one may have taken over another's runs."""
     found = []
-    for study in studies(path):
+    for study in studies(path, warn):
         with suppress(ProtocolError):  # a record that cannot be read names no run
-            if run.experiment in {one.experiment for one in read_study(path, study).runs}:
+            if run.experiment in {experiment for _, experiment in reader_of(path, study).contents(path, study).runs}:
                 found.append(study)
     return found

@@ -56,7 +56,7 @@ def _declared(*kinds: str, defaults: Mapping[str, Any] = MappingProxyType({})) -
 
 
 def _flag(setting: str, flag: str, default: Any = None) -> Any:
-    """The annotated type of a flag that gives a setting its value."""
+    """Returns the annotated type of a flag that gives a setting its value."""
     kinds = options(FIELDS[setting].type)
     parameter = setting_parameter(setting, default, negative=f"--no-{flag.replace('_', '-')}" if bool in kinds else ())
     if choices := DECLARED[setting].choices:  # for completion; load_settings refuses what is none of them
@@ -88,7 +88,7 @@ PathFlag = Annotated[str | None, setting_parameter("path", name=("--path", "--gd
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class CommonFlags:
-    """Which experiment, and which settings file."""
+    """Declares the flags that say which experiment, and which settings file."""
 
     path: PathFlag = None
     experiment: Annotated[str | None, setting_parameter("experiment")] = None
@@ -100,7 +100,7 @@ class CommonFlags:
 
 @_declared("run_flag")
 class RunFlags(CommonFlags):
-    """What a run does."""
+    """Declares the flags of a run."""
 
     preset: Annotated[
         str | None,
@@ -114,14 +114,14 @@ class RunFlags(CommonFlags):
 
 @_declared("run_flag", "up_flag", defaults=UP_DEFAULTS)
 class UpFlags(RunFlags):
-    """What a run of `swarm up` does."""
+    """Declares the flags of a run of `swarm up`."""
 
     mirror: Annotated[str | None, setting_parameter("mirror")] = None
 
 
 @_declared("node_flag")
 class NodeFlags(RunFlags):
-    """Which node this is."""
+    """Declares the flags that say which node this is."""
 
 
 def settings_from(
@@ -132,7 +132,8 @@ def settings_from(
     own: Mapping[str, Any] | None = None,
     **defaults: Any,
 ) -> Settings:
-    """Settings from flags, the environment, the settings file named by `--config`, and a command's own defaults.
+    """Returns settings from flags, the environment, the settings file named by `--config`, and a command's own
+    defaults.
 
     Args:
         base: setting -> value and where it came from, above the defaults alone.
@@ -147,7 +148,7 @@ def settings_from(
 
 
 def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any) -> Asked:
-    """What this process was asked for, for the record: by the command that started it, or by a person.
+    """Returns what this process was asked for, for the record: by the command that started it, or by a person.
 
     Args:
         words: the command's name and arguments; the others as in settings_from.
@@ -160,20 +161,22 @@ def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | Non
 
 
 def open_experiment(settings: Settings, writer: str | None = None) -> Run:
-    """The experiment that the settings name: for a writer, there or not; to read alone, one that is there, whoever made
-    it."""
+    """Returns the experiment that the settings name: for a writer, there or not; to read alone, one that is there,
+    whoever made it.
+    """
     run = open_place(settings.place).open(settings.experiment, writer)
     return as_ours(run) if writer is None else run
 
 
 def as_settings(flags: CommonFlags) -> dict[str, Any]:
-    """Setting name -> value of the flags that were given."""
+    """Returns setting name -> value of the flags that were given."""
     named = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name != "config"}
     return {SETTING_OF_FLAG.get(name, name): value for name, value in named.items() if value is not None}
 
 
 def command_again(words: Sequence[str], flags: Any, *, without: Collection[str] = ()) -> str:
-    """The command that starts the same again: the settings in the environment, words, and the flags that were given.
+    """Returns the command that starts the same again: the settings in the environment, words, and the flags that were
+    given.
 
     Args:
         words: the command's name and arguments.
@@ -186,7 +189,7 @@ def command_again(words: Sequence[str], flags: Any, *, without: Collection[str] 
 
 
 def flag_words(flags: Any, without: Collection[str] = ()) -> list[str]:
-    """The flags that were given, as they are typed. Arguments as of `command_again`."""
+    """Returns the flags that were given, as they are typed. Arguments as of `command_again`."""
     words: list[str] = []
     for name, value in vars(flags).items() if flags else ():
         if value is not None and name not in without:

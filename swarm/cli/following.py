@@ -1,4 +1,4 @@
-"""What programs share that follow a run from beside it: they are found by `swarm down`, and end when asked to."""
+"""Holds what programs share that follow a run from beside it: they are found by `swarm down`, and end when asked to."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ LOOK_EVERY, LOOK_EVERY_PAID = 2.0, 60.0
 
 
 def look_every(settings: Settings) -> float:
-    """Seconds between two looks at a run of these settings."""
+    """Returns seconds between two looks at a run of these settings."""
     return LOOK_EVERY_PAID if settings.sparing else LOOK_EVERY
 
 
 class Asked:
-    """Whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for ever."""
+    """Tells whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for
+    ever.
+    """
 
     def __init__(self) -> None:
         self._is_set = False
 
     def set(self) -> None:
-        """Somebody does."""
+        """Notes that somebody asks this to end."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether anybody does."""
+        """Tells whether anybody does."""
         return self._is_set
 
     def wait(self, seconds: float) -> None:
-        """So long, or until it is heard."""
+        """Waits so many seconds, or until somebody asks this to end."""
         ends = time.monotonic() + seconds
         while not self._is_set and (left := ends - time.monotonic()) > 0:
             time.sleep(min(left, HEARD_WITHIN))
@@ -47,7 +49,8 @@ class Asked:
 
 @contextmanager
 def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Iterator[Asked]:
-    """For the block this process follows a run: `swarm down` finds it, and the first signal asks it to end.
+    """Makes this process, for the block, one that follows a run: `swarm down` finds it, the first signal asks it to
+    end.
 
     The second signal ends the process at once.
     """

@@ -112,7 +112,7 @@ def _is_let_in(path: Path, own: str) -> bool:
 
 
 def _await_first_sync(path: Path) -> None:
-    """Until all that the connected members wrote is here; says how far it is whenever that changes."""
+    """Waits until all that the connected members wrote is here; says how far it is whenever that changes."""
     said = ""
     for now in _until_complete(path):
         if (line := progress(now)) != said:

@@ -39,11 +39,11 @@ class JobSupervisor:
         """The daemon whose job ended badly first."""
 
     def found(self, part: str) -> SlurmProgram | None:
-        """The job of a daemon that was submitted earlier, and waits or runs."""
+        """Returns the job of a daemon that was submitted earlier, and waits or runs."""
         return self._backend.found(self._place, self._experiment, part_of(part))
 
     def unfound(self, children: Sequence[Child], names: Sequence[str]) -> list[str]:
-        """Of these nodes those whose daemon is in no job that waits or runs."""
+        """Returns those of these nodes whose daemon is in no job that waits or runs."""
         there = [child.node_id.removesuffix("*") for child in children if self.found(child.node_id)]
         return [
             name
@@ -76,7 +76,7 @@ class JobSupervisor:
         return self._backend.start(launch)
 
     async def heard(self) -> None:
-        """As of `Supervisor`; a job says nothing here, so after a while."""
+        """Waits a while: a job says nothing here. It stands in for `Supervisor.heard`."""
         await anyio.sleep(LOOK_SECONDS)
 
     def stop(self, number: signal.Signals) -> None:
@@ -84,13 +84,13 @@ class JobSupervisor:
         self._left = True
 
     def insist(self) -> None:
-        """Nothing more can be left."""
+        """Does nothing: a job needs no second signal."""
 
     def left(self) -> list[str]:
-        """The ids of the jobs that go on."""
+        """Returns the ids of the jobs that go on."""
         return [job.id for job in self._jobs.values() if job.poll() is None]
 
 
 def part_of(node_id: str) -> str:
-    """Of a job's name: that of a node, or of the workers of one process."""
+    """Returns the part of the swarm that a job's name stands for: a node, or the workers of one process."""
     return node_id.replace("-*", "s")

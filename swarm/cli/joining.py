@@ -1,4 +1,5 @@
-"""What a node takes from the experiment that it joins: what made the experiment what it is, and how long it lasts.
+"""Decides what a node takes from the experiment that it joins: what made the experiment what it is, and how long it
+lasts.
 
     experiment.json, the clock ─▶ adopted: setting ─▶ value ─┐
     flags, environment, settings file ──────────────────────┴▶ Settings, or what contradicts the experiment
@@ -55,7 +56,7 @@ class Joining(NamedTuple):
 
 
 def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own: Any) -> Joining:
-    """The settings of a node that joins an experiment.
+    """Returns the settings of a node that joins an experiment.
 
     Args:
         own: settings that the command itself decides.
@@ -78,7 +79,9 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
 
 
 def with_files(run: Run, said: tuple[object, str], private: Path) -> tuple[object, str]:
-    """The task table of an experiment, with files on this machine. Raises ConfigError: one cannot be had or asked."""
+    """Returns the task table of an experiment, with files on this machine. Raises ConfigError: one cannot be had or
+    asked.
+    """
     table, source = parse("task_table", *said) or {}, said[1]
     for name, parameters in table.items():
         check(name, parameters)
@@ -87,7 +90,7 @@ def with_files(run: Run, said: tuple[object, str], private: Path) -> tuple[objec
 
 
 def with_tasks_of(run: Run, experiment: ExperimentFile, settings: Settings) -> Settings:
-    """The settings of who asks an experiment's questions and is no node of it, with the tasks that it defines.
+    """Returns the settings of who asks an experiment's questions and is no node of it, with the tasks that it defines.
 
     Raises:
         ConfigError: they name code, or a file cannot be had.
@@ -101,7 +104,7 @@ def with_tasks_of(run: Run, experiment: ExperimentFile, settings: Settings) -> S
 
 
 def _tasks_as_mixture(settings: Settings, said: Given) -> Settings:
-    """Who names some of the experiment's tasks and no mixture asks these alone."""
+    """Makes a mixture of the tasks that somebody names of the experiment's, where no mixture is given."""
     made = parse("tasks", *said["tasks"]) if "tasks" in said else None
     if settings.tasks is None or settings.tasks == made or settings.mixture:
         return settings
@@ -114,7 +117,7 @@ def _tasks_as_mixture(settings: Settings, said: Given) -> Settings:
 
 
 def adopted(run: Run, experiment: ExperimentFile) -> Given:
-    """Setting -> value and source, of all that an experiment says."""
+    """Returns setting -> value and source, of all that an experiment says."""
     identity = {name: value for name, value in identity_of(experiment).items() if name in IDENTITY}
     state = read_clock(run).state
     rounds = state.max_rounds if state else experiment.max_rounds
@@ -151,7 +154,7 @@ def _text(value: object) -> str:
 
 
 def experiment_in(run: Run, patience: float | None) -> ExperimentFile | None:
-    """What an experiment is, as soon as somebody has said it; None after so many seconds, None: never.
+    """Waits for the settings of an experiment; gives None after `patience` seconds, or never where `patience` is None.
 
     Raises:
         ExperimentError: another program made it.
@@ -162,8 +165,8 @@ def experiment_in(run: Run, patience: float | None) -> ExperimentFile | None:
 
 
 def only_experiment(place: Place, patience: float | None = None) -> str:
-    """The one experiment of a place that this program made, or the one of several that is not over; waits for the
-    first.
+    """Returns the one experiment of a place that this program made, or the one of several that is not over; waits for
+    the first.
 
     Raises:
         ExperimentError: there are several.
@@ -194,7 +197,7 @@ def _of_this_program(place: Place) -> list[str]:
 
 
 def place_named(text: str) -> Place:
-    """The place that people name on the command line, to join in. Raises StoreError: nobody can write there."""
+    """Returns the place that people name on the command line, to join in. Raises StoreError: nobody can write there."""
     folder = settings_from(CommonFlags(path=text)).place
     refuse_place(folder)
     return open_place(folder)

@@ -26,16 +26,23 @@ def new() -> None:
     say(f"{folder / KEY_FILE}\npublic key: {public_text(key)}\nsign with it by SWARM_SIGNING=on, on every node")
 
 
-def show() -> None:
-    """Show the public key of this user's nodes."""
+def show(*, known: bool = False, flags: CommonFlags | None = None) -> None:
+    """Show the public key of this user's nodes.
+
+    Args:
+        known: List the nodes of an experiment that were seen with a key instead, and the key that each is held to.
+        flags: which experiment.
+    """
+    if known:
+        _show_known(flags)
+        return
     _installed()
     from swarm.signing.keys import load_key, public_text
 
-    say(public_text(load_key(settings_from(CommonFlags()).private_folder)))
+    say(public_text(load_key(settings_from(flags).private_folder)))
 
 
-def known(flags: CommonFlags | None = None) -> None:
-    """List the nodes of an experiment that were seen with a key, and the key that each is held to."""
+def _show_known(flags: CommonFlags | None) -> None:
     settings = settings_from(flags)
     known_keys = _known(settings)
     keys = [(EXPERIMENT, id_ or "no id: an earlier version began it") for id_ in known_keys.ids()[-1:]]
@@ -60,7 +67,7 @@ def forget(node: str, flags: CommonFlags | None = None) -> None:
         return
     if not (node == COORDINATOR or is_node_id(node)) or not _known(settings).forget(node):
         open_place(settings.place).require(settings.experiment)
-        raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys known` lists them")
+        raise ConfigError(f"no key is known of {node!r} in {settings.experiment}; `swarm keys show --known` lists them")
     say(f"{node} will be held to the key that it is seen with next; nodes that are running learn of it when restarted")
 
 

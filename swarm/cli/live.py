@@ -1,5 +1,5 @@
-"""Whether an experiment runs already: `swarm up` would only start nodes that have to end at once, since their ids are
-taken, and say how to resume what is not to be resumed.
+"""Finds whether an experiment runs already: `swarm up` would only start nodes that have to end at once, since their ids
+are taken, and say how to resume what is not to be resumed.
 
     processes that this user runs here ─▶ known for sure
     registrations of the same ids      ─▶ believed when their heartbeat moves while it is watched
@@ -66,7 +66,7 @@ def _named(settings: Settings) -> str:
 
 
 def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
-    """Which of these nodes show a later heartbeat while they are watched; at once where none looks alive."""
+    """Returns those nodes that show a later heartbeat while they are watched; at once where none looks alive."""
     here, wall = this_process(), time.time()
     first = {
         name: peer
@@ -77,7 +77,7 @@ def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
 
 
 def beating_elsewhere(run: Run, settings: Settings) -> list[str]:
-    """Nodes of other machines whose heartbeat moves while it is watched, whatever the clock of theirs says.
+    """Returns nodes of other machines whose heartbeat moves while it is watched, whatever the clock of theirs says.
 
     An hour between two clocks makes a live node look silent for an hour, and of a dead one nothing moves.
     """

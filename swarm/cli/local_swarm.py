@@ -50,16 +50,16 @@ class LocalSwarm:
 
     @property
     def names(self) -> list[str]:
-        """The ids of all nodes."""
+        """Returns the ids of all nodes."""
         return [*(str(coordinator.node_id) for coordinator in self.coordinators), *self.worker_names]
 
     @property
     def worker_names(self) -> list[str]:
-        """The ids of the workers."""
+        """Returns the ids of the workers."""
         return [str(worker.node_id) for worker in self.workers]
 
     def children(self, asked: Asked, loaded: Settings) -> list[Child]:
-        """The daemons to start.
+        """Returns the daemons to start.
 
         Args:
             asked: what the user asked for, for the record of each node.
@@ -79,7 +79,7 @@ class LocalSwarm:
         return [*first, child(f"{together.node_id}-*", "workers", together, "--nodes", str(len(self.workers)))]
 
     def _together(self) -> Settings:
-        """The settings of the one process of all workers. Raises ConfigError: they differ in more than that."""
+        """Returns the settings of the one process of all workers. Raises ConfigError: they differ in more than that."""
         prefix = str(self.workers[0].node_id).removesuffix("-0")
         together = replace(self.workers[0], node_id=prefix, model=self.settings.model, mixture=self.settings.mixture)
         if tuple(settings_of_workers(together, len(self.workers))) != self.workers:
@@ -92,7 +92,7 @@ class LocalSwarm:
 
 
 def about(node: Settings, workers: int) -> str:
-    """What a node does, in a few words."""
+    """Returns in a few words what a node does."""
     if node.role == "coordinator":
         return f"opens the rounds, {node.max_rounds} of them, for {workers} workers"
     threads = f", {node.threads} thread{'s' if node.threads > 1 else ''}" if node.threads else ""
@@ -102,14 +102,14 @@ def about(node: Settings, workers: int) -> str:
 
 
 def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
-    """What this command has chosen by itself came from nobody else."""
+    """Returns the record with the settings that this command has chosen by itself marked as its own."""
     mine, theirs = node.as_recorded(), loaded.as_recorded()
     ours = {name: OURS for name in mine if mine[name] != theirs[name] and name not in asked.sources}
     return Asked(asked.command, {**asked.sources, **ours})
 
 
 def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int | None = None) -> LocalSwarm:
-    """So many workers with the same settings; lists of models and of mixtures are dealt out to them.
+    """Makes so many workers with the same settings; lists of models and of mixtures are dealt out to them.
 
     Args:
         own_cores: of each worker, where they do not share this machine's.
@@ -126,7 +126,9 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int
 
 
 def name_here(settings: Settings, name: str) -> str:
-    """What a node is called that this command names: where this machine has a name in the place, it bears that."""
+    """Returns the name of a node of this command: where this machine has a name in the place, the node bears that
+    first.
+    """
     return "-".join(filter(None, (open_place(settings.place).member, name)))
 
 
@@ -135,7 +137,7 @@ def _with_a_share(worker: Settings, share: int) -> Settings:
 
 
 def plan_of(swarm: LocalSwarm) -> Plan | None:
-    """What it needs of memory; None, with the reason in the log, where that cannot be known."""
+    """Plans the memory of the swarm; None, with the reason in the log, where it cannot be known."""
     from swarm.cli.longest_talk import longest_talk
     from swarm.planner.planner import plan_for
 
@@ -143,7 +145,7 @@ def plan_of(swarm: LocalSwarm) -> Plan | None:
 
 
 def within_memory(swarm: LocalSwarm, made: Plan | None, force: bool) -> LocalSwarm:
-    """The swarm with micro-batches, or gradient checkpointing, that its plan needs for it to fit.
+    """Returns the swarm with micro-batches, or gradient checkpointing, that its plan needs for it to fit.
 
     Raises:
         MemoryPlanError: nothing of that makes it fit, and nobody insists; names what would.

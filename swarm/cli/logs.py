@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Annotated, Literal
@@ -26,7 +28,6 @@ from swarm.store.run import Run
 from swarm.views.events import render
 from swarm.views.repeats import Repeats
 from swarm.views.text import shorten
-from swarm.views.when import moment
 from swarm.wire import keys
 
 POLL_SECONDS = 0.5
@@ -108,7 +109,7 @@ def _last(stream: EventStream, lines: int | None, wanted: Wanted, run: Run, *, f
 
 
 def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
-    """A sentence on each."""
+    """Yields a sentence on each."""
     there = nodes_with_logs(run) if asked else []
     for name in asked:
         if name not in there:
@@ -117,7 +118,7 @@ def nodes_without_logs(asked: tuple[str, ...], run: Run) -> Iterator[str]:
 
 
 def _event_of_no_log(pattern: str, run: Run) -> Iterator[str]:
-    """A sentence on the name of an event that nobody says, neither this version nor whoever wrote into the logs."""
+    """Yields a sentence on the name of an event that nobody says, neither this version nor who wrote into the logs."""
     if any(fnmatchcase(name, pattern) for name in (*EVENTS, METRICS_EVENT, UNREADABLE)):
         return
     if not EventStream(run, Wanted(event=pattern, metrics=True)).read_last(1):
@@ -137,5 +138,38 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _raw(event: Event) -> str:
-    """A line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at all."""
+    """Returns a line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at
+    all.
+    """
     return escaped(event.line.decode("utf-8", "replace"))
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_PART = r"(\d{1,9}(?:\.\d{1,9})?)([smhdw])"
+_DURATION = re.compile(rf"(?:{_PART})+")
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def moment(text: str, now: float, asked_by: str) -> float:
+    """Unix seconds of `10m`, `1h30m` or `2d` before now, or of a time such as `2026-07-01T12:30Z`.
+
+    Args:
+        now: Unix seconds.
+        asked_by: the flag, for the message.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    clean = text.strip()
+    if _DURATION.fullmatch(clean):
+        return now - sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, clean))
+    try:
+        if not _DATE.match(clean):
+            raise ValueError(clean)
+        return datetime.fromisoformat(clean).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(
+            f"{asked_by} {text[:80]!r}: expected how long ago, such as 90s, 10m, 1h30m, 2d or 1w, or a time of "
+            "ISO 8601, such as 2026-07-01, 2026-07-01T12:30 or 2026-07-01T12:30:00Z"
+        ) from None

@@ -14,7 +14,7 @@ REPLY_TOKENS = 128
 
 
 def longest_talk(settings: Settings) -> Talk:
-    """Of the tasks that the settings define."""
+    """Returns the longest conversation among the tasks that the settings define."""
     table = settings.task_table or NO_TASKS
     files = [Path(asked["python"]) for asked in table.values() if "python" in asked]
     turns = max(map(turns_of, files), default=1)

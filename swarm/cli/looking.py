@@ -19,11 +19,13 @@ from swarm.errors import ConfigError
 from swarm.node.process.host import this_process
 from swarm.records.expected import Expected
 from swarm.records.rows import read_to_sum_up
+from swarm.records.starts import last_starts
 from swarm.store.place import open_place
 from swarm.views import status as status_view
 from swarm.views import summary as summary_view
 from swarm.views import validate as validate_view
 from swarm.views.plot import save_reward_plot
+from swarm.views.starts import render_starts
 
 REFRESH_SECONDS = 2.0
 """Of a status that is watched."""
@@ -31,16 +33,26 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 
 def status(
-    *, common: CommonFlags | None = None, watch: bool = False, as_json: Annotated[bool, Parameter("--json")] = False
+    *,
+    common: CommonFlags | None = None,
+    watch: bool = False,
+    started: bool = False,
+    as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> None:
     """Show the round and every node of an experiment.
 
     Args:
         common: which experiment.
         watch: Refresh every 2 seconds until Ctrl-C; an experiment that is not there yet is waited for.
+        started: Show what each node was started with: settings, versions, code, models, machine, command.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
     settings = settings_from(common)
+    if started and watch:
+        raise ConfigError("--started shows what does not change, and --watch what does: give one of them")
+    if started:
+        print_result(last_starts(open_experiment(settings)), render_starts, as_json=as_json)
+        return
     timeout = settings.liveness_timeout
     run = open_experiment_when_there(settings) if watch else open_experiment(settings)
     replication = partial(open_place(settings.place).replication, settings.experiment)

@@ -31,7 +31,7 @@ CARD = "README.md"
 
 
 class Written(NamedTuple):
-    """What a folder holds."""
+    """Holds what was written into a model's folder."""
 
     what: str
     """`model` or `adapter`."""
@@ -40,7 +40,7 @@ class Written(NamedTuple):
 
 
 def rounds_to_take(run: Run, node: str, asked: int | None) -> int:
-    """The rounds behind the checkpoint that is meant; without a wish, the newest.
+    """Returns the rounds behind the checkpoint that is meant; without a wish, the newest.
 
     Raises:
         ConfigError: there is none; says which there are.
@@ -88,7 +88,7 @@ def write_model_folder(
 
 
 def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -> str:
-    """The card of a node's model, without what is of this machine."""
+    """Returns the card of a node's model, without what is of this machine."""
     found = read_rows(run, node)
     made = Trained(
         node,

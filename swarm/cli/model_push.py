@@ -104,7 +104,7 @@ class _Pusher:
         say(f"pushed the {written.what} of {self._node} after {rounds_done} rounds: {where}")
 
     def follow(self, run: Run, machine: PushMachine, asked: Asked) -> int:
-        """Until there is nothing more to push; the exit code."""
+        """Pushes until there is nothing more to push; returns the exit code."""
         node = _Node(run, self._node)
         while True:
             try:
@@ -141,7 +141,7 @@ class _Pusher:
 
 
 class _Node:
-    """What of a node concerns who pushes its model."""
+    """Tells who pushes a node's model how far that node is."""
 
     def __init__(self, run: Run, node: str) -> None:
         self._reader = RunReader(run, frozenset({node}))
@@ -150,7 +150,7 @@ class _Node:
         self._finished_at: float | None = None
 
     def look(self, now: float) -> tuple[int, bool]:
-        """Rounds behind the newest whole checkpoint, 0 for none, and whether no newer one will come.
+        """Returns rounds behind the newest whole checkpoint, 0 for none, and whether no newer one will come.
 
         Raises:
             StoreError: the place cannot be read.
@@ -172,7 +172,7 @@ def _lasts(error: Exception) -> bool:
 
 
 def _wait(seconds: float, asked: Asked) -> None:
-    """So long, or until asked to end; who was asked before just waits."""
+    """Waits so many seconds, or until asked to end; one who was asked before just waits."""
     if asked.is_set():
         time.sleep(seconds)
     else:

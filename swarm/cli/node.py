@@ -1,4 +1,4 @@
-"""`swarm node`, `swarm join` and `swarm workers`: one daemon, or several workers in one process, in the foreground.
+"""`swarm node` and `swarm join`: one daemon, or several workers in one process, in the foreground.
 
 `python -P -m services.worker`, `services.coordinator` and `services.workers` are the same.
 """
@@ -14,6 +14,7 @@ from random import SystemRandom
 from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from swarm.cli.before_start import make_ready, refuse_other_models
 from swarm.cli.dry_run import show_dry_join
@@ -43,24 +44,46 @@ WRITER = "joining"
 
 
 class Started(NamedTuple):
-    """What a node is started with."""
+    """Holds what a node is started with."""
 
     settings: Settings
     asked: Asked
 
 
-def node(flags: NodeFlags | None = None) -> int:
-    """Run one node, a worker or the coordinator, until it is done.
+def node(
+    flags: NodeFlags | None = None,
+    *,
+    nodes: Annotated[
+        int | None, Parameter(help="Run so many workers in this process.", validator=Number(gte=1))
+    ] = None,
+) -> int:
+    """Run one node, a worker or the coordinator, or several workers in one process, until all are done.
 
     A worker, or a coordinator on --standby, takes what it is not told (seed, I, J, G, tasks, rounds) from the
-    experiment, if that is there, and waits for its coordinator to begin it. Ctrl-C once: finish the step, save, exit
-    130; twice: end at once. The same command goes on from there.
+    experiment, if that is there, and waits for its coordinator to begin it. Of --nodes, NODE_ID=w calls them w-0, w-1,
+    ...; several models are dealt out in turn. Ctrl-C once: finish the step, save, exit 130; twice: end at once. The
+    same command goes on from there.
     """
     require_for("`swarm node`")
+    if nodes is not None:
+        return _several(nodes, flags)
     started = _started(["swarm", "node"], flags, check=one_model, alone=True)
     settings = started.settings
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
     return run_node(settings, started.asked)
+
+
+def _several(nodes: int, flags: NodeFlags | None) -> int:
+    """Runs several workers in this process; the exit code as of one."""
+    from swarm.node.process.in_process import run_workers
+
+    if settings_from(flags).role == "coordinator":
+        raise ConfigError("--nodes counts workers; start the coordinator by itself: swarm node --role coordinator")
+    names = partial(settings_of_workers, nodes=nodes)
+    settings, asked = _started(["swarm", "node", "--nodes", str(nodes)], flags, check=names)
+    name = settings.node_id
+    this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
+    return run_workers(settings, nodes, asked)
 
 
 def join(
@@ -103,7 +126,7 @@ def join(
 
 
 def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> Started:
-    """The settings of a node that joins the experiment of a place, which is waited for, and said to the user.
+    """Returns the settings of a node that joins the experiment of a place, which is waited for, and said to the user.
 
     Args:
         words: the command, which names the place.
@@ -130,30 +153,6 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     asked = asked_for(words, replace(flags, path=None), joining.adopted)
     this_process_runs(joining.settings, role, [joining.settings.node_id] if joining.settings.node_id else [])
     return Started(joining.settings, asked)
-
-
-def workers(
-    *,
-    nodes: Annotated[int, Parameter(help="Number of workers.")],
-    flags: RunFlags | None = None,
-) -> int:
-    """Run several workers in one process until all are done.
-
-    NODE_ID=w calls them w-0, w-1, ...; several models are dealt out in turn. They take what they are not told from the
-    experiment, as a node does. Ctrl-C once: all finish their step and save, exit 130; twice: end at once. The same
-    command goes on from there.
-    """
-    require_for("`swarm workers`")
-    from swarm.node.process.in_process import run_workers
-
-    if nodes < 1:
-        raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    names = partial(settings_of_workers, nodes=nodes)
-    started = _started(["swarm", "workers", "--nodes", str(nodes)], flags, check=names)
-    settings = started.settings
-    name = settings.node_id
-    this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
-    return run_workers(settings, nodes, started.asked)
 
 
 def _refuse_to_miss(run: Run, settings: Settings) -> None:
@@ -188,8 +187,8 @@ def _started(
     *,
     alone: bool = False,
 ) -> Started:
-    """The settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is not told
-    from its experiment.
+    """Returns the settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is
+    not told from its experiment.
 
     One that nobody has begun yet is waited for as long as a worker waits for a coordinator that is gone.
 
@@ -227,7 +226,7 @@ def _started(
 
 
 def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
-    """With a made-up node id where nobody gave one, which goes into `named` too: who registers keeps its name."""
+    """Gives a node without an id a readable one, which goes into `named` too: who registers keeps its name."""
     if settings.node_id is not None:
         return settings
     named["node_id"] = readable_name(SystemRandom())
@@ -235,7 +234,7 @@ def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
 
 
 def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFile | None:
-    """As `experiment_in`; a worker that has to wait for it is registered meanwhile."""
+    """Waits for the experiment as `experiment_in` does; a worker that has to wait is registered meanwhile."""
     found = experiment_in(run, 0.0)
     if found or patience == 0.0 or settings.role == "coordinator":
         return found
@@ -244,13 +243,15 @@ def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFi
 
 
 def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> Started:
-    """With what suits the models, where nobody chose it, in an experiment that this node begins or goes on with."""
+    """Reads settings, with what suits the models where nobody chose it, for a node that begins an experiment or goes on
+    with it.
+    """
     base = suited(flags, own=named, begins=True)
     return Started(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
 
 
 def _named(flags: RunFlags | None) -> dict[str, str]:
-    """Where this machine has a name in the place, its node bears it, unless somebody names it."""
+    """Returns the node id that this machine's name in the place gives its node, unless somebody names the node."""
     settings = settings_from(flags)
     member = open_place(settings.place).member
     if not member or settings.node_id is not None:
@@ -259,7 +260,7 @@ def _named(flags: RunFlags | None) -> dict[str, str]:
 
 
 def _say_that_nobody_shares(run: Run) -> None:
-    """Of an experiment that is about to be begun without a word about J."""
+    """Warns who is about to begin an experiment without a word about J that nobody will share."""
     if read_experiment(run) is None:
         warn(
             "nobody trains on peers' groups: NUM_TRANSPLANT_TREES is 0 by default; `--local 4 --external 4` shares half"

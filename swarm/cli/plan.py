@@ -16,10 +16,9 @@ from swarm.cli.suiting import suited_settings
 from swarm.cli.up import DEFAULT_WORKERS
 from swarm.config import Settings
 from swarm.errors import ConfigError, ModelError
-from swarm.planner.far_device import far_device
-from swarm.planner.pace import Pace, measured
+from swarm.planner.device_memory import far_device
 from swarm.planner.plan import PROCESS, Plan
-from swarm.planner.planner import make_plan, predicted_pace, remedies_of
+from swarm.planner.planner import Pace, make_plan, measured_pace, remedies_of
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
 from swarm.planner.remedies import Remedy
 from swarm.planner.startable import problems
@@ -47,8 +46,8 @@ def plan(
 ) -> int:
     """Predict the memory of a swarm, check the prediction with one step of one node, and say what fits.
 
-    Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`. What a device that is not here does is
-    predicted alone.
+    Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`. A device that is not here is
+    planned for without that step.
     """
     require_for("`swarm plan`")
     if nodes < 1:
@@ -61,9 +60,8 @@ def plan(
     talk = longest_talk(settings)
     made = make_plan(settings, nodes, in_process, talk, far)
     report = _probe(settings, made) if probe_it and far is None and one_node(made) <= made.usable else None
-    planned = Planned(
-        made, report, pace_of(made, settings, report), [] if made.fits else remedies_of(made, settings, talk)
-    )
+    pace = measured_pace(report, made, at_once=cores() if set(made.models) <= set(EMBEDDED) else 1) if report else None
+    planned = Planned(made, report, pace, [] if made.fits else remedies_of(made, settings, talk))
     sys.stdout.write((_json(planned) if as_json else _text(planned, settings)) + "\n")
     return 0 if made.fits and not (report and report.refuted) else 1
 
@@ -77,15 +75,10 @@ class Planned(NamedTuple):
     remedies: list[Remedy]
 
 
-def pace_of(made: Plan, settings: Settings, report: ProbeReport | None) -> Pace | None:
-    """As the probe measured it, or, of what is not here, as data sheets have it."""
-    if report:
-        return measured(report, made, at_once=cores() if set(made.models) <= set(EMBEDDED) else 1)
-    return predicted_pace(made, settings) if made.device.elsewhere else None
-
-
 def one_node(made: Plan) -> int:
-    """What a probe of one node is expected to see: on a CPU its process, too, on a GPU what torch takes alone."""
+    """Returns the bytes that a probe of one node should see: on a CPU its process, too, on a GPU what torch takes
+    alone.
+    """
     return made.node.peak + (0 if made.device.is_gpu else PROCESS)
 
 

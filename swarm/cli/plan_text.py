@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swarm.config import Settings
-from swarm.planner.pace import Pace
 from swarm.planner.plan import RESERVE, Part, Plan
+from swarm.planner.planner import Pace
 from swarm.planner.probe import ProbeReport
 from swarm.planner.remedies import Remedy
 from swarm.views.text import age, size, table
 
 
 def render_plan(plan: Plan, settings: Settings) -> str:
-    """The table of parts, what is free, the verdict, what was chosen, and the largest configuration that fits."""
+    """Returns the table of parts, what is free, the verdict, the choice, and the largest configuration that fits."""
     head, foot = [_title(plan), _assumption(plan), ""], ["", verdict(plan), _choice(plan, settings), _most(plan)]
     return "\n".join([*head, _table(plan), *foot])
 
 
 def verdict(plan: Plan) -> str:
-    """Whether it fits, in one line."""
+    """Tells whether it fits, in one line."""
     whose = "of its host" if plan.device.elsewhere else f"of the host's {size(plan.device.host_free)}"
     host = f", and {size(plan.host_needed)} {whose}" if plan.host_needed else ""
     return (
@@ -29,14 +29,14 @@ def verdict(plan: Plan) -> str:
 
 
 def render_remedies(found: Sequence[Remedy]) -> str:
-    """What would fit, for somebody to choose from; empty where nothing would."""
+    """Returns what would fit, for somebody to choose from; empty where nothing would."""
     if not found:
         return ""
     return f"what would fit, and nothing does by itself: {', or '.join(map(_remedy, found))}"
 
 
 def render_pace(pace: Pace, rounds: int) -> str:
-    """Seconds of a round, what so many rounds take, and where that comes from."""
+    """Returns seconds of a round, what so many rounds take, and where that comes from."""
     every = f"{rounds} rounds: {age(rounds * pace.least)} to {age(rounds * pace.most)}"
     return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)}, {every} ({pace.source})"
 
@@ -53,7 +53,7 @@ def _remedy(remedy: Remedy) -> str:
 
 
 def changes(plan: Plan, settings: Settings) -> str:
-    """What the plan does otherwise than the settings that it was made from, in one line; empty if nothing."""
+    """Returns in one line what the plan does otherwise than the settings that it was made from; empty if nothing."""
     done = []
     if plan.gradient_checkpointing and not settings.gradient_checkpointing:
         done.append("turned on gradient checkpointing (SWARM_GRADIENT_CHECKPOINTING=False forbids it)")
@@ -63,7 +63,7 @@ def changes(plan: Plan, settings: Settings) -> str:
 
 
 def render_probe(report: ProbeReport, predicted: int) -> str:
-    """What one step of one node showed, beside what was predicted for it."""
+    """Returns what one step of one node showed, beside what was predicted for it."""
     peaks = [("loaded", report.loaded), ("generation", report.generation), ("update", report.update)]
     seen = ", ".join(f"{name} {size(peak)}" for name, peak in peaks if peak is not None) or "nothing measured"
     early = "it ended early: " if report.peak is None else ""

@@ -51,7 +51,7 @@ def probe(
 
 
 def levels_of(text: str) -> list[int]:
-    """The levels that somebody types. Raises ConfigError."""
+    """Returns the levels that somebody types. Raises ConfigError."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) <= HIGHEST_LEVEL for part in parts):
         raise ConfigError(f"--levels must be whole numbers from 0 to {HIGHEST_LEVEL}, such as 0,1,2, got {text!r:.80}")
@@ -59,7 +59,7 @@ def levels_of(text: str) -> list[int]:
 
 
 def render(found: Probed) -> str:
-    """A line for each task, then what to ask."""
+    """Returns a line for each task, then what to ask."""
     first = found.measured[0] if found.measured else None
     if first is None:
         return "no task could be measured\n\n" + _left_out(found)

@@ -44,7 +44,7 @@ if sys.platform != "win32":  # which runs no nodes; its commands import this all
 
 
 class ProcessFile(msgspec.Struct, frozen=True):
-    """What a process says of itself."""
+    """Holds what a process says of itself."""
 
     pid: int
     started_at: float
@@ -62,7 +62,7 @@ class ProcessFile(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """As people are told of it."""
+        """Returns the process as people are told of it."""
         return f"{'swarm up' if self.role == UP else ', '.join(self.nodes) or self.role} (process {self.pid})"
 
 
@@ -126,7 +126,7 @@ class Running:
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def ended(self) -> bool:
-        """Whether it holds its lock no more, which it does to its end."""
+        """Tells whether it holds its lock no more, which it does to its end."""
         return _holder(self._descriptor) != self.file.pid
 
 
@@ -142,7 +142,7 @@ def running(settings: Settings) -> Iterator[list[Running]]:
 
 
 def all_running() -> list[ProcessFile]:
-    """The processes of all experiments, as they describe themselves."""
+    """Returns the processes of all experiments, as they describe themselves."""
     files = []
     for process in _found(""):
         files.append(process.file)
@@ -162,7 +162,7 @@ def _found(beginning: str) -> Iterator[Running]:
 
 
 def _verified(folder: int, name: str, pid: int) -> Running | None:
-    """The process that a file names, if it is that one; a file that nobody holds is removed.
+    """Returns the process that a file names, if it is that one; a file that nobody holds is removed.
 
     Raises:
         OSError, msgspec.DecodeError: it is no such file, or the process has just ended.
@@ -184,7 +184,7 @@ def _verified(folder: int, name: str, pid: int) -> Running | None:
 
 
 def _holder(descriptor: int) -> int | None:
-    """The process that has locked a file; None: no other process has. Raises OSError."""
+    """Returns the process that has locked a file; None: no other process has. Raises OSError."""
     form, kind, holder = _FLOCK
     asked = [0] * len(form)
     asked[kind] = fcntl.F_WRLCK
@@ -193,7 +193,7 @@ def _holder(descriptor: int) -> int | None:
 
 
 def _pidfd_of(pid: int) -> int | None:
-    """None where the system has none. Raises ProcessLookupError: it has ended."""
+    """Opens a pidfd; None where the system has none. Raises ProcessLookupError: the process has ended."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -203,7 +203,7 @@ def _pidfd_of(pid: int) -> int | None:
 
 
 def command_of(pid: int) -> list[str]:
-    """The command line of a process; empty where the system does not tell."""
+    """Returns the command line of a process; empty where the system does not tell."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
     except OSError:
@@ -211,7 +211,9 @@ def command_of(pid: int) -> list[str]:
 
 
 def _runtime_folders() -> list[Path]:
-    """Where processes are written down: in the first; `down` may be typed in a session that has no XDG_RUNTIME_DIR."""
+    """Returns the folders where processes are written down, the first for new ones: `down` may be typed in a session
+    that has no XDG_RUNTIME_DIR.
+    """
     of_session = os.environ.get("XDG_RUNTIME_DIR", "")
     fallback = Path(tempfile.gettempdir()) / f"swarm-{os.geteuid()}"
     return [Path(of_session) / "swarm", fallback] if os.path.isabs(of_session) else [fallback]

@@ -1,4 +1,6 @@
-"""What `swarm up` shows while a swarm runs: who loads what, a line per round, and every warning with its node."""
+"""Shows what `swarm up` has to tell while a swarm runs: who loads what, a line per round, and every warning with its
+node.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
 
     @property
     def line(self) -> str:
-        """For people."""
+        """Returns the round as a line for people."""
         given = "-" if self.reward_given_tagged is None else f"{self.reward_given_tagged:.3f}"
         return (
             f"round {self.round:>4}  {self.round + 1:>{len(str(self.max_rounds))}}/{self.max_rounds} done  "
@@ -72,7 +74,7 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
 
 
 def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> Round:
-    """What the rows of one round come to."""
+    """Sums up the rows of one round."""
     rows = measured(rows) or rows
     rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
     return Round(
@@ -91,7 +93,7 @@ def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> Round:
 
 
 def stopping_line(pace: StepPace) -> str:
-    """What happens after a Ctrl-C."""
+    """Returns what people are told after a Ctrl-C."""
     return f"stopping: every node finishes its step and saves ({pace}); Ctrl-C once more ends them at once"
 
 
@@ -154,7 +156,7 @@ class Progress:
             self.show_new(wait_for_all=True)
 
     def show_new(self, *, wait_for_all: bool = False) -> None:
-        """As _show_new, which may fail."""
+        """Shows what is new; where _show_new fails, the swarm goes on."""
         with self._surviving.view("progress"):
             self._show_new(wait_for_all)
 
@@ -196,7 +198,7 @@ class Progress:
         return not self._settings.sparing or time.monotonic() - self._logs_read_at >= SPARING_SECONDS
 
     def _show_logged(self) -> None:
-        """Who loads what, and every warning."""
+        """Shows who loads what, and every warning."""
         self._logs_read_at = time.monotonic()
         for line in render([event for event in self._events.read() if any(wanted.takes(event) for wanted in SHOWN)]):
             say(line)

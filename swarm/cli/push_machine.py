@@ -1,4 +1,4 @@
-"""When a model that is being trained is pushed: pure.
+"""Decides when a model that is being trained is pushed: pure.
 
 look(newest checkpoint, whether the node is done, now) ─▶ Push | Wait | End
                                 ▲
@@ -29,7 +29,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class End:
-    """There is nothing more to push, or no more time to."""
+    """Says that there is nothing more to push, or no more time to."""
 
     missing: int
     """Rounds behind a checkpoint that could not be pushed; 0: all was."""
@@ -54,7 +54,7 @@ class PushMachine:
         self._ends_at: float | None = None
 
     def look(self, newest: int, over: bool, now: float) -> Push | Wait | End:
-        """What to do next.
+        """Decides what to do next.
 
         Args:
             newest: rounds behind the newest whole checkpoint; 0: there is none.
@@ -73,11 +73,13 @@ class PushMachine:
         return Wait(max(0.0, self._not_before - now) if due else self._look_every)
 
     def pushed(self, rounds_done: int) -> None:
-        """It was taken."""
+        """Notes that a push was taken."""
         self._pushed, self._failures, self._not_before = rounds_done, 0, 0.0
 
     def failed(self, now: float, *, lasting: bool = False) -> float:
-        """It was not; the seconds until the next try, the longest where trying again alone will not help."""
+        """Notes that a push was not taken; returns the seconds until the next try, the longest where trying again alone
+        will not help.
+        """
         pause = LONGEST_PAUSE if lasting else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 10))
         if self._ends_at is not None:
             self._ends_at = now if lasting else self._ends_at

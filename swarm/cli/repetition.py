@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from swarm.cli.flags import CommonFlags, as_settings
 from swarm.cli.local_swarm import OURS, LocalSwarm
+from swarm.cli.say import warn
 from swarm.config import NOBODY, Settings, load_settings, refuse_unsafe, sources_of
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given, parse
 from swarm.errors import ExperimentError
+from swarm.harmless import printable
 from swarm.provenance import made_with
 from swarm.records.made_by import refuse_foreign
 from swarm.records.starts import WHERE, changed_makings, last_starts
@@ -45,7 +47,7 @@ class Repetition(NamedTuple):
 
 
 def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repetition:
-    """The swarm of an earlier experiment.
+    """Returns the swarm of an earlier experiment.
 
     Args:
         source: an experiment of the same shared folder, or the path of one's folder.
@@ -67,9 +69,11 @@ def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repe
     if len(workers) > MOST_WORKERS:
         raise ExperimentError(
             f"--from {source}: {len(workers)} workers have a record of their start in {run.store.describe()}, more "
-            f"than the {MOST_WORKERS} that are started from a folder that anybody may write to: `swarm experiment "
-            f"settings {run.experiment}` shows them; start those that you mean with --config"
+            f"than the {MOST_WORKERS} that are started from a folder that anybody may write to: `swarm status "
+            f"--started --experiment {run.experiment}` shows them; start those that you mean with --config"
         )
+    if gone := sorted({name for start in workers for name in start.settings} - FIELDS.keys()):
+        warn(f"--from {source}: recorded there, and no setting of this version: {printable(', '.join(gone))[:400]}")
     clock = next((start for start in starts if start.role == "coordinator"), workers[0])
     models = tuple(model for start in workers for model in _models(start))
     again: Given = {"experiment": (f"{run.experiment}-again", OURS)}

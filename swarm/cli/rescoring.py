@@ -19,7 +19,7 @@ from swarm.tasks.scoring import Scorer
 
 
 def rescored(run: Run, settings: Settings, groups: Sequence[Group]) -> list[Group]:
-    """The groups with this machine's rewards, or why it has none.
+    """Returns the groups with this machine's rewards, or why it has none.
 
     Raises:
         ConfigError: this system has no such scorer, or a task of the run's own cannot be had.

@@ -23,7 +23,7 @@ codecs.register_error(_ESCAPING, lambda error: (_as_in_json(error), cast(Unicode
 
 
 def _as_in_json(error: UnicodeError) -> str:
-    """What an encoding has no bytes for, as JSON writes it: so that JSON means the same afterwards."""
+    """Writes what an encoding has no bytes for as JSON does, so that JSON means the same afterwards."""
     assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1]
 
@@ -51,7 +51,7 @@ def warn(text: str) -> None:
 
 
 def asked(question: str) -> bool:
-    """Whether whoever sits there says yes. Raises ConfigError where nobody does."""
+    """Tells whether whoever sits there says yes. Raises ConfigError where nobody does."""
     if not sys.stdin.isatty():
         raise ConfigError("nobody is there to be asked: say --yes")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

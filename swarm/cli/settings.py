@@ -74,7 +74,7 @@ def settings(
 
 
 def _named(word: str) -> str:
-    """The setting that somebody means. Raises ConfigError: there is none of that name."""
+    """Returns the setting that somebody means. Raises ConfigError: there is none of that name."""
     bare = word.lstrip("-").lower().replace("-", "_")
     for name, declared in DECLARED.items():
         if bare in (name, declared.flag.lstrip("-").replace("-", "_"), *map(str.lower, declared.variables)):
@@ -85,7 +85,7 @@ def _named(word: str) -> str:
 
 
 def list_settings(flags: NodeFlags, environ: Mapping[str, str], only: Collection[str] = ()) -> list[SettingRow]:
-    """All settings, or some, section by section. Raises ConfigError as a run with them would."""
+    """Returns all settings, or some, section by section. Raises ConfigError as a run with them would."""
     base = suited(flags, environ, tells=False)
     effective = settings_from(flags, environ, base=base)
     sources = sources_of(as_settings(flags), environ, flags.config, base=base)
@@ -113,7 +113,7 @@ def _row(declared: Declared, value: Any, source: str) -> SettingRow:
 
 
 def render(rows: Sequence[SettingRow]) -> str:
-    """A table for each section, of columns that are alike in all of them, as wide as the terminal at most."""
+    """Returns a table for each section, of columns that are alike in all of them, as wide as the terminal at most."""
     head = ("  name", "value", "from", "variable", "flag", "allowed")
     cells = table(head, [_cells(row) for row in rows], left=range(len(head))).split("\n")
     lines, rest = [_cut(cells[0])], iter(cells[1:])
@@ -132,7 +132,7 @@ def _cut(line: str) -> str:
 
 
 def render_each(rows: Sequence[SettingRow]) -> str:
-    """All that is known of each."""
+    """Returns all that is known of each."""
     return "\n\n".join(map(_described, rows))
 
 

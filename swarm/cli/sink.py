@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from swarm.cli.flags import CommonFlags, open_experiment, setting_parameter, settings_from
 from swarm.cli.following import Asked, following, look_every
@@ -31,17 +31,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 2.0, 120.0
 GRACE = 10.0
 """Seconds for which rows may still come once a run is finished."""
 
-Kind = Literal["tensorboard", "trackio", "wandb"]
 FolderFlag = Annotated[str | None, setting_parameter("sink_folder")]
 
 
-def run(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
+def run(kind: str, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
     """Hand the rows of a run to a tracker of experiments as they come, until the run is over.
 
     What was handed over before is not again; what fails is tried again. Ctrl-C ends it after what is there by then.
 
     Args:
-        kind: tensorboard, trackio or wandb, each an extra of its own.
+        kind: tensorboard, trackio or wandb, each an extra of its own, or a sink that an installed package registers.
         common: which experiment.
     """
     settings = settings_from(common)
@@ -51,13 +50,13 @@ def run(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag 
         return _Handing(settings, kind, following_run, folder).follow(asked)
 
 
-def replay(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
+def replay(kind: str, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
     """Hand all rows of a run that is over, was killed, or goes on, to a tracker of experiments.
 
     What was handed over before is not again.
 
     Args:
-        kind: tensorboard, trackio or wandb, each an extra of its own.
+        kind: tensorboard, trackio or wandb, each an extra of its own, or a sink that an installed package registers.
         common: which experiment.
     """
     settings = settings_from(common)
@@ -119,11 +118,11 @@ class _Handing:
             raise SinkError(f"{self._kind} does not end: {type(error).__name__}: {str(error)[:300]}") from error
 
     def tell(self) -> None:
-        """How much it was."""
+        """Says how many rows were handed over."""
         say(f"{self._kind} has {self._rows} more rows of {self._run.experiment}")
 
     def follow(self, asked: Asked) -> int:
-        """Until the run is over, or somebody ends this; the exit code."""
+        """Hands rows over until the run is over, or somebody ends this; returns the exit code."""
         end, pause = _End(self._run), FIRST_PAUSE
         while True:
             last = asked.is_set()
@@ -146,7 +145,7 @@ class _Handing:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     def _begun(self) -> bool:
-        """Somebody has said what the run is: before that it has no name of its own."""
+        """Tells whether somebody has said what the run is: before that it has no name of its own."""
         return self._sink is not None or read_experiment(self._run) is not None
 
     def _drop(self) -> None:
@@ -164,7 +163,7 @@ class _Handing:
 
 
 class _End:
-    """When no more rows will come."""
+    """Decides when no more rows will come."""
 
     def __init__(self, run: Run) -> None:
         self._reader = RunReader(run)

@@ -23,7 +23,7 @@ def _flag(text: str) -> Parameter:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class SlurmFlags:
-    """Where programs run, and what their jobs are to have."""
+    """Declares the flags that say where programs run, and what their jobs are to have."""
 
     on: Annotated[
         Literal["local", "slurm"] | None,
@@ -79,7 +79,7 @@ def slurm_of(flags: SlurmFlags) -> SlurmBackend | None:
 
 
 def how_to_follow(ids: list[str], again: str) -> str:
-    """What to tell who leaves jobs to themselves."""
+    """Returns what to tell who leaves jobs to themselves."""
     many = " ".join(ids)
     if not ids:
         return f"no job is left; go on: {again}"
@@ -88,7 +88,7 @@ def how_to_follow(ids: list[str], again: str) -> str:
 
 
 def describe_jobs(backend: SlurmBackend, programs: Sequence[tuple[str, str, str]]) -> str:
-    """Which jobs would be submitted, and with what.
+    """Says which jobs would be submitted, and with what.
 
     Args:
         programs: place, experiment and part of each.

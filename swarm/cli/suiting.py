@@ -44,7 +44,8 @@ def suited(
     tells: bool = True,
     **defaults: Any,
 ) -> Given:
-    """Setting -> value and where it came from, of what suits the models and nobody chose; the `base` of settings_from.
+    """Returns setting -> value and where it came from, of what suits the models and nobody chose; the `base` of
+    settings_from.
 
     Args:
         flags, environ, own, defaults: as of settings_from.
@@ -73,7 +74,7 @@ def suited(
 
 
 def suited_settings(flags: CommonFlags | None, *, own: Mapping[str, Any] | None = None, **defaults: Any) -> Settings:
-    """Of a command that asks what a run would be asked, and begins none. Raises ConfigError."""
+    """Returns the settings for a command that asks what a run would be asked, and begins none. Raises ConfigError."""
     return settings_from(flags, base=suited(flags, own=own, **defaults), own=own, **defaults)
 
 
@@ -124,7 +125,7 @@ def refuse_unsuited(settings: Settings, run: Run, profile: object, *, chosen: bo
 
 
 def _asks_by_profile(settings: Settings, profile: Any) -> bool:
-    """Whether any question depends on the profile; tasks of one's own are asked as they were defined."""
+    """Tells whether any question depends on the profile; tasks of one's own are asked as they were defined."""
     try:
         return profile in universe_of(replace(settings, profile=profile)).profiles.values()
     except ConfigError:  # said by who asks them
@@ -132,7 +133,7 @@ def _asks_by_profile(settings: Settings, profile: Any) -> bool:
 
 
 def say_for_whom(flags: CommonFlags | None, run: Run) -> None:
-    """Of an experiment that is about to be begun by a coordinator, without a word about models."""
+    """Warns a coordinator that begins an experiment without a word about models which models its questions suit."""
     given = flags or CommonFlags()
     said = sources_of(as_settings(given), os.environ, given.config)
     if PROFILE not in said and "model" not in said and read_experiment(run) is None:

@@ -59,7 +59,7 @@ class Child:
 
     @property
     def command(self) -> str:
-        """What a person would type to start the same daemon in a terminal."""
+        """Returns what a person would type to start the same daemon in a terminal."""
         return " ".join([command_line(self.settings, self.role), *self.arguments])
 
     def signal(self, number: signals.Signals) -> None:
@@ -130,7 +130,7 @@ class Supervisor:
             child.lines.append(rest.decode("utf-8", "replace"))
 
     async def heard(self) -> None:
-        """Until a child says something, and a moment longer, for others then may as well; SILENCE at most."""
+        """Waits until a child says something, and a moment longer, for others then may as well; SILENCE at most."""
         self._said = anyio.Event()
         with anyio.move_on_after(SILENCE):
             await self._said.wait()
@@ -150,5 +150,7 @@ class Supervisor:
 
 
 def _was_killed(exit_code: int) -> bool:
-    """By a signal that does not ask: SIGKILL, a fault in native code, the kernel for want of memory."""
+    """Tells whether a signal that does not ask ended it: SIGKILL, a fault in native code, the kernel for want of
+    memory.
+    """
     return exit_code < 0 and exit_code not in STOPPED

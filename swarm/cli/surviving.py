@@ -1,4 +1,6 @@
-"""What only shows a swarm never ends it: a view's failure is said once, with its type and place, and work goes on."""
+"""Keeps views from ending a swarm that they only show: a view's failure is said once, with its type and place, and work
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,6 @@ class Surviving:
 
 
 def _place(error: Exception) -> str:
-    """Where it was raised."""
+    """Returns where an error was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno}"

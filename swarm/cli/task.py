@@ -135,7 +135,7 @@ async def _converse_by_hand(scorer: Scorer, question: Question, answers: Sequenc
 
 
 async def _typed() -> str | None:
-    """A line from a terminal, None where nothing more comes."""
+    """Returns a line from a terminal, None where nothing more comes."""
     if not sys.stdin.isatty():
         return None
     with suppress(EOFError):
@@ -150,7 +150,7 @@ async def _give(scorer: Scorer, question: Question, answer: str) -> None:
 
 
 def found(name: str, settings: Settings) -> Task:
-    """What a name, or a path, means. Raises ConfigError."""
+    """Finds the task that a name, or a path, means. Raises ConfigError."""
     families, own = settings.task_families, settings.task_table or NO_TASKS
     path = Path(name)
     if path.suffix in (PYTHON, *DATASETS):

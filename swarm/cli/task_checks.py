@@ -1,4 +1,4 @@
-"""What `swarm task try` looks for: questions, rewards and times of a task, by the real scoring servers.
+"""Checks what `swarm task try` looks for: questions, rewards and times of a task, by the real scoring servers.
 
 two servers ─▶ the same questions? ─▶ is their own answer right? ─▶ what do odd answers do? ─▶ Report
 """
@@ -46,7 +46,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Task:
-    """What is tried."""
+    """Holds the task that is tried."""
 
     task: str
     """Its full name."""
@@ -55,13 +55,13 @@ class Task:
     defined: Mapping[str, Parameters]
 
     def request(self, seed: int) -> QuestionRequest:
-        """One of its questions."""
+        """Returns one of its questions."""
         return QuestionRequest.named(self.task, self.profile, seed)
 
 
 @dataclass
 class Report:
-    """What was found."""
+    """Collects what was found."""
 
     questions: list[Question] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ async def _make(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int],
 
 
 async def _own_answers(scorer: Scorer, report: Report) -> None:
-    """Of each question: its own answer."""
+    """Scores each question's own answer, and reports those that do not earn 1."""
     asked = [question for question in report.questions if question.answer is not None]
     found = [await _score(scorer, question, [question.answer or ""]) for question in asked]
     wrong = [q for q, score in zip(asked, found, strict=True) if score.rewards[0] < FULL_ANSWER]
@@ -164,7 +164,7 @@ async def _score(scorer: Scorer, question: Question, answers: Sequence[str]) -> 
 
 
 async def give(scorer: Scorer, question: Question, answer: str) -> GroupScore:
-    """What an answer by hand is worth."""
+    """Returns what an answer by hand is worth."""
     return await _score(scorer, question, [answer])
 
 

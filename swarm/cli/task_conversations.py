@@ -1,4 +1,4 @@
-"""What `swarm task try` looks for in a task that replies to the model, and conversations by hand.
+"""Checks what `swarm task try` looks for in a task that replies to the model, and conversations by hand.
 
 first server: all conversations of a question, turn by turn, together ─▶ the same replies from the second, each alone?
                                                                     ─▶ scored, and timed ─▶ Report
@@ -45,22 +45,22 @@ class ByHand:
 
     @property
     def replies(self) -> list[str | None]:
-        """After each turn."""
+        """Returns the replies after each turn."""
         return [*self._replies, None] if self.over else [*self._replies]
 
     @property
     def completion(self) -> Completion:
-        """The conversation as far as it got."""
+        """Returns the conversation as far as it got."""
         earlier = zip(self.turns[:-1], self._replies, strict=False)
         return Completion(self.turns[-1], True, earlier=tuple(Turn(text, True, reply) for text, reply in earlier))
 
     async def score(self) -> GroupScore:
-        """What it is worth."""
+        """Returns what the conversation is worth."""
         return await self._scorer.score(self._question.known_origin(), None, [self.completion])
 
 
 class Checked:
-    """What was found."""
+    """Collects what was found."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []

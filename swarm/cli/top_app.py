@@ -146,7 +146,7 @@ class TopApp(App[None]):
         self.call_from_thread(self.show, found)
 
     def say(self, text: str) -> None:
-        """In the place of what is wrong with nodes."""
+        """Shows a text in the place of what is wrong with nodes."""
         self._update("notes", text)
 
     def show(self, look: Look, columns: int = 0) -> None:

@@ -195,7 +195,7 @@ def _planned_swarm(
     no_coordinator: bool,
     own_cores: int | None = None,
 ) -> _Planned:
-    """Of the flags, or of an earlier experiment with them. Raises ConfigError, ExperimentError."""
+    """Plans the swarm of the flags, or of an earlier experiment with them. Raises ConfigError, ExperimentError."""
     if nodes is not None and nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     if source is None:
@@ -228,7 +228,7 @@ def _say_what_changed(run: Run, swarm: LocalSwarm) -> None:
 
 
 def _make_folder(run: Run) -> None:
-    """Before anything starts: a folder that cannot be made is named once, not by every node."""
+    """Makes the folder before anything starts: one that cannot be made is named once, not by every node."""
     try:
         run.store.put(PROBE, b"", durable=False)
         run.store.remove(PROBE)
@@ -266,7 +266,7 @@ def _refuse_other_workers(run: Run, names: Sequence[str]) -> None:
             f"{named(new, MOST_NAMED)} in their place, who have learned nothing of what those did. Choose "
             "another --experiment for a new one, go on "
             f"with its own workers (`swarm join {shlex.quote(run.place)} --experiment {run.experiment} --node-id "
-            f"{theirs[0]}`, and its coordinator), or add workers to it: `swarm workers --nodes N`"
+            f"{theirs[0]}`, and its coordinator), or add workers to it: `swarm node --nodes N`"
         )
     if new:
         say(f"new in this experiment, with the weights of their models: {named(new, MOST_NAMED)}")
@@ -275,7 +275,7 @@ def _refuse_other_workers(run: Run, names: Sequence[str]) -> None:
 
 
 def _finished(settings: Settings, run: Run) -> str:
-    """What is to be said of an experiment that has all the rounds that are asked for; empty: it has not."""
+    """Returns what is to be said of an experiment that has all the rounds that are asked for; empty: it has not."""
     now = snapshot(run)
     over = now.finished
     if over is None or over.rounds < settings.max_rounds or not now.is_saved:  # not saved: a kill came in between

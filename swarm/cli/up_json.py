@@ -34,7 +34,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
 
 @contextmanager
 def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
-    """Nothing but JSON on the standard output: what is said to people goes to the standard error meanwhile."""
+    """Keeps all but JSON off the standard output: what is said to people goes to the standard error meanwhile."""
     if not wanted:
         yield None
         return
@@ -50,7 +50,7 @@ def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
 
 
 def end_of(rows: dict[str, list[SummedRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> End:
-    """What the rows of this swarm's workers come to, in the end; those of others are left out."""
+    """Sums up the rows of this swarm's workers at the end; those of others are left out."""
     settings, own = swarm.settings, [rows[name] for name in swarm.worker_names if rows.get(name)]
     ended = [row.round for of_node in own for row in of_node if row.round < settings.max_rounds]
     return End(

@@ -39,7 +39,7 @@ def wait_for(look: Callable[[], Found | None], what: str, patience: float | None
 
 
 def open_experiment_when_there(settings: Settings) -> Run:
-    """The experiment that the settings name, to read it, as soon as somebody has begun it."""
+    """Returns the experiment that the settings name, to read it, as soon as somebody has begun it."""
     place = open_place(settings.place)
     there = place.experiments
     what = f"the experiment {settings.experiment} in {place.describe()}"

@@ -140,7 +140,7 @@ def _serve(
 
 
 def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
-    """A socket that listens. Raises ConfigError: it cannot, or nobody could ask it by a name that is allowed."""
+    """Returns a socket that listens. Raises ConfigError: it cannot, or nobody could ask it by an allowed name."""
     if not _is_loopback(host) and not allowed:
         raise ConfigError(
             f"--host {host} lets other machines in over plain HTTP: name by --allow-host what they call this one, or "
@@ -165,7 +165,7 @@ def _guard(port: int, allowed: frozenset[str], *, open_metrics: bool) -> Guard:
 
 
 def _link(address: tuple[Any, ...], allowed: frozenset[str], guard: Guard) -> str:
-    """What lets the next browser in."""
+    """Returns the link that lets the next browser in."""
     name = next(iter(sorted(allowed)), "localhost") if not _is_loopback(address[0]) else "localhost"
     host = "127.0.0.1" if address[0].startswith("127.") else "[::1]" if address[0] == "::1" else name
     return f"http://{host}:{address[1]}/?token={guard.token}"

@@ -14,7 +14,7 @@ MEASURING_RULES = ("supply-measured",)
 
 
 def recorded_rule(name: str) -> str:
-    """An adaptive rule as an experiment's identity names it.
+    """Returns an adaptive rule as an experiment's identity names it.
 
     `gradient` alone was another formula in earlier versions: the one now called `gradient-scaled`. So an experiment of
     either kind never goes on with the other's, whichever version looks at it.
@@ -23,5 +23,5 @@ def recorded_rule(name: str) -> str:
 
 
 def rule_in_settings(recorded: str) -> str:
-    """The name in the settings of a rule as an experiment's identity names it."""
+    """Returns the name in the settings of a rule as an experiment's identity names it."""
     return f"{recorded}-scaled" if recorded in LITERAL_RULES else recorded.removesuffix(_LITERAL)

@@ -1,4 +1,4 @@
-"""Which settings contradict the averaging of weights (docs/averaging.md)."""
+"""Finds which settings contradict the averaging of weights (docs/averaging.md)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
 
 @dataclass(frozen=True, kw_only=True)
 class ComputingSettings:
-    """What a node's policy needs to know. Times are seconds, sizes bytes."""
+    """Declares what a node's policy needs to know. Times are seconds, sizes bytes."""
 
     threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
     """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
@@ -86,9 +86,6 @@ class ComputingSettings:
     (docs/bounds.md), such as -5; None: all are."""
     external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
     """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
-    mask_below: Annotated[float, below(0)] = setting(-2.0, "SWARM_MASK_BELOW")
-    """Of the loss `grpo_masked`: external completions of negative advantage with a lower mean log-prob per token under
-    the own policy are not learned from."""
     gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
     """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
     more copies of it are held. None: where the adaptive rule needs it."""
@@ -132,13 +129,13 @@ class ComputingSettings:
 
     @property
     def bounds_tokens(self) -> bool:
-        """Whether some tokens of peers' completions may be left out of what is learned."""
+        """Tells whether some tokens of peers' completions may be left out of what is learned."""
         floors = (self.external_logprob_floor, self.external_negative_floor)
         return self.external_reasoning != "whole" or floors != (None, None)
 
     @property
     def token_weight_cap(self) -> float:
-        """The importance cap that is in force."""
+        """Returns the importance cap that is in force."""
         if self.importance_cap is None:
             return 2.0 if self.generation_server else 0.0
         return self.importance_cap

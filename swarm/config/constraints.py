@@ -60,7 +60,7 @@ def _up_to(high: float) -> str:
 
 
 def named(pattern: re.Pattern[str], what: str) -> Meta:
-    """Names that are safe as file names."""
+    """Returns names that are safe as file names."""
     return Meta(
         pattern=rf"^{pattern.pattern}\Z",
         description=f"{what}: letters, digits, '_', '-' and '.', starting with a letter or digit",
@@ -69,7 +69,7 @@ def named(pattern: re.Pattern[str], what: str) -> Meta:
 
 
 def one_of_or_own(*known: str) -> Meta:
-    """One of the built-in names, or a function of the user's own."""
+    """Returns one of the built-in names, or a function of the user's own."""
     return Meta(
         pattern=rf"^({'|'.join(map(re.escape, known))}|{_FUNCTION})\Z",
         description="one of " + ", ".join(known) + ", or `package.module:function`",
@@ -97,7 +97,7 @@ def setting(
     up_flag: str = "",
     secret: bool = False,
 ) -> T:
-    """A field with its default and the environment variables that set it, the first being its name in messages.
+    """Returns a field with its default and the environment variables that set it, the first being its name in messages.
 
     Args:
         run_flag: name of the command-line flag of every command that runs something.
@@ -112,7 +112,7 @@ def setting(
 
 
 def allowed(kind: Any) -> str:
-    """What a value of this annotated type may be, in words."""
+    """Returns in words what a value of this annotated type may be."""
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is Annotated:
@@ -123,7 +123,7 @@ def allowed(kind: Any) -> str:
 
 
 def choices(kind: Any) -> tuple[str, ...]:
-    """The names that a value of this annotated type is chosen from; none where it is no such choice."""
+    """Returns the names that a value of this annotated type is chosen from; none where it is no such choice."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     metas = kind.__metadata__ if get_origin(kind) is Annotated else ()
@@ -131,27 +131,27 @@ def choices(kind: Any) -> tuple[str, ...]:
 
 
 def broken_rule_of(kind: Any, text: str) -> str:
-    """Which rule of its kind a refused text breaks, where the kind tells; else empty."""
+    """Returns which rule of its kind a refused text breaks, where the kind tells; else empty."""
     metas = [meta for option in (kind, *get_args(kind)) for meta in getattr(option, "__metadata__", ())]
     rules = [rule for meta in metas if (rule := (meta.extra or {}).get("broken_rule"))]
     return str(rules[0](text)) if rules else ""
 
 
 def options(kind: Any) -> list[Any]:
-    """The plain types that a value of this annotated type may have, None left out."""
+    """Returns the plain types that a value of this annotated type may have, None left out."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return [plain_type(option) for option in kinds if option is not type(None)]
 
 
 def plain_type(kind: Any) -> Any:
-    """The type without constraints, options and the types of parts: bool, int, float, tuple or str."""
+    """Returns the type without constraints, options and the types of parts: bool, int, float, tuple or str."""
     if get_origin(kind) in (Annotated, Union, UnionType):
         return plain_type(get_args(kind)[0])
     return {Literal: str}.get(get_origin(kind) or kind, get_origin(kind) or kind)
 
 
 def as_text(value: Any) -> str:
-    """A value as it is written in a variable; `None` where there is none."""
+    """Returns a value as it is written in a variable; `None` where there is none."""
     if isinstance(value, dict):
         return msgspec.json.encode(plain(value)).decode()
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -1,13 +1,16 @@
-"""What people are told of a setting, taken from its declaration: help of flags, `swarm settings`, the example file."""
+"""Tells people what a setting is, taken from its declaration: help of flags, `swarm settings`, the example file."""
 
 from __future__ import annotations
 
+import ast
+import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from swarm.config.constraints import Text, allowed, as_text, choices, options
-from swarm.config.meanings import meanings
 from swarm.config.sections import SECTION_OF, SECTIONS
 from swarm.config.settings import FIELDS, Settings
 
@@ -35,7 +38,7 @@ class Declared:
     meaning: str
 
     def help(self, default: Any = None) -> str:
-        """The help of its flag.
+        """Returns the help of its flag.
 
         Args:
             default: the command's own, where it has one.
@@ -62,12 +65,29 @@ def _declared(name: str, meaning: str) -> Declared:
     )
 
 
+def meanings(cls: type) -> dict[str, str]:
+    """Field -> its docstring on one line; fields without one are left out. Of a dataclass those inherited, too."""
+    declared = [base for base in cls.__mro__ if base is cls or is_dataclass(base)]
+    return {name: text for base in declared for name, text in _meanings(base).items()}
+
+
+def _meanings(cls: type) -> dict[str, str]:
+    source = Path(str(sys.modules[cls.__module__].__file__)).read_text("utf-8")
+    body = next(n.body for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == cls.__name__)
+    return {
+        node.target.id: " ".join(after.value.value.split())
+        for node, after in pairwise(body)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
+    }
+
+
 DECLARED = {name: _declared(name, meaning) for name, meaning in meanings(Settings).items()}
 """Setting -> what people are told of it."""
 
 
 def example_file() -> str:
-    """A settings file of all settings at their defaults, each behind a `#`: without the mark it counts."""
+    """Returns a settings file of all settings at their defaults, each behind a `#`: without the mark it counts."""
     head = (
         "# Settings of swarm, for --config. Each line is at its default and has no effect: take the # away and\n"
         "# change the value. Flags and variables count above this file; what a command or a preset (a line\n"

@@ -33,7 +33,7 @@ ASKED_VARIABLE = "SWARM_STARTED_BY"
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a process was asked for by its user, for the record of its start."""
+    """Records what a process was asked for by its user, for the record of its start."""
 
     command: str = ""
     """What was typed, secrets left out."""
@@ -46,7 +46,7 @@ NOBODY = Asked()
 
 
 def asked_in(environ: Mapping[str, str]) -> Asked | None:
-    """What the command that started this process was asked for; None where a user started it."""
+    """Returns what the command that started this process was asked for; None where a user started it."""
     try:
         return forms.decode(environ.get(ASKED_VARIABLE, ""), Asked)
     except msgspec.MsgspecError:
@@ -54,7 +54,7 @@ def asked_in(environ: Mapping[str, str]) -> Asked | None:
 
 
 def as_variable(asked: Asked) -> dict[str, str]:
-    """The variable that tells a child process."""
+    """Returns the variable that tells a child process."""
     return {ASKED_VARIABLE: msgspec.json.encode(asked).decode()}
 
 
@@ -64,26 +64,26 @@ DAEMONS = {
     "generator": ("node", "--role", "generator"),
     "evaluator": ("node", "--role", "evaluator"),
     "person": ("answer",),
-    "workers": ("workers",),
+    "workers": ("node",),
     "mirror": ("copy",),
 }
 """The `swarm` command of each kind of daemon."""
 
 
 def given_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings in an environment, secrets left out."""
+    """Returns the settings in an environment, secrets left out."""
     return {
         name: value for name, value in environ.items() if name in VARIABLES and name not in SECRETS and value.strip()
     }
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment without any setting in it: what another process gets below its own ones."""
+    """Returns an environment without any setting in it: what another process gets below its own ones."""
     return {name: value for name, value in environ.items() if name not in {*VARIABLES, ASKED_VARIABLE}}
 
 
 def command_line(environment: Mapping[str, str], role: str = "worker") -> str:
-    """What a person would type to start a daemon with these variables; secrets are left for them to add."""
+    """Returns what a person would type to start a daemon with these variables; secrets are left for them to add."""
     hidden = {*SECRETS, ASKED_VARIABLE}
     shown = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if name not in hidden]
     return " ".join([*shown, "swarm", *DAEMONS[role]])

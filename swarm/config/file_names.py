@@ -17,7 +17,7 @@ _LONGEST = {NODE_ID: 64, EXPERIMENT_NAME: 128}
 
 
 def broken_rule(name: str, pattern: re.Pattern[str]) -> str:
-    """The first rule of a pattern that a name does not keep, in words; empty if it keeps all."""
+    """Returns the first rule of a pattern that a name does not keep, in words; empty if it keeps all."""
     if pattern.fullmatch(name):
         return ""
     if not name:
@@ -36,13 +36,13 @@ def broken_rule(name: str, pattern: re.Pattern[str]) -> str:
 
 
 def device_of_windows(name: str) -> str:
-    """The device that Windows and SMB open under this name, whatever stands behind its first dot; empty: none."""
+    """Returns the device that Windows and SMB open by this name, whatever stands behind its first dot; empty: none."""
     found = _DEVICE.fullmatch(name)
     return found[1].upper() if found else ""
 
 
 def why_reserved(name: str) -> str:
-    """Why nobody should begin anything of this name; empty: nothing speaks against it."""
+    """Returns why nobody should begin anything of this name; empty: nothing speaks against it."""
     if device := device_of_windows(name):
         return f"{name!r} is the device {device} on Windows and SMB, where no file can have this name; choose another"
     return ""

@@ -1,4 +1,4 @@
-"""What is refused of settings that were read in a shared place, where anybody may have written them."""
+"""Refuses some settings that were read in a shared place, where anybody may have written them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _refuse_too_much(found: Given) -> None:
 
 
 def _refuse_foreign_files(found: Given) -> None:
-    """Who can write there could choose a file that is none of the run's."""
+    """Refuses files that are none of the run's: whoever can write in the place could choose them."""
     value, source = found.get("task_table", (None, ""))
     if isinstance(value, dict) and (named := next(iter(foreign_files(value)), None)):
         raise ConfigError(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def identity_of(settings: Settings) -> dict[str, Any]:
-    """As Settings.experiment_identity."""
+    """Returns the settings that make the experiment what it is; Settings.experiment_identity calls it."""
     identity = {
         name: getattr(settings, name) for name in ("seed", "local_groups", "external_groups", "generations", "profile")
     }

@@ -1,4 +1,4 @@
-"""Which variable of the owner's family a name that nobody knows was meant for. Pure.
+"""Finds which variable of the owner's family a name that nobody knows was meant for. Pure.
 
 SWARM_ names are ours alone, so any unknown one is refused (swarm.config.sources). MODEL_NAME and its kin stand among
 the variables of everything else on a machine (NODE_VERSION, NODE_IP, MODEL_PATH, HUGGINGFACE_TOKEN), so only what
@@ -24,7 +24,7 @@ _FAMILY = tuple(name for name in VARIABLES if not name.startswith("SWARM_") and 
 
 
 def meant(name: str) -> str | None:
-    """The variable that was meant by a name that is none; None: it is somebody else's."""
+    """Returns the variable that was meant by a name that is none; None: it is somebody else's."""
     if name in VARIABLES or name in RETIRED:
         return None
     close = (known for known in _FAMILY if _is_slip(name, known))
@@ -40,7 +40,7 @@ def _is_slip(name: str, known: str) -> bool:
 
 
 def _more(words: list[str], others: list[str]) -> int:
-    """By how many words `words` is more than `others`, which are among them in their order; 0: they are not."""
+    """Returns by how many words `words` is more than `others`, which are among them in their order; 0: they are not."""
     rest = iter(words)
     return len(words) - len(others) if others and all(word in rest for word in others) else 0
 

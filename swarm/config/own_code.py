@@ -1,4 +1,4 @@
-"""Which values of settings select code, and who may name code: only this user.
+"""Decides which values of settings select code, and who may name code: only this user.
 
     flag, variable, settings file, matrix ─▶ of_the_user ─▶ OwnCode      the only text that is ever imported
     whatever was read in a place ─────────▶ plain text ──▶ looked up among the names that we ship, or refused
@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from swarm import entry_points
 from swarm.config.adaptive_rules import ADAPTIVE_RULES
 from swarm.config.names import ADVANTAGE_SCALINGS, DATASET_SCORERS, LOSSES, SAMPLERS, TASK_FAMILIES
 from swarm.errors import ConfigError
@@ -50,22 +51,35 @@ class OwnCode(str):
 
     @property
     def module(self) -> OwnCode:
-        """What is imported for it."""
+        """Returns the module that is imported for it."""
         return OwnCode(self.partition(":")[0])
 
 
 def of_the_user(name: str, value: Any) -> Any:
-    """The value of a setting, as its user said it: what it names beyond our own names is OwnCode."""
+    """Returns the value of a setting, as its user said it: what it names beyond our own names is OwnCode.
+
+    A family that an installed package registered in `swarm.tasks` may be named as it is there.
+    """
+    if name == "task_families" and isinstance(value, list | tuple):
+        value = type(value)(_registered(text) for text in value)
     return retyped(value, frozenset(_named(name, value)))
 
 
+def _registered(family: Any) -> Any:
+    """Returns what an entry point of that name names; the name itself where there is none, and nothing is imported."""
+    if family in TASK_FAMILIES or ":" in _text(family):
+        return family
+    found = entry_points.found(entry_points.TASKS).get(_text(family))
+    return found.value if found else family
+
+
 def names_code(name: str, value: Any) -> Iterator[str]:
-    """What the value of a setting names that is neither ours nor this user's."""
+    """Yields what the value of a setting names that is neither ours nor this user's."""
     return (text for text in _named(name, value) if not isinstance(text, OwnCode))
 
 
 def own_code(text: str, where: str, say: str) -> OwnCode:
-    """A text that is none of our names, as code that may be imported.
+    """Returns a text that is none of our names, as code that may be imported.
 
     Args:
         where: the setting, and where its value came from.
@@ -83,7 +97,7 @@ def own_code(text: str, where: str, say: str) -> OwnCode:
 
 
 def load(code: OwnCode) -> Any:
-    """The object that it names. Raises ImportError, AttributeError, ValueError, or what its module raises."""
+    """Returns the object that it names. Raises ImportError, AttributeError, ValueError, or what its module raises."""
     module, colon, name = code.partition(":")
     if not (module and colon and name):
         raise ValueError("expected package.module:object")
@@ -91,24 +105,26 @@ def load(code: OwnCode) -> Any:
 
 
 def source_file(code: OwnCode) -> Path | None:
-    """The file of its module, None where there is none; imports what is above it. Raises ImportError, ValueError."""
+    """Returns the file of its module, None where there is none; imports what is above it. Raises ImportError,
+    ValueError.
+    """
     spec = find_spec(code.module)
     file = Path(spec.origin) if spec and spec.origin else None
     return file if file and file.is_file() else None
 
 
 def own_codes(value: Any) -> frozenset[OwnCode]:
-    """All of it within a value."""
+    """Returns all of it within a value."""
     return frozenset(text for text in _texts(value) if isinstance(text, OwnCode))
 
 
 def kept(before: Any, value: Any) -> Any:
-    """A value that was made of another one: what was OwnCode there is OwnCode again."""
+    """Returns a value that was made of another one: what was OwnCode there is OwnCode again."""
     return retyped(value, own_codes(before))
 
 
 def retyped(value: Any, own: Collection[str]) -> Any:
-    """A value in which these texts are OwnCode; for who tells a child of his what the user named."""
+    """Returns a value in which these texts are OwnCode; for who tells a child of his what the user named."""
     if not own:
         return value
     if isinstance(value, dict):
@@ -119,12 +135,12 @@ def retyped(value: Any, own: Collection[str]) -> Any:
 
 
 def respelt(before: str, text: str) -> str:
-    """Another spelling of a text, such as a path that became absolute."""
+    """Returns another spelling of a text, such as a path that became absolute; code stays code."""
     return OwnCode(text) if isinstance(before, OwnCode) else text
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it, with no word of who said it."""
+    """Returns the value as JSON has it, with no word of who said it."""
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -133,7 +149,7 @@ def plain(value: Any) -> Any:
 
 
 def _named(name: str, value: Any) -> Iterator[str]:
-    """What a value names beyond our own names, sound or not."""
+    """Yields what a value names beyond our own names, sound or not."""
     if name == TASK_TABLE:
         for table in value.values() if isinstance(value, Mapping) else ():
             parts = table if isinstance(table, Mapping) else {}

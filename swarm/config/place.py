@@ -1,4 +1,4 @@
-"""What names a shared place: a folder, or the URL of a bucket with all that is needed to find it, and no secret.
+"""Parses what names a shared place: a folder, or the URL of a bucket with all that is needed to find it, and no secret.
 
     s3://bucket/prefix                                      Amazon's S3, or what AWS_ENDPOINT_URL says
     s3://bucket/prefix?endpoint=https://s3.hf.co/NAMESPACE  any server that speaks S3: Hugging Face, R2, one's own
@@ -44,7 +44,7 @@ class BucketUrl(NamedTuple):
 
     @property
     def address(self) -> str:
-        """As people find it, without how to get there; for messages."""
+        """Returns the address as people find it, without how to get there; for messages."""
         return "/".join(filter(None, (f"{self.scheme}://{self.bucket}", self.prefix)))
 
     def __str__(self) -> str:
@@ -53,12 +53,12 @@ class BucketUrl(NamedTuple):
 
 
 def is_url(text: str) -> bool:
-    """Whether this names something else than a folder."""
+    """Tells whether this names something else than a folder."""
     return bool(_URL.match(text.strip()))
 
 
 def place_of(text: str) -> str:
-    """The name by which every process finds the same place: a bucket's URL, or the absolute path of a folder.
+    """Returns the name by which every process finds the same place: a bucket's URL, or the absolute path of a folder.
 
     Raises:
         ConfigError: it is a URL, and none of a bucket.
@@ -67,7 +67,7 @@ def place_of(text: str) -> str:
 
 
 def bucket_url(text: str) -> BucketUrl:
-    """The parts of a URL.
+    """Returns the parts of a URL.
 
     Raises:
         ConfigError: it is none of a bucket, or holds a user, a password or a token, which the message does not repeat.

@@ -45,7 +45,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 
 def preset(name: object, source: str) -> dict[str, tuple[object, str]]:
-    """The settings of a preset and where they came from. Raises ConfigError if there is none of that name."""
+    """Returns the settings of a preset and where they came from. Raises ConfigError if there is none of that name."""
     values = PRESETS.get(name) if isinstance(name, str) else None
     if values is None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""How the stages after a round's first one ask: the setting `revise`, a table.
+"""Says how the stages after a round's first one ask: the setting `revise`, a table.
 
 [revise]
 templates = ["{answers} ... {question}"]     of stage 1, 2, ...; the last one serves all that follow
@@ -33,7 +33,7 @@ MOST_PEERS = 15
 
 
 class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the table says; all of it decides prompts, so it is the same on all nodes of a run."""
+    """Holds the table's settings; all of them decide prompts, so they are the same on all nodes of a run."""
 
     templates: Annotated[tuple[Annotated[str, Meta(max_length=8000)], ...], Meta(min_length=1, max_length=16)] = (
         TEMPLATE,
@@ -47,12 +47,12 @@ class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """At most so many peers' answers are shown beside the own ones."""
 
     def template(self, stage: int) -> str:
-        """Of a stage from 1 on."""
+        """Returns the template of a stage from 1 on."""
         return self.templates[min(stage, len(self.templates)) - 1]
 
 
 def revising(table: Mapping[str, Any] | None, profile: str) -> Revising:
-    """The table's meaning in a run of this profile. Raises ConfigError."""
+    """Returns the table's meaning in a run of this profile. Raises ConfigError."""
     built_in = {"templates": [FOR_EMBEDDED]} if profile in EMBEDDED_PROFILES else {}
     try:
         found = msgspec.convert(built_in | dict(table or {}), Revising)

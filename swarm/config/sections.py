@@ -88,7 +88,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "external_reasoning",
         "external_logprob_floor",
         "external_negative_floor",
-        "mask_below",
         "publish_frequency",
     ),
     "Adaptive I and J": (
@@ -125,7 +124,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "admit",
         "max_file_bytes",
         "peer_groups",
-        "peer_completions",
         "completion_characters",
         "pool_bytes",
         "max_peers",

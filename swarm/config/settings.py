@@ -181,9 +181,8 @@ class Settings(ComputingSettings):
     round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
     where their question comes from, held against the publisher's own answer by equality of text alone."""
     peer_groups: Annotated[int, whole(1, 1024)] = setting(64, "SWARM_PEER_GROUPS")
-    """Groups of one peer and round that are scored; a file with more is refused."""
-    peer_completions: Annotated[int, whole(2, 2**20)] = setting(1024, "SWARM_PEER_COMPLETIONS")
-    """Completions of one peer and round that are scored; a file with more is refused."""
+    """Groups of one peer and round that are scored, and 16 completions for each, however they are spread; a file with
+    more is refused."""
     completion_characters: Annotated[int, whole(1)] | None = setting(None, "SWARM_COMPLETION_CHARACTERS")
     """Longest completion of a peer that is taken, in characters; None: 64 for each token that an own one may have
     (SWARM_MAX_NEW_TOKENS, 256 where that is not set). A group with a longer one is refused and counted, no more."""
@@ -229,22 +228,22 @@ class Settings(ComputingSettings):
 
     @property
     def trains(self) -> bool:
-        """Whether this node has a policy that learns."""
+        """Tells whether this node has a policy that learns."""
         return self.role == "worker"
 
     @property
     def registered_role(self) -> str:
-        """What peers take this node for: who is waited for is a worker to them, whether it trains or not."""
+        """Returns the role that peers see: who is waited for is a worker to them, whether it trains or not."""
         return "worker" if self.trains or self.awaited else self.role
 
     @property
     def loads_model(self) -> bool:
-        """Whether this node computes with a model of its own."""
+        """Tells whether this node computes with a model of its own."""
         return self.role in ("worker", "generator") and self.endpoint is None
 
     @property
     def place(self) -> str:
-        """The shared place by the name that all processes have for it: an absolute path, or a bucket's URL.
+        """Returns the shared place by the name that all processes have for it: an absolute path, or a bucket's URL.
 
         Raises:
             ConfigError: it is a URL, and none of a bucket.
@@ -253,7 +252,7 @@ class Settings(ComputingSettings):
 
     @property
     def shared_folder(self) -> Path:
-        """The shared folder as an absolute path, for what works in a folder alone.
+        """Returns the shared folder as an absolute path, for what works in a folder alone.
 
         Raises:
             ConfigError: the shared place is a bucket.
@@ -269,22 +268,24 @@ class Settings(ComputingSettings):
 
     @property
     def private_folder(self) -> Path:
-        """The key folder as an absolute path."""
+        """Returns the key folder as an absolute path."""
         return Path(self.key_folder).expanduser().absolute()
 
     @property
     def expected_count(self) -> int | None:
-        """How many workers are expected; None: as many as come."""
+        """Returns how many workers are expected; None: as many as come."""
         return len(self.expected_workers) if isinstance(self.expected_workers, tuple) else self.expected_workers
 
     @property
     def expected_names(self) -> frozenset[str]:
-        """The names and public keys of those that are expected; none where any will do."""
+        """Returns the names and public keys of those that are expected; none where any will do."""
         return frozenset(self.expected_workers) if isinstance(self.expected_workers, tuple) else frozenset()
 
     @property
     def seconds_to_settle(self) -> float:
-        """Without a new worker, until round 0 opens; in a bucket registrations are seen a heartbeat late."""
+        """Returns the seconds without a new worker until round 0 opens; in a bucket registrations are seen a heartbeat
+        late.
+        """
         least = 2 * self.heartbeat_interval if self.sparing and self.settle_time else 0.0
         return max(self.settle_time, least)
 
@@ -295,29 +296,30 @@ class Settings(ComputingSettings):
 
     @property
     def most_local_groups(self) -> int:
-        """The most own groups that a round may have."""
+        """Returns the most own groups that a round may have."""
         return self.total_groups - self.adaptive_min_j if self.adaptive else self.local_groups
 
     @property
     def most_external_groups(self) -> int:
-        """The most external groups that a round may ask for."""
+        """Returns the most external groups that a round may ask for."""
         return self.max_j if self.adaptive else self.external_groups
 
     @property
     def peer_slots(self) -> int:
-        """How many groups of each peer take part in the draw: all of them, of peers of the same settings."""
+        """Returns how many groups of each peer take part in the draw: all of them, of peers of the same settings."""
         own = self.most_local_groups * self.dynamic_sampling
         return min(max(own, self.most_external_groups), self.peer_groups)
 
     @property
     def shares(self) -> bool:
-        """Whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so that no
-        round differs from another, or from one of a fixed split, by whom it waited for."""
+        """Tells whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so
+        that no round differs from another, or from one of a fixed split, by whom it waited for.
+        """
         return self.most_external_groups > 0 or self.role == "evaluator"
 
     @property
     def patience_with_coordinator(self) -> float:
-        """Seconds without a live coordinator after which a worker goes on by itself."""
+        """Returns seconds without a live coordinator after which a worker goes on by itself."""
         return 2 * self.round_interval if self.coordinator_patience is None else self.coordinator_patience
 
     @property
@@ -328,38 +330,38 @@ class Settings(ComputingSettings):
 
     @property
     def max_j(self) -> int:
-        """The largest J of the adaptive rule."""
+        """Returns the largest J of the adaptive rule."""
         return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
 
     @property
     def measures_gradient(self) -> bool:
-        """Whether the gradient is taken in halves."""
+        """Tells whether the gradient is taken in halves."""
         return self.needs_halves if self.gradient_halves is None else self.gradient_halves
 
     @property
     def needs_halves(self) -> bool:
-        """Whether the adaptive rule goes by what is measured of them."""
+        """Tells whether the adaptive rule goes by what is measured of them."""
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
     def plants(self, node: str) -> str:
-        """What a node of these settings puts in front of its right answers; empty: nothing."""
+        """Returns what a node of these settings puts in front of its right answers; empty: nothing."""
         return (self.planted_words or "") if node in (self.planters or ()) else ""
 
     def experiment_identity(self) -> dict[str, Any]:
-        """The settings that make two runs the same experiment; a running one refuses to go on with others.
+        """Returns the settings that make two runs the same experiment; a running one refuses to go on with others.
 
         What IDENTITY_DEFAULTS names is left out where it has the value given there.
         """
         return identity_of(self)
 
     def as_recorded(self) -> dict[str, Any]:
-        """Every setting as JSON has it, those at their defaults included; no secrets."""
+        """Returns every setting as JSON has it, those at their defaults included; no secrets."""
         shown = (f.name for f in fields(self) if not f.metadata["secret"])
         values = {name: plain(getattr(self, name)) for name in shown}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def as_environment(self) -> dict[str, str]:
-        """The variables that give another process these settings, if it has no others (see `without_settings`).
+        """Returns the variables that give another process these settings, if it has no others (see `without_settings`).
 
         Those at their defaults are left out, but for the ones that test mode would set otherwise.
 
@@ -390,7 +392,7 @@ msgspec.convert(vars(Settings()), Settings)  # a default that its own constraint
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting, as users know it."""
+    """Returns the environment variable of a setting, as users know it."""
     env: tuple[str, ...] = FIELDS[name].metadata["env"]
     return env[0]
 
@@ -416,7 +418,7 @@ def refuse_strangers_code(name: str, value: Any, source: str) -> None:
 
 
 def to_type(name: str, value: Any) -> str:
-    """What a user types for a setting to have a value: its flag, or its variable."""
+    """Returns what a user types for a setting to have a value: its flag, or its variable."""
     if name == TASK_TABLE:
         return f"the tasks in a settings file of your own (--config) or {variable(name)}"
     metadata = FIELDS[name].metadata

@@ -80,7 +80,7 @@ def load_settings(
 
 
 def checked(values: Mapping[str, Any], source: str) -> Settings:
-    """Settings of which each was asked for, but not by the user of this process: that names no code.
+    """Returns settings of which each was asked for, but not by the user of this process: that names no code.
 
     Raises:
         ConfigError: a malformed value, or a combination that cannot work.
@@ -89,13 +89,13 @@ def checked(values: Mapping[str, Any], source: str) -> Settings:
 
 
 def _of_the_place(raw: Given) -> Given:
-    """What the place has instead of the fields' defaults."""
+    """Returns the defaults that the place has instead of the fields' own."""
     path, _ = raw.get("path", ("", ""))
     return {name: (value, BUCKET_DEFAULT) for name, value in CADENCE.items()} if is_url(str(path)) else {}
 
 
 def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str | None) -> tuple[Given, Given]:
-    """The settings of the preset, if any, and those that somebody asked for by name.
+    """Returns the settings of the preset, if any, and those that somebody asked for by name.
 
     Raises:
         ConfigError: an unknown setting or preset, or one setting with two values.
@@ -115,7 +115,8 @@ def sources_of(
     base: Given | None = None,
     **defaults: Any,
 ) -> dict[str, str]:
-    """Setting -> where its value came from, of those that are not at the field's default. Arguments as load_settings.
+    """Returns setting -> where its value came from, of those that are not at the field's default. Arguments as
+    load_settings.
 
     Raises:
         ConfigError: as load_settings.
@@ -180,7 +181,7 @@ def _from_toml(file: str) -> Given:
 
 
 def parse(name: str, value: object, source: str) -> Any:
-    """The value of a setting, from a text or as JSON and TOML have it.
+    """Returns the value of a setting, from a text or as JSON and TOML have it.
 
     Raises:
         ConfigError: it is none that the setting may have.
@@ -200,7 +201,9 @@ def parse(name: str, value: object, source: str) -> Any:
 
 
 def _from_text(kinds: list[Any], text: str) -> object:
-    """A value of the first of these types that the text can be. Raises ValueError or KeyError if it can be none."""
+    """Returns a value of the first of these types that the text can be. Raises ValueError or KeyError if it can be
+    none.
+    """
     first, *others = kinds
     try:
         return _FROM_TEXT.get(first, str.strip)(text)
@@ -211,7 +214,7 @@ def _from_text(kinds: list[Any], text: str) -> object:
 
 
 def _check(settings: Settings, given: set[str]) -> Settings:
-    """The settings that apply, those of test mode included. Raises ConfigError: they contradict each other.
+    """Returns the settings that apply, those of test mode included. Raises ConfigError: they contradict each other.
 
     Args:
         given: names of the settings that somebody asked for.

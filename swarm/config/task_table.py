@@ -35,12 +35,12 @@ MOST_WEIGHT = 1e6
 
 
 def recorded(parameters: Parameters) -> dict[str, Any]:
-    """The parameters as the experiment has them: of files their names alone."""
+    """Returns the parameters as the experiment has them: of files their names alone."""
     return {key: re.split(r"[/\\]", value)[-1] if key in FILE_KEYS else value for key, value in parameters.items()}
 
 
 def from_file(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The tables of a settings file; paths that are there below its folder become absolute.
+    """Returns the tables of a settings file; paths that are there below its folder become absolute.
 
     A table of reasoning-gym's gets the newest scoring where it names none. A table from anywhere else is left as it is:
     an experiment or a record without the key was begun when there was one scoring alone.
@@ -51,7 +51,7 @@ def from_file(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def newest(table: Parameters) -> dict[str, Any]:
-    """A table as a new run has it, which names its scoring if it is one of reasoning-gym's."""
+    """Returns a table as a new run has it, which names its scoring if it is one of reasoning-gym's."""
     of_another_family = any(key in table for key in (*FILE_KEYS, "verifiers"))
     return dict(table) if of_another_family else {SCORING: NEWEST_SCORING, **table}
 
@@ -62,12 +62,12 @@ def _with_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def is_weight(value: object) -> TypeGuard[float]:
-    """Whether a task may have this weight."""
+    """Tells whether a task may have this weight."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST_WEIGHT
 
 
 def weights_of(mixture: str, setting: str) -> dict[str, float]:
-    """Task -> weight, of `chain_sum=2+gsm8k`; 1 where none is said. Raises ConfigError."""
+    """Returns task -> weight, of `chain_sum=2+gsm8k`; 1 where none is said. Raises ConfigError."""
     found: dict[str, float] = {}
     for part in mixture.split("+"):
         task, _, text = part.strip().partition("=")
@@ -89,7 +89,7 @@ def _number(text: str) -> float:
 
 
 def as_mixture(weights: Mapping[str, float]) -> str:
-    """As it is written in a variable."""
+    """Returns the mixture as it is written in a variable."""
     return "+".join(task if weight == 1 else f"{task}={weight:g}" for task, weight in weights.items())
 
 

@@ -1,7 +1,7 @@
 """Completions from any OpenAI-compatible endpoint: vLLM, llama.cpp's server, Ollama, `transformers serve`, a provider.
 
     question ─▶ asking ─▶ client ─▶ replies | outcomes ─▶ generation ─▶ groups of G completions
-                             what is sent, and when: generation, from budget, rate, backoff, breaker
+                             what is sent, and when: generation, from limits
 
 generator     behind swarm.types.Generator; carries out what the generation decides, says what people should know
 config        EndpointConfig: which endpoint, how it is asked, what it may cost
@@ -11,9 +11,6 @@ client        one request over the network; the only module that imports openai
 replies       a reply's bytes -> text, checked and cut
 outcomes      what a reply is, and of which kinds failures are
 generation    which request is sent next, and when it is over
-budget        the spending cap
-rate          a limit per minute on this side
-backoff       the pause before a repetition
-breaker       whether the endpoint is worth a request now
+limits        what holds the next request back: a cap, a limit per minute, failures; the pause before another
 usage         totals, as a small JSON state
 """

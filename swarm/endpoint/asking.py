@@ -18,7 +18,7 @@ PROBE_TOKENS = 16
 
 
 def turns(form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> tuple[str, ...]:
-    """The texts of a prompt, in their order: of a chat the turns, else one text."""
+    """Returns the texts of a prompt, in their order: of a chat the turns, else one text."""
     question, later = (prompt.question, prompt.turns) if isinstance(prompt, Dialogue) else (prompt, ())
     if form == "completions":
         said = (f"{turn.text}{asking.reply_as_plain_text(turn.reply)}" for turn in later)
@@ -30,7 +30,7 @@ def turns(form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> tuple[st
 def request_body(
     config: EndpointConfig, form: Form, prompt: str | Dialogue, max_tokens: int | None = None
 ) -> dict[str, Any]:
-    """One request for one reply: neither `n`, `seed` nor `logprobs`, which not every server knows."""
+    """Returns one request for one reply: neither `n`, `seed` nor `logprobs`, which not every server knows."""
     texts = turns(form, prompt, config.asking)
     roles = chain(("system",) if form == "chat" else (), cycle(("user", "assistant")))
     body: dict[str, Any] = {"model": config.model}
@@ -44,17 +44,17 @@ def request_body(
 
 
 def estimated(text: str) -> int:
-    """Tokens of a text that nobody counted."""
+    """Returns tokens of a text that nobody counted."""
     return -(-_size(text) // _BYTES_PER_TOKEN)
 
 
 def estimate_of(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> Tokens:
-    """What a request probably costs at most, for limits that correct themselves."""
+    """Estimates the tokens that a request probably costs at most, for limits that correct themselves."""
     return Tokens(sum(map(estimated, turns(form, prompt, asking))), max_tokens)
 
 
 def worst_case(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> Tokens:
-    """What a request costs at most: no tokenizer of these models makes more tokens of a text than it has bytes."""
+    """Bounds the tokens of a request: no tokenizer of these models makes more tokens of a text than it has bytes."""
     texts = turns(form, prompt, asking)
     return Tokens(sum(map(_size, texts)) + TEMPLATE_TOKENS * -(-len(texts) // 2), max_tokens)
 

@@ -85,7 +85,7 @@ class Client:
             await self._client.close()
 
     async def ask(self, form: Form, body: dict[str, Any], seconds: float) -> Answer | Failure:
-        """The response to one request, whatever its status, or why there is none."""
+        """Returns the response to one request, whatever its status, or why there is none."""
         try:
             with anyio.fail_after(seconds):
                 await self._create(form, body)

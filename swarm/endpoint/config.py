@@ -151,7 +151,7 @@ class EndpointConfig:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The further fields. Raises ConfigError if they are none."""
+        """Returns the further fields. Raises ConfigError if they are none."""
         try:
             fields = json.loads(self.extra_body)
         except ValueError as error:
@@ -166,7 +166,7 @@ class EndpointConfig:
 
     @property
     def shown_name(self) -> str:
-        """What peers see; of a path its last part, which says nothing about this machine."""
+        """Returns the name that peers see; of a path its last part, which says nothing about this machine."""
         return printable(self.name or re.split(r"[/\\]", self.model.rstrip("/\\"))[-1])[:80]
 
     @property
@@ -176,7 +176,7 @@ class EndpointConfig:
 
     @property
     def local(self) -> bool:
-        """Whether the endpoint is on this machine, by its address."""
+        """Tells whether the endpoint is on this machine, by its address."""
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
 
@@ -185,7 +185,7 @@ def _refused(name: str, expected: str, value: object) -> ConfigError:
 
 
 def check_url(url: str, name: str) -> str:
-    """The URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
+    """Returns the URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
 
     Args:
         name: of the setting, for messages.
@@ -214,7 +214,7 @@ def _check_key_variable(name: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its address."""
+    """Tells whether a host is this machine, by its address."""
     if host == "localhost":
         return True
     try:

@@ -14,12 +14,9 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from swarm.endpoint.asking import estimate_of, estimated, worst_case
-from swarm.endpoint.backoff import backoff
-from swarm.endpoint.breaker import Breaker
-from swarm.endpoint.budget import Budget
 from swarm.endpoint.config import EndpointConfig, Form
+from swarm.endpoint.limits import Breaker, Budget, Taken, Window, backoff
 from swarm.endpoint.outcomes import Failure, Reply
-from swarm.endpoint.rate import Taken, Window
 from swarm.endpoint.usage import Prices, Tokens, Usage
 from swarm.types import Completion, Dialogue
 
@@ -38,7 +35,7 @@ class Send(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Until then, or until a request ends."""
+    """Says until when to wait, unless a request ends before."""
 
     until: float
 
@@ -48,7 +45,7 @@ class Done(NamedTuple):
 
 
 class Limits:
-    """What bounds an endpoint, from one generation to the next."""
+    """Holds what bounds an endpoint, from one generation to the next."""
 
     def __init__(self, config: EndpointConfig, usage: Usage) -> None:
         prices = Prices(config.price_in, config.price_out)
@@ -152,7 +149,7 @@ class Generation:
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────────
     def replied(self, request: Request, reply: Reply) -> tuple[Completion, ...]:
-        """Its group's completions, if this was the last of them; else nothing."""
+        """Takes a reply; returns its group's completions if it was the last of them, else nothing."""
         _, cost = self._under_way.pop(request)
         self._settle(cost, reply)
         self._limits.budget.count_reply(trimmed=reply.trimmed)
@@ -207,7 +204,7 @@ class Generation:
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def end(self, now: float) -> list[tuple[Completion, ...]]:
-        """For each question its G completions, or nothing. What is still under way counts as its worst case.
+        """Returns for each question its G completions, or nothing. What is still under way counts as its worst case.
 
         Where time is over without a single reply, the endpoint hangs: the next generation begins with a trial.
         """
@@ -226,7 +223,7 @@ class Generation:
 
 
 def spent_on(outcome: Reply | Failure, worst: Tokens, likely: Tokens) -> tuple[Tokens, int]:
-    """The tokens that a request cost, and how many of them are estimated: where the server does not count."""
+    """Returns the tokens that a request cost, and how many of them are estimated: where the server does not count."""
     if isinstance(outcome, Failure):
         return (worst, sum(worst)) if outcome.billed else (Tokens(0, 0), 0)
     prompt = likely.prompt if outcome.tokens_in is None else outcome.tokens_in

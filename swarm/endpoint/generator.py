@@ -40,7 +40,7 @@ Outcome = tuple[Request, Reply | Failure]
 
 
 class Checked(NamedTuple):
-    """What a look at the endpoint gave."""
+    """Holds what a look at the endpoint gave."""
 
     form: Form | None
     """How it takes questions; None: it cannot be said yet, for it is not there or throttles."""
@@ -88,7 +88,7 @@ class EndpointGenerator:
 
     @property
     def usage(self) -> Usage:
-        """The totals, to be kept by the node and handed to its next life."""
+        """Returns the totals, to be kept by the node and handed to its next life."""
         return self._limits.budget.usage
 
     def take_up(self, former: Usage) -> None:
@@ -132,7 +132,7 @@ class EndpointGenerator:
             return await self._find_form(client, self._config.request_timeout)
 
     async def _find_form(self, client: Client, seconds: float) -> Form | Failure:
-        """The first form that it takes; else what it said to the first."""
+        """Returns the first form that it takes; else what it said to the first."""
         first: Failure | None = None
         for form in (self._config.api,) if self._config.api != "auto" else FORMS:
             outcome = await self._probe(client, form, seconds)
@@ -172,7 +172,7 @@ class EndpointGenerator:
 
     # ── a generation ────────────────────────────────────────────────────────────────────────────────────────────────
     def has_room(self, _prompt: str) -> bool:
-        """Nobody tells the length of its model's context."""
+        """Says yes: nobody tells the length of its model's context."""
         return True
 
     def generate(
@@ -288,7 +288,7 @@ class EndpointGenerator:
         return groups
 
     def _say_state(self, failure: Failure | None) -> None:
-        """That the endpoint is down, once; and once that it is back."""
+        """Logs once that the endpoint is down, and once that it is back."""
         down = self._limits.breaker.state(self._clock()) != "closed"
         if down and not self._down:
             detail = failure.detail if failure else ""

@@ -32,21 +32,25 @@ class Key:
         raise TypeError("a key is not pickled")
 
     def reveal(self) -> str:
-        """For the header of a request, and nothing else."""
+        """Returns the key itself, for the header of a request and nothing else."""
         return self._value
 
     def hidden_in(self, text: str) -> str:
-        """The text without the key, also as JSON may spell it: a server may repeat it, in an error or in a reply."""
+        """Returns the text without the key, also as JSON may spell it: a server may repeat it, in an error or in a
+        reply.
+        """
         return self._spelt.sub(HIDDEN, text) if len(self._value) >= _SHORTEST_HIDDEN else text
 
 
 def _in_json(character: str) -> str:
-    """A pattern of how a character of a key may stand in JSON: of one that is hidden after a cut, a part would stay."""
+    """Returns a pattern of how a character of a key may stand in JSON: of one that is hidden after a cut, a part would
+    stay.
+    """
     return rf"(?:\\?{re.escape(character)}|\\u(?i:{ord(character):04x}))"
 
 
 def read_key(config: EndpointConfig, environ: Mapping[str, str]) -> Key | None:
-    """The key, or None where there is none to send.
+    """Returns the key, or None where there is none to send.
 
     Raises:
         ConfigError: the file cannot be read, what is there can be no key, or it would go unencrypted over a network.
@@ -65,7 +69,7 @@ def read_key(config: EndpointConfig, environ: Mapping[str, str]) -> Key | None:
 
 
 def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain_http: bool = False) -> Key:
-    """The key for a server, if it can be one and nobody on the way reads it.
+    """Returns the key for a server, if it can be one and nobody on the way reads it.
 
     Args:
         holder: where it comes from, as a message begins.

@@ -1,4 +1,4 @@
-"""What came of one request: a reply, or a failure of a kind that says what to do next. Pure.
+"""Says what came of one request: a reply, or a failure of a kind that says what to do next. Pure.
 
 throttled    too much at once: all wait, and try again
 down         the server is not there, or broken: try again, count it against the endpoint
@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why there is no reply."""
+    """Says why there is no reply."""
 
     kind: Kind
     detail: str
@@ -56,13 +56,13 @@ class Failure(NamedTuple):
 
     @property
     def of_another_form(self) -> bool:
-        """Whether the endpoint may take the question in another form."""
+        """Tells whether the endpoint may take the question in another form."""
         about_template = self.status == 500 and ("template" in self.detail.lower() or "role" in self.detail.lower())
         return self.kind == "unreadable" or self.status in _FALLS_BACK or about_template
 
 
 def failure_of(status: int, headers: Mapping[str, str], body: bytes, wall: float) -> Failure:
-    """A status that is no success, as a failure.
+    """Returns a status that is no success, as a failure.
 
     Args:
         headers: names in lower case.
@@ -88,7 +88,7 @@ def _kind(status: int, body: bytes, asked: float | None) -> Kind:
 
 
 def retry_after(headers: Mapping[str, str], wall: float) -> float | None:
-    """Seconds that a server asks to wait, in any of three ways; None: none, or nothing that means a time."""
+    """Returns seconds that a server asks to wait, in any of three ways; None: none, or nothing that means a time."""
     try:
         if "retry-after-ms" in headers:
             seconds = float(headers["retry-after-ms"]) / 1000
@@ -107,7 +107,7 @@ def _seconds(value: str, wall: float) -> float:
 
 
 def _words(body: bytes) -> str:
-    """What an error's body says to people: of the forms of OpenAI, FastAPI, Ollama, else its beginning."""
+    """Returns what an error's body says to people, in the forms of OpenAI, FastAPI and Ollama, else its beginning."""
     text = body[: 16 * _MOST_SHOWN].decode("utf-8", "replace")
     try:
         said = _message(json.loads(text))

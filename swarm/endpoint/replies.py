@@ -34,7 +34,7 @@ class _Unreadable(Exception):  # noqa: N818 - never leaves this module
 
 
 def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Dialogue) -> Reply | Failure:
-    """What one request was answered with."""
+    """Reads the answer to one request: a reply, or why it is none."""
     try:
         reply = _object(_json(body), "the reply")
         choice = _object(_first(reply.get("choices")), "a choice")
@@ -57,14 +57,14 @@ def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Di
 
 
 def _cut(text: str, form: Form, prompt: str | Dialogue, config: EndpointConfig) -> tuple[str, str]:
-    """What of a reply can be kept or trimmed, and what is beyond: patterns take a hundred times what they read."""
+    """Parts a reply into what can be kept or trimmed and the rest: patterns take a hundred times what they read."""
     asked = turns(form, prompt, config.asking)
     most = config.characters + sum(map(len, asked)) + _MARKS_OF_A_TURN * (1 + len(asked))
     return text[:most], text[most:]
 
 
 def without_prompt(text: str, form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> str:
-    """The reply itself, of a server that repeats the prompt in front of it, as `transformers serve` may.
+    """Returns the reply itself, of a server that repeats the prompt in front of it, as `transformers serve` may.
 
     How a server renders a chat is not known here. So a prompt is the turns' texts in their order with nothing but marks
     of templates around them, one of which there must be: a model may begin with the question's words by itself. A
@@ -104,7 +104,7 @@ def _first(choices: Any) -> Any:
 
 
 def _texts(choice: dict[str, Any], form: Form) -> tuple[str, str]:
-    """The text, and what the server gives apart as reasoning."""
+    """Returns the text, and what the server gives apart as reasoning."""
     if form == "completions":
         return _text(choice.get("text")), ""
     message = _object(choice.get("message"), "a message")
@@ -113,7 +113,7 @@ def _texts(choice: dict[str, Any], form: Form) -> tuple[str, str]:
 
 
 def _text(content: Any) -> str:
-    """None is what a model leaves that wrote nothing, or reasoning alone."""
+    """Returns a content's text; a model that wrote nothing, or reasoning alone, leaves None."""
     if content is None:
         return ""
     if isinstance(content, list):

@@ -1,4 +1,4 @@
-"""What an endpoint was asked and what that cost, as a small JSON state that outlives the process."""
+"""Counts what an endpoint was asked and what that cost, as a small JSON state that outlives the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Money = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Tokens(NamedTuple):
-    """Of one request."""
+    """Counts the tokens of one request."""
 
     prompt: int
     reply: int

@@ -54,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What came of one question."""
+    """Holds what came of one question."""
 
     model: str
     task: str
@@ -99,7 +99,7 @@ def _answer(
 
 
 async def _scored(scorer: Scorer, question: Question, completion: Completion) -> Answer:
-    """By itself, so that what went wrong is this answer's."""
+    """Scores one completion by itself, so that what went wrong is this answer's."""
     score = await scorer.score(question.known_origin(), question.prompt, [completion])
     return Answer(
         text=completion.text,
@@ -113,7 +113,7 @@ async def _scored(scorer: Scorer, question: Question, completion: Completion) ->
 
 
 def why(text: str, score: GroupScore) -> str:
-    """Why a completion earned what it did.
+    """Returns why a completion earned what it did.
 
     Args:
         score: of it alone.

@@ -34,12 +34,12 @@ class Candidate(NamedTuple):
 
     @property
     def source(self) -> str:
-        """What is examined, for messages."""
+        """Returns the model that is examined, for messages."""
         return self.where or self.start
 
 
 def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None] = lambda why: None) -> list[Candidate]:
-    """Before and after, node by node, each at the newest checkpoint that can be read. Blocking.
+    """Returns the models before and after, node by node, each at the newest checkpoint that can be read. Blocking.
 
     Anybody can make the folder of a checkpoint, so what cannot be examined costs no other node its exam.
 
@@ -79,7 +79,7 @@ def _of_node(run: Run, node: str, rounds: Sequence[int], models: Sequence[str]) 
 
 
 def _newest(run: Run, node: str, rounds: Sequence[int]) -> NodeState:
-    """Of the newest checkpoint that can be read. Raises CheckpointError: none can, and why the newest cannot."""
+    """Reads the newest checkpoint that can be read. Raises CheckpointError: none can, and why the newest cannot."""
     wrong: CheckpointError | None = None
     for rounds_done in reversed(rounds):
         try:

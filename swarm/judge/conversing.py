@@ -19,7 +19,7 @@ def answers_of(
     seed: tuple[int, str, *tuple[str, ...]],
     scorer: Scorer | None,
 ) -> list[tuple[Completion, ...]]:
-    """So many completions to each question, in one go. Blocking, in a worker thread of the scorer's loop.
+    """Returns so many completions to each question, in one go. Blocking, in a worker thread of the scorer's loop.
 
     Args:
         seed: as of derive_seed; of later turns it has their number behind it.

@@ -40,7 +40,7 @@ Answers = Mapping[str, Sequence[tuple[Completion, ...]]]
 
 
 async def make_paper(scorer: Scorer, profiles: Mapping[str, str], questions: int) -> Paper:
-    """The exam's first so many questions of each task; more of them begin with the same ones.
+    """Returns the exam's first so many questions of each task; more of them begin with the same ones.
 
     Args:
         profiles: task, by its full name -> profile.
@@ -140,7 +140,7 @@ def answer(
 def _asked_again(
     questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]], stage: int, settings: Settings
 ) -> list[Question]:
-    """Each with the model's own answers of the stage before."""
+    """Returns each with the model's own answers of the stage before."""
     rules = revising(settings.revise, settings.profile)
     own = [
         RolloutGroup("examined", 0, stage - 1, number, question, completions)
@@ -152,7 +152,9 @@ def _asked_again(
 async def score_all(
     scorer: Scorer, questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]]
 ) -> list[GroupScore]:
-    """The scores of groups of completions, a question each; at the same time: what waits together shares a child."""
+    """Returns the scores of groups of completions, a question each; at the same time: what waits together shares a
+    child.
+    """
     scores: dict[int, GroupScore] = {}
 
     async def score(number: int, question: Question) -> None:

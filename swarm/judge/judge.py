@@ -255,7 +255,7 @@ class Judge:
         self._tell(m.Recorded(slot))
 
     def _append(self, row: JudgedRow) -> bool:
-        """False if the row is not there. After an error the file decides, so that no row goes in twice."""
+        """Appends a row; False if it is not there. After an error the file decides, so that no row goes in twice."""
         try:
             self._run.store.append_records(keys.JUDGED, [msgspec.json.encode(row)], durable=True)
         except StoreError as error:
@@ -265,7 +265,7 @@ class Judge:
 
 
 def read_answer(run: Run, slot: Slot, question_id: str) -> JudgeAnswer:
-    """A node's answer. Blocking.
+    """Returns a node's answer. Blocking.
 
     Raises:
         ProtocolError: `misplaced` (it speaks for another node or round than its path), `wrong_question`, `unreadable`
@@ -290,7 +290,9 @@ def read_answer(run: Run, slot: Slot, question_id: str) -> JudgeAnswer:
 
 
 def _slots(store: Store, prefix: str, rounds: Collection[int] | None = None) -> set[Slot]:
-    """Whose files lie in the rounds of a prefix; what a stranger put there instead of a round's folder holds none."""
+    """Returns whose files lie in the rounds of a prefix; what a stranger put in the place of a round's folder holds
+    none.
+    """
     found = set()
     for entry in entries(store, prefix):
         round_ = keys.round_of(entry.name)

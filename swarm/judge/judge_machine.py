@@ -33,7 +33,7 @@ class Slot(NamedTuple):
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
 class Look:
-    """What the folder showed at one moment."""
+    """Holds what the folder showed at one moment."""
 
     round: int
     """The open round, -1 before the first; after the last one, the number of rounds."""
@@ -119,7 +119,9 @@ class JudgeMachine:
     """Owns who was asked what and what became of it; owns no file, task or time."""
 
     def __init__(self, asked: Iterable[Slot] = (), recorded: Iterable[Slot] = ()) -> None:
-        """What an earlier judge of this experiment left: the questions in the folder, and the rows in its file."""
+        """Takes up what an earlier judge of this experiment left: the questions in the folder, and the rows in its
+        file.
+        """
         self._closed = set(recorded)
         """Recorded or refused."""
         self._waiting = set(asked) - self._closed
@@ -132,7 +134,7 @@ class JudgeMachine:
 
     @property
     def awaited_rounds(self) -> list[int]:
-        """Rounds of which some answer is still looked for."""
+        """Returns rounds of which some answer is still looked for."""
         return sorted({slot.round for slot in self._waiting})
 
     def handle(self, event: Event) -> Sequence[Instruction]:

@@ -1,4 +1,4 @@
-"""What a probe of one task shows: shares over its questions, with their uncertainty. Pure."""
+"""Sums up what a probe of one task shows: shares over its questions, with their uncertainty. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Measured(msgspec.Struct, frozen=True):
 def measure(
     task: str, scores: Sequence[GroupScore], groups: Sequence[Sequence[Completion]], *, seconds: float
 ) -> Measured:
-    """What the groups of one task show; at least one, all of one size."""
+    """Sums up the groups of one task; there is at least one, and all have one size."""
 
     def share(value: Callable[[GroupScore], float]) -> Share:
         return wilson([value(score) for score in scores])

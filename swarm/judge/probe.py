@@ -1,4 +1,4 @@
-"""What a model can do of the tasks of a run before it is trained on them: a few held-out questions of each.
+"""Measures what a model can do of the tasks of a run before it is trained on them: a few held-out questions of each.
 
 questions of each task ─▶ one generate call per task ─▶ bounded scoring ─▶ Measured ─▶ proposed: what to ask
 """
@@ -37,7 +37,7 @@ Tell = Callable[[str], None]
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """What came of a probe."""
+    """Holds what came of a probe."""
 
     model: str
     measured: tuple[Measured, ...]
@@ -52,7 +52,7 @@ class _Written(NamedTuple):
 
 
 def with_levels(settings: Settings, levels: Sequence[int]) -> Settings:
-    """The same tasks, those of reasoning-gym once per level of the library's curriculum."""
+    """Returns the same tasks, those of reasoning-gym once per level of the library's curriculum."""
     table = settings.task_table or NO_TASKS
     defined = {full_name(name, parameters): name for name, parameters in table.items()}
     found: dict[str, dict[str, Any]] = {}
@@ -71,7 +71,7 @@ def with_levels(settings: Settings, levels: Sequence[int]) -> Settings:
 
 
 def without(settings: Settings, tasks: Iterable[str]) -> Settings:
-    """A run without these tasks. Raises ConfigError: there is no other."""
+    """Returns a run without these tasks. Raises ConfigError: there is no other."""
     gone = set(tasks)
     kept = tuple(task for task in universe_of(settings).profiles if task not in gone)
     if not kept:
@@ -141,7 +141,7 @@ async def _made(scorer: Scorer, settings: Settings, task: str, profile: str, que
 def _write(
     settings: Settings, papers: Mapping[str, Sequence[Question]], tell: Tell, scorer: Scorer
 ) -> dict[str, _Written]:
-    """All answers. Blocking: loads the model, and stays in the thread that did."""
+    """Returns all answers. Blocking: loads the model, and stays in the thread that did."""
     from swarm.policy.policy import load_generator
     from swarm.policy.settings import grpo_config, loading_options
 
@@ -166,5 +166,5 @@ def _definitions(settings: Settings, proposal: Proposal) -> dict[str, dict[str, 
 
 
 def _with_scoring(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A definition as a settings file has to say it, whose tables without a scoring get the newest one."""
+    """Returns a definition as a settings file has to say it, whose tables without a scoring get the newest one."""
     return dict(asked) if newest(asked) == asked else {**asked, SCORING: 1}

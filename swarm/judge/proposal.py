@@ -1,4 +1,5 @@
-"""Which of the tasks that were measured a model can learn from: a mixture, and why the others are left out. Pure.
+"""Proposes which of the tasks that were measured a model can learn from: a mixture, and why the others are left out.
+Pure.
 
 Measured of each task ─▶ proposed ─▶ Proposal: its tasks are the universe's, and each of them gives an informative
                                      group of five at least, and four of five at most
@@ -21,7 +22,7 @@ LEAST, MOST = 0.2, 0.8
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What to ask."""
+    """Says which tasks to ask."""
 
     mixture: str | None
     """As SWARM_MIXTURE has it; None: there is none."""
@@ -31,7 +32,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 def proposed(measured: Sequence[Measured], universe: Universe) -> Proposal:
-    """The tasks whose groups are informative often enough, by the weights that the universe has.
+    """Returns the tasks whose groups are informative often enough, by the weights that the universe has.
 
     Args:
         measured: of the universe's tasks; of others nothing is said.
@@ -80,5 +81,5 @@ def _value(value: Any) -> str:
 
 
 def _text(value: object) -> str:
-    """A text, number or truth value: as JSON has it, but for a character that TOML wants escaped too."""
+    """Returns a text, number or truth value: as JSON has it, but for a character that TOML wants escaped too."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -34,7 +34,7 @@ class HeldOutQuestions:
     """Task, by its full name -> profile."""
 
     def request(self, slot: Slot) -> QuestionRequest:
-        """What makes the question of one round and node."""
+        """Returns what makes the question of one round and node."""
         seed = held_out_seed(self.seed, "held-out", slot.node, slot.round)
         task = self._task(slot)
         return QuestionRequest.named(task, self.profiles[task], seed)
@@ -52,7 +52,9 @@ class HeldOutQuestions:
 
 
 def with_stages_of(experiment: ExperimentFile, settings: Settings) -> Settings:
-    """The settings with the profile and stages that an experiment says. Raises ExperimentError: none that can be."""
+    """Returns the settings with the profile and stages that an experiment says. Raises ExperimentError: none that can
+    be.
+    """
     names = ("profile", "max_stages", "revise")
     said = {name: experiment.identity[name] for name in names if experiment.identity.get(name) is not None}
     try:
@@ -64,7 +66,7 @@ def with_stages_of(experiment: ExperimentFile, settings: Settings) -> Settings:
 
 
 def questions_of(experiment: ExperimentFile, settings: Settings) -> HeldOutQuestions:
-    """The held-out questions of an experiment, by what it says about itself.
+    """Returns the held-out questions of an experiment, by what it says about itself.
 
     Args:
         settings: of the judge; with the files of the experiment's own tasks on this machine, if it has any.

@@ -1,4 +1,4 @@
-"""What a judge takes for the round clock. Pure.
+"""Decides what a judge takes for the round clock. Pure.
 
     a few rounds further than before ─▶ taken at once
     a jump, an end, or a step back   ─▶ taken once it has stayed for `settle` seconds
@@ -25,7 +25,7 @@ class _Doubted(NamedTuple):
 
 
 class SteadyClock:
-    """Of one judge."""
+    """Decides for one judge which state it takes for the clock."""
 
     def __init__(self, settle: float) -> None:
         """`settle`: seconds."""

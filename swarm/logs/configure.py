@@ -17,7 +17,7 @@ from swarm.logs.routing import LibraryLoggers, Terminal, handling, route
 
 
 class NodeLog(NamedTuple):
-    """Where one node's events go."""
+    """Says where one node's events go."""
 
     node_id: str
     """Goes into every JSON line."""

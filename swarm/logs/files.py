@@ -31,13 +31,13 @@ def begin_files(node_id: str) -> None:
 
 
 def flush_files(patience: float) -> None:
-    """Before a process ends at once: wait until the files have what was said, or for so many seconds."""
+    """Waits, before a process ends at once, until the files have what was said, or for so many seconds."""
     for lines in files_of(None):
         lines.flush(patience)
 
 
 def files_of(node_id: str | None) -> list[BufferedLog]:
-    """Of one node; None: of all."""
+    """Returns the log files of one node; None: of all."""
     handlers = [h for h in logging.root.handlers if isinstance(h, FileHandler)]
     return [handler.lines for handler in handlers if node_id in (None, handler.node_id)]
 
@@ -64,7 +64,7 @@ def keep_file(
 
 
 def _warning_of(event: str, **more: object) -> logging.LogRecord:
-    """A record of our own that goes to one file alone."""
+    """Returns a record of our own that goes to one file alone."""
     record = logging.LogRecord(__package__, logging.WARNING, __file__, 0, event, None, None)
     record.__dict__.update(more)
     return record

@@ -17,7 +17,7 @@ from swarm.logs.nodes import NODE
 
 
 def json_formatter(node_id: str) -> logging.Formatter:
-    """One JSON object per record: time, level, event and node first."""
+    """Returns one JSON object per record: time, level, event and node first."""
 
     def add_node(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         head = {key: event[key] for key in ("timestamp", "level", "event")} | {"node_id": node_id}
@@ -27,7 +27,7 @@ def json_formatter(node_id: str) -> logging.Formatter:
 
 
 def readable_formatter(*, colors: bool) -> logging.Formatter:
-    """Lines for people."""
+    """Returns lines for people."""
     return _formatter(_clock_time, _showable, readable_renderer(colors=colors))
 
 
@@ -104,14 +104,16 @@ def _json_line(_: WrappedLogger, __: str, event: EventDict) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no word for: numbers of other libraries as numbers, paths as text, anything else as its repr."""
+    """Turns what JSON has no word for into what it has: foreign numbers into numbers, paths into text, all else into
+    its repr.
+    """
     if isinstance(value, float | int):
         return float(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else as_text(value)
 
 
 def as_text(value: object) -> str:
-    """A text as it is, anything else as its repr."""
+    """Returns a text as it is, anything else as its repr."""
     if isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""Which node of this process is at work, where it runs several: every line and print belongs to that node alone."""
+"""Knows which node of this process is at work, if it runs several: each line and print belongs to that node alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NODE: ContextVar[str | None] = ContextVar("NODE", default=None)
 
 @contextmanager
 def logging_as(node_id: str) -> Iterator[None]:
-    """What happens inside belongs to this node, in the tasks started there and the threads they run as well."""
+    """Assigns what is logged inside to this node, in the tasks started there and the threads they run as well."""
     token = NODE.set(node_id)
     try:
         yield
@@ -21,5 +21,5 @@ def logging_as(node_id: str) -> Iterator[None]:
 
 
 def concerns(node_id: str) -> bool:
-    """Whether what happens now belongs to this node, or to no node and so to every one."""
+    """Tells whether what happens now belongs to this node, or to no node and so to every one."""
     return NODE.get() in (None, node_id)

@@ -18,7 +18,7 @@ from swarm.logs.formatting import readable_renderer
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    """A logger that follows the configuration of the moment, so module-level ones are fine."""
+    """Returns a logger that follows the configuration of the moment, so module-level ones are fine."""
     return cast(FilteringBoundLogger, structlog.get_logger(name))
 
 

@@ -1,4 +1,4 @@
-"""What became of a node's groups: what they earned, and who trained on them. Tells nothing of the true answers."""
+"""Tells what became of a node's groups: what they earned, who trained on them; and nothing of the true answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _PeersRow(msgspec.Struct):
 
 
 class News:
-    """Of one node, since this was made. Its verbs block."""
+    """Tells what became of one node's groups since this was made. Its verbs block."""
 
     def __init__(self, run: Run, node: str) -> None:
         self._run, self._node = run, node
@@ -52,7 +52,7 @@ class News:
         self._own_rows()
 
     def look(self) -> list[str]:
-        """What is new, in words."""
+        """Returns in words what is new."""
         return [*self._earned(), *self._trained_on()]
 
     def _earned(self) -> Iterator[str]:

@@ -19,15 +19,15 @@ LOOK_EVERY = 0.25
 
 
 class Standing(Protocol):
-    """Where a node stands."""
+    """Says where a node stands."""
 
     @property
     def round(self) -> int | None:
-        """That it works on."""
+        """Returns the round that the node works on."""
 
     @property
     def left_behind(self) -> bool:
-        """That round is over."""
+        """Tells whether that round is over."""
 
 
 class Person:
@@ -53,7 +53,7 @@ class Person:
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
     ) -> list[tuple[Completion, ...]]:
-        """What the person answers: to a question group_size answers or none.
+        """Returns what the person answers: to a question group_size answers or none.
 
         A judge's question, for one answer, is not asked; nor is a conversation's next turn.
         """

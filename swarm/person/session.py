@@ -1,4 +1,4 @@
-"""What a person is asked and answers, one round after the other. Pure: events in, lines to show out.
+"""Leads a person through questions and answers, one round after the other. Pure: events in, lines to show out.
 
 nothing asked ──Opened─▶ a question ──Line─▶ ... G answers ─▶ the next one ... ─▶ nothing asked, `groups` complete
       ▲                       └─ RoundOver, Left: what was answered is not published ──┘
@@ -33,7 +33,7 @@ class Opened(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Somebody typed a line; it has no newline."""
+    """Tells that somebody typed a line; it has no newline."""
 
     text: str
 
@@ -43,14 +43,14 @@ class RoundOver(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Nothing more will be typed, or read."""
+    """Tells that nothing more will be typed, or read."""
 
 
 Event = Opened | Line | RoundOver | Left
 
 
 class Session:
-    """Of one person and node."""
+    """Leads one person through the questions of a node's rounds."""
 
     def __init__(self, longest: int) -> None:
         """`longest`: characters of an answer that peers take, tags included."""

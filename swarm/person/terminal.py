@@ -38,7 +38,7 @@ class Terminal:
             termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     async def lines(self) -> AsyncIterator[str]:
-        """What is typed, line by line, until its end (Ctrl-D, or the terminal is gone)."""
+        """Yields what is typed, line by line, until its end (Ctrl-D, or the terminal is gone)."""
         while data := await self._read():
             *whole, self._begun = (self._begun + data).split(b"\n")
             self._begun = self._begun[:LONGEST_LINE]
@@ -54,5 +54,5 @@ class Terminal:
 
 
 def _text(line: bytes) -> str:
-    """Without control characters, such as those of arrow keys."""
+    """Returns a line without control characters, such as those of arrow keys."""
     return "".join(c for c in line.decode(errors="replace") if c.isprintable() or c == "\t")

@@ -2,19 +2,17 @@
 
     settings ─▶ planner ─▶ Plan ◀─ checked by ─ probe
 
-planner           settings -> the plan for this machine
+planner           settings -> the plan for this machine; seconds of a round, as the probe measured them
 plan              what fits, and which way of training to take
 node_memory       the memory of one node, by part
 footprint         the activations of a micro-batch of any size; of known models from a table
 trace             in a child: one update on tensors without data, which says so for any model
 probe             in a child: one real step, to check the plan
 shape             the sizes of a model, from its files
-pace              seconds of a round, as a range
 remedies          what would fit where a plan does not
 prompt_lengths    the longest prompts, as measured
 startable         what is known to fail before anything starts: models, devices
 open_files        how many files a process may have open: raised, or refused
-device_memory     total and free memory of a device
-far_device        one that is not on this machine, and what devices of its memory usually can
+device_memory     total and free memory of a device, of one that is not on this machine, too
 free_memory       free memory of this machine; its one reader
 """

@@ -2,6 +2,7 @@
 
     GPU   nvidia-smi, else torch in a child process (a slim container without nvidia-smi; MIG, a GPU in parts)
     CPU   swarm.planner.free_memory
+    far   a device that is not on this machine, known by its memory alone
 
 All sizes are bytes.
 """
@@ -17,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from swarm.children import child_environment, code_command
-from swarm.errors import ModelError
+from swarm.errors import ConfigError, ModelError
 from swarm.planner.free_memory import host_memory
 
 _ASK_TORCH = """
@@ -35,6 +36,12 @@ _DRIVER = ("dev/nvidia0", "proc/driver/nvidia")
 _MIB = 2**20
 _BF16_SINCE = 8.0
 """Compute capability of Ampere, the first generation with bfloat16."""
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_UNITS |= {"TIB": 2**40}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
+_LEAST, _MOST = 10**8, 10**13
+_WITHOUT_BF16 = range(14 * 10**9, 18 * 10**9)
+"""Memory of a GPU that is taken for one before Ampere, such as a T4 or V100 of 16 GB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +61,12 @@ class DeviceMemory:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Returns the device's name for people."""
         return self.elsewhere or self.device
 
     @property
     def is_gpu(self) -> bool:
-        """Not the CPU."""
+        """Tells whether it is no CPU."""
         return self.device != "cpu"
 
 
@@ -98,7 +105,7 @@ def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, r
 
 
 def parse_smi(line: str) -> Gpu:
-    """One line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
+    """Returns one line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
 
     Raises:
         ValueError: it says something else, such as [N/A] for a size.
@@ -114,7 +121,9 @@ def parse_smi(line: str) -> Gpu:
 
 
 def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path) -> Gpu | None:
-    """The GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it cannot."""
+    """Returns the GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it
+    cannot.
+    """
     if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
         raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
     if device is None and _visible_name(index, environ) is None:
@@ -134,7 +143,9 @@ def _cuda_index(device: str) -> int:
 
 
 def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
-    """What CUDA_VISIBLE_DEVICES calls torch's index-th GPU, a number or (the beginning of) a UUID; None: hidden."""
+    """Returns the name that CUDA_VISIBLE_DEVICES has for torch's index-th GPU, a number or the start of a UUID; None:
+    hidden.
+    """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(index)
@@ -144,7 +155,7 @@ def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
 
 
 def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
-    """What nvidia-smi says of torch's index-th GPU; None if it cannot tell."""
+    """Asks nvidia-smi about torch's index-th GPU; None if it cannot tell."""
     name = _visible_name(index, environ)
     if name is None:
         return None
@@ -159,7 +170,7 @@ def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
 
 
 def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> Sequence[Gpu]:
-    """The GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest on unless told to."""
+    """Returns the GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest unless told to."""
     if not name.isdigit():
         return [gpu for gpu in gpus if gpu.uuid.startswith(name)]
     if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.total for gpu in gpus}) == 1:
@@ -168,7 +179,7 @@ def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> S
 
 
 def _ask_torch(device: str) -> Gpu:
-    """The same from torch.
+    """Returns the same from torch.
 
     Raises:
         ModelError: torch cannot use it.
@@ -187,3 +198,41 @@ def _ask_torch(device: str) -> Gpu:
 def _output(command: Sequence[str], *, timeout_s: float) -> str:
     told = child_environment(os.environ)
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s, env=told).stdout
+
+
+# ── elsewhere ───────────────────────────────────────────────────────────────────────────────────────────────────────
+def memory_size(text: str) -> int:
+    """Returns bytes that a person means by 16GB, 22.5 GiB and so on.
+
+    Raises:
+        ConfigError: it is no size of memory, or not one that a device has.
+    """
+    said = _SIZE.fullmatch(text)
+    unit = _UNITS.get(said[2].upper()) if said else None
+    if said is None or unit is None:
+        missing = ", got no unit" if re.fullmatch(r"\s*[0-9.]+\s*", text) else ""
+        raise ConfigError(
+            f"--device-memory: expected a number with a unit, such as 16GB (16 x 10^9 bytes) or 22GiB (22 x 2^30), "
+            f"got {text!r:.40}{missing}"
+        )
+    found = round(min(float(said[1]) * unit, 2.0 * _MOST))
+    if not _LEAST <= found <= _MOST:
+        raise ConfigError(f"--device-memory: expected the memory of one device, from 100MB to 10TB, got {text!r:.40}")
+    return found
+
+
+def far_device(text: str, device: str | None) -> DeviceMemory:
+    """Returns a GPU of that memory, all of it free, or the CPU of a machine that has it.
+
+    Args:
+        device: as the settings have it; `cpu` for a machine without a GPU.
+
+    Raises:
+        ConfigError: it is no size of memory.
+    """
+    found, said = memory_size(text), " ".join(text.split())
+    if device == "cpu":
+        where = f"the CPU of a machine with {said}"
+        return DeviceMemory(device="cpu", free=found, total=found, host_free=found, elsewhere=where)
+    bf16 = found not in _WITHOUT_BF16
+    return DeviceMemory(device="cuda:0", free=found, total=found, host_free=0, bf16=bf16, elsewhere=f"a GPU of {said}")

@@ -45,17 +45,17 @@ class MicroBatch:
 
     @property
     def positions(self) -> int:
-        """Token positions in the forward pass."""
+        """Returns token positions in the forward pass."""
         return self.prompts * self.prompt_tokens + self.rows * (self.new_tokens + self._repeated)
 
     @property
     def keys(self) -> int:
-        """Keys in memory: of prompts, and of each row its prompt's again."""
+        """Returns keys in memory: of prompts, and of each row its prompt's again."""
         return self.prompts * self.prompt_tokens + self.rows * (self.prompt_tokens + self.new_tokens)
 
     @property
     def pairs(self) -> int:
-        """Pairs of query and key."""
+        """Returns pairs of query and key."""
         length = self.prompt_tokens + self.new_tokens
         return self.prompts * self.prompt_tokens**2 + self.rows * (self.new_tokens + self._repeated) * length
 
@@ -99,12 +99,12 @@ class Way(msgspec.Struct, frozen=True, array_like=True):
     backward: Peak
 
     def bytes(self, batch: MicroBatch, layers: int) -> int:
-        """Of one micro-batch, weights, gradients and logits apart."""
+        """Returns the bytes of one micro-batch, without weights, gradients and logits."""
         return round(max(self.forward.of(batch, layers), self.backward.of(batch, layers), 0))
 
 
 class Footprint(msgspec.Struct, frozen=True):
-    """What the activations of a model are, and how many numbers it has."""
+    """Holds the activations of a model, and how many numbers it has."""
 
     shared: Way
     checkpointed: Way
@@ -119,7 +119,7 @@ class Footprint(msgspec.Struct, frozen=True):
 
 
 def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:
-    """That of a model: out of the package, the user's cache, or a trace in a child process.
+    """Returns a model's footprint: out of the package, the user's cache, or a trace in a child process.
 
     Raises:
         ModelError: this architecture cannot be traced.
@@ -132,7 +132,7 @@ def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint
 
 
 def checkpoint_bytes(shape: ModelShape, settings: Settings) -> int:
-    """What one checkpoint takes on disk: what is trained and Adam's two moments, in float32.
+    """Returns the bytes of one checkpoint on disk: the trained weights and Adam's two moments, in float32.
 
     Raises:
         ModelError: as footprint, of an adapter.

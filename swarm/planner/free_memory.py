@@ -28,7 +28,9 @@ def host_memory(root: Path = Path("/")) -> tuple[int, int]:
 
 
 def process_memory(root: Path = Path("/")) -> MemoryUse | None:
-    """What this process holds of the machine's memory, its resident set; None where the system does not tell."""
+    """Returns how much of the machine's memory this process holds, its resident set; None where the system does not
+    tell.
+    """
     try:
         status = _sizes(root / "proc/self/status")
         free, total = host_memory(root)
@@ -49,7 +51,7 @@ def _meminfo(file: Path) -> dict[str, int]:
 
 
 def _sizes(file: Path) -> dict[str, int]:
-    """The lines `Name: 123 kB` of a file, in bytes. Raises OSError."""
+    """Returns the lines `Name: 123 kB` of a file, in bytes. Raises OSError."""
     parts = (line.partition(":") for line in file.read_text("utf-8").splitlines())
     return {name: int(rest.split()[0]) * 1024 for name, _, rest in parts if rest.endswith(" kB")}
 

@@ -41,7 +41,7 @@ _BYTES_OF_BITS = {"8": 1.01, "4": 0.516}
 
 @dataclass(frozen=True, kw_only=True)
 class NodeMemory:
-    """What one worker needs, by part."""
+    """Lists what one worker needs of memory, by part."""
 
     model: str
     prompt_tokens: int
@@ -84,7 +84,7 @@ class NodeMemory:
 
     @property
     def peak(self) -> int:
-        """The highest point on the device, without context."""
+        """Returns the highest point on the device, without context."""
         return self.resident + max(self.generation, self.update)
 
 
@@ -121,7 +121,7 @@ def node_memory(
     talk: Talk = ONE_TURN,
     together: int = 1,
 ) -> NodeMemory:
-    """What one node of this model needs.
+    """Returns the memory that one node of this model needs.
 
     Args:
         together: nodes that generate as one batch; its cache, sampler and prompts are counted here.
@@ -161,7 +161,7 @@ def node_memory(
 
 
 def _base_bytes(model: SizedModel, width: int, bits: float | None) -> tuple[int, int]:
-    """Of the frozen weights; and what one layer's are while they are restored for a product.
+    """Returns the bytes of the frozen weights, and those of one layer while it is restored for a product.
 
     Args:
         width: bytes of a number that is not quantised.
@@ -177,14 +177,16 @@ def _base_bytes(model: SizedModel, width: int, bits: float | None) -> tuple[int,
 
 
 def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:
-    """Whether the model computes under autocast, in bf16 or fp16."""
+    """Tells whether the model computes under autocast, in bf16 or fp16."""
     if settings.precision == "auto":
         return device.is_gpu and (device.bf16 or settings.adapter != "none")
     return settings.precision != "fp32"
 
 
 def _reading_bytes(model: SizedModel, batch: MicroBatch, rows: int, prompts: int, talk: Talk) -> int:
-    """Of the prompts, each once; in the last turn of a conversation each row has one of its own."""
+    """Returns the bytes of reading the prompts, each once; in the last turn of a conversation each row has one of its
+    own.
+    """
     tokens = batch.prompt_tokens
     if talk.turns > 1:
         prompts, tokens = rows, tokens + batch.new_tokens
@@ -201,7 +203,7 @@ def lengths(shape: ModelShape, settings: Settings, talk: Talk = ONE_TURN) -> tup
 
 
 def _shown_tokens(settings: Settings) -> int:
-    """Of the answers that a prompt of a later stage shows, with the words of its template."""
+    """Returns the tokens of the answers that a later stage's prompt shows, with the words of its template."""
     if settings.max_stages == 1:
         return 0
     rules = revising(settings.revise, settings.profile)
@@ -211,7 +213,7 @@ def _shown_tokens(settings: Settings) -> int:
 def worst_micro_batch(
     shape: ModelShape, settings: Settings, micro_batch_tokens: int, *, share_prompts: bool, talk: Talk = ONE_TURN
 ) -> MicroBatch:
-    """The largest micro-batch that fills at most so many positions, of rows that are all as long as can be."""
+    """Returns the largest micro-batch that fills at most so many positions, of rows that are all as long as can be."""
     prompt, new = lengths(shape, settings, talk)
     group, all_rows = settings.generations, settings.total_groups * settings.generations
     if not share_prompts:
@@ -238,7 +240,7 @@ def cache_bytes(
 
 
 def static_logits_bytes(shape: ModelShape, rows: int) -> int:
-    """fp32 logits of all rows, where a recorded step puts them."""
+    """Returns fp32 logits of all rows, where a recorded step puts them."""
     return _FP32 * row_bucket(rows) * shape.vocabulary
 
 

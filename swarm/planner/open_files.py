@@ -1,4 +1,4 @@
-"""How many files a process may have open at once: raised as far as is allowed, refused where it will not do."""
+"""Raises how many files a process may have open at once, as far as is allowed, and refuses too few."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST = 64
 
 
 def limit() -> float:
-    """As this process has it now."""
+    """Returns how many files this process may have open now."""
     if sys.platform == "win32":  # it has no such limit
         return math.inf
     import resource
@@ -22,7 +22,9 @@ def limit() -> float:
 
 
 def raise_limit() -> None:
-    """Up to ENOUGH, or as far as the hard limit lets; never lower it. What this process starts has the same."""
+    """Raises the limit to ENOUGH, or as far as the hard limit lets; never lowers it. What this process starts has the
+    same.
+    """
     if sys.platform == "win32" or limit() >= ENOUGH:
         return
     import resource
@@ -34,7 +36,7 @@ def raise_limit() -> None:
 
 
 def problem() -> str:
-    """Why a node cannot run with this limit; empty if it can."""
+    """Returns why a node cannot run with this limit; empty if it can."""
     if limit() >= LEAST:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""What N nodes need on one device, and the settings with which they fit. Pure arithmetic; all sizes are bytes.
+"""Plans what N nodes need on one device, and the settings with which they fit. Pure arithmetic; all sizes are bytes.
 
     NodeMemory of each model ──dealt over N nodes──▶ Parts ──against free memory──▶ choose ──▶ Plan
 
@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What N nodes need on one device, and what was chosen so that they fit."""
+    """Says what N nodes need on one device, and what was chosen so that they fit."""
 
     device: DeviceMemory
     nodes: int
@@ -110,7 +110,8 @@ def choose(
     in_process: bool,
     talk: Talk = ONE_TURN,
 ) -> Plan:
-    """The fastest settings that fit: shared prompts, else gradient checkpointing; the largest micro-batch of either.
+    """Returns the fastest settings that fit: shared prompts, else gradient checkpointing; the largest micro-batch of
+    either.
 
     Checkpointing runs a prompt anew for each of its completions, and all of it once more, and no micro-batch of shared
     prompts costs as much, however small. If nothing fits, the plan is that of the least memory, with `fits` False.
@@ -145,7 +146,7 @@ def choose(
 
 
 def _longest_completion(situation: _Situation, nodes: int, allowed: Sequence[bool]) -> int | None:
-    """By bisection: longer completions never need less."""
+    """Finds the longest completion by bisection: longer completions never need less."""
     most = min(_MOST_TOKENS, *(model.shape.context - 1 for model in situation.models))
 
     def fits(tokens: int) -> bool:
@@ -157,7 +158,7 @@ def _longest_completion(situation: _Situation, nodes: int, allowed: Sequence[boo
 
 @dataclass(frozen=True)
 class _Situation:
-    """What stays the same while settings are tried."""
+    """Holds what stays the same while settings are tried."""
 
     models: tuple[SizedModel, ...]
     settings: Settings
@@ -182,7 +183,7 @@ class _Situation:
         return next((size for size in self.sizes() if self.fits(nodes, size, checkpointing)), None)
 
     def most_nodes(self, size: int, checkpointing: bool) -> int:
-        """By bisection: more nodes never need less."""
+        """Finds the most nodes by bisection: more nodes never need less."""
         return bisect_left(range(1, _MOST_NODES + 1), True, key=lambda nodes: not self.fits(nodes, size, checkpointing))
 
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
@@ -215,7 +216,7 @@ def _parts(
     *,
     in_process: bool,
 ) -> Iterator[Part]:
-    """The lines of a plan, those of one node being the largest model's.
+    """Yields the lines of a plan, those of one node being the largest model's.
 
     Args:
         at_work: what holds buffers and generates: the nodes, or those of each model together.

@@ -43,7 +43,7 @@ _RESET_PEAK = "5"
 
 
 class ProbeReport(msgspec.Struct, frozen=True):
-    """What one node really held at its highest points; None where it did not get so far."""
+    """Holds what one node really took at its highest points; None where it did not get so far."""
 
     loaded: int | None = None
     """Weights and gradients, moments and whatever the device's libraries allocated."""
@@ -62,12 +62,12 @@ class ProbeReport(msgspec.Struct, frozen=True):
 
     @property
     def peak(self) -> int | None:
-        """The highest point, None if it did not get to the end."""
+        """Returns the highest point, None if it did not get to the end."""
         return None if self.generation is None or self.update is None else max(self.generation, self.update)
 
 
 class ProbeTask(msgspec.Struct, frozen=True):
-    """What the child is told beside the settings."""
+    """Holds what the child is told beside the settings."""
 
     prompt_tokens: int
     new_tokens: int
@@ -131,7 +131,7 @@ def run_steps(settings: Settings, task: ProbeTask, tell: Any) -> None:
 
 
 def _policy(settings: Settings, task: ProbeTask) -> tuple[JoinedPolicy, LanguageModel]:
-    """That of one node, and its model, which writes no end of text."""
+    """Makes the policy of one node, and its model, which writes no end of text."""
     from swarm.policy.generator import ModelGenerator
     from swarm.policy.lora import AdaptedBase
     from swarm.policy.memory import Halvings
@@ -195,7 +195,7 @@ def _question(model: LanguageModel, tokens: int, asking: Asking) -> str:
 def _groups(
     prompts: Sequence[str], completions: Sequence[tuple[Completion, ...]], *, others: int = 0
 ) -> list[TrainGroup]:
-    """Groups in which every completion carries a gradient, and as many again as peers would give."""
+    """Returns groups in which every completion carries a gradient, and as many again as peers would give."""
     from swarm.types import TrainGroup
 
     own = [
@@ -206,8 +206,9 @@ def _groups(
 
 
 class _Gauge:
-    """On a GPU what torch's allocator took of it; else the anonymous memory of this process: the kernel's high-water
-    mark, without the pages of files in it."""
+    """Measures on a GPU what torch's allocator took of it; else the anonymous memory of this process: the kernel's
+    high-water mark, without the pages of files in it.
+    """
 
     def __init__(self, device: Any) -> None:
         """`device`: torch's."""

@@ -67,7 +67,7 @@ _COLUMN = {name: 2 if "gpt2" in name else 1 for name in EMBEDDED}
 
 
 def longest_prompt(model: str, profile: str, tasks: Sequence[str] | None) -> int:
-    """Tokens of the longest prompt that a model may be given; tasks None: all of the profile."""
+    """Returns tokens of the longest prompt that a model may be given; tasks None: all of the profile."""
     measured = _LONGEST[profile]
     column = _COLUMN.get(model, 0)
     of_all = max(lengths[column] for lengths in measured.values())  # what counts for a task that was not measured

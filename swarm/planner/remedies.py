@@ -1,4 +1,4 @@
-"""What would fit where a plan does not: the same nodes in one process, with adapters, or with less of something.
+"""Finds what would fit where a plan does not: the same nodes in one process, with adapters, or with less of something.
 
 Plan that does not fit ─▶ other plans of the same device ─▶ Remedy: the flags, and what it would come to
 
@@ -31,7 +31,9 @@ Planning = Callable[[Settings, bool], Plan]
 
 
 def remedies(made: Plan, settings: Settings, planning: Planning) -> list[Remedy]:
-    """Of a plan that does not fit, those that do; the ones first that change nothing of what is learned."""
+    """Returns the changes with which a plan fits that does not; those come first that change nothing of what is
+    learned.
+    """
     tried = [Remedy(flags, plan) for flags, plan in _other_plans(made, settings, planning) if plan.fits]
     if made.longest_completion:
         tried.append(Remedy(f"--max-new-tokens {made.longest_completion}"))

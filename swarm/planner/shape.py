@@ -56,7 +56,7 @@ class ModelShape:
 
 
 def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool = True) -> ModelShape:
-    """The sizes of an embedded model, a local folder (of an adapter: of its base) or a hub id.
+    """Returns the sizes of an embedded model, a local folder (of an adapter: of its base) or a hub id.
 
     Args:
         needs_weights: a folder without weights is none; else it has 0 parameters, and a trace counts them.
@@ -81,7 +81,7 @@ def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool 
 
 
 def shape_from(name: str, config: Mapping[str, Any], generation: Mapping[str, Any], tensors: _Tensors) -> ModelShape:
-    """The sizes that a config.json, a generation_config.json and the tensors' shapes spell out.
+    """Returns the sizes that a config.json, a generation_config.json and the tensors' shapes spell out.
 
     Raises:
         KeyError: the configuration lacks a size.
@@ -158,7 +158,7 @@ def _first(config: Mapping[str, Any], *names: str) -> int:
 
 
 def _count(tensors: _Tensors, *, tied: bool) -> int:
-    """Numbers in all tensors but buffers, and but a head that repeats the embeddings."""
+    """Returns numbers in all tensors but buffers, and but a head that repeats the embeddings."""
     return sum(
         math.prod(shape)
         for name, shape in tensors.items()

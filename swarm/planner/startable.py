@@ -1,4 +1,5 @@
-"""What is known to fail before anything starts: a model that cannot be had, a device that cannot be used as asked.
+"""Finds what is known to fail before anything starts: a model that cannot be had, a device that cannot be used as
+asked.
 
 Settings ─▶ problems, a line each ─▶ up, its --dry-run, plan, node, join, workers, study run: refused; doctor: findings
 """
@@ -17,13 +18,13 @@ from swarm.policy.settings import bits_problem, unsuited
 
 
 def problems(settings: Settings) -> list[str]:
-    """Why a worker with these settings would fail to load its model; empty where nothing speaks against it."""
+    """Returns why a worker with these settings would fail to load its model; empty where nothing speaks against it."""
     models = [model_problem(name, settings.hub_token) for name in dict.fromkeys(settings.model)]
     return [problem for problem in (*models, device_problem(settings), bits_problem(settings)) if problem]
 
 
 def model_problem(name: str, hub_token: str | None = None) -> str:
-    """Why a model cannot be had; empty if it can. Asks the hub for no more than its names and sizes."""
+    """Returns why a model cannot be had; empty if it can. Asks the hub for no more than its names and sizes."""
     try:
         if is_hub_id(name):
             look_up(name, hub_token)
@@ -36,7 +37,9 @@ def model_problem(name: str, hub_token: str | None = None) -> str:
 
 
 def device_problem(settings: Settings) -> str:
-    """Why the device cannot be used, or not with these settings; empty if it can. Free where nothing is asked of it."""
+    """Returns why the device cannot be used, or not with these settings; empty if it can. Free where nothing is asked
+    of it.
+    """
     if settings.device in (None, "cpu") and settings.precision != "bf16" and settings.attention != "flash_attention_2":
         return ""
     try:

@@ -71,7 +71,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def take_peak(self) -> int:
-        """The highest point since the last call."""
+        """Returns the highest point since the last call."""
         peak, self.peak = self.peak, self.live
         return peak
 
@@ -90,7 +90,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def trace(
     name: str, *, bf16: bool, eager: bool, hub_token: str | None = None, lora: LoraConfig | None = None
 ) -> Footprint:
-    """The footprint of an embedded model, a local folder or a hub id; its weights are never read.
+    """Returns the footprint of an embedded model, a local folder or a hub id; its weights are never read.
 
     Args:
         lora: the adapter that is trained; None: all weights are.
@@ -126,7 +126,7 @@ def trace(
 
 
 def _sizes(config: Any, lora: LoraConfig | None) -> tuple[int, int, int]:
-    """Numbers of the model, tied ones once, of the adapter, and beside one those of linear layers."""
+    """Returns numbers of the model, tied ones once, of the adapter, and beside one those of linear layers."""
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config)
     parameters = sum(parameter.numel() for parameter in module.parameters())
@@ -138,7 +138,7 @@ def _sizes(config: Any, lora: LoraConfig | None) -> tuple[int, int, int]:
 
 
 def _peak(batches: Sequence[MicroBatch], ends: Sequence[tuple[int, int]]) -> Peak:
-    """From the highest points of models of _LAYERS and of one more."""
+    """Fits the highest points of models of _LAYERS and of one more."""
     layer = [two - one for one, two in ends]
     edges = [one - _LAYERS * each for (one, _), each in zip(ends, layer, strict=True)]
     return Peak(_fit(batches, edges), _fit(batches, layer))
@@ -197,7 +197,7 @@ class Traced:
         )
 
     def reading(self, batches: Sequence[MicroBatch]) -> list[int]:
-        """The highest points of reading prompts into a cache, which is part of them, bytes."""
+        """Returns the highest points of reading prompts into a cache, which is part of them, bytes."""
         return [self._read(batch.prompts, batch.prompt_tokens) for batch in batches]
 
     def _read(self, prompts: int, tokens: int) -> int:
@@ -210,7 +210,9 @@ class Traced:
                 return gauge.take_peak()
 
     def peaks(self, batch: MicroBatch) -> tuple[int, int]:
-        """The highest points of forward and backward pass, bytes; batches without shared prompts have to come last."""
+        """Returns the highest points of forward and backward pass, bytes; batches without shared prompts have to come
+        last.
+        """
         model, tensors = self._model, stack_rows(_rows(batch), self._model)
         if not batch.prompts and not model.module.training:
             enable_checkpointing(model)
@@ -230,7 +232,7 @@ def _drop_gradient(parameter: Tensor) -> None:
 
 
 def _rows(batch: MicroBatch) -> list[Row]:
-    """All of full length, but for every other prompt, so that there is padding to be masked."""
+    """Returns all of full length, but for every other prompt, so that there is padding to be masked."""
     groups = batch.prompts or 2
     return [
         Row(

@@ -39,7 +39,7 @@ class AdapterVersion:
     """A copy, on the device of its base."""
 
     def __init__(self, generator: ModelGenerator, config: GrpoConfig) -> None:
-        """Of the adapter that the generator has now.
+        """Copies the adapter that the generator has now.
 
         Raises:
             ModelError: its weights have diverged.
@@ -55,21 +55,21 @@ class AdapterVersion:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of its weights."""
+        """Returns SHA-256 of its weights."""
         return hashlib.sha256(self._weights).hexdigest()
 
     def write(self, folder: Path) -> None:
-        """Its two files, into an empty folder. Raises OSError."""
+        """Writes its two files into an empty folder. Raises OSError."""
         (folder / peft_form.CONFIG).write_bytes(adapter_config(self._model))
         (folder / peft_form.WEIGHTS).write_bytes(self._weights)
 
     def generator(self) -> ModelGenerator:
-        """One that samples with it here."""
+        """Returns one that samples with it here."""
         return ModelGenerator(self._model, replace(self._config, decoding="dynamic"))
 
     @torch.no_grad()
     def gap(self, claims: Sequence[Claimed]) -> float:
-        """Mean |own - claimed| log-prob over all of their tokens, nats; NaN of a policy that has diverged."""
+        """Returns mean |own - claimed| log-prob over all of their tokens, nats; NaN of a policy that has diverged."""
         rows = [
             Row(number, tuple(prompt), tuple(ids), range(len(ids)), 0.0, own=True, behaviour_logprobs=tuple(logprobs))
             for number, (prompt, ids, logprobs) in enumerate(claims)

@@ -1,4 +1,4 @@
-"""Which tokens of a text are those of its answer.
+"""Finds which tokens of a text are those of its answer.
 
     token ids ─decode─▶ text ─▶ the last closed <answer>...</answer> ─▶ tokens that hold a part of it; end-of-text
 
@@ -17,7 +17,7 @@ from swarm.policy.prompt import decode_completion
 
 
 def answer_tokens(token_ids: Sequence[int], model: LanguageModel) -> list[bool]:
-    """Of each token of one turn, whether it belongs to the answer; none does where no pair of tags is closed."""
+    """Says for each token of one turn whether it belongs to the answer; none does where no pair of tags is closed."""
     ids = list(token_ids)
     span = answer_span(decode_completion(model.tokenizer, ids))
     if span is None:

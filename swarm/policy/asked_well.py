@@ -36,7 +36,7 @@ _REMEDY = (
 
 
 class Tried(NamedTuple):
-    """What came of one form."""
+    """Holds what came of asking in one form."""
 
     asking: Asking
     problem: str
@@ -46,7 +46,7 @@ class Tried(NamedTuple):
 
 
 def suited(name: str, tokenizer: Any, asking: Asking = OURS, not_embedded: Sequence[str] = ()) -> Asking:
-    """How questions are put so that this tokenizer's chat template shows all of it.
+    """Returns how questions are put so that this tokenizer's chat template shows all of it.
 
     Args:
         not_embedded: tokens that no prompt may name, as of LanguageModel.
@@ -70,8 +70,8 @@ def suited(name: str, tokenizer: Any, asking: Asking = OURS, not_embedded: Seque
 
 
 def closing_id(tokenizer: Any, eos_ids: Collection[int], asking: Asking = OURS) -> int | None:
-    """Which of these ends of text the chat template writes behind a turn of the model; None: another token, or no
-    template.
+    """Returns which of these ends of text the chat template writes behind a turn of the model; None: another token, or
+    no template.
 
     A model may have several, and the tokenizer names another one: Gemma's is `<eos>`, and turns end in `<end_of_turn>`.
     """
@@ -104,7 +104,9 @@ def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> Tried:
 
 
 def _missing(text: str, tokenizer: Any, asking: Asking) -> str:
-    """What of question and instruction is not in a prompt as often as it was said; white space aside."""
+    """Returns which part of question and instruction a prompt lacks, or has more than once, white space aside; empty:
+    none.
+    """
     told = asking.in_one_turn(QUESTION)
     parts = {"the question": QUESTION}
     ours = tokenizer.chat_template == CHAT_TEMPLATE and asking.system_prompt is None and asking.instruction is None
@@ -121,8 +123,9 @@ def _missing(text: str, tokenizer: Any, asking: Asking) -> str:
 
 
 def _not_opened(text: str, tokenizer: Any, asking: Asking) -> str:
-    """Whether the model's turn is begun once behind the question: by the generation prompt, or by its question's end
-    (as Llama 2's [/INST])."""
+    """Tells whether the model's turn is begun once behind the question: by the generation prompt, or by its question's
+    end (as Llama 2's [/INST]).
+    """
     behind = text.rpartition(QUESTION)[2]
     closed = _or_nothing(tokenizer, asking)
     if closed and text.startswith(closed) and (opening := text[len(closed) :].strip()):
@@ -137,7 +140,7 @@ def _not_opened(text: str, tokenizer: Any, asking: Asking) -> str:
 
 
 def _or_nothing(tokenizer: Any, asking: Asking, *replies: str) -> str:
-    """A prompt without a generation prompt; empty where the template has none such."""
+    """Returns a prompt without a generation prompt; empty where the template has none such."""
     try:
         return rendered(tokenizer, QUESTION, asking, *replies, opened=False)
     except MemoryError:
@@ -147,7 +150,7 @@ def _or_nothing(tokenizer: Any, asking: Asking, *replies: str) -> str:
 
 
 def _doubled(text: str, tokenizer: Any) -> str:
-    """Which special token stands twice in a row. One that both ends and begins a turn may, but not in front."""
+    """Returns which special token stands twice in a row. One that both ends and begins a turn may, but not in front."""
     special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
     both = {tokenizer.eos_token_id} & {tokenizer.bos_token_id}
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -29,14 +29,14 @@ from swarm.policy.settings import OuterConfig
 
 @dataclass(frozen=True)
 class OuterState:
-    """What DiLoCo's outer optimizer remembers, by parameter name, in host memory."""
+    """Holds what DiLoCo's outer optimizer remembers, by parameter name, in host memory."""
 
     shared: dict[str, Tensor]
     momentum: dict[str, Tensor]
 
 
 def as_file(trained: Mapping[str, Tensor]) -> bytes:
-    """The trained parameters as the contents of a safetensors file."""
+    """Returns the trained parameters as the contents of a safetensors file."""
     contents: bytes = save({name: to_host(tensor).contiguous() for name, tensor in trained.items()})
     return contents
 
@@ -68,7 +68,7 @@ def _refuse_tensor(name: str, tensor: Tensor, own: Tensor) -> None:
 
 
 class Averaging:
-    """Of one node's trained parameters."""
+    """Averages one node's trained parameters with those in files."""
 
     def __init__(self, trained: Mapping[str, Tensor], outer: OuterConfig | None) -> None:
         """`outer`: of DiLoCo; None: the mean itself becomes the weights."""
@@ -92,7 +92,7 @@ class Averaging:
         return shared
 
     def state(self) -> OuterState | None:
-        """A copy; None where there is no outer optimizer."""
+        """Returns a copy; None where there is no outer optimizer."""
         if not self._outer:
             return None
         return OuterState(*({name: to_host(t) for name, t in part.items()} for part in vars(self._state).values()))
@@ -104,7 +104,7 @@ class Averaging:
 
 
 def _means(files: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
-    """Each tensor's mean over the files, added up in their order."""
+    """Yields each tensor's mean over the files, added up in their order."""
     with ExitStack() as stack:
         opened = [stack.enter_context(safe_open(file, framework="pt")) for file in files]
         for name in names:

@@ -59,7 +59,7 @@ class Row:
 
     @property
     def written_ids(self) -> list[int]:
-        """What a model wrote."""
+        """Returns the ids of the tokens that a model wrote."""
         return [self.token_ids[place] for place in self.written]
 
 
@@ -84,11 +84,11 @@ class Encoded:
 
     @property
     def weighable_tokens(self) -> int:
-        """Those of them whose behaviour log-probs are known."""
+        """Counts those tokens whose behaviour log-probs are known."""
         return sum(len(row.behaviour_logprobs or ()) for row in self.rows)
 
     def joined(self, later: Encoded) -> Encoded:
-        """Both as one."""
+        """Returns both as one."""
         return Encoded(
             groups=self.groups + later.groups,
             rows=[*self.rows, *later.rows],
@@ -112,7 +112,7 @@ class PaddedPrompts:
 
     @property
     def lengths(self) -> Tensor:
-        """Tokens of each prompt, [K]."""
+        """Returns tokens of each prompt, [K]."""
         return self.mask.sum(dim=1)
 
 
@@ -125,7 +125,7 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> slice:
-        """These rows."""
+        """Returns the slice of these rows."""
         return slice(self.start, self.stop)
 
 
@@ -224,7 +224,7 @@ def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) 
 
 
 def padded_positions(rows: Sequence[Row], share_prompts: bool) -> int:
-    """Token positions of the rows as one micro-batch, padding included."""
+    """Returns token positions of the rows as one micro-batch, padding included."""
     prompt, completion = max(len(row.prompt_ids) for row in rows), max(len(row.token_ids) for row in rows)
     if share_prompts:
         return prompt * len({row.group for row in rows}) + completion * len(rows)
@@ -301,7 +301,7 @@ class _Read(NamedTuple):
 def _as_read(
     completion: Completion, group: TrainGroup, model: LanguageModel, use_claims: bool, asking: Asking, marked: bool
 ) -> _Read:
-    """All turns by their sampled ids, or all by their texts.
+    """Returns all turns by their sampled ids, or all by their texts.
 
     Own completions keep their sampled ids: decoding and encoding again is not the identity. Own ones that were read
     back from their file after a crash say whose tokenizer it was, and are checked.
@@ -324,7 +324,7 @@ def _as_read(
 def _learned(
     ids: Sequence[Sequence[int]], forced: Sequence[tuple[int, int] | None], model: LanguageModel
 ) -> list[bool]:
-    """Of what is written in all turns, whether it is of an answer."""
+    """Says for each token that was written, over all turns, whether it belongs to an answer."""
     turns = zip_longest(ids, forced)
     marks = [(answer_tokens(turn, model), written_places(len(turn), span)) for turn, span in turns]
     return [of_answer[place] for of_answer, places in marks for place in places]

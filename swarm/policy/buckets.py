@@ -6,7 +6,7 @@ _FEWEST_COLUMNS = 64
 
 
 def row_bucket(rows: int) -> int:
-    """The next power of two."""
+    """Returns the next power of two."""
     return 1 << (rows - 1).bit_length()
 
 

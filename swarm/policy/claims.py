@@ -15,7 +15,7 @@ from swarm.types import Completion, TrainGroup, Turn
 
 
 def claim_holds(completion: Completion | Turn, group: TrainGroup, model: LanguageModel) -> bool:
-    """True if the ids are this model's for exactly the text of one turn, and each has a log-prob.
+    """Tells whether the ids are this model's for exactly the text of one turn, and each has a log-prob.
 
     Special tokens would be invisible in the text, so there must be none but the end-of-text of a finished completion;
     an own one, read back after a crash, may have been finished by a stop string instead. What is said to be forced is a

@@ -25,7 +25,7 @@ _LONGEST = 2**31
 
 
 def sizes_problem(config: Mapping[str, Any], shapes: Iterable[tuple[int, ...]]) -> str:
-    """What a configuration names that these tensors do not have; empty if there is nothing.
+    """Returns which size a configuration names that these tensors do not have; empty if there is none.
 
     Args:
         config: of a model of text, or of several kinds, with that of its text under `text_config`.
@@ -45,5 +45,5 @@ def sizes_problem(config: Mapping[str, Any], shapes: Iterable[tuple[int, ...]]) 
 
 
 def parameters(shapes: Iterable[tuple[int, ...]]) -> int:
-    """How many numbers so many tensors have."""
+    """Counts the numbers in so many tensors."""
     return sum(math.prod(shape) for shape in shapes)

@@ -25,7 +25,7 @@ _WORDS = "theEnvironmentsWords"
 
 
 class Spoken(NamedTuple):
-    """What follows the prompt."""
+    """Holds the tokens that follow the prompt."""
 
     token_ids: tuple[int, ...]
     written: Sequence[int]
@@ -33,14 +33,14 @@ class Spoken(NamedTuple):
 
 
 def encode_dialogue(model: LanguageModel, dialogue: Dialogue, asking: Asking = OURS) -> list[int]:
-    """Token ids up to where the model's next turn begins. Raises ModelError: see reply_ids."""
+    """Returns token ids up to where the model's next turn begins. Raises ModelError: see reply_ids."""
     turns = [encode_turn(model, turn) if turn.token_ids is None else turn.token_ids for turn in dialogue.turns]
     spoken = join_turns(model, turns, [turn.reply for turn in dialogue.turns], asking)
     return [*encode_prompt(model.tokenizer, dialogue.question, asking), *spoken.token_ids]
 
 
 def encode_turn(model: LanguageModel, turn: Turn | Completion) -> tuple[int, ...]:
-    """A text of others as this model would have written it."""
+    """Returns a text of others as this model would have written it."""
     ids = encode_completion(model.tokenizer, turn.text)
     return (*ids, model.eos_id) if turn.finished else tuple(ids)
 
@@ -52,7 +52,7 @@ def join_turns(
     asking: Asking = OURS,
     forced: Sequence[tuple[int, int] | None] = (),
 ) -> Spoken:
-    """The turns of a model, each with the reply behind it; of the last one there may be none.
+    """Returns the turns of a model, each with the reply behind it; of the last one there may be none.
 
     Args:
         forced: of each turn, as in Completion; none: nothing was.
@@ -69,7 +69,8 @@ def join_turns(
 
 
 def reply_ids(model: LanguageModel, reply: str, asking: Asking = OURS, *, closed: bool) -> list[int]:
-    """The environment's words as the model's prompt format has them, from the end of the model's turn to its next one.
+    """Returns the environment's words as the model's prompt format has them, from the end of the model's turn to its
+    next one.
 
     Names of special tokens among them stay text: an environment may quote what a model wrote.
 
@@ -101,6 +102,6 @@ def _template_ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def _without_closing(model: LanguageModel, ids: list[int]) -> list[int]:
-    """Behind the end-of-text in front, if there is one with nothing but white space before it."""
+    """Returns the ids behind the end-of-text in front, if there is one with nothing but white space before it."""
     end = next((place for place, token in enumerate(ids) if token in model.eos_ids), -1)
     return ids if decode_completion(model.tokenizer, ids[: max(0, end)]).strip() else ids[end + 1 :]

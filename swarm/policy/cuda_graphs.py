@@ -55,7 +55,7 @@ class GraphedSteps:
         self._graphs.clear()
 
     def run(self, shape: Shape, step: Step) -> Tensor:
-        """The output of the step, which must be the same work on the same memory whenever the shape is."""
+        """Returns the output of the step, which must be the same work on the same memory whenever the shape is."""
         graph = self._graphs.get(shape)
         if graph is not None and graph.checks == _CHECKS:
             graph.replay()

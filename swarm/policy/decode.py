@@ -45,7 +45,7 @@ class Decoder(Protocol):
 
 
 class Decoding(Protocol):
-    """What is kept from one batch to the next."""
+    """Keeps what decoding needs from one batch to the next."""
 
     @property
     def look_every(self) -> int:
@@ -81,7 +81,7 @@ def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
 
 
 def _obstacle(model: LanguageModel) -> str:
-    """Why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
+    """Returns why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
     config = model.module.config
     if is_quantised(model.module):
         return "its weights are quantised"
@@ -92,7 +92,7 @@ def _obstacle(model: LanguageModel) -> str:
 
 
 def _disagreement(model: LanguageModel, static: Decoding) -> str:
-    """What is wrong with static decoding of two short prompts, as seen from the dynamic one; empty if nothing."""
+    """Returns how static decoding of two short prompts differs from the dynamic one; empty: they agree."""
     try:
         gap = max(
             ((ours - theirs).abs().max() / theirs.abs().max()).item()

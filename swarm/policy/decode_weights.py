@@ -37,12 +37,12 @@ class DecodeWeights:
             torch._foreach_copy_(self._cast, self._trained)
 
     def addresses(self) -> tuple[int, ...]:
-        """Where the weights are; if that changes, nothing recorded with them may run again."""
+        """Returns where the weights are; if that changes, nothing recorded with them may run again."""
         adapter = self.model.adapter.addresses() if isinstance(self.model.adapter, StackedAdapters) else ()
         return (*(parameter.data_ptr() for parameter in self.model.module.parameters()), *adapter)
 
     def _cast_copy(self, module: nn.Module, dtype: torch.dtype | None) -> Any:
-        """The same modules around the same parameters, except for those of matrix products."""
+        """Returns the same modules around the same parameters, except for those of matrix products."""
         configs = [part.config for part in module.modules() if "config" in vars(part)]
         shared = [*module.parameters(), *module.buffers(), *configs]
         twin = copy.deepcopy(module, {id(one): one for one in shared})

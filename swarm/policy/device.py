@@ -1,4 +1,4 @@
-"""Where a model computes, and in what.
+"""Decides where a model computes, and in what.
 
 name ──pick_device──▶ torch.device ──refuse_unsuited──▶ ──autocast_dtype_of──▶ bfloat16, float16 or None
 """
@@ -12,7 +12,7 @@ from swarm.policy.settings import unsuited
 
 
 def pick_device(device: str | None) -> torch.device:
-    """The device of that name; None: a GPU that torch reaches by CUDA or ROCm, else the CPU.
+    """Returns the device of that name; None: a GPU that torch reaches by CUDA or ROCm, else the CPU.
 
     Apple's GPUs (MPS) are left out: no run has been measured on one, and no memory can be planned there.
     """
@@ -34,7 +34,7 @@ def refuse_unsuited(name: str, device: torch.device, precision: str, attention: 
 
 
 def autocast_dtype_of(device: torch.device, precision: str, *, frozen: bool) -> torch.dtype | None:
-    """What matrix products are computed in; None: fp32. `frozen`: no update will change the weights."""
+    """Returns the type that matrix products are computed in; None: fp32. `frozen`: no update changes the weights."""
     if precision == "auto":
         older = "fp16" if frozen and device.type == "cuda" else "fp32"
         precision = "bf16" if is_ampere(device) else older
@@ -42,5 +42,5 @@ def autocast_dtype_of(device: torch.device, precision: str, *, frozen: bool) -> 
 
 
 def is_ampere(device: torch.device) -> bool:
-    """Whether it is a GPU of that generation or a newer one."""
+    """Tells whether it is a GPU of that generation or a newer one."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn; see GrpoConfig for the meaning."""
+    """Says how tokens are drawn; see GrpoConfig for the meaning."""
 
     temperature: float = 1.0
     top_p: float = 1.0

@@ -2,7 +2,7 @@
 
 The first two differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a
 download.
-`swarm.warmup.build` made them and can make them again.
+`swarm.plugins.lab.warmup.build` made them and can make them again.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ FOR_OTHERS = "paper-2"
 
 
 def made_for(model: str) -> str:
-    """The profile whose questions a model is asked where nobody chooses one."""
+    """Returns the profile whose questions a model is asked where nobody chooses one."""
     if model not in EMBEDDED:
         return FOR_OTHERS
     return "tiny-3" if model.startswith("tiny-2-") else "tiny"
 
 
 def any_embedded(models: Iterable[str]) -> bool:
-    """Whether one of these models, at least, is embedded."""
+    """Tells whether one of these models, at least, is embedded."""
     return any(name in EMBEDDED for name in models)
 
 
 def embedded_path(name: str) -> Path:
-    """The folder of an embedded model. Raises ModelError if there is none of that name or it is not installed."""
+    """Returns the folder of an embedded model. Raises ModelError if none has that name or it is not installed."""
     if name not in EMBEDDED:
         raise ModelError(f"no embedded model is called {name!r}; expected one of {', '.join(EMBEDDED)}")
     path = Path(str(files("swarm"))) / "assets" / "models" / name

@@ -22,7 +22,7 @@ from swarm.policy.model import LanguageModel
 
 
 def completion_logprobs(model: LanguageModel, batch: MicroBatch, *, temperature: float, share_prompts: bool) -> Tensor:
-    """fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
+    """Returns fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
     with model.autocast():  # one region around all parts casts the weights once
         hidden_M_D = hidden_states(model, batch, share_prompts=share_prompts)
         if head := LinearHead.of(model):
@@ -71,7 +71,7 @@ def _block_hidden(
 
 
 def _plain_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
-    """The same from one forward pass per block over prompt + completion of each row."""
+    """Returns the same from one forward pass per block over prompt + completion of each row."""
     return torch.cat([_plain_block_hidden(model, batch, block) for block in batch.blocks])
 
 

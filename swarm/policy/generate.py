@@ -46,7 +46,7 @@ Ended = Callable[[int, list[Sample]], None]
 
 
 def new_token_limits(prompts: Sequence[Sequence[int]], model: LanguageModel) -> list[int]:
-    """How many tokens may follow each prompt: the model's max_new_tokens, or what is left of the context.
+    """Returns how many tokens may follow each prompt: the model's max_new_tokens, or what is left of the context.
 
     Raises:
         ModelError: a prompt leaves no room for an answer.
@@ -61,7 +61,7 @@ def new_token_limits(prompts: Sequence[Sequence[int]], model: LanguageModel) -> 
 
 
 def draw_uniforms(prompts: int, group_size: int, steps: int, seed: int) -> Tensor:
-    """The randomness of one call, float64 [K, G, T] in [0, 1), drawn on the CPU: the same on every device."""
+    """Returns the randomness of one call, float64 [K, G, T] in [0, 1), drawn on the CPU: the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(prompts, group_size, steps, generator=generator, dtype=torch.float64)
 
@@ -110,7 +110,7 @@ def sample_in_parts(
 def _told(
     ended: Ended, part: Sequence[int], samples: list[list[Sample]], group_size: int, k: int, rows: list[Sample]
 ) -> None:
-    """Of a group that was parted the last rows complete it."""
+    """Adds rows to a group that was parted, and tells of the group once it is complete."""
     group = samples[part[k]] + rows
     if len(group) == group_size:
         ended(part[k], group)
@@ -172,7 +172,7 @@ def sample(
 
 
 class _Transcript:
-    """What every row has written so far; stays on the device until all rows are done.
+    """Keeps what every row has written so far, on the device until all rows are done.
 
     A row may run on for some steps after its end, until somebody looks. What it writes then is no part of the sample.
     """
@@ -193,7 +193,7 @@ class _Transcript:
         self._written = self._looked = 0
 
     def append(self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor) -> Tensor:
-        """One token of each live row: what it drew, unless another is forced; returns which it is."""
+        """Returns one token of each live row: what it drew, unless another is forced; returns which it is."""
         if self._forced:
             token_L, logprob_L = self._forced.imposed(live_L, step, token_L, logprob_L, self._token_R_T)
         self._token_R_T[live_L, step] = token_L
@@ -202,7 +202,7 @@ class _Transcript:
         return token_L
 
     def unfinished(self, live_L: Tensor) -> Tensor:
-        """Which of the live rows, unfinished when last looked at, are so still: indices into live_L."""
+        """Returns which of the live rows, unfinished when last looked at, are so still: indices into live_L."""
         if self._stops:
             self._look_for_stops(live_L, self._stops)
         news_L_t = self._token_R_T[live_L, self._looked : self._written]
@@ -218,7 +218,7 @@ class _Transcript:
                 self._limit_R[row] = torch.clamp(self._limit_R[row], max=end)
 
     def samples(self, rows: slice = slice(None)) -> list[Sample]:
-        """These rows, all of which have ended, up to their end of text or limit."""
+        """Returns these rows, all of which have ended, up to their end of text or limit."""
         token_r_T, logprob_r_T = self._token_R_T[rows], self._logprob_R_T[rows]
         lengths = self._lengths(token_r_T, self._limit_R[rows]).tolist()
         return [

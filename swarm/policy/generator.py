@@ -70,22 +70,26 @@ class ModelGenerator:
 
     @property
     def model(self) -> LanguageModel:
-        """What it samples from."""
+        """Returns the model that it samples from."""
         return self._model
 
     @property
     def prompt_date(self) -> str | None:
-        """The date in its prompts; None: today's, or there is none."""
+        """Returns the date in its prompts; None: today's, or there is none."""
         return self._asking.date
 
     @property
     def repeats(self) -> bool:
-        """As Generator: not on a GPU, and not where others' rows may be in the batch."""
+        """Tells whether equal calls give equal completions: not on a GPU, and not where others' rows may be in the
+        batch.
+        """
         return self._model.device.type == "cpu" and not (self._shared and self._shared.size > 1)
 
     @property
     def batch_key(self) -> Hashable | None:
-        """As BatchingGenerator."""
+        """Returns the key that generators share whose calls can be one batch; None: it generates alone. Implements
+        BatchingGenerator.
+        """
         if self._shared is None:
             return None
         config = self._config
@@ -96,11 +100,11 @@ class ModelGenerator:
 
     @property
     def batch_size(self) -> int:
-        """As BatchingGenerator: the nodes beside its base."""
+        """Returns how many nodes share its base. Implements BatchingGenerator."""
         return self._shared.size if self._shared else 1
 
     def has_room(self, prompt: str) -> bool:
-        """Whether the model's context has room for this prompt and a whole answer."""
+        """Tells whether the model's context has room for this prompt and a whole answer."""
         return len(self.encode(prompt)) + self._model.max_new_tokens <= self._model.context
 
     def generate(
@@ -123,7 +127,7 @@ class ModelGenerator:
 
     @staticmethod
     def generate_together(calls: Sequence[tuple[ModelGenerator, GenerationCall]]) -> list[Groups | ModelError]:
-        """As BatchingGenerator; generators of equal batch_key, or a single one.
+        """Generates for several generators of equal batch_key, or for one, in one batch. Implements BatchingGenerator.
 
         Raises:
             ModelError: one row does not fit into the GPU's memory.
@@ -137,18 +141,18 @@ class ModelGenerator:
         return [writing.groups() for writing in writings]
 
     def shown_prompt(self, question: str) -> tuple[str, int]:
-        """The prompt as the model gets it, special tokens visible, and its length in tokens."""
+        """Returns the prompt as the model gets it, special tokens visible, and its length in tokens."""
         ids = encode_prompt(self._model.tokenizer, question, self._asking)
         return shown_prompt(self._model.tokenizer, ids), len(ids)
 
     def encode(self, prompt: str | Dialogue) -> list[int]:
-        """Its tokens. Raises ModelError: the model's chat template takes no dialogue."""
+        """Encodes a prompt into tokens. Raises ModelError: the model's chat template takes no dialogue."""
         if isinstance(prompt, Dialogue):
             return encode_dialogue(self._model, prompt, self._asking)
         return encode_prompt(self._model.tokenizer, prompt, self._asking)
 
     def completions(self, samples: list[Sample]) -> tuple[Completion, ...]:
-        """A group as text.
+        """Returns a group as text.
 
         Raises:
             ModelError: the model gave no probabilities.
@@ -156,7 +160,7 @@ class ModelGenerator:
         return tuple(self._completion(sample) for sample in samples)
 
     def diverged(self) -> ModelError:
-        """Why nothing comes of this model any more."""
+        """Makes the error that says why nothing comes of this model any more."""
         return ModelError(
             f"model {self.name!r} gives probabilities that are not finite: its weights have diverged. "
             "Resume from an older checkpoint with a lower learning rate."
@@ -201,7 +205,7 @@ class _Writing:
         self.call.ready(index, self._told[index])
 
     def is_sound(self) -> bool:
-        """Whether the weights are finite; what is not would be others' business in a batch with them."""
+        """Tells whether the weights are finite; what is not would be others' business in a batch with them."""
         model = self.generator._model
         if isinstance(model.adapter, Adapter) and not model.adapter.is_finite(model.autocast_dtype):
             self._error = self.generator.diverged()
@@ -212,7 +216,7 @@ class _Writing:
         self._written = written
 
     def groups(self) -> Groups | ModelError:
-        """What the call returns, or raises."""
+        """Returns the groups that the call returns, or the error that it raises."""
         if self._error:
             return self._error
         nothing = (_NO_ROOM,) * self.call.group_size

@@ -58,7 +58,7 @@ class TokenSums:
 
     @classmethod
     def zero(cls, device: torch.device) -> TokenSums:
-        """Of no tokens."""
+        """Makes the sums over no tokens."""
         return cls(*torch.zeros(7, device=device).unbind())
 
 
@@ -77,7 +77,7 @@ class GradientSum:
         self._model = model
         self._config = config
         self._loss = loss(config.loss)
-        self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight, config.mask_below)
+        self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
         self._floors = Floors(config.external_logprob_floor, config.external_negative_floor)
         self._shares_prompts = not config.gradient_checkpointing  # a layer whose cache has grown cannot be recomputed
         self._reference = _reference(model) if config.kl_weight > 0 else None
@@ -103,14 +103,14 @@ class GradientSum:
         self._restart()
 
     def copied(self) -> list[Tensor]:
-        """A copy of the sum that is there, by parameter, in fp32 and without the loss's scale."""
+        """Returns a copy of the sum that is there, by parameter, in fp32 and without the loss's scale."""
         return [
             torch.zeros_like(one) if one.grad is None else one.grad.float() / self.loss_scale
             for one in self._parameters
         ]
 
     def inner(self, copy: Sequence[Tensor]) -> Tensor:
-        """The inner product of the sum that is there with a copy of an earlier one; it stays on the device."""
+        """Returns the inner product of the sum that is there with a copy of an earlier one; it stays on the device."""
         pairs = [
             (one.grad.float(), held) for one, held in zip(self._parameters, copy, strict=True) if one.grad is not None
         ]
@@ -222,7 +222,7 @@ class GradientSum:
         self.sums.drift = torch.maximum(self.sums.drift, drift_M.max())
 
     def _observe_external(self, rows: Sequence[Row], batch: MicroBatch, seen_M: Tensor) -> None:
-        """How likely the policy is to write what its peers' right answers say, left-out tokens included."""
+        """Observes how likely the policy is to write what its peers' right answers say, left-out tokens included."""
         if not any(_praised(row) for row in rows):
             return
         sum_N = seen_M.new_zeros(len(rows)).index_add(0, batch.completion_of_token, seen_M)
@@ -247,7 +247,7 @@ class GradientSum:
 
 
 def inner_product(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Over all parameters, added up in fp64."""
+    """Returns the inner product over all parameters, added up in fp64."""
     return torch.stack([torch.dot(left.flatten(), right.flatten()) for left, right in pairs]).double().sum()
 
 
@@ -256,7 +256,7 @@ def _praised(row: Row) -> bool:
 
 
 def _reference(model: LanguageModel) -> LanguageModel:
-    """The policy as it began: the base without its adapter, or a frozen copy."""
+    """Returns the policy as it began: the base without its adapter, or a frozen copy."""
     if model.base is not None:
         return replace(model, adapter=None)
     return replace(model, module=copy.deepcopy(model.module).requires_grad_(requires_grad=False))

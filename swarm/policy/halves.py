@@ -81,7 +81,7 @@ class MeasuredHalves:
         return after_middle - self._gradient.inner(self._held) + _inner(self._held, middle)
 
     def estimate(self, first: int, external: int) -> tuple[GradientEstimate, tuple[float, ...]]:
-        """What the parts say, and the alignment of each external group, as in TrainReport.
+        """Returns what the parts say, and the alignment of each external group, as in TrainReport.
 
         Args:
             first: number of the first external group.
@@ -104,7 +104,7 @@ def _read(values: Sequence[Tensor]) -> list[float]:
 
 
 def _by_group(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each group, in the groups' order."""
+    """Returns the rows of each group, in the groups' order."""
     return [list(found) for _, found in groupby(rows, key=attrgetter("group"))]
 
 

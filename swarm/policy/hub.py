@@ -39,12 +39,12 @@ class HubModel(NamedTuple):
 
     @property
     def bytes_missing(self) -> int:
-        """What is to be fetched."""
+        """Returns how many bytes are to be fetched."""
         return sum(size for _, size in self.missing)
 
     @property
     def source(self) -> str:
-        """Where it comes from, for people."""
+        """Returns where it comes from, for people."""
         if self.missing:
             return f"the hub (commit {self.commit[:12]}), {self.bytes_missing / _MB:.1f} MB to fetch"
         why = f"; the hub {self.unreachable}" if self.unreachable else ""
@@ -52,14 +52,14 @@ class HubModel(NamedTuple):
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name is none of an embedded model or a local folder, nor written as a path."""
+    """Tells whether a name is none of an embedded model or a local folder, nor written as a path."""
     path = Path(name).expanduser()
     as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
     return not as_path and local_folder(name) is None
 
 
 def cached_folder(name: str) -> Path | None:
-    """What an earlier download of a hub id left on this machine, if it is whole."""
+    """Returns the folder that an earlier download of a hub id left on this machine, if it is whole."""
     if not is_hub_id(name):
         return None
     from huggingface_hub import try_to_load_from_cache  # a hundred milliseconds: only who names a hub id pays
@@ -73,7 +73,7 @@ def cached_folder(name: str) -> Path | None:
 
 
 def look_up(name: str, token: str | None = None) -> HubModel:
-    """What the hub has of a model, and this machine already has of it.
+    """Looks up which files the hub has of a model, and which of them this machine already has.
 
     Raises:
         ModelError: it cannot be had; says why, and what to do.
@@ -97,7 +97,7 @@ def look_up(name: str, token: str | None = None) -> HubModel:
 
 
 def _shards(name: str, size: int, commit: str, token: str | None) -> list[str]:
-    """What the files of a model in several are called: its index alone knows. Raises what the hub's client raises."""
+    """Returns the names of a model's weight files, out of its index. Raises what the hub's client raises."""
     from huggingface_hub import hf_hub_download
 
     if size > LARGEST_INDEX:
@@ -110,7 +110,7 @@ def _shards(name: str, size: int, commit: str, token: str | None) -> list[str]:
 
 
 def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
-    """The files that a model is loaded from. Raises ModelError: it has none."""
+    """Returns the files that a model is loaded from. Raises ModelError: it has none."""
     small = [file for file in sizes if _SMALL.fullmatch(file)]
     missing = [file for file in weights if file not in sizes]
     if CONFIG in sizes and not missing:
@@ -128,7 +128,7 @@ def _wanted(name: str, sizes: dict[str, int], weights: list[str]) -> list[str]:
 
 
 def _without_hub(name: str, token: str | None, error: Exception) -> HubModel:
-    """The copy of this machine's cache, where it is the hub that fails, and not the name or the right to it."""
+    """Returns the copy of this machine's cache, where it is the hub that fails, and not the name or the right to it."""
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else 0
@@ -175,7 +175,7 @@ def _line(error: Exception) -> str:
 
 
 def fetch(name: str, report: Callable[[str], None], token: str | None = None) -> Path:
-    """The folder of a model of the hub, fetched as far as this machine's cache lacks it.
+    """Returns the folder of a model of the hub, fetched as far as this machine's cache lacks it.
 
     Args:
         report: told of the download every few seconds.
@@ -227,7 +227,7 @@ def _download(name: str, found: HubModel, report: Callable[[str], None], token: 
 
 
 def _reporting(name: str, total: int, report: Callable[[str], None]) -> type[Any]:
-    """A progress bar, as the hub's client takes them, that says in lines how far a download is."""
+    """Returns a progress bar, as the hub's client takes them, that says in lines how far a download is."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     begun = said = time.monotonic()

@@ -27,7 +27,7 @@ _TOKENS = re.compile(r"\bhf_\w+")
 
 
 def repo_problem(repo: str) -> str:
-    """Why a text names no repository; empty if it does."""
+    """Returns why a text names no repository; empty if it does."""
     if _REPO.fullmatch(repo) and ".." not in repo and "--" not in repo and not repo.endswith((".", "-", ".git")):
         return ""
     return f"expected a repository as USER/NAME, letters, digits, '_', '-' and '.', got {printable(repo)!r}"
@@ -108,7 +108,7 @@ def _in_words(repo: str, error: Exception, token: str) -> PushError:
 
 
 def _of_upload(error: BaseException) -> BaseException:
-    """What the client wraps where the upload of one file fails."""
+    """Returns the error that the client wraps where the upload of one file fails."""
     while isinstance(error, RuntimeError) and error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -42,7 +42,7 @@ TABLE: Mapping[str, Mapping[str, Suited]] = {
 
 
 def suited_learning_rate(model: str, adapter: str = FULL) -> Suited:
-    """What suits a model, trained by itself or through an adapter.
+    """Returns the learning rate that suits a model, trained by itself or through an adapter.
 
     Args:
         model: an embedded name; every other one is one of OTHERS.

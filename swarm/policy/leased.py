@@ -27,12 +27,12 @@ class LeasedTrainer:
         self.restore = trainer.restore
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
-        """When it is its turn. Between the two halves of an update others may have theirs."""
+        """Begins the update when it is its turn. Between the two halves of an update others may have theirs."""
         with self._turn():
             self._trainer.begin_update(groups)
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """When it is its turn."""
+        """Finishes the update when it is its turn."""
         with self._turn():
             report = self._trainer.finish_update(groups)
         return msgspec.structs.replace(report, seconds_lease=self._take_waited())
@@ -49,7 +49,7 @@ class LeasedTrainer:
 
 
 def device_to_lease(name: str | None, *, gpus_only: bool) -> str | None:
-    """What every process on this machine calls the device that `load_policy` takes, or None if it needs no lease.
+    """Returns what every process on this machine calls the device that `load_policy` takes; None if it needs no lease.
 
     The number of a GPU is what CUDA_VISIBLE_DEVICES makes of it, another one in another process: its uuid is not.
     """

@@ -49,7 +49,7 @@ _REMEDY = (
 
 
 class Gap(NamedTuple):
-    """How far some log-probs are from others, as a share of what tokens differ by: 1 is as far as chance."""
+    """Says how far some log-probs are from others, as a share of what tokens differ by: 1 is as far as chance."""
 
     largest: float
     mean: float
@@ -58,7 +58,7 @@ class Gap(NamedTuple):
 
 
 def verdict(gaps: Mapping[str, Gap], *, noise: float | None, rounding: float) -> str:
-    """Why a model does not compute here what it computes by itself; empty if it does.
+    """Returns why a model does not compute here what it computes by itself; empty if it does.
 
     Args:
         gaps: by what was computed.
@@ -118,7 +118,7 @@ def _said(model: LanguageModel, problem: str) -> str:
 
 
 def _in_fp32(model: LanguageModel) -> LanguageModel:
-    """The model as exactly as its weights allow: where they are fp32, without autocast."""
+    """Returns the model as exactly as its weights allow: where they are fp32, without autocast."""
     held = {parameter.dtype for parameter in model.module.parameters() if parameter.is_floating_point()}
     flash = "flash" in str(model.module.config._attn_implementation)  # which takes nothing but half precision
     return model if flash or held != {torch.float32} else replace(model, autocast_dtype=None)
@@ -142,7 +142,9 @@ def _tokens(model: LanguageModel) -> tuple[list[list[int]], list[list[int]]]:
 
 @torch.no_grad()
 def _plain(model: LanguageModel, *sequences: Sequence[int]) -> Tensor:
-    """Log-probs [T, V] of each next token of the first of some sequences of one length, as transformers has them."""
+    """Returns log-probs [T, V] of each next token of the first of some sequences of one length, as transformers has
+    them.
+    """
     with model.autocast():
         output = model.module(input_ids=torch.tensor(sequences, device=model.device), use_cache=False)
     logprob_T_V: Tensor = output.logits[0].float().log_softmax(dim=1)
@@ -150,7 +152,9 @@ def _plain(model: LanguageModel, *sequences: Sequence[int]) -> Tensor:
 
 
 def _noise(model: LanguageModel, plain: Sequence[Tensor]) -> float:
-    """How far the longer sequence's log-probs move beside another row: nothing is padded, and nothing is cached."""
+    """Measures how far the longer sequence's log-probs move beside another row: nothing is padded, and nothing is
+    cached.
+    """
     first, second = ([*prompt, *rest] for prompt, rest in zip(*_tokens(model), strict=True))
     beside = _plain(model, second, [*islice(cycle(first), len(second))])
     chosen = torch.tensor(second[1:], device=model.device)[:, None]
@@ -159,7 +163,7 @@ def _noise(model: LanguageModel, plain: Sequence[Tensor]) -> float:
 
 
 def _expected(plain: Sequence[Tensor], completions: Sequence[Sequence[int]]) -> tuple[Tensor, float]:
-    """Log-probs [M] of the tokens behind the prompts, and what tokens differ by."""
+    """Returns log-probs [M] of the tokens behind the prompts, and what tokens differ by."""
     parts = []
     for logprob_T_V, ids in zip(plain, completions, strict=True):
         chosen = torch.tensor(ids, device=logprob_T_V.device)[:, None]
@@ -179,7 +183,7 @@ def _gap(found_M: Tensor, expected_M: Tensor, spread: float) -> Gap:
 
 
 def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> Tensor:
-    """Log-probs [M] as they are while completions are written, these instead of what would be drawn."""
+    """Returns log-probs [M] as they are while completions are written, these instead of what would be drawn."""
     written: list[list[Tensor]] = [[] for _ in prompts]
     decoding = DynamicDecoding(model)
     with decoding.region():
@@ -204,7 +208,7 @@ def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completion
 def _training(
     model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], *, shared: bool
 ) -> Tensor:
-    """Log-probs [M] as an update has them."""
+    """Returns log-probs [M] as an update has them."""
     rows = [
         Row(group, tuple(prompt), tuple(rest), range(len(rest)), 1.0, True, None)
         for group, (prompt, rest) in enumerate(zip(prompts, completions, strict=True))

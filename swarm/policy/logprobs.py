@@ -49,7 +49,7 @@ class LinearHead:
 
     @classmethod
     def of(cls, model: LanguageModel) -> LinearHead | None:
-        """The model's head; None if it is anything but a plain matrix, such as a quantised or adapted one."""
+        """Returns the model's head; None if it is anything but a plain matrix, such as a quantised or adapted one."""
         layer = model.module.get_output_embeddings()
         if type(layer) is not nn.Linear:
             return None
@@ -62,7 +62,8 @@ class LinearHead:
 def linear_logprobs(
     hidden_M_D: Tensor, chosen_M: Tensor, head: LinearHead, *, temperature: float, max_logits: int = MAX_LOGITS
 ) -> Tensor:
-    """fp32 log-prob [M] of each chosen token under softmax(logits / temperature); gradients flow to hidden and head.
+    """Returns fp32 log-prob [M] of each chosen token under softmax(logits / temperature); gradients flow to hidden and
+    head.
 
     Under autocast the matrix products are in its dtype, as the model's own head would be, and all else is in fp32.
     """
@@ -76,7 +77,7 @@ def linear_logprobs(
 
 
 class _Form(NamedTuple):
-    """How logits come from the matrix product, and how wide a block is."""
+    """Says how logits come from the matrix product, and how wide a block is."""
 
     soft_cap: float | None
     scale: float
@@ -84,7 +85,7 @@ class _Form(NamedTuple):
 
 
 class _Inputs(NamedTuple):
-    """What the logits are made of, and which of them are asked for."""
+    """Holds what the logits are made of, and which of them are asked for."""
 
     hidden: Tensor
     """[M, D]."""
@@ -101,7 +102,7 @@ class _Inputs(NamedTuple):
         return torch.promote_types(self.hidden.dtype, torch.float32)
 
     def logit_blocks(self, form: _Form) -> Iterator[tuple[slice, Tensor]]:
-        """Each part of the vocabulary with its logits [M, v], in one buffer that the next part overwrites."""
+        """Yields each part of the vocabulary with its logits [M, v], in one buffer that the next part overwrites."""
         tokens, vocabulary = len(self.hidden), len(self.weight)
         buffer = self.hidden.new_empty(tokens * form.width, dtype=self.wide_dtype)
         for start in range(0, vocabulary, form.width):
@@ -169,7 +170,7 @@ class _LinearLogprobs(torch.autograd.Function):
 
 
 def _logprobs(inputs: _Inputs, form: _Form) -> tuple[Tensor, _Softmax]:
-    """Log-probs [M] in one pass over the blocks, by the online softmax of arXiv:1805.02867."""
+    """Returns log-probs [M] in one pass over the blocks, by the online softmax of arXiv:1805.02867."""
     top_M_1 = inputs.hidden.new_full((len(inputs.hidden), 1), -torch.inf, dtype=inputs.wide_dtype)
     total_M_1 = chosen_logit_M_1 = torch.zeros_like(top_M_1)
     for part, logits_M_v in inputs.logit_blocks(form):
@@ -187,7 +188,7 @@ def _logprobs(inputs: _Inputs, form: _Form) -> tuple[Tensor, _Softmax]:
 def _logit_gradients(
     inputs: _Inputs, softmax: _Softmax, grad_M_1: Tensor, form: _Form
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Each part of the vocabulary with the gradient [M, v] of what comes out of the matrix product."""
+    """Yields each part of the vocabulary with the gradient [M, v] of what comes out of the matrix product."""
     grad_M_1 = grad_M_1 * form.scale
     factor_M_1 = -grad_M_1 / softmax.total
     if softmax.weights is not None:
@@ -231,7 +232,7 @@ def chosen_logprobs(
     temperature: float,
     max_logits: int = _MAX_CHUNK_LOGITS,
 ) -> Tensor:
-    """fp32 log-prob [M] of each chosen token under softmax(head(hidden) / temperature).
+    """Returns fp32 log-prob [M] of each chosen token under softmax(head(hidden) / temperature).
 
     Above max_logits, the backward pass computes each chunk's logits again, so that neither pass ever holds [M, V].
     A plain matrix does better: see linear_logprobs.

@@ -33,7 +33,7 @@ _PREFIX = "base_model.model."
 
 
 class Use(Protocol):
-    """What is added to the outputs of the adapted layers."""
+    """Describes what is added to the outputs of the adapted layers."""
 
     def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
         """`outputs` [..., out] of a layer with what its `inputs` [..., in] give."""
@@ -62,7 +62,7 @@ class AdaptedBase:
 
     @contextmanager
     def using(self, use: Use | None) -> Iterator[None]:
-        """Within the block this is in use, None: the base alone."""
+        """Uses this within the block; None: the base alone."""
         before, self._in_use = self._in_use, use
         try:
             yield
@@ -71,7 +71,7 @@ class AdaptedBase:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the frozen weights: an adapter is of use beside these alone."""
+        """Returns SHA-256 of the frozen weights: an adapter is of use beside these alone."""
         found = hashlib.sha256()
         for name, weights in self._module.named_parameters():
             found.update(f"{name} {weights.dtype} {tuple(weights.shape)}\n".encode())
@@ -103,18 +103,20 @@ class Adapter:
         self._names = tuple(base.layers)
 
     def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """As Use."""
+        """Returns the outputs [..., out] with the adapter's product added. Implements Use."""
         return _add_product(outputs, linear(inputs, self.down[layer]), self.up[layer], self.config.scale)
 
     @torch.no_grad()
     def is_finite(self, dtype: torch.dtype | None) -> bool:
-        """Whether products in `dtype` (None: fp32) with its matrices can be: one that is not would spoil all rows."""
+        """Tells whether products in `dtype` (None: fp32) with its matrices can be: one that is not would spoil all
+        rows.
+        """
         scaled = [matrix * self.config.scale for matrix in self.up]
         sums = [matrix.to(dtype or torch.float32).float().abs().sum() for matrix in (*self.down, *scaled)]
         return bool(torch.stack(sums).isfinite().all())
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """By the names that PEFT gives them."""
+        """Returns the matrices by the names that PEFT gives them."""
         pairs = zip(self._names, self.down, self.up, strict=True)
         return {
             f"{_PREFIX}{name}.lora_{letter}.weight": matrix
@@ -142,23 +144,25 @@ class StackedAdapters:
         torch._foreach_copy_([*self._down, *self._up], [*down, *up])
 
     def addresses(self) -> tuple[int, ...]:
-        """Where the copies are."""
+        """Returns where the copies are."""
         return tuple(matrix.data_ptr() for matrix in (*self._down, *self._up))
 
     @torch.no_grad()
     def _copies(self) -> tuple[list[Tensor], list[Tensor]]:
-        """A [S, in] and B x scale [out, S] of each layer."""
+        """Returns a [S, in] and B x scale [out, S] of each layer."""
         down = [torch.cat(parts).to(self._dtype) for parts in zip(*(one.down for one in self._adapters), strict=True)]
         scaled = ([matrix * one.config.scale for matrix in one.up] for one in self._adapters)
         return down, [torch.cat(parts, dim=1).to(self._dtype) for parts in zip(*scaled, strict=True)]
 
     def of_rows(self, owner_B: Tensor) -> StackedAdapters:
-        """For a pass of B rows, each with the number of its adapter."""
+        """Chooses the adapters of a pass of B rows: `owner_B` has the number of each row's."""
         self._others_B_1_S = self._others_N_S[owner_B][:, None]
         return self
 
     def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """As Use; inputs [B, T, in], or [B x T, in] as some architectures lay them out."""
+        """Returns the outputs with each row's own product added; inputs [B, T, in], or [B x T, in] as some
+        architectures lay them out. Implements Use.
+        """
         others = self._others_B_1_S
         if inputs.dim() == 2:
             others = others.expand(-1, len(inputs) // len(others), -1).flatten(0, 1)
@@ -167,7 +171,7 @@ class StackedAdapters:
 
 
 def adapted_layers(name: str, module: Any, targets: Sequence[str] | None) -> dict[str, nn.Module]:
-    """The linear layers of a model's body whose names end so, by name; None: all of them.
+    """Returns the linear layers of a model's body whose names end so, by name; None: all of them.
 
     Raises:
         ModelError: a target is the end of no layer's name.
@@ -183,7 +187,7 @@ def adapted_layers(name: str, module: Any, targets: Sequence[str] | None) -> dic
 
 
 def unmatched(module: Any, targets: Sequence[str]) -> list[str]:
-    """The targets that are the end of no linear layer's name, but for the head's."""
+    """Returns the targets that are the end of no linear layer's name, but for the head's."""
     paths = _linear_layers(module)
     return [target for target in targets if not any(_ends_so(path, target) for path in paths)]
 
@@ -205,7 +209,7 @@ def layer_size(layer: Any) -> tuple[int, int]:
 
 
 def adapter_shapes(layers: Mapping[str, nn.Module], rank: int) -> dict[str, tuple[int, int]]:
-    """The shapes of an adapter's matrices beside these layers, by PEFT's names."""
+    """Returns the shapes of an adapter's matrices beside these layers, by PEFT's names."""
     sizes = {name: layer_size(layer) for name, layer in layers.items()}
     return {
         f"{_PREFIX}{name}.lora_{letter}.weight": shape

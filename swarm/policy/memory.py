@@ -19,7 +19,7 @@ logger = get_logger(__name__)
 
 
 class Halvings:
-    """How often work on one model was repeated with half the size."""
+    """Counts how often work on one model was repeated with half the size."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -29,7 +29,7 @@ class Halvings:
         self._count += 1
 
     def take(self) -> int:
-        """How many since the last call."""
+        """Returns how many there were since the last call."""
         count, self._count = self._count, 0
         return count
 
@@ -43,7 +43,7 @@ class MemoryBudget:
         self.size = size
 
     def run(self, work: Callable[[int], _Result], *, floor: int, whole: int) -> _Result:
-        """The result of work(size), called again with half the size until it fits. `work` must be repeatable.
+        """Returns the result of work(size), called again with half the size until it fits. `work` must be repeatable.
 
         Args:
             floor: the smallest size that makes a difference.
@@ -70,7 +70,7 @@ class MemoryBudget:
 
 
 def gpu_memory(device: torch.device) -> MemoryUse | None:
-    """Of a GPU; None on a CPU."""
+    """Measures the memory of a GPU; None on a CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)

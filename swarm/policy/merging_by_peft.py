@@ -30,7 +30,7 @@ _MERGE_IT = "Merge it with PEFT (merge_and_unload), and name the result as MODEL
 
 @torch.no_grad()
 def merged(name: str, module: Any, folder: Path, odd: Sequence[str]) -> Any:
-    """The base with the adapter in its weights; the module that was given is used up.
+    """Returns the base with the adapter in its weights; the module that was given is used up.
 
     Args:
         odd: what it has beyond plain LoRA, for messages.
@@ -81,7 +81,7 @@ def _untie(whole: Any) -> None:
 
 
 def _plain_names(wrapped: nn.Module) -> set[str]:
-    """Of the base's own tensors, which a file may have as well."""
+    """Returns the names of the base's own tensors, which a file may have as well."""
     return {f"base_model.model.{name}" for name in wrapped.get_base_model().state_dict()}  # type: ignore[operator]
 
 

@@ -117,13 +117,13 @@ class LanguageModel:
         return output.last_hidden_state  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """fp32 logits [..., V] of hidden states [..., D]."""
+        """Returns fp32 logits [..., V] of hidden states [..., D]."""
         with self.autocast():
             logits: Tensor = self.module.get_output_embeddings()(hidden)
         return _scale_logits(self.module.config, logits.float())
 
     def adapted(self, owner_B: Tensor | None = None) -> AbstractContextManager[None]:
-        """Within the block the layers use the adapter; activations that are recomputed need it there, too."""
+        """Has the layers use the adapter within the block; activations that are recomputed need it there, too."""
         if self.base is None:
             return nullcontext()
         if isinstance(self.adapter, StackedAdapters) and owner_B is not None:
@@ -132,13 +132,13 @@ class LanguageModel:
 
     @property
     def trained(self) -> dict[str, nn.Parameter]:
-        """What an update changes, by name: the adapter's matrices, or all weights."""
+        """Returns the parameters that an update changes, by name: the adapter's matrices, or all weights."""
         if isinstance(self.adapter, Adapter):
             return self.adapter.parameters()
         return dict(self.module.named_parameters())
 
     def autocast(self, *, cache_weights: bool | None = None) -> torch.autocast:
-        """The mixed-precision region of the forward pass; does nothing in fp32.
+        """Returns the mixed-precision region of the forward pass; does nothing in fp32.
 
         Args:
             cache_weights: cast each weight once per outermost region; None: as the region around this one, or yes.
@@ -248,7 +248,7 @@ def _refuse_bits(name: str, bits: int, saved: SavedAdapter | None) -> None:
 
 
 def _folder(name: str, hub_token: str | None) -> Path:
-    """Where the files of a model are on this machine by now."""
+    """Returns where the files of a model are on this machine by now."""
     if is_hub_id(name):
         return fetch(name, lambda line: logger.info("model.fetching", progress=line), hub_token)
     folder = Path(resolve_model(name))
@@ -267,7 +267,7 @@ def wrap_model(
     precision: str = "auto",
     frozen: bool = False,
 ) -> LanguageModel:
-    """A LanguageModel from parts already in memory; same checks and errors as load_model."""
+    """Returns a LanguageModel from parts already in memory; same checks and errors as load_model."""
     _check_architecture(name, module)
     rows = module.get_input_embeddings().num_embeddings
     tokenizer, not_embedded = fitted(name, tokenizer, rows)
@@ -303,7 +303,7 @@ def wrap_model(
 
 @functools.cache
 def _cache_argument(architecture: type[nn.Module]) -> str:
-    """What its forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
+    """Returns how a forward pass calls the cache: `cache` since transformers 5.24, before that `past_key_values`."""
     named = inspect.signature(architecture.forward).parameters
     return "past_key_values" if "past_key_values" in named and "cache" not in named else "cache"
 
@@ -344,7 +344,7 @@ def _named(weights: list[str]) -> str:
 
 
 def _tokenizer_digest(tokenizer: Any, eos_ids: set[int]) -> str:
-    """Of what a token id means: the vocabulary, added tokens included, and what ends a text."""
+    """Returns a digest of what token ids mean: the vocabulary, added tokens included, and what ends a text."""
     digest = hashlib.sha256()
     for token, index in sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0])):
         digest.update(f"{index} {len(token)} {token}\n".encode("utf-8", "surrogatepass"))
@@ -392,7 +392,7 @@ def _own_memory(module: nn.Module) -> None:
 
 
 def _scale_logits(config: Any, logits: Tensor) -> Tensor:
-    """What some architectures do to logits behind the head: Gemma's soft cap, Granite's and Cohere's scales."""
+    """Changes logits as some architectures do behind the head: Gemma's soft cap, Granite's and Cohere's scales."""
     text = config.get_text_config()
     if cap := getattr(text, "final_logit_softcapping", None):
         logits = torch.tanh(logits / cap) * cap

@@ -36,7 +36,7 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def local_folder(name: str) -> Path | None:
-    """Of an embedded model, or one of the user's own; None for what may be a name of the Hub."""
+    """Returns the folder of an embedded model, or of the user's own; None for what may be a name of the Hub."""
     if name in EMBEDDED:
         return embedded_path(name)
     path = Path(name).expanduser()
@@ -44,18 +44,18 @@ def local_folder(name: str) -> Path | None:
 
 
 def lies_in_a_place(folder: Path) -> bool:
-    """Whether a folder is below the checkpoints of a shared place, a copy or a mirror: anybody may have made it."""
+    """Tells whether a folder is below the checkpoints of a place, a copy or a mirror: anybody may have made it."""
     parts = folder.resolve().parts
     return any(above == keys.CHECKPOINTS and keys.round_of(below) is not None for above, below in pairwise(parts))
 
 
 def lasting_name(name: str) -> str:
-    """A model's name that means the same from any working directory."""
+    """Returns a model's name that means the same from any working directory."""
     return name if name in EMBEDDED or not (path := local_folder(name)) else str(path.resolve())
 
 
 def resolve_model(name: str) -> str:
-    """Where `name` is to be had: an embedded model's folder, a local folder, or a hub id as it is.
+    """Returns where `name` is to be had: an embedded model's folder, a local folder, or a hub id as it is.
 
     Raises:
         ModelError: the name is written as a path, and nothing is there.
@@ -71,12 +71,12 @@ def resolve_model(name: str) -> str:
 
 
 def model_names() -> str:
-    """What a model may be."""
+    """Says in words what a model may be."""
     return f"an embedded model ({', '.join(EMBEDDED)}), a folder with a Hugging Face causal LM, or a hub id"
 
 
 def folder_problem(folder: Path) -> str:
-    """Why a folder holds no model that can be loaded, as far as its files tell; empty if it does."""
+    """Returns why a folder holds no model that can be loaded, as far as its files tell; empty if it does."""
     if is_adapter(folder):
         return _adapter_problem(folder)
     try:
@@ -101,7 +101,7 @@ def folder_problem(folder: Path) -> str:
 
 
 def _adapter_problem(folder: Path) -> str:
-    """Of the folder of an adapter, which needs its base as well."""
+    """Returns what is wrong with the folder of an adapter, or of its base; empty if nothing is."""
     try:
         base = adapter_of(folder).base_model_name_or_path
         if (odd := not_plain(folder)) and (problem := not_merged_here(folder, odd)):
@@ -117,7 +117,7 @@ def _adapter_problem(folder: Path) -> str:
 
 
 def not_merged_here(folder: Path, odd: Sequence[str]) -> str:
-    """Why an adapter cannot be merged by this Python; empty if PEFT can try.
+    """Returns why an adapter cannot be merged by this Python; empty if PEFT can try.
 
     Args:
         odd: what it is beyond plain LoRA.
@@ -140,7 +140,7 @@ def _no_weights(folder: Path) -> str:
 
 
 def _cut(file: Path) -> str:
-    """What is missing of a file of weights; empty if nothing is."""
+    """Returns what is missing of a file of weights; empty if nothing is."""
     if not file.is_file():
         return f"expected weights in {file.absolute()}, which {file.with_name(INDEX).name} names, got no such file"
     try:
@@ -157,14 +157,14 @@ def _cut(file: Path) -> str:
 
 
 def _is_of_its_bytes(entry: dict[str, Any]) -> bool:
-    """Whether a tensor is not larger than what it has of the file; types of few bits have two numbers a byte."""
+    """Tells whether a tensor is not larger than what it has of the file; types of few bits have two numbers a byte."""
     shape, (begin, end) = entry["shape"], entry["data_offsets"]
     whole = all(type(number) is int and 0 <= number < 2**63 for number in (*shape, begin, end))
     return whole and len(shape) <= _MOST_SIDES and math.prod(shape) <= 2 * (end - begin)
 
 
 def safetensors_files(folder: Path) -> list[Path]:
-    """The files that transformers would load; other copies of the weights may lie beside them."""
+    """Returns the files that transformers would load; other copies of the weights may lie beside them."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
@@ -180,13 +180,13 @@ def tensor_shapes(file: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def header_bytes(file: Path) -> int:
-    """How long the header of a safetensors file is. Raises OSError, ValueError."""
+    """Returns how long the header of a safetensors file is. Raises OSError, ValueError."""
     with opened_regular(file) as stream:
         return _length(file, stream)
 
 
 def read_header(file: Path) -> tuple[int, dict[str, Any]]:
-    """The header of a safetensors file, with its length. Raises OSError, ValueError."""
+    """Returns the header of a safetensors file, with its length. Raises OSError, ValueError."""
     with opened_regular(file) as stream:
         length = _length(file, stream)
         return length, _object(file, stream.read(length))
@@ -200,7 +200,7 @@ def _length(file: Path, stream: BinaryIO) -> int:
 
 
 def read_json(file: Path, most: int = LARGEST_CONFIG) -> dict[str, Any]:
-    """A file of one JSON object, of so many bytes at most. Raises OSError, ValueError."""
+    """Returns a file of one JSON object, of so many bytes at most. Raises OSError, ValueError."""
     with opened_regular(file) as stream:
         if len(data := stream.read(most + 1)) > most:
             raise ValueError(f"{file} has more than {most} bytes")

@@ -18,7 +18,7 @@ from swarm.policy.peft_form import SavedAdapter
 
 
 def own_model(name: str, models: Sequence[str] = ()) -> str:
-    """The model that is meant by a name in a shared place; asks nobody.
+    """Returns the model that is meant by a name in a shared place; asks nobody.
 
     Args:
         models: what the user named; another folder or owner of the same last name will do.
@@ -40,7 +40,7 @@ def own_model(name: str, models: Sequence[str] = ()) -> str:
 
 
 def base_of(folder: Path, saved: SavedAdapter) -> str:
-    """The base of an adapter in a folder: of one that lies in a shared place as own_model, else what it names.
+    """Returns the base of an adapter in a folder: of one that lies in a shared place as own_model, else what it names.
 
     Raises:
         ModelError: as own_model.

@@ -55,13 +55,14 @@ _ALONE = {
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """What the child says."""
+    """Holds what the child says."""
 
     problem: str
 
 
 def strangers_problem(folder: Path) -> str:
-    """Why a model out of a shared place is not to be opened, as far as its files tell; empty for one from elsewhere.
+    """Returns why a model out of a shared place is not to be opened, as far as its files tell; empty for one from
+    elsewhere.
 
     Raises:
         ModelError: it is an adapter beside a model that is none of the user's.
@@ -75,8 +76,8 @@ def strangers_problem(folder: Path) -> str:
 
 
 def opening_problem(folder: Path) -> str:
-    """Why a whole model out of a shared place, which passed folder_problem, is not to be opened; empty if it may be, or
-    is from elsewhere.
+    """Returns why a whole model out of a shared place, which passed folder_problem, is not to be opened; empty if it
+    may be, or is from elsewhere.
 
     Takes seconds: a child opens it.
 
@@ -101,7 +102,7 @@ def opening_problem(folder: Path) -> str:
 
 
 def _odd_folder(folder: Path) -> str:
-    """What a checkpoint of swarm does not have in the folder of its model; empty if there is nothing."""
+    """Returns what is in the folder of a model that no checkpoint of swarm has; empty if there is nothing."""
     try:
         found = {entry.name: entry.stat(follow_symlinks=False) for entry in islice(os.scandir(folder), _MOST_FILES + 1)}
         if len(found) > _MOST_FILES:
@@ -126,7 +127,7 @@ def _odd_folder(folder: Path) -> str:
 
 
 def _keys(value: Any) -> Iterator[str]:
-    """Of all objects in a value."""
+    """Yields the keys of all objects in a value."""
     left = [value]
     while left:
         one = left.pop()

@@ -36,7 +36,7 @@ _QUESTION = "How much is 1 + 1?"
 
 
 def _child(folder: Path) -> str:
-    """Why it cannot be opened; empty if it can."""
+    """Returns why it cannot be opened; empty if it can."""
     torch.set_num_threads(1)
     _confine(_small_bytes(folder))
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -62,7 +62,7 @@ def _child(folder: Path) -> str:
 
 
 def _small_bytes(folder: Path) -> int:
-    """Of all its files but the weights together."""
+    """Returns the bytes of all its files but the weights together."""
     return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name != WEIGHTS)
 
 
@@ -86,7 +86,7 @@ def _confine(size: int) -> None:
 
 
 def _data_bytes() -> int:
-    """What RLIMIT_DATA counts, of this process."""
+    """Returns the bytes of this process that RLIMIT_DATA counts."""
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:"))
 

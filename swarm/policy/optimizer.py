@@ -1,4 +1,4 @@
-"""From a summed gradient to an update of the weights: scale ──▶ clip ──▶ AdamW at a warmed-up learning rate."""
+"""Turns a summed gradient into an update of the weights: scale ──▶ clip ──▶ AdamW at a warmed-up learning rate."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Optimizer:
         self.step()
 
     def state(self) -> OptimizerState:
-        """A copy of the optimizer's memory."""
+        """Returns a copy of the optimizer's memory."""
         slots = {name: self._adam.state[p] for name, p in self._parameters.items() if p in self._adam.state}
         return OptimizerState(
             updates=self.updates,
@@ -94,5 +94,5 @@ class Optimizer:
 
 
 def to_host(tensor: Tensor) -> Tensor:
-    """A copy in host memory that later updates do not change."""
+    """Returns a copy in host memory that later updates do not change."""
     return tensor.detach().to("cpu", copy=True)

@@ -39,7 +39,7 @@ Form = TypeVar("Form")
 
 
 class SavedAdapter(msgspec.Struct, frozen=True):
-    """What adapter_config.json says, as far as it matters here."""
+    """Holds what adapter_config.json says, as far as it matters here."""
 
     peft_type: str
     base_model_name_or_path: str
@@ -56,21 +56,21 @@ class SavedAdapter(msgspec.Struct, frozen=True):
 
     @property
     def scale(self) -> float:
-        """What the product of its matrices is multiplied by."""
+        """Returns the factor of its matrices' product."""
         return self.lora_alpha / (self.r**0.5 if self.use_rslora else self.r)
 
     def encoded(self) -> bytes:
-        """As a file."""
+        """Encodes it as the bytes of the file."""
         return msgspec.json.format(msgspec.json.encode(self))
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds an adapter and no whole model."""
+    """Tells whether a folder holds an adapter and no whole model."""
     return (folder / CONFIG).is_file() and not (folder / "config.json").is_file()
 
 
 def adapter_of(folder: Path) -> SavedAdapter:
-    """What a folder says of its adapter, of any kind.
+    """Reads what a folder says of its adapter, of any kind.
 
     Raises:
         ModelError: unreadable.
@@ -79,7 +79,7 @@ def adapter_of(folder: Path) -> SavedAdapter:
 
 
 def not_plain(folder: Path) -> list[str]:
-    """What a folder says of its adapter beyond plain LoRA of linear layers, each as `key = value`.
+    """Returns what a folder's adapter has beyond plain LoRA of linear layers, each as `key = value`.
 
     Raises:
         ModelError: unreadable.

@@ -34,7 +34,7 @@ LEAVE_ON = f'SWARM_CHAT_TEMPLATE_ARGS={{"{SWITCH}": true}}'
 
 
 class JoinedPolicy:
-    """What each half does; its name and tokenizer are those of the generator, which writes what peers see."""
+    """Joins a generator and a trainer; its name and tokenizer are the generator's, which writes what peers see."""
 
     def __init__(self, generator: Generator, trainer: Trainer) -> None:
         self.generator = generator
@@ -52,34 +52,34 @@ class JoinedPolicy:
 
     @property
     def prompt_date(self) -> str | None:
-        """The date in its prompts; None: there is none."""
+        """Returns the date in its prompts; None: there is none."""
         return getattr(self.generator, "prompt_date", None)
 
     @property
     def batch_key(self) -> Hashable | None:
-        """As BatchingGenerator; of a generator that is none: None."""
+        """Returns the generator's batch_key; None for one that cannot be batched."""
         return getattr(self.generator, "batch_key", None)
 
     @property
     def batch_size(self) -> int:
-        """As BatchingGenerator."""
+        """Returns the generator's batch_size; 1 for one that cannot be batched."""
         return getattr(self.generator, "batch_size", 1)
 
     def generate_together(
         self, calls: Sequence[tuple[BatchingGenerator, GenerationCall]]
     ) -> Sequence[Groups | Exception]:
-        """As BatchingGenerator."""
+        """Generates for several policies in one batch. Implements BatchingGenerator."""
         inner: list[Any] = [(getattr(policy, "generator", policy), call) for policy, call in calls]
         return ModelGenerator.generate_together(inner)
 
     @property
     def bill(self) -> Bill | None:
-        """As of the generator."""
+        """Returns what generating has cost so far; None where it costs nothing."""
         return self.generator.bill
 
 
 def make_policy(model: LanguageModel, config: GrpoConfig) -> JoinedPolicy:
-    """A policy that generates with the weights it trains."""
+    """Returns a policy that generates with the weights it trains."""
     halvings = Halvings()
     return JoinedPolicy(ModelGenerator(model, config, halvings), ModelTrainer(model, config, halvings))
 
@@ -93,7 +93,9 @@ def make_adapted_policy(
     first_day: Callable[[], str] | None = None,
     **loading: Any,
 ) -> JoinedPolicy:
-    """A policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as load_policy."""
+    """Returns a policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as
+    load_policy.
+    """
     assert config.adapter is not None
     if threads is not None:
         torch.set_num_threads(threads)
@@ -179,8 +181,9 @@ def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, 
 def asked_well(
     model: LanguageModel, config: GrpoConfig, first_day: Callable[[], str] | None = None
 ) -> tuple[LanguageModel, GrpoConfig]:
-    """With questions and ends of turns as the model's chat template has them. Raises ModelError: it shows no question
-    whole."""
+    """Returns both with questions and ends of turns as the model's chat template has them. Raises ModelError: it shows
+    no question whole.
+    """
     asking = config.asking
     if first_day and writes_date(model.tokenizer, asking):
         asking = replace(asking, date=first_day())

@@ -24,14 +24,14 @@ _TURN = "theModelsEarlierTurn"
 
 
 def encode_prompt(tokenizer: Any, question: str, asking: Asking = OURS) -> list[int]:
-    """Token ids of the whole prompt, up to where the model's answer begins."""
+    """Returns token ids of the whole prompt, up to where the model's answer begins."""
     if tokenizer.chat_template is None:
         return _without_end_of_text(tokenizer, tokenizer(asking.as_plain_text(question))["input_ids"])
     return list(tokenizer(_chat_text(tokenizer, question, asking), add_special_tokens=False)["input_ids"])
 
 
 def switches_thinking_off(tokenizer: Any, asking: Asking = OURS) -> bool:
-    """Whether prompts are rendered without thinking because the template has the switch and nobody set it.
+    """Tells whether prompts are rendered without thinking because the template has the switch and nobody set it.
 
     A thought takes hundreds of tokens before the answer begins, and the length of a completion ends before it.
     """
@@ -39,7 +39,7 @@ def switches_thinking_off(tokenizer: Any, asking: Asking = OURS) -> bool:
 
 
 def encode_completion(tokenizer: Any, text: str) -> list[int]:
-    """Token ids of an external completion as this tokenizer would have written it, without any end-of-text.
+    """Returns token ids of an external completion as this tokenizer would have written it, without any end-of-text.
 
     Names of special tokens inside the text stay text: no completion goes on after an end-of-text.
     """
@@ -47,19 +47,21 @@ def encode_completion(tokenizer: Any, text: str) -> list[int]:
 
 
 def decode_completion(tokenizer: Any, token_ids: list[int]) -> str:
-    """The text of sampled ids, special tokens left out."""
+    """Returns the text of sampled ids, special tokens left out."""
     text: str = tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text
 
 
 def shown_prompt(tokenizer: Any, token_ids: list[int]) -> str:
-    """The text of a prompt with its special tokens."""
+    """Returns the text of a prompt with its special tokens."""
     text: str = tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     return text
 
 
 def text_behind_a_turn(tokenizer: Any, reply: str, asking: Asking = OURS) -> str | None:
-    """What a chat template writes behind a turn of the model that is replied to; None if it does not show the reply."""
+    """Returns what a chat template writes behind a turn of the model that is replied to; None if it does not show the
+    reply.
+    """
     try:
         _, _, behind = _chat_text(tokenizer, "?", asking, _TURN, reply).partition(_TURN)
     except TemplateError:
@@ -68,7 +70,7 @@ def text_behind_a_turn(tokenizer: Any, reply: str, asking: Asking = OURS) -> str
 
 
 def rendered(tokenizer: Any, question: str, asking: Asking, *replies: str, opened: bool = True) -> str:
-    """The text of a prompt by the chat template, in the very form that `asking` says.
+    """Returns the text of a prompt by the chat template, in the very form that `asking` says.
 
     Args:
         replies: turns behind the question, of the model and the user by turns.
@@ -91,12 +93,12 @@ def rendered(tokenizer: Any, question: str, asking: Asking, *replies: str, opene
 
 
 def writes_date(tokenizer: Any, asking: Asking = OURS) -> bool:
-    """Whether prompts have today's date in them, so that they are others tomorrow."""
+    """Tells whether prompts have today's date in them, so that they are others tomorrow."""
     return _DATED in f"{tokenizer.chat_template} {asking.template_args.get('chat_template')}"
 
 
 def _dated(template: str, day: str) -> str:
-    """The template with a date in the place of today's."""
+    """Returns the template with a date in the place of today's."""
     day_of = date.fromisoformat(day)
     return _DATE.sub(lambda found: repr(day_of.strftime(found[2])), template)
 
@@ -115,5 +117,7 @@ def _turn(asking: Asking, role: str, text: str) -> dict[str, Any]:
 
 
 def _without_end_of_text(tokenizer: Any, ids: list[int]) -> list[int]:
-    """Some tokenizers close every text; behind a prompt that would mean that nothing follows."""
+    """Leaves out the end of text with which some tokenizers close every text: behind a prompt it would mean that
+    nothing follows.
+    """
     return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids

@@ -17,7 +17,7 @@ from transformers import BitsAndBytesConfig
 
 
 def loading_options(bits: int, device: Any, dtype: Any) -> dict[str, Any]:
-    """What from_pretrained is told.
+    """Returns the options of from_pretrained.
 
     Args:
         device: torch's, where the weights go at once.
@@ -36,7 +36,7 @@ def loading_options(bits: int, device: Any, dtype: Any) -> dict[str, Any]:
 
 
 def is_quantised(module: Any) -> bool:
-    """Whether a transformers model was loaded so."""
+    """Tells whether a transformers model was loaded so."""
     return bool(getattr(module, "is_quantized", False))
 
 

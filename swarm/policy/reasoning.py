@@ -24,7 +24,7 @@ _TAIL = 16
 
 
 def closing_ids(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Token ids of what is forced: where no thought is open, and where one is."""
+    """Returns token ids of what is forced: where no thought is open, and where one is."""
     plain, of_thought = (
         tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
         for text in (f"\n{TAG}", f"{_THOUGHT_ENDS}\n\n{TAG}")
@@ -33,7 +33,7 @@ def closing_ids(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def written_places(length: int, forced: tuple[int, int] | None) -> Sequence[int]:
-    """Places of those tokens of a turn that the model chose."""
+    """Returns places of those tokens of a turn that the model chose."""
     if forced is None:
         return range(length)
     start, many = forced
@@ -41,7 +41,7 @@ def written_places(length: int, forced: tuple[int, int] | None) -> Sequence[int]
 
 
 class ReasoningBudget:
-    """How many tokens of a turn may go by without an end of reasoning, and what is forced then."""
+    """Says how many tokens of a turn may go by without an end of reasoning, and what is forced then."""
 
     def __init__(self, tokenizer: Any, tokens: int) -> None:
         self.tokens = tokens
@@ -50,7 +50,9 @@ class ReasoningBudget:
         self.longest = max(len(self._plain), len(self._of_thought))
 
     def closing(self, prompt: Sequence[int], written: Sequence[int]) -> tuple[int, ...]:
-        """What is forced behind these tokens of a turn; empty where its reasoning is over or its answer has begun."""
+        """Returns the ids that are forced behind these tokens of a turn; empty where its reasoning is over or its
+        answer has begun.
+        """
         text = shown_prompt(self._tokenizer, list(written))
         if _THOUGHT_ENDS in text or TAG in text:
             return ()
@@ -61,7 +63,7 @@ class ReasoningBudget:
 
 
 class ForcedTokens:
-    """What the rows of one batch have to write."""
+    """Holds which tokens the rows of one batch have to write."""
 
     def __init__(self, budget: ReasoningBudget, prompt_of_row: Sequence[Sequence[int]], limit_R: Tensor) -> None:
         self._budget, self._prompts, self._limits = budget, prompt_of_row, limit_R.tolist()
@@ -71,7 +73,7 @@ class ForcedTokens:
     def imposed(
         self, live_L: Tensor, step: int, token_L: Tensor, logprob_L: Tensor, token_R_T: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The token of each live row and its log-prob: what was drawn, or what is forced, which has log-prob 0.
+        """Returns the token of each live row and its log-prob: what was drawn, or what is forced, which has log-prob 0.
 
         Args:
             token_R_T: what the rows have written before this step.
@@ -85,7 +87,7 @@ class ForcedTokens:
         return torch.where(forced_L < 0, token_L, forced_L), logprob_L.masked_fill(forced_L >= 0, 0.0)
 
     def span(self, row: int, length: int) -> tuple[int, int] | None:
-        """Where in a row that ends after `length` tokens the closing begins, and how many of them it has."""
+        """Returns where in a row that ends after `length` tokens the closing begins, and how many of them it has."""
         start = self._budget.tokens
         many = min(self._lengths.get(row, 0), length - start)
         return (start, many) if many > 0 else None

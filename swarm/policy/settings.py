@@ -44,7 +44,6 @@ _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
         ("external_negative_floor",),
         lambda value: value is None or (math.isfinite(value) and value <= 0),
     ),
-    ("a finite number below 0", ("mask_below",), lambda value: math.isfinite(value) and value < 0),
     ("at least 1, or unset", ("max_new_tokens", "max_reasoning_tokens"), lambda value: value is None or value >= 1),
 )
 """(what is expected, of which settings, whether a value is)."""
@@ -67,11 +66,11 @@ class LoraConfig:
 
     @property
     def scale(self) -> float:
-        """What their product is multiplied by."""
+        """Returns the factor of the matrices' product."""
         return self.alpha / self.rank
 
     def said(self) -> str:
-        """The settings without which it cannot go on, as variables."""
+        """Returns the settings without which it cannot go on, as variables."""
         values = {
             "adapter_rank": self.rank,
             "adapter_alpha": f"{self.alpha:g}",
@@ -83,7 +82,7 @@ class LoraConfig:
 
 
 def trained_as(adapter: LoraConfig | None) -> str:
-    """What of a model is trained, as the settings that say so."""
+    """Says which part of a model is trained, in the settings that choose it."""
     return adapter.said() if adapter else f"{variable('adapter')}=none"
 
 
@@ -103,7 +102,7 @@ MOST_NAMED_TOKENS = 1024
 
 
 def suited_length(named: int | None) -> int:
-    """Tokens of the longest completion where nobody sets them.
+    """Returns tokens of the longest completion where nobody sets them.
 
     Args:
         named: in the model's generation config; None: it names none.
@@ -167,8 +166,6 @@ class GrpoConfig:
     """Log-prob before the update below which an external token gets no gradient; None: every one gets its own."""
     external_negative_floor: float | None = None
     """The same of those with a negative advantage alone; 0: none of these gets one."""
-    mask_below: float = -2.0
-    """Of the loss `grpo_masked`, as in LossSettings."""
     batch_std: bool = False
     """Advantages are r - mean, to be divided by their standard deviation over all groups of the update."""
     gradient_halves: bool = False
@@ -195,12 +192,14 @@ class GrpoConfig:
 
 
 def asking_of(settings: Settings) -> Asking:
-    """How a node puts its questions. Raises ConfigError: an argument of the template is not the user's to choose."""
+    """Returns how a node puts its questions. Raises ConfigError: an argument of the template is not the user's to
+    choose.
+    """
     return Asking(settings.system_prompt, settings.instruction, settings.chat_template_args or {})
 
 
 def lora_config(settings: Settings) -> LoraConfig | None:
-    """The adapter that a node trains; None: all of its weights."""
+    """Returns the adapter that a node trains; None: all of its weights."""
     if settings.adapter == "none":
         return None
     bits = None if settings.adapter_base_bits == "none" else int(settings.adapter_base_bits)
@@ -209,14 +208,14 @@ def lora_config(settings: Settings) -> LoraConfig | None:
 
 
 def outer_config(settings: Settings) -> OuterConfig | None:
-    """The outer optimizer of a node that averages as DiLoCo; None: it has none."""
+    """Returns the outer optimizer of a node that averages as DiLoCo; None: it has none."""
     if not settings.average_every or settings.averaging != "diloco":
         return None
     return OuterConfig(settings.outer_rate, settings.outer_momentum)
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:
-    """What a node's settings mean for its policy."""
+    """Returns the configuration that a node's settings mean for its policy."""
     return GrpoConfig(
         learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter).rate,
         temperature=settings.temperature,
@@ -241,7 +240,6 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         external_reasoning=settings.external_reasoning,
         external_logprob_floor=settings.external_logprob_floor,
         external_negative_floor=settings.external_negative_floor,
-        mask_below=settings.mask_below,
         batch_std=settings.advantage_scaling == OVER_BATCH,
         gradient_halves=settings.measures_gradient,
         decoding=settings.decoding,
@@ -257,13 +255,13 @@ def compute_threads(settings: Settings) -> int | None:
 
 
 def loading_options(settings: Settings) -> dict[str, Any]:
-    """Where and how a model is loaded: the keyword arguments of load_policy and load_generator."""
+    """Returns where and how a model is loaded: the keyword arguments of load_policy and load_generator."""
     named = {name: getattr(settings, name) for name in ("device", "hub_token", "precision", "attention")}
     return {"threads": compute_threads(settings), **named}
 
 
 def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -> str:
-    """Why a device cannot compute as these settings ask; empty if it can.
+    """Returns why a device cannot compute as these settings ask; empty if it can.
 
     Args:
         is_ampere: it is a GPU of that generation or a newer one.
@@ -284,7 +282,9 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
 
 
 def bits_problem(settings: Settings) -> str:
-    """Why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are asked."""
+    """Returns why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are
+    asked.
+    """
     if settings.adapter_base_bits == "none":
         return ""
     name, value = variable("adapter_base_bits"), settings.adapter_base_bits
@@ -297,7 +297,7 @@ def bits_problem(settings: Settings) -> str:
 
 
 def missing_for(bits: int) -> str:
-    """Why this Python cannot hold weights in so many bits; empty if it can. Imports neither package."""
+    """Returns why this Python cannot hold weights in so many bits; empty if it can. Imports neither package."""
     missing = [name for name in ("bitsandbytes", "accelerate") if find_spec(name) is None]
     if not missing:
         return ""

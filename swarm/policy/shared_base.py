@@ -34,14 +34,16 @@ class SharedBase:
         self._decodings: dict[str, Decoding] = {}
 
     def join(self, config: LoraConfig) -> LanguageModel:
-        """The model with a new adapter, which changes nothing yet."""
+        """Returns the model with a new adapter, which changes nothing yet."""
         adapter = Adapter(self._base, config, device=self._model.device, seed=config.seed)
         self._adapters.append(adapter)
         self._decodings.clear()  # they know the adapters that were there
         return replace(self._model, adapter=adapter)
 
     def _decoding(self, kind: str) -> Decoding:
-        """That of all adapters; where nothing is recorded, it stands for one that knows those of a call alone."""
+        """Returns the decoding of all adapters; where nothing is recorded, it stands for one that knows those of a call
+        alone.
+        """
         if kind not in self._decodings:
             model = replace(self._model, adapter=StackedAdapters(self._adapters, self._model.autocast_dtype))
             self._decodings[kind] = choose_decoding(model, kind)
@@ -53,7 +55,9 @@ class SharedBase:
         return len(self._adapters)
 
     def together(self, adapters: list[Adapter], kind: str) -> tuple[LanguageModel, Decoding, list[int] | None]:
-        """What some adapters generate with: model, decoding, and the number of each of them there; None: of one."""
+        """Returns what some adapters generate with: model, decoding, and the number of each of them there; None: there
+        is one.
+        """
         decoding = self._decoding(kind)
         if isinstance(decoding, StaticDecoding):
             return decoding.model, decoding, [self._adapters.index(adapter) for adapter in adapters]
@@ -65,13 +69,13 @@ class SharedBase:
 
 
 class SharedBases:
-    """Those of one process."""
+    """Keeps the shared bases of one process."""
 
     def __init__(self) -> None:
         self._loaded: dict[Hashable, SharedBase] = {}
 
     def join(self, name: str, config: LoraConfig, **loading: Any) -> tuple[SharedBase, LanguageModel]:
-        """A base, loaded if it is the first time, and the model of one more node beside it.
+        """Returns a base, loaded if it is the first time, and the model of one more node beside it.
 
         Args:
             loading: as load_model.

@@ -54,7 +54,7 @@ _Layout = dict[str, tuple[str, tuple[int, ...]]]
 
 
 class FileStamp(msgspec.Struct, frozen=True):
-    """What a complete copy of a file looks like."""
+    """Holds the size and digest of a complete copy of a file."""
 
     bytes: int
     sha256: str
@@ -130,7 +130,7 @@ class PolicySnapshot:
 
 
 def read_model_files(model: LanguageModel) -> dict[str, bytes]:
-    """Configuration and tokenizer as file contents by name. Training never changes them, so once is enough.
+    """Returns configuration and tokenizer as file contents by name. Training never changes them, so once is enough.
 
     They are not left to the writing thread, because no tokenizer promises that one thread may save what another uses.
     """
@@ -149,7 +149,7 @@ def read_model_files(model: LanguageModel) -> dict[str, bytes]:
 def capture(
     model: LanguageModel, optimizer: OptimizerState, model_files: Mapping[str, bytes], outer: OuterState | None = None
 ) -> PolicySnapshot:
-    """A snapshot of the model as it is now."""
+    """Returns a snapshot of the model as it is now."""
     return PolicySnapshot(
         model=model.name,
         architecture=type(model.module).__name__,
@@ -229,7 +229,7 @@ def load_weights(model: LanguageModel, weights: Mapping[str, Tensor]) -> None:
 
 
 def live_weights(model: LanguageModel) -> dict[str, Tensor]:
-    """What training changes, by name: of an adapter its matrices alone."""
+    """Returns the weights that training changes, by name: of an adapter its matrices alone."""
     return named_weights(model.module) if model.base is None else dict(model.trained)
 
 
@@ -238,7 +238,7 @@ def _config_of(model: LanguageModel) -> LoraConfig | None:
 
 
 def adapter_config(model: LanguageModel) -> bytes:
-    """What PEFT has to know of the model's adapter, as a file."""
+    """Returns the adapter_config.json of the model's adapter, as bytes, as PEFT reads it."""
     base, adapter = model.base, model.adapter
     assert base is not None
     assert isinstance(adapter, Adapter)
@@ -299,7 +299,9 @@ def _read_manifest(root: Path) -> Manifest:
 
 
 def _digest(file: BinaryIO, size: int) -> str:
-    """Of so many bytes: who may write a file can make it grow without end while it is read."""
+    """Returns the digest of a file's first `size` bytes: who may write a file can make it grow without end while it is
+    read.
+    """
     digest = hashlib.sha256()
     while size > 0 and (piece := file.read(min(size, 1 << 20))):
         size -= len(piece)
@@ -317,7 +319,7 @@ def _load(path: Path) -> dict[str, Tensor]:
 
 
 def _most_bytes(live: Mapping[str, Tensor]) -> int:
-    """What no file of a checkpoint comes near: two moments of 8 bytes a weight, and its tables."""
+    """Returns a size that no file of a checkpoint comes near: two moments of 8 bytes a weight, and its tables."""
     return sum(16 * tensor.numel() for tensor in live.values()) + (1 << 26)
 
 

@@ -108,7 +108,7 @@ class Buffers:
         return self.real[:rows, :columns] & (column_C <= self.column)
 
     def cache(self, rows: int, columns: int) -> Cache:
-        """The part of the keys and values that a step works on, as the model wants it."""
+        """Returns the part of the keys and values that a step works on, as the model wants it."""
         layers = zip(self.keys, self.values, strict=True)
         return Cache([_Layer(k[:rows, :, :columns], v[:rows, :, :columns], self.column) for k, v in layers])
 
@@ -124,7 +124,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[misc]  # transformers has no type
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """There already."""
+        """Does nothing: the buffers are there already."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Put the new token's keys and values in; all columns come back, and the mask hides those not written yet."""
@@ -170,7 +170,7 @@ class StaticDecoding:
 
     @property
     def model(self) -> LanguageModel:
-        """What it decodes, by the weights that it was made with."""
+        """Returns the model that it decodes, by the weights that it was made with."""
         return self._model
 
     def begin(
@@ -188,7 +188,7 @@ class StaticDecoding:
         self._buffers = None
 
     def _reserve(self, read: Prefilled, steps: int) -> Buffers:
-        """The buffers, larger ones if need be; graphs of the old ones are dropped."""
+        """Returns the buffers, larger ones if need be; graphs of the old ones are dropped."""
         rows = row_bucket(len(read.prompt_of_row))
         columns = column_bucket(read.prompts.ids.shape[1] + steps)
         if self._addresses != (addresses := self._weights.addresses()):
@@ -218,7 +218,7 @@ class StaticDecoding:
 
 
 class StaticDecoder:
-    """Where in the buffers the live rows are, and logits [L, V] of the next token."""
+    """Knows where in the buffers the live rows are, and the logits [L, V] of the next token."""
 
     def __init__(self, buffers: Buffers, read: Prefilled, step: Callable[[int, int], Tensor], *, context: int) -> None:
         self._buffers, self._step, self._last_position = buffers, step, context - 1

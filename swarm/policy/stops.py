@@ -1,4 +1,4 @@
-"""Where a completion first holds a stop string."""
+"""Finds where a completion first holds a stop string."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StopStrings:
         self._window = max(len(text.encode()) for text in stop) + _SLACK
 
     def end(self, token_ids: Sequence[int], looked: int) -> int | None:
-        """How many of these tokens there are up to and with the first stop string; None where there is none.
+        """Returns how many of these tokens there are up to and with the first stop string; None where there is none.
 
         Args:
             looked: so many of them hold none.

@@ -90,15 +90,17 @@ class ModelTrainer:
             self._forget()
 
     def export_weights(self) -> bytes:
-        """As swarm.types.Trainer."""
+        """Returns the trained weights as a file. Implements swarm.types.Trainer."""
         return as_file(self._model.trained)
 
     def refuse_weights(self, file: str) -> None:
-        """As swarm.types.Trainer."""
+        """Refuses a file of weights that does not fit. Implements swarm.types.Trainer."""
         refuse_unfit(file, self._model.trained)
 
     def average(self, files: Sequence[str]) -> None:
-        """As swarm.types.Trainer; forgets an update that was begun."""
+        """Averages the weights with those in files, and forgets an update that was begun. Implements
+        swarm.types.Trainer.
+        """
         self._forget()
         self._averaging.average(files)
 
@@ -119,7 +121,7 @@ class ModelTrainer:
         self._averaging.load_state(outer)
 
     def state(self) -> OptimizerState:
-        """A copy of the optimizer's memory."""
+        """Returns a copy of the optimizer's memory."""
         return self._optimizer.state()
 
     def load_state(self, state: OptimizerState) -> None:
@@ -143,7 +145,7 @@ class ModelTrainer:
         )
 
     def _add_rest(self, rest: Encoded) -> dict[str, Any]:
-        """The gradient of what an update ends with; what was measured of it, as fields of TrainReport."""
+        """Returns the gradient of what an update ends with; what was measured of it, as fields of TrainReport."""
         if not self._halves:
             self._gradient.add(rest.rows)
             return {}
@@ -152,7 +154,9 @@ class ModelTrainer:
         return {"gradient": gradient, "external_alignment": alignment}
 
     def _likeliness(self, rest: Encoded) -> tuple[Likeliness, ...]:
-        """Of each group of finish_update, before the update; added up in the order of its completions."""
+        """Returns how likely each group of finish_update was before the update; sums follow the order of its
+        completions.
+        """
         praised = self._gradient.praised
         totals = dict(zip(praised, torch.stack([*praised.values()]).tolist(), strict=True)) if praised else {}
         sums, tokens = [0.0] * rest.groups, [0] * rest.groups
@@ -179,7 +183,9 @@ class ModelTrainer:
         return reports
 
     def _empty_update(self, encoded: Encoded) -> TrainReport:
-        """No group carries a gradient: nothing happens, or Adam's momentum goes on."""
+        """Makes the update of a round in which no group carries a gradient: nothing happens, or Adam's momentum goes
+        on.
+        """
         steps = self._config.iterations if self._config.empty_update == "step" else 0
         for _ in range(steps):
             self._optimizer.step_on_zero()
@@ -193,7 +199,7 @@ class ModelTrainer:
         )
 
     def _divisor(self, encoded: Encoded) -> float:
-        """What the sum over all rows is divided by: losses are proportional to the advantages, and so is the sum."""
+        """Returns the divisor of the sum over all rows; the sum is proportional to the advantages, as losses are."""
         counted = self._denominator(Counts(encoded.tokens, encoded.completions, self._model.max_new_tokens))
         return counted * batch_spread(encoded.squares, encoded.completions) if self._config.batch_std else counted
 
@@ -227,7 +233,7 @@ class ModelTrainer:
 
 
 def _mean_report(reports: Sequence[TrainReport]) -> TrainReport:
-    """One report of several iterations: means, but the drift of the first, before any weight had changed."""
+    """Returns one report of several iterations: means, but the drift of the first, before any weight had changed."""
 
     def mean(values: Sequence[float]) -> float:
         return sum(values) / len(values)

@@ -1,4 +1,4 @@
-"""Which tokens of a tokenizer its model embeds, and what becomes of those that it does not.
+"""Finds which tokens of a tokenizer its model embeds, and takes the others away.
 
 Some tokenizers know a token or two more than the embedding has rows, such as Gemma 3's for images: as long as no text
 is made of them, they do no harm. They are taken out, so that their names in a text are text.
@@ -19,7 +19,7 @@ from swarm.harmless import quoted
 
 
 def fitted(name: str, tokenizer: Any, rows: int) -> tuple[Any, tuple[str, ...]]:
-    """A tokenizer without the added tokens that the model does not embed, and their names.
+    """Returns a tokenizer without the added tokens that the model does not embed, and their names.
 
     Raises:
         ModelError: texts are made of them, or they begin or end one.
@@ -43,7 +43,7 @@ def fitted(name: str, tokenizer: Any, rows: int) -> tuple[Any, tuple[str, ...]]:
 
 
 def _without(tokenizer: Any, tokens: dict[str, int]) -> Any:
-    """A copy that does not know these added tokens."""
+    """Returns a copy that does not know these added tokens."""
     form = json.loads(tokenizer.backend_tokenizer.to_str())
     form["added_tokens"] = [one for one in form["added_tokens"] if one["content"] not in tokens]
     kept = copy.copy(tokenizer)

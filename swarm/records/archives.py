@@ -43,7 +43,9 @@ MOST_PARTS = 64
 
 
 def begun_at(run: Run) -> float:
-    """When the run began, by which its files are known from those of an earlier one of its name; 0: nobody can tell."""
+    """Returns when the run began, by which its files are known from those of an earlier one of its name; 0: nobody can
+    tell.
+    """
     with suppress(ProtocolError, StoreError):
         if experiment := read_experiment(run):
             return experiment.created_at
@@ -51,7 +53,7 @@ def begun_at(run: Run) -> float:
 
 
 class Archive:
-    """Of one run, which may have none."""
+    """Reads and writes the archive of one run, which may have none."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -69,7 +71,7 @@ class Archive:
         return found
 
     def of_round(self, round_: int) -> list[str]:
-        """As `rounds`, of one."""
+        """Returns the files of the archive that hold one round. Raises StoreError if they cannot be listed."""
         store, start = self._run.archive, f"round_{round_}-"
         page = store.list(keys.ROLLOUTS, after=start, limit=MOST_PARTS).entries if store else []
         there = [entry.name for entry in page if entry.kind is Kind.FILE]
@@ -92,7 +94,7 @@ class Archive:
         return self._held[1]
 
     def _opened(self, part: str) -> tuple[ArchiveFile, Iterator[Member]]:
-        """What it says that it holds, and what comes then."""
+        """Opens a file of the archive: returns what it says that it holds, and its members."""
         assert self._run.archive
         packed = members(io.BytesIO(self._run.archive.get(part, LARGEST_PART).data), LARGEST_PART)
         return self._about(part, next(packed, None)), packed
@@ -149,7 +151,7 @@ class Archive:
 
 
 def with_archive(run: Run) -> Run:
-    """The run, whose published files are read out of the archive where they are not in their place any more."""
+    """Returns the run, whose published files are read out of the archive where they are not in their place any more."""
     return replace(run, store=cast("Store", _ArchiveBehind(run)))
 
 
@@ -177,7 +179,9 @@ class _ArchiveBehind:
             raise
 
     def _archived(self, key: str) -> Iterator[bytes]:
-        """What files of the archive have under a key, and its author may have written; one may be a stranger's."""
+        """Yields each version of a key that files of the archive have and its author may have written; one may be a
+        stranger's.
+        """
         named = keys.published_in(key)
         for part in self._archive.of_round(named[0].round) if named else ():
             with suppress(ProtocolError):

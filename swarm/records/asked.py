@@ -1,4 +1,4 @@
-"""What nodes asked of a bucket, by the classes that providers charge for, and what that costs at public prices."""
+"""Counts what nodes asked of a bucket, by the classes that providers charge for, and its cost at public prices."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ one region, Azure Blob Storage hot with local redundancy. Other servers that spe
 
 
 def price_at(place: str) -> Price | None:
-    """The price list of a shared place; None: it is no bucket."""
+    """Returns the price list of a shared place; None: it is no bucket."""
     return PRICES.get(place.partition("://")[0])

@@ -60,7 +60,7 @@ def _all(round_: int) -> bool:
 
 @dataclass
 class Copied:
-    """What one pass has done."""
+    """Counts what one pass of copying has done."""
 
     files: int = 0
     same: int = 0
@@ -169,13 +169,16 @@ class Copier:
         self._put_all(reversed(held))
 
     def _open_rounds(self) -> _IsOpen:
-        """Those from STILL_OPEN before the run on, and around what nodes that are further behind have just done."""
+        """Returns which rounds are open: those from STILL_OPEN before the run on, and around what nodes that are
+        further behind have just done.
+        """
         oldest = self._reached() - STILL_OPEN
         near = [range(place - STILL_OPEN, place + rows + STILL_OPEN) for place, rows in self._logs.growing()]
         return lambda round_: round_ >= oldest or any(round_ in rounds for rounds in near)
 
     def _reached(self) -> int:
-        """The round that the run is at: what the clock says and a row bears out; without a clock, half of the nodes.
+        """Returns the round that the run is at: what the clock says and a row bears out; without a clock, half of the
+        nodes.
 
         No one else's word counts: names of rounds to come cost nothing, and would leave out all that is now written.
         """
@@ -195,7 +198,8 @@ class Copier:
 
     # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def _listed(self, prefix: str, is_open: _IsOpen = _all, depth: int = 0) -> Iterator[tuple[str, Entry]]:
-        """The keys below a prefix; a checkpoint is one. Raises StoreError where the whole of it cannot be listed.
+        """Yields the keys below a prefix; a checkpoint is one. Raises StoreError where the whole of it cannot be
+        listed.
 
         `is_open`: rounds that are looked through.
         """
@@ -228,7 +232,7 @@ class Copier:
     # ── copying ─────────────────────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
     def _leaving_out(self, key: str) -> Iterator[None]:
-        """Where a file is gone or cannot be taken, it is not copied."""
+        """Leaves a file out where it is gone or cannot be taken."""
         try:
             yield
         except FileNotFoundError:
@@ -241,7 +245,9 @@ class Copier:
             self._leave_out(key, error)
 
     def _copy_behind(self, row: _Row, key: str, entry: Entry) -> None:
-        """What a node writes after a row: behind this row, or not yet."""
+        """Copies a file that a node writes after a row, once that row is in the target; else it waits for the next
+        pass.
+        """
         if self._versions.get(key) == entry.tag or key in self._saved:
             return
         self._logs.write_to(row.node, row.place)
@@ -285,7 +291,9 @@ class Copier:
             return None
 
     def _copy_archive(self, source: Store, target: Store) -> None:
-        """Its files are named by what they hold, so what is there under a name need not be looked at again."""
+        """Copies the archive; its files are named by what they hold, so what is there under a name need not be looked
+        at again.
+        """
         there = {entry.name for entry in entries(target, keys.ROLLOUTS)}
         for entry in entries(source, keys.ROLLOUTS):
             key = f"{keys.ROLLOUTS}/{entry.name}"
@@ -333,7 +341,9 @@ def _is_checkpoint(key: str) -> bool:
 
 
 def _row_of(key: str) -> _Row:
-    """Of a reward, a vote or a checkpoint: of the last two the one of their round's last stage."""
+    """Returns the row that comes before a reward, vote or checkpoint; of the last two, the row of their round's last
+    stage.
+    """
     prefix, folder, *rest = key.split("/")
     round_ = (keys.round_of(folder) or 0) - (prefix == keys.CHECKPOINTS)
     stage = keys.stage_of(rest[0]) or 0 if prefix == keys.REWARDS else math.inf

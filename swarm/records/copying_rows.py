@@ -47,7 +47,7 @@ class _Held(NamedTuple):
 
 @dataclass
 class _Log:
-    """How far a growing file was copied."""
+    """Keeps how far a growing file was copied."""
 
     cursor: str = ""
     """Of the source, behind what is held."""
@@ -97,11 +97,11 @@ class LogCopier:
             log.restarts = 0
 
     def furthest(self) -> list[int]:
-        """The last round of each node that has rows in the target."""
+        """Returns the last round of each node that has rows in the target."""
         return [log.place[0] for log in self._of_rows() if log.place > NOWHERE]
 
     def growing(self) -> list[tuple[int, int]]:
-        """Of each node whose rows are held: its last round in the target (-1: none), and how many rows are held."""
+        """Returns for each node whose rows are held its last round in the target (-1: none) and the number of rows."""
         return [(log.place[0], len(log.held)) for log in self._of_rows() if log.held]
 
     def _of_rows(self) -> Iterator[_Log]:
@@ -123,7 +123,7 @@ class LogCopier:
             self._append(keys.metrics(node), upto[-1] if upto else 0)
 
     def is_late(self, node: str, place: Place) -> bool:
-        """Whether a row of this round and no later stage is not in the target, and in the source."""
+        """Tells whether a row of this round and no later stage is not in the target, and in the source."""
         log = self._logs.get(keys.metrics(node), _Log())
         if place <= log.place:
             return False
@@ -185,7 +185,7 @@ class LogCopier:
         self.appended += len(records)
 
     def _taken_up(self, key: str) -> _Log:
-        """As far as the target's records are the source's first ones; it begins anew where they are not."""
+        """Finds how far the target's records are the source's first ones; where they are not, it begins anew."""
         there, log = _read_whole(self._target, key), _Log()
         while log.records < there.records:
             found = self._source.read_records(key, log.cursor)

@@ -1,4 +1,4 @@
-"""What a node's events and printed lines say: how its life ended, what a coordinator closed, what went wrong.
+"""Reads what a node's events and printed lines say: how its life ended, what a coordinator closed, what went wrong.
 
 node.starting ─▶ a new life, not ended
     node.finished, reason finished ─▶ finished after so many rounds; experiment.finished of a coordinator, too
@@ -36,7 +36,7 @@ _OUT_OF_MEMORY = re.compile(rb"out of memory|OutOfMemory|MemoryError|cannot allo
 
 
 class Ending(NamedTuple):
-    """How a node's last life ended."""
+    """Says how a node's last life ended."""
 
     how: str
     """FINISHED, STOPPED, MISSED, FAILED or CRASHED."""
@@ -54,7 +54,7 @@ class Alarm(NamedTuple):
 
 
 class NodeEvents:
-    """What the events of one node add up to."""
+    """Sums up the events of one node."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -132,7 +132,7 @@ def _count_or_names(said: object) -> int | tuple[str, ...] | None:
 
 
 class Printed(NamedTuple):
-    """What a node's stdout.log holds."""
+    """Holds what matters of a node's stdout.log."""
 
     bytes: int
     """0 for what is no file."""
@@ -155,7 +155,7 @@ def read_printed(run: Run, node: str) -> Printed:
 
 
 def is_out_of_memory(line: bytes) -> bool:
-    """Whether a line speaks of memory running out."""
+    """Tells whether a line speaks of memory running out."""
     return b"memory" in line.lower() and _OUT_OF_MEMORY.search(line) is not None
 
 

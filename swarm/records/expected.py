@@ -1,4 +1,5 @@
-"""What a run was to be: rounds, workers, external groups; as somebody asks, or as the run itself has it written down.
+"""Says what a run was to be: rounds, workers, external groups; as somebody asks, or as the run itself has it written
+down.
 
     state (max_rounds) ──┐
     its coordinator's log ├─▶ recorded ─▶ Expected ◀─ asked for on a command line
@@ -25,7 +26,7 @@ MOST_STARTS = 1_000
 
 
 class Expected(NamedTuple):
-    """What must be there. None: nobody has said."""
+    """Says what a run must have. None: nobody has said."""
 
     rounds: int | None = None
     nodes: int | None = None
@@ -37,7 +38,7 @@ class Expected(NamedTuple):
 
 
 class Started(NamedTuple):
-    """What a worker's own starts say."""
+    """Holds what a worker's own starts say."""
 
     rounds_done: int
     """The most that any of them had behind it."""
@@ -47,12 +48,14 @@ class Started(NamedTuple):
     """Every time a person."""
 
     def external_in(self, round_: int) -> set[int]:
-        """What may have been wanted in a round, which a later start may have done again; empty: nobody says."""
+        """Returns the values of J that a round may have wanted, which a later start may have done again; empty: nobody
+        says.
+        """
         return {external for done, external in self.external or () if done <= round_}
 
 
 def started(now: Snapshot) -> dict[str, Started]:
-    """Node -> what its starts say, of those that have a record of one as another one than a coordinator."""
+    """Returns node -> what its starts say, of those that have a record of one as another one than a coordinator."""
     return {node: found for node in now.logged if (found := _started(now.run, node))}
 
 
@@ -78,7 +81,7 @@ NOTHING = Expected()
 
 
 def recorded(now: Snapshot) -> Expected:
-    """What the run's own files say that it was to be."""
+    """Returns what the run's own files say that it was to be."""
     leader = now.state.updated_by if now.state else ""
     asked = now.events[leader].expected_workers if leader in now.events else None
     names = frozenset(asked) if isinstance(asked, tuple) else frozenset()

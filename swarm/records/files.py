@@ -50,7 +50,7 @@ class Clock(NamedTuple):
 
 
 def read_form(store: Store, key: str, form: type[Form], limit: int = SMALL_FILE) -> Form | None:
-    """One file, or None if it is not there.
+    """Returns one file, or None if it is not there.
 
     Raises:
         ProtocolError: it is not of that form, or larger than `limit` bytes, or no file at all.
@@ -62,7 +62,7 @@ def read_form(store: Store, key: str, form: type[Form], limit: int = SMALL_FILE)
 
 
 def read_signed(run: Run, key: str, form: type[Form]) -> Form | None:
-    """As read_form, of a file that its owner may have to have signed."""
+    """Reads a file by its form, as read_form does; its owner may have to have signed it."""
     try:
         return decode(run.get_checked(key, SMALL_FILE).data, form, run.store.describe(key))
     except FileNotFoundError:
@@ -70,12 +70,14 @@ def read_signed(run: Run, key: str, form: type[Form]) -> Form | None:
 
 
 def read_state(run: Run) -> StateFile | None:
-    """The round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign one."""
+    """Returns the round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign
+    one.
+    """
     return read_signed(run, keys.STATE, StateFile)
 
 
 def read_clock(run: Run) -> Clock:
-    """The round clock for those who only look; none that no coordinator can have written.
+    """Returns the round clock for those who only look; none that no coordinator can have written.
 
     That is a round beyond the last one or an end before it, or anything in the name of a coordinator after it left.
     """
@@ -95,7 +97,9 @@ def read_clock(run: Run) -> Clock:
 
 
 def read_experiment(run: Run) -> ExperimentFile | None:
-    """What makes the experiment what it is; None before anybody wrote it. Raises ProtocolError as read_form does."""
+    """Reads the settings that make the experiment what it is; None before anybody wrote them. Raises ProtocolError as
+    read_form does.
+    """
     found = read_form(run.store, keys.EXPERIMENT, ExperimentFile)
     if found and nests_too_deeply(found):
         where = run.store.describe(keys.EXPERIMENT)
@@ -104,7 +108,9 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 
 def id_of(run: Run) -> str | None:
-    """The experiment's id, empty where it has none; None where nobody has begun it, or nobody can tell. Blocking."""
+    """Returns the experiment's id, empty where it has none; None where nobody has begun it, or nobody can tell.
+    Blocking.
+    """
     try:
         found = read_experiment(run)
     except (ProtocolError, StoreError):
@@ -120,18 +126,20 @@ def constant_j(experiment: ExperimentFile | None) -> int | None:
 
 
 def maker_of(experiment: ExperimentFile | None) -> str:
-    """Another program that made a run, as its experiment.json says, short and printable; empty: nodes of this one."""
+    """Returns the other program that made a run, as its experiment.json says, short and printable; empty: nodes of this
+    one.
+    """
     said = experiment.made_by if experiment else UNSET
     return printable(said)[:LONGEST_MAKER] if isinstance(said, str) else ""
 
 
 def read_reward(run: Run, key: RoundKey, node: str) -> RewardFile | None:
-    """A node's reward, or None where there is none. Raises ProtocolError as read_form does."""
+    """Returns a node's reward, or None where there is none. Raises ProtocolError as read_form does."""
     return read_signed(run, keys.reward(key, node), RewardFile)
 
 
 def read_peer(run: Run, node: str) -> PeerFile | None:
-    """A node's registration, or None where there is none that can be read, or one that speaks for another node."""
+    """Returns a node's registration, or None where none can be read, or it speaks for another node."""
     return _peers(run, [node]).get(node, _UNREAD).peer
 
 
@@ -182,7 +190,7 @@ class PeerReader:
         at_once: Collection[str] = (),
         alive: Collection[str] = (),
     ) -> list[PeerFile]:
-        """The registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
+        """Returns the registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
 
         Args:
             max_age: seconds for which what was listed is good enough.
@@ -209,7 +217,7 @@ class PeerReader:
         return [peer for node in nodes if (peer := self._seen[node].peer)]
 
     def read_one(self, node: str) -> PeerFile | None:
-        """As `read_peer`; while it stays as it is, no look reads it again. Blocking."""
+        """Reads one registration as `read_peer` does; while it stays as it is, no look reads it again. Blocking."""
         peer, tag = _peers(self._run, [node]).get(node, _UNREAD)
         if peer and node != self._own:
             self._note(node, tag, peer)
@@ -230,12 +238,12 @@ class PeerReader:
 
 
 def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
-    """The registrations, for those who look once. As PeerReader.read."""
+    """Returns the registrations, for those who look once. As PeerReader.read."""
     return PeerReader(run).read(first)
 
 
 def read_needs(run: Run, own: str = "") -> list[Need]:
-    """What each worker still needs, as it has said; all rounds, where nobody can tell. Blocking.
+    """Returns what each worker still needs, as it has said; all rounds, where nobody can tell. Blocking.
 
     A worker that is dead needs what it said: it may come back. One that has stopped, and saved all that it did, needs
     nothing. Registrations that cannot be read, and more than are read, may be such workers'.
@@ -260,7 +268,7 @@ def _needs_nothing(peer: PeerFile) -> bool:
 
 
 def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
-    """The registrations that can be read and are to be believed, each with its version."""
+    """Returns the registrations that can be read and are to be believed, each with its version."""
     found = dict[str, _Read]()
     of_nodes = [*map(keys.peer, nodes)]
     blobs = run.store.get_many(of_nodes, LARGEST_REGISTRATION)
@@ -278,7 +286,7 @@ def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
 
 
 def read_exam(run: Run) -> list[ExamRow]:
-    """What an experiment's exam found, without rows whose means are no shares; empty where it was not examined.
+    """Reads the rows of an experiment's exam, without those whose means are no shares; empty where there was no exam.
 
     Raises:
         ProtocolError: the file is there and is no list of such rows.

@@ -1,4 +1,4 @@
-"""Whether a run is over, by whom, and how far it is: the rules, as pure functions of what was read.
+"""Decides whether a run is over, by whom, and how far it is: the rules, as pure functions of what was read.
 
 clock says finished                                        ─▶ finished, by its coordinator
 every worker's last life ended finished, all after the same number of rounds
@@ -27,7 +27,7 @@ class Finished(NamedTuple):
 
 
 def finished(state: StateFile | None, of_workers: Iterable[Ending | None]) -> Finished | None:
-    """The verdict, None for a run that is not over.
+    """Returns the verdict, None for a run that is not over.
 
     Args:
         state: the coordinator's clock, None where there is none that can be read.
@@ -41,7 +41,7 @@ def finished(state: StateFile | None, of_workers: Iterable[Ending | None]) -> Fi
 
 
 def rounds_done(state: StateFile | None, on_own_clocks: Iterable[int], of_others: Iterable[int]) -> int:
-    """Rounds behind the run: by its clock, and by those who went further without it.
+    """Returns rounds behind the run: by its clock, and by those who went further without it.
 
     Args:
         on_own_clocks: rounds behind each worker that opened any by itself.
@@ -54,7 +54,7 @@ def rounds_done(state: StateFile | None, on_own_clocks: Iterable[int], of_others
 
 
 def rounds_expected(state: StateFile | None, over: Finished | None) -> int | None:
-    """How many rounds there will be; None while nobody has said."""
+    """Returns how many rounds there will be; None while nobody has said."""
     if over is not None and over.by == BY_WORKERS:
         return over.rounds
     return (state.max_rounds or None) if state is not None else None

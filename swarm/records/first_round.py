@@ -1,4 +1,4 @@
-"""What the first round says of all of them: how long they take, and whether there is anything to learn. Pure.
+"""Tells what the first round says of all of them: how long they take, and whether there is anything to learn. Pure.
 
     rows of one round ─▶ FirstRound ─┬ takes     seconds of the others, at its pace
                                      ├ says      reward per completion with its interval, tags, ends, signals
@@ -64,12 +64,12 @@ class FirstRound(msgspec.Struct, frozen=True):
 
     @property
     def seconds_left(self) -> float:
-        """Of the rounds that are left, at this one's pace."""
+        """Estimates the seconds that the rounds left take, at this one's pace."""
         return self.rounds_left * self.seconds
 
 
 def first_round(rows: Iterable[OfOneRound], rounds_left: int, generations: int) -> FirstRound | None:
-    """What the rows of one round, or of several, come to; None: nobody had groups of its own.
+    """Sums up the rows of one round, or of several; None: nobody had groups of its own.
 
     Args:
         rounds_left: that come after it.
@@ -97,7 +97,7 @@ def first_round(rows: Iterable[OfOneRound], rounds_left: int, generations: int) 
 
 
 def pace_line(found: FirstRound) -> str:
-    """How long the rest takes, and what was earned."""
+    """Says how long the rest takes, and what was earned."""
     rest = f"the other {found.rounds_left} rounds take about {age(found.seconds_left)}"
     return f"at this pace {rest}; {earned_line(found)}"
 
@@ -112,7 +112,7 @@ def earned_line(found: FirstRound) -> str:
 
 
 def advice(found: FirstRound, models: Iterable[str], so_far: str = "so far") -> str:
-    """What to do where no group had a signal; empty where some had, and of embedded models, whose start is known.
+    """Returns advice where no group had a signal; empty where some had, and for embedded models, whose start is known.
 
     Args:
         so_far: in which rounds, as the sentence says it.

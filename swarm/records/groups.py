@@ -110,12 +110,12 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """As rows name it."""
+        """Returns the group's name as rows write it."""
         return f"{self.node}/{self.round}/{self.stage}/{self.slot}"
 
 
 class Wanted(NamedTuple):
-    """Which groups; what is empty takes all."""
+    """Says which groups are wanted; what is empty takes all."""
 
     rounds: frozenset[int] = frozenset()
     """Empty: the latest round that has some."""
@@ -132,7 +132,7 @@ class Wanted(NamedTuple):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """Some groups of a run."""
+    """Holds some groups of a run."""
 
     groups: list[Group]
     """By round, stage, node and slot."""
@@ -145,7 +145,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -> Found:
-    """The first `most` groups that are wanted.
+    """Returns the first `most` groups that are wanted.
 
     Args:
         learners: look for who trained on them, in all rows of all nodes.
@@ -165,7 +165,9 @@ def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -
 
 
 def _rounds(run: Run) -> list[int]:
-    """Those of which there are rollouts, as far as the clock has come: a folder's name costs a stranger nothing."""
+    """Returns the rounds of which there are rollouts, as far as the clock has come: a folder's name costs a stranger
+    nothing.
+    """
     state = read_clock(run).state
     there = {*rounds_in(run.store, keys.ROLLOUTS), *Archive(run).rounds()}
     return sorted(round_ for round_ in there if state is None or round_ <= state.round)
@@ -189,7 +191,7 @@ def _read(run: Run, files: RolloutFiles, wanted: Wanted, most: int) -> Found:
 
 
 def _scaling(run: Run) -> str:
-    """The run's name of it; empty for one that is not ours."""
+    """Returns the run's name of it; empty for one that is not ours."""
     try:
         experiment = read_experiment(run)
     except ProtocolError:
@@ -237,7 +239,7 @@ def _group(file: RolloutFile | None, slot: str, scaling: str) -> Group:
 
 
 def advantages_of(rewards: Sequence[float | None], scaling: str) -> list[float | None]:
-    """By the scaling of this name; None where it is not ours, or a reward is not known."""
+    """Computes advantages by the scaling of this name; None where it is not ours, or a reward is not known."""
     known = [reward for reward in rewards if reward is not None]
     if scaling not in SCALINGS or len(known) < len(rewards) or not known:
         return [None] * len(rewards)
@@ -258,7 +260,7 @@ def _shown(entry: RolloutEntry, reward: float | None, advantage: float | None) -
 
 
 def as_completion(shown: Shown) -> Completion:
-    """What a scorer is given of it."""
+    """Makes of a shown completion the form that a scorer is given."""
     return Completion(
         shown.response, shown.finished, earlier=tuple(Turn(t.response, True, t.reply) for t in shown.turns)
     )

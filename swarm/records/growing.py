@@ -32,7 +32,7 @@ class Growing:
         self._cursor = ""
 
     def look(self, most_reads: int | None = MOST_READS, limit: int = 0) -> Iterator[Records]:
-        """What is new, part by part. Where a part is `restarted`, nothing read before belongs to this file.
+        """Yields what is new, part by part. Where a part is `restarted`, nothing read before belongs to this file.
 
         What is not there (yet), or is no file, has no lines.
 
@@ -54,7 +54,7 @@ class Growing:
 
 
 class Sum(Protocol):
-    """What lines add up to."""
+    """Sums up the lines of a file."""
 
     torn: bool
     """The file ends in a line without its newline."""
@@ -72,7 +72,7 @@ class Follower(Generic[Total]):
         self._total = start()
 
     def look(self) -> Total:
-        """What they add up to by now."""
+        """Reads on, and returns what all lines add up to by now."""
         for part in self._growing.look():
             if part.restarted:
                 self._total = self._start()
@@ -82,7 +82,7 @@ class Follower(Generic[Total]):
 
 
 def lines_of(store: Store, key: str) -> Iterator[bytes]:
-    """All lines of a growing file, up to the bound of a look."""
+    """Yields all lines of a growing file, up to the bound of a look."""
     for part in Growing(store, key).look():
         yield from part.records
 
@@ -90,7 +90,7 @@ def lines_of(store: Store, key: str) -> Iterator[bytes]:
 def parse_lines(
     lines: Sequence[bytes], form: type[Form], one_by_one: Callable[[bytes], Read | None]
 ) -> Iterator[tuple[bytes, Form | Read | None]]:
-    """Each line with what it says, or None.
+    """Yields each line with what it says, or None.
 
     Args:
         form: of nearly all lines. How deeply values stand within each other in it is not looked at.
@@ -106,7 +106,7 @@ def parse_lines(
 
 
 def _decoded(lines: Sequence[bytes], decoder: msgspec.json.Decoder[Form]) -> list[Form] | None:
-    """One value of each line; None: one of them is none."""
+    """Returns one value of each line; None: one of them is none."""
     data = b"\n".join(lines)
     if data.count(b"}\n{") != len(lines) - 1:  # the decoder passes over blank lines, and reads two values of one line
         return None
@@ -118,7 +118,7 @@ def _decoded(lines: Sequence[bytes], decoder: msgspec.json.Decoder[Form]) -> lis
 
 
 def parse_line(line: bytes, form: type[Form]) -> Form | None:
-    """One JSON line as a struct or dict, or None for anything else."""
+    """Returns one JSON line as a struct or dict, or None for anything else."""
     try:
         said = forms.decode(line, form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -54,12 +54,12 @@ class Hint(msgspec.Struct, frozen=True):
 
     @property
     def page(self) -> str:
-        """Where more of it is said."""
+        """Returns where more of it is said."""
         return f"{PAGE}#{self.code}"
 
 
 class Facts(NamedTuple):
-    """What the rules know besides a node's own rows."""
+    """Holds what the rules know besides a node's own rows."""
 
     generations: int = 8
     """Completions per group (G)."""
@@ -76,7 +76,7 @@ class Facts(NamedTuple):
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
-    """What the rules need of one row; of a fixed size, whatever a row of a stranger's holds."""
+    """Holds what the rules need of one row, in a fixed size, whatever a row of a stranger's holds."""
 
     round: int
     timestamp: float
@@ -124,7 +124,7 @@ _UNKNOWN = {"disk_used": 0.0, "disk_free": 0, "memory_allocated": 0, "memory_tot
 
 
 def recent(row: Glance | MetricsRow) -> Recent:
-    """The part of a row that the rules need."""
+    """Returns the part of a row that the rules need."""
     same = dict(zip(_SAME, _same(row), strict=True))
     for field, none in _UNKNOWN.items():
         if same[field] is UNSET:
@@ -162,7 +162,7 @@ Said = tuple[str, str] | None
 
 
 def hints_of(node: str, rows: Iterable[Recent], facts: Facts) -> list[Hint]:
-    """What is wrong with one node.
+    """Returns the hints about one node.
 
     Args:
         rows: its last ones, in order.
@@ -173,7 +173,7 @@ def hints_of(node: str, rows: Iterable[Recent], facts: Facts) -> list[Hint]:
 
 
 def merged(hints: Iterable[Hint]) -> list[Hint]:
-    """One hint per code, of all nodes that have it."""
+    """Returns one hint per code, of all nodes that have it."""
     nodes: dict[str, list[Hint]] = {}
     for hint in hints:
         nodes.setdefault(hint.code, []).append(hint)
@@ -221,7 +221,7 @@ def nothing_heard(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def trains_alone(rows: Sequence[Recent], facts: Facts) -> Said:
-    """It wants no external groups where its experiment does."""
+    """Finds that it wants no external groups where its experiment does."""
     last = rows[-FEW:]
     if len(last) < FEW or not facts.external_groups:
         return None
@@ -247,7 +247,7 @@ def refused_everywhere(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def never_tagged(rows: Sequence[Recent], facts: Facts) -> Said:
-    """No completion has a closed answer, so nothing can be earned."""
+    """Finds that no completion has a closed answer, so nothing can be earned."""
     completions = facts.generations * sum(row.local_groups for row in rows)
     if completions < COMPLETIONS or any(row.answer_tag_rate for row in rows):
         return None
@@ -271,7 +271,7 @@ def never_finished(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def equal_groups(rows: Sequence[Recent], facts: Facts) -> Said:
-    """No own group has an advantage, and none of the peers' either."""
+    """Finds that no own group has an advantage, and none of the peers' either."""
     groups = sum(row.local_groups for row in rows)
     if groups < GROUPS or any(row.zero_advantage_local < 1 or row.external_groups for row in rows):
         return None
@@ -301,7 +301,7 @@ def never_updated(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
-    """It reads nothing of some peer for now."""
+    """Finds that it reads nothing of some peer for now."""
     if not rows or not rows[-1].quarantined:
         return None
     last = rows[-1]
@@ -315,7 +315,7 @@ def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def odd_peer(rows: Sequence[Recent], facts: Facts) -> Said:
-    """What it learns of one peer is far from what it would write itself, unlike what it learns of the others."""
+    """Finds a peer whose right answers are far from what the node itself would write, unlike those of other peers."""
     far = Counter(row.odd_peer for row in rows[-3 * FEW :] if row.odd_peer and row.odd_gap >= FAR)
     peer, count = max(far.items(), key=lambda one: one[1], default=("", 0))
     if count < FEW:
@@ -330,7 +330,7 @@ def odd_peer(rows: Sequence[Recent], facts: Facts) -> Said:
 
 
 def _least(shares: Sequence[float], low: float, high: float) -> float | None:
-    """The least of the last shares, where there are enough of them and it lies between these; else None."""
+    """Returns the least of the last shares, where there are enough of them and it lies between these; else None."""
     last = shares[-FEW:]
     return least if len(last) == FEW and low <= (least := min(last)) < high else None
 

@@ -62,7 +62,7 @@ _REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_
 
 @dataclass
 class Room:
-    """How many more rows all histories of a run may hold together."""
+    """Bounds how many more rows all histories of a run may hold together."""
 
     left: int = MOST_HELD
 
@@ -93,7 +93,7 @@ class TaskHistory:
 
 
 class NodeHistory:
-    """What the rows of one node are, one place per round and stage: the last row of each counts."""
+    """Holds the rows of one node, one place per round and stage: the last row of each counts."""
 
     def __init__(self, room: Room | None = None, epoch: int = 0) -> None:
         """Make one without rows.
@@ -139,44 +139,44 @@ class NodeHistory:
 
     @property
     def version(self) -> int:
-        """Rows that were taken in."""
+        """Returns rows that were taken in."""
         return len(self._written)
 
     def since(self, version: int) -> list[int]:
-        """Places that are new, or were written again, since this version; in their order."""
+        """Returns places that are new, or were written again, since this version; in their order."""
         return sorted(set(self._written[version:]))
 
     def column(self, name: str) -> Sequence[float]:
-        """One of COLUMNS, by place."""
+        """Returns one of COLUMNS, by place."""
         return self._figures[_INDEX[name] :: _WIDTH]
 
     def figure(self, name: str, place: int) -> float:
-        """One of COLUMNS at one place."""
+        """Returns one of COLUMNS at one place."""
         return self._figures[place * _WIDTH + _INDEX[name]]
 
     def at(self, name: str, round_: int, stage: int = 0) -> float:
-        """One figure of a round and stage; NaN where there is none."""
+        """Returns one figure of a round and stage; NaN where there is none."""
         place = self._places.get((round_, stage))
         return NAN if place is None else self.figure(name, place)
 
     @property
     def last(self) -> int | None:
-        """The place that was written last."""
+        """Returns the place that was written last."""
         return self._written[-1] if self._written else None
 
     def in_order(self) -> Sequence[int]:
-        """Places by round and stage."""
+        """Returns places by round and stage."""
         if self.is_ordered:
             return range(len(self))
         return sorted(range(len(self)), key=lambda place: (self.rounds[place], self.stages[place]))
 
     def one_per_round(self) -> list[int]:
-        """Of each round the place of its last stage, by round: what came of it."""
+        """Returns, in the order of rounds, the place of each round's last stage, which says what came of the round."""
         return list({self.rounds[place]: place for place in self.in_order()}.values())
 
     @property
     def rounds_done(self) -> int:
-        """Rounds behind it, skipped ones included."""
+        """Returns rounds behind it, skipped ones included."""
         return max(self.rounds, default=-1) + 1
 
     def observe(self, lines: Sequence[bytes]) -> None:
@@ -201,7 +201,7 @@ class NodeHistory:
         self._take_names(row, place)
 
     def _next_place(self, row: HistoryRow) -> int | None:
-        """Where a row of another round belongs; None: no more are held."""
+        """Returns where a row of another round belongs; None: no more are held."""
         place = len(self.rounds)
         if place >= MOST_ROWS or self._room.left <= 0:
             return None
@@ -247,7 +247,7 @@ class NodeHistory:
             self._groups_from += 1
 
     def places_trained_on(self, group: str) -> list[int]:
-        """Places of the rows that name a group, `node/round/stage/slot`, among those that were trained on."""
+        """Returns places of the rows that name a group, `node/round/stage/slot`, among those that were trained on."""
         line = f"\n{group}\n"
         return [place for place, names in enumerate(self._groups) if line in names]
 
@@ -279,7 +279,7 @@ def by_round(history: History, column: str) -> dict[int, list[float]]:
 
 
 def cumulative(values: Iterable[float]) -> Iterator[float]:
-    """Their sum so far, at each of them; NaN adds nothing."""
+    """Yields the sum so far at each value; NaN adds nothing."""
     total = 0.0
     for value in values:
         total += 0.0 if math.isnan(value) else value

@@ -29,7 +29,7 @@ class HistoryReader:
         self._history: dict[str, NodeHistory] = {}
 
     def look(self) -> History:
-        """The history by now; the same objects as before, extended. Blocking.
+        """Returns the history by now; the same objects as before, extended. Blocking.
 
         Raises:
             StoreError: the place itself fails.

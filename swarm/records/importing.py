@@ -42,7 +42,7 @@ COLUMNS = {
 
 
 class ImportedNode(msgspec.Struct):
-    """Where the rewards of one node came from."""
+    """Says where the rewards of one node came from."""
 
     completions_per_round: int
     """0: unknown."""
@@ -106,7 +106,7 @@ def import_run(source: Store, target: Run, wall: float) -> ImportFile:
 
 
 def _files(store: Store) -> Iterator[str]:
-    """Every small file that is taken over, registrations first."""
+    """Yields every small file that is taken over, registrations first."""
     yield from (f"{keys.PEERS}/{entry.name}" for entry in entries(store, keys.PEERS) if keys.node_of(entry.name))
     yield from (keys.reward(key, node) for key, node in count_files(store, keys.REWARDS).files)
     yield from (keys.rollout(key, node) for key, node in count_files(store, keys.ROLLOUTS).files)

@@ -40,7 +40,7 @@ NOTHING = "nothing.json"
 
 
 class Rules(NamedTuple):
-    """How to clean up."""
+    """Says how to clean up."""
 
     archive: bool
     """Keep what is taken away in the archive."""
@@ -50,7 +50,7 @@ class Rules(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """What one pass has done."""
+    """Counts what one pass of cleaning has done."""
 
     rounds: int = 0
     """Of which nothing is left."""
@@ -64,7 +64,7 @@ class Cleaned(NamedTuple):
 
 
 class Janitor:
-    """Of one process."""
+    """Cleans up the run for one process."""
 
     def __init__(self, run: Run, name: str, rules: Rules, wall: Callable[[], float]) -> None:
         """`name`: who cleans up; `wall`: Unix seconds."""
@@ -136,7 +136,7 @@ class Janitor:
         return Cleaned(rounds=int(whole))
 
     def _remove(self, key: str, kind: Kind) -> bool:
-        """False: this process may not, which is told and no failure."""
+        """Removes a key; False: this process may not, which is told and no failure."""
         try:
             if kind is Kind.PREFIX:
                 self._run.store.remove_prefix(key)
@@ -174,11 +174,11 @@ class Janitor:
         return self._remove(key, kind)
 
     def _found(self, prefix: str) -> list[tuple[str, Entry]]:
-        """What lies in a round's stages, and beside them; folders that are empty go at once."""
+        """Returns what lies in a round's stages, and beside them; folders that are empty are removed at once."""
         found = list[tuple[str, Entry]]()
         for entry in entries(self._run.store, prefix, tags=True):
             place = f"{prefix}/{entry.name}"
-            if not keys.holds_rollouts(entry.name) or entry.kind is not Kind.PREFIX:
+            if keys.stage_of(entry.name) is None or entry.kind is not Kind.PREFIX:
                 found.append((place, entry))
             else:
                 there = [(f"{place}/{one.name}", one) for one in entries(self._run.store, place, tags=True)]
@@ -225,7 +225,9 @@ class _Packing:
         self._waiting, self._size = {}, 0
 
     def _there(self) -> set[tuple[str, bytes]]:
-        """What it has is read, for whatever a stranger's file says that it holds."""
+        """Reads which files the archive already has of the round; a stranger's archive file may claim any, so each is
+        read.
+        """
         if self._before is None:
             self._before = set()
             for part in self._archive.of_round(self._round)[:PARTS_LOOKED_AT]:

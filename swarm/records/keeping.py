@@ -1,4 +1,5 @@
-"""What a view holds of one worker's rows: of each the columns that it needs, and of names and lists a bounded part.
+"""Keeps what a view holds of one worker's rows: of each the columns that it needs, and of names and lists a bounded
+part.
 
     MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ names shared between rows
                                                   │
@@ -111,13 +112,13 @@ Measuring = TypeVar("Measuring", bound=_Measuring)
 
 
 def measured(rows: Iterable[Measuring]) -> list[Measuring]:
-    """Rows whose rewards measure something: all but those of a node that does not train and had no answers."""
+    """Returns rows whose rewards measure something: all but those of a node that does not train and had no answers."""
     return [row for row in rows if row.local_groups or row.role is UNSET]
 
 
 @cache
 def taking(form: type[Form]) -> Callable[[MetricsRow], Form]:
-    """How a row of this form is taken of a whole one."""
+    """Returns a function that takes a row of this form of a whole one."""
     if form is MetricsRow:
         return lambda row: row  # type: ignore[return-value]  # it is one
     columns = attrgetter(*form.__struct_fields__)
@@ -137,7 +138,7 @@ class Keeper:
         self._seen = 0
 
     def keep(self, row: Form) -> Form:
-        """The row that comes after those seen, as it is held: the same, changed in place."""
+        """Returns the row that comes after those seen, as it is held: the same, changed in place."""
         size = self._share(row)
         self._seen += 1
         if size > MOST_OF_ROW:
@@ -199,7 +200,7 @@ _EMPTY: dict[type, Any] = {dict: _NO_NAMES, list: _NOTHING, str: ""}
 
 @cache
 def _columns(form: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Those of text, names and lists."""
+    """Returns the columns of text, names and lists."""
     types = {field.name: field.type for field in msgspec.structs.fields(form)}
     return tuple(
         name for name, of_name in types.items() if any(kind in str(of_name) for kind in ("str", "dict", "list"))

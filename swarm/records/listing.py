@@ -1,4 +1,6 @@
-"""What lies where: the names of a prefix, the stages' files of rollouts/ and rewards/, the checkpoints, and sizes."""
+"""Lists what lies where: the names of a prefix, the stages' files of rollouts/ and rewards/, the checkpoints, and
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ _BEGINNINGS_OF_SYSTEMS = ("._", ".Trash", ".dropbox", ".fuse_hidden", ".nfs", ".
 
 
 def is_of_a_system(name: str) -> bool:
-    """Whether a name is what file managers and synchronisers leave in any folder, which says nothing about a run."""
+    """Tells whether file managers and synchronisers leave a name in any folder, so that it says nothing about a run."""
     return name.startswith(_BEGINNINGS_OF_SYSTEMS) or name in _NAMES_OF_SYSTEMS
 
 
 def entries(store: Store, prefix: str, *, tags: bool = False) -> Iterator[Entry]:
-    """All names of a prefix, in order, at most MOST_NAMES of them. Raises StoreError if it cannot be listed."""
+    """Yields all names of a prefix, in order, at most MOST_NAMES of them. Raises StoreError if it cannot be listed."""
     for page in _pages(store, prefix, tags=tags):
         yield from page.entries
 
@@ -49,7 +51,7 @@ def _pages(store: Store, prefix: str, *, tags: bool) -> Iterator[Page]:
 
 
 def nodes_in(store: Store, prefix: str) -> set[str]:
-    """The nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
+    """Returns the nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
     return {node for entry in entries(store, prefix) if (node := keys.node_in(prefix, entry.name))}
 
 
@@ -88,7 +90,7 @@ class NodeFiles:
     def find(
         self, prefix: str, known: Collection[str], *, tags: bool = False, max_age: float = 0.0
     ) -> dict[str, Entry]:
-        """Node -> what stands at its name. Blocking.
+        """Returns node -> what stands at its name. Blocking.
 
         Args:
             max_age: seconds for which what was listed is good enough.
@@ -125,12 +127,12 @@ class NodeFiles:
 
 
 def rounds_in(store: Store, prefix: str) -> list[int]:
-    """The R of all names `round_R` in this prefix, in order. Raises StoreError if it cannot be listed."""
+    """Returns the R of all names `round_R` in this prefix, in order. Raises StoreError if it cannot be listed."""
     return sorted(r for entry in entries(store, prefix) if (r := keys.round_of(entry.name)) is not None)
 
 
 def nodes_with_logs(run: Run) -> list[str]:
-    """Nodes that have a folder for logs, sorted. Raises StoreError if they cannot be listed."""
+    """Returns nodes that have a folder for logs, sorted. Raises StoreError if they cannot be listed."""
     return sorted(entry.name for entry in entries(run.store, keys.LOGS) if keys.is_node_id(entry.name))
 
 
@@ -143,16 +145,16 @@ class Counted(NamedTuple):
 
     @property
     def files(self) -> Iterator[tuple[RoundKey, str]]:
-        """Stage and node of each file, in this order."""
+        """Yields stage and node of each file, in this order."""
         return ((key, node) for key in sorted(self.nodes) for node in sorted(self.nodes[key]))
 
     def of(self, nodes: Set[str], rounds: int) -> Counted:
-        """The part of these nodes, in the rounds before `rounds`."""
+        """Returns the part of these nodes, in the rounds before `rounds`."""
         return Counted({key: there & nodes for key, there in self.nodes.items() if key.round < rounds}, [])
 
 
 def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None) -> Counted:
-    """All of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed.
+    """Returns all of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed.
 
     Args:
         rounds: these alone, without a listing of all; None: all.
@@ -166,11 +168,8 @@ def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None
             continue
         for of_stage in _listed(store, place, counted.strays):
             stage, below = keys.stage_of(of_stage.name), f"{place}/{of_stage.name}"
-            if of_stage.kind is not Kind.PREFIX or not keys.holds_rollouts(of_stage.name):
+            if of_stage.kind is not Kind.PREFIX or stage is None:
                 counted.strays.append(below)
-            elif stage is None:
-                named = [f"{below}/{entry.name}" for entry in _listed(store, below, counted.strays)]
-                counted.strays.extend(key for key in named if not keys.group_file_of(key))
             else:
                 nodes, strays = count_stage(store, below, author)
                 counted.nodes[RoundKey(round_, stage)] = nodes
@@ -179,7 +178,7 @@ def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None
 
 
 def _listed(store: Store, prefix: str, strays: list[str]) -> list[Entry]:
-    """The names of a prefix; where it cannot be listed, as a folder of no permissions, it is itself a stray."""
+    """Returns the names of a prefix; where it cannot be listed, as a folder of no permissions, it is itself a stray."""
     try:
         return [*entries(store, prefix)]
     except StoreError:
@@ -190,7 +189,8 @@ def _listed(store: Store, prefix: str, strays: list[str]) -> list[Entry]:
 def count_stage(
     store: Store, prefix: str, author: Callable[[str], str | None] | None = None
 ) -> tuple[set[str], list[str]]:
-    """The nodes that have a file in one stage's prefix, and the keys of names that are neither theirs nor a group's.
+    """Returns the nodes that have a file in one stage's prefix, and the keys of names that are neither theirs nor a
+    group's.
 
     What cannot be listed, such as a link that somebody put there, is itself a stray: those who only look go on.
     """
@@ -203,7 +203,7 @@ def count_stage(
 
 
 def saved_rounds(run: Run) -> dict[str, list[int]]:
-    """Node -> the rounds behind each of its checkpoints, in order. Raises StoreError if they cannot be listed."""
+    """Returns node -> the rounds behind each of its checkpoints, in order. Raises StoreError: they cannot be listed."""
     found: dict[str, list[int]] = defaultdict(list)
     for rounds_done in rounds_in(run.store, keys.CHECKPOINTS):
         for entry in _listed(run.store, f"{keys.CHECKPOINTS}/round_{rounds_done}", []):
@@ -213,7 +213,7 @@ def saved_rounds(run: Run) -> dict[str, list[int]]:
 
 
 class Size(NamedTuple):
-    """Of the files below a prefix."""
+    """Says how large the files below a prefix are."""
 
     bytes: int
     whole: bool
@@ -221,7 +221,9 @@ class Size(NamedTuple):
 
 
 def size_of(store: Store, prefix: str = "") -> Size:
-    """Bytes of the files below a prefix, at most MOST_WALKED names, as far as it can be listed; no link is followed."""
+    """Returns bytes of the files below a prefix, at most MOST_WALKED names, as far as it can be listed; no link is
+    followed.
+    """
     total, left, waiting = 0, MOST_WALKED, [prefix]
     while waiting:
         place = waiting.pop()

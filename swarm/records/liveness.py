@@ -1,4 +1,4 @@
-"""Who is alive, judged by change and by this node's own clock: clocks of other hosts may be a day off."""
+"""Decides who is alive, judged by change and by this node's own clock: clocks of other hosts may be a day off."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Superseded(NamedTuple):
     rises: int = 0
 
     def then(self, incarnation: str, beat: int) -> _Superseded:
-        """With the next one of them."""
+        """Returns this with the next beat of them."""
         if incarnation != self.incarnation or beat < self.beat:
             return _Superseded(incarnation, beat)
         return self._replace(beat=beat, rises=self.rises + (beat > self.beat))
@@ -89,7 +89,7 @@ class _Seen:
         return self.superseded.rises >= RISES
 
     def shows(self, incarnation: str, beat: int) -> bool:
-        """Whether this is what was seen last."""
+        """Tells whether this is what was seen last."""
         present = next(reversed(self.lives))
         return (present, self.lives[present].beat) == (incarnation, beat)
 
@@ -129,22 +129,23 @@ class Liveness:
         seen.status, seen.role = peer.status, peer.node_role
 
     def stir(self, peers: Iterable[str], now: float) -> None:
-        """Their registrations are other ones than before, and were not read: a sign of life of those whose beats were
-        seen to move when they were read last."""
+        """Takes changed registrations that were not read as a sign of life of those whose beats were seen to move when
+        they were read last.
+        """
         for peer in peers:
             if (seen := self._seen.get(peer)) and seen.moved and seen.status == ACTIVE:
                 seen.changed_at = now
 
     def moving(self, now: float) -> frozenset[str]:
-        """The ids of all whose heartbeat moves, whatever they are or say of themselves."""
+        """Returns the ids of all whose heartbeat moves, whatever they are or say of themselves."""
         return frozenset(node for node, seen in self._seen.items() if now - seen.changed_at < self._timeout)
 
     def known(self, *, role: str) -> frozenset[str]:
-        """The ids of all of a role whose registrations were read, dead or alive."""
+        """Returns the ids of all of a role whose registrations were read, dead or alive."""
         return frozenset(node for node, seen in self._seen.items() if seen.role == role)
 
     def live(self, now: float, *, role: str, statuses: tuple[str, ...] = (ACTIVE,)) -> frozenset[str]:
-        """The ids of live peers of one role in one of these statuses."""
+        """Returns the ids of live peers of one role in one of these statuses."""
         return frozenset(
             node
             for node, seen in self._seen.items()
@@ -157,19 +158,20 @@ class Machine(Protocol):
 
     @property
     def host(self) -> str:
-        """As registrations name it."""
+        """Returns this machine's name as registrations write it."""
 
     def is_running(self, pid: int, started_at: float) -> bool:
-        """Whether the process with this id is still the one that started then."""
+        """Tells whether the process with this id is still the one that started then."""
 
 
 def process_runs(peer: PeerFile, here: Machine) -> bool | None:
-    """Whether the process that wrote a registration still runs; None, nobody can tell, if on another machine."""
+    """Tells whether the process that wrote a registration still runs; None, nobody can tell, if on another machine."""
     return here.is_running(peer.pid, peer.process_started_at) if peer.host == here.host else None
 
 
 def is_alive(peer: PeerFile, wall: float, timeout: float, here: Machine | None = None) -> bool:
-    """Whether a node runs, for those who look once: it has not said goodbye, and its process or heartbeat is there.
+    """Tells whether a node runs, for those who look once: it has not said goodbye, and its process or heartbeat is
+    there.
 
     On this machine the process is asked for. Of another machine a heartbeat is believed that is not older than
     `timeout`: its time is by that machine's clock, so the two must agree on the time; nodes themselves judge otherwise.

@@ -1,4 +1,4 @@
-"""Who made a run: nodes of this program, or another one that leaves a folder of nearly the same names.
+"""Tells who made a run: nodes of this program, or another one that leaves a folder of nearly the same names.
 
     experiment.json                          what its `made_by` says; nodes of this program where it says nothing
     else progress_{node}.json at the top, or
@@ -30,7 +30,7 @@ _OURS = {"schema_version", "experiment_name", "updated_by"}
 
 
 def is_rl_swarm(top: Collection[str], clock: bytes | None) -> bool:
-    """Whether rl-swarm made a run without experiment.json.
+    """Tells whether rl-swarm made a run without experiment.json.
 
     Args:
         top: the names at the top of its folder.
@@ -53,14 +53,14 @@ def made_by(run: Run) -> str:
 
 
 def as_ours(run: Run) -> Run:
-    """The run to look at: one that rl-swarm made is read through its adapter, and nothing can be written to it."""
+    """Returns the run to look at: one that rl-swarm made is read through its adapter and cannot be written to."""
     if isinstance(run.store, RlSwarmStore) or run.store.stat(keys.EXPERIMENT) or not made_by(run):
         return run
     return Run(run.experiment, RlSwarmStore(run.store, run.experiment))
 
 
 def unknown_columns(run: Run) -> frozenset[str]:
-    """Columns of MetricsRow that nobody recorded in this run: their values are defaults, and say nothing."""
+    """Returns columns of MetricsRow that nobody recorded in this run: their values are defaults, and say nothing."""
     return NOT_RECORDED if made_by(run) == RL_SWARM else frozenset()
 
 

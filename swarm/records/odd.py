@@ -1,4 +1,6 @@
-"""What was odd about one node's rows: how many were left out, clamped or cut, and the first few of them in words."""
+"""Counts what was odd about one node's rows: how many were left out, clamped or cut, and the first few of them in
+words.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ class Odd(msgspec.Struct):
 
     @property
     def example(self) -> str:
-        """One of them, in words; there is one."""
+        """Returns one of them, in words; there is one."""
         return (self.why_left_out or self.why_clamped or self.why_cut)[0]
 
     def leave_out(self, why: str) -> None:

@@ -1,4 +1,4 @@
-"""How fast a run goes, who took part when, and how rewards spread: pure functions of what the rows add up to."""
+"""Computes how fast a run goes, who took part when, and how rewards spread: pure functions of its rows' sums."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Of some rewards."""
+    """Sums up how some rewards spread."""
 
     count: int
     least: float
@@ -48,7 +48,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class StepPace:
-    """How long lately took what a node that is asked to stop finishes first."""
+    """Measures how long lately took what a node that is asked to stop finishes first."""
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=STEPS_KEPT)
@@ -64,7 +64,7 @@ class StepPace:
 
 
 def age(seconds: float) -> str:
-    """A span in the unit that suits it: 3.2s, 45s, 12m, 3.5h, 2.1d."""
+    """Returns a span in the unit that suits it: 3.2s, 45s, 12m, 3.5h, 2.1d."""
     if seconds > LONGEST_AGE:
         return ">100y"
     for limit, unit, name in ((10.0, 1.0, "s"), (120.0, 1.0, "s"), (7200.0, 60.0, "m"), (172800.0, 3600.0, "h")):
@@ -84,14 +84,14 @@ def seconds_per_round(rows: Iterable[Recent]) -> float | None:
 
 
 def tokens_per_second(rows: Iterable[Recent]) -> float | None:
-    """Tokens that a node sampled in the time of its last rounds; None for fewer than two rows."""
+    """Returns tokens that a node sampled in the time of its last rounds; None for fewer than two rows."""
     last = list(rows)[-LAST:]
     took = last[-1].timestamp - last[0].timestamp if last else 0.0
     return sum(row.tokens_generated for row in last[1:]) / took if took > 0 else None
 
 
 def nodes_over_time(rounds_of_nodes: Iterable[Collection[int]], rounds: int) -> list[Span]:
-    """How many nodes took part in each round, rounds of equal numbers together.
+    """Counts the nodes that took part in each round, rounds of equal numbers together.
 
     Args:
         rounds_of_nodes: for each node the rounds with a row of it.
@@ -109,7 +109,7 @@ def nodes_over_time(rounds_of_nodes: Iterable[Collection[int]], rounds: int) -> 
 
 
 def spread(rewards: Sequence[float]) -> Spread | None:
-    """The five numbers; None for fewer than two rewards."""
+    """Returns the five numbers; None for fewer than two rewards."""
     if len(rewards) < 2:
         return None
     lower, middle, upper = quantiles(rewards, n=4, method="inclusive")

@@ -59,7 +59,7 @@ class PackWriter:
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """All of them as one, in their order."""
+    """Returns all of them as one, in their order."""
     packed = io.BytesIO()
     writer = PackWriter(packed)
     for name, data in files.items():
@@ -116,7 +116,7 @@ class Member:
         self._left = self.size + -self.size % BLOCK
 
     def data(self, most: int) -> bytes:
-        """All of it. Raises ProtocolError: it is larger than `most` bytes."""
+        """Returns all of it. Raises ProtocolError: it is larger than `most` bytes."""
         if self.size > most:
             raise ProtocolError("oversized", f"{self.name[:200]!r} has {self.size} bytes, the limit is {most}")
         taken = io.BytesIO()
@@ -141,7 +141,7 @@ class Member:
 
 
 def members(file: IO[bytes], most: int) -> Iterator[Member]:
-    """The files in a packed one, in order.
+    """Yields the files in a packed one, in order.
 
     Args:
         most: bytes that all of it may unpack to.

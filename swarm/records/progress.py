@@ -1,4 +1,4 @@
-"""How far one node is, and what its rows add up to."""
+"""Tells how far one node is, and what its rows add up to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = "own"
 
 
 class NodeProgress:
-    """What the rows of one node add up to."""
+    """Sums up the rows of one node."""
 
     def __init__(self) -> None:
         self.rewards: dict[int, float] = {}
@@ -80,7 +80,7 @@ class NodeProgress:
             self.asked = self.asked.plus(Asked(*asked))
 
     def _takes_names(self, row: Glance) -> bool:
-        """False: not all of them are held."""
+        """Adds up a row's names; False: not all of them are held."""
         named = (
             (self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS),
             (self.refused, row.refused_files, MOST_REASONS),
@@ -94,7 +94,7 @@ class NodeProgress:
 
     @property
     def rounds_done(self) -> int:
-        """Rounds behind it, skipped ones included."""
+        """Returns rounds behind it, skipped ones included."""
         return max(self.rewards, default=-1) + 1
 
     @property
@@ -109,12 +109,12 @@ class NodeProgress:
 
     @property
     def is_alone(self) -> bool:
-        """It did its last round by itself."""
+        """Tells whether it did its last round by itself."""
         return self.last is not None and self.last.clock == OWN
 
     @property
     def quarantined(self) -> frozenset[str]:
-        """Peers that it reads nothing of by now."""
+        """Returns peers that it reads nothing of by now."""
         return frozenset(self.last.quarantined if self.last else ())
 
 

@@ -43,17 +43,17 @@ Form = TypeVar("Form", bound=msgspec.Struct)
 
 
 class Range(NamedTuple):
-    """Both ends belong to it."""
+    """Bounds a number; both ends belong to the range."""
 
     low: float
     high: float
 
     def holds(self, value: float) -> bool:
-        """False for NaN."""
+        """Tells whether a value lies within; NaN does not."""
         return self.low <= value <= self.high
 
     def nearest(self, value: float) -> float:
-        """The value, or the end of the range next to it."""
+        """Returns the value, or the end of the range next to it."""
         whole = isinstance(value, int)
         return value if self.holds(value) else (int if whole else float)(self.low if value < self.low else self.high)
 
@@ -96,8 +96,9 @@ def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[
 
 @cache
 def strict(form: type[Form]) -> type[Form]:
-    """The form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and whose reward
-    is a share: the decoder tells that in a fifth of the time that `clamp` takes."""
+    """Returns the form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and
+    whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes.
+    """
     ranges = dict(_ranges(MetricsRow)) | {KEY_COLUMNS[MetricsRow]: Range(0, 1)}
     fields = [
         (field.name, _bounded(field.type, ranges.get(field.name)), _default_of(field))
@@ -113,7 +114,7 @@ def _default_of(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _bounded(hint: Any, of_name: Range | None) -> Any:
-    """A type with its numbers bounded, and its dicts and lists too."""
+    """Returns a type with its numbers bounded, and its dicts and lists too."""
     if of_name is None or hint is bool:
         return hint
     if hint in (int, float):
@@ -130,13 +131,14 @@ def _bounded(hint: Any, of_name: Range | None) -> Any:
 
 
 def is_share(value: float) -> bool:
-    """Whether a reward is a share of the full one."""
+    """Tells whether a reward is a share of the full one."""
     return 0 <= value <= 1
 
 
 def _is_within(value: Any, of_name: Range) -> bool:
-    """Whether all of it is in its range, or names: the common case, in a third of the time of clamping. Of nested dicts
-    nobody knows here."""
+    """Tells whether all of it is in its range, or names: the common case, in a third of the time of clamping. Of nested
+    dicts nobody knows here.
+    """
     if value is UNSET or not value:
         return value is UNSET or not isinstance(value, int | float) or of_name.holds(value)
     if not isinstance(value, dict | list):
@@ -163,7 +165,7 @@ def _clamp_column(row: msgspec.Struct, name: str, of_name: Range) -> list[str]:
 
 
 def _nearest(value: Any, of_name: Range) -> Any:
-    """The same object where all of it is in its range."""
+    """Returns the same object where all of it is in its range."""
     if isinstance(value, int | float):
         return of_name.nearest(value)
     if not isinstance(value, dict | list):
@@ -196,7 +198,7 @@ def _form(form: type[msgspec.Struct], like: type[msgspec.Struct]) -> _Form:
 
 
 def _values(names: tuple[str, ...]) -> Callable[[msgspec.Struct], Sequence[Any]]:
-    """What gives the columns of these names, always as a sequence."""
+    """Returns a function that gives the columns of these names, always as a sequence."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda row: [getattr(row, name) for name in names]
@@ -209,7 +211,7 @@ def _ranges(like: type[msgspec.Struct]) -> Iterator[tuple[str, Range]]:
 
 
 def _unit(hint: Any) -> str:
-    """What a column is measured in, empty where it does not say."""
+    """Returns the unit of a column, empty where it names none."""
     if get_origin(hint) is Annotated:
         metas = [meta for meta in get_args(hint)[1:] if isinstance(meta, msgspec.Meta)]
         return next((str(meta.extra["unit"]) for meta in metas if meta.extra and "unit" in meta.extra), "")

@@ -42,16 +42,16 @@ class RunReader:
         self._events: dict[str, Follower[NodeEvents]] = {}
 
     def refresh(self) -> Snapshot:
-        """The run by now; use no part of the snapshot before for the first time any more."""
+        """Returns the run by now; use no part of the snapshot before for the first time any more."""
         return Snapshot(self)
 
     def progress_of(self, node: str) -> NodeProgress:
-        """What a node's rows add up to by now."""
+        """Reads on in a node's rows, and returns what they add up to by now."""
         follower = Follower(self.run.store, keys.metrics(node), NodeProgress)
         return self._progress.setdefault(node, follower).look()
 
     def events_of(self, node: str) -> NodeEvents:
-        """What a node's events add up to by now."""
+        """Reads on in a node's events, and returns what they add up to by now."""
         follower = Follower(self.run.store, keys.events(node), NodeEvents)
         return self._events.setdefault(node, follower).look()
 
@@ -73,7 +73,7 @@ class Snapshot:
 
     @cached_property
     def experiment(self) -> ExperimentFile | None:
-        """What the run is; None where nobody wrote it, or it cannot be read."""
+        """Reads the experiment's settings; None where nobody wrote them, or they cannot be read."""
         try:
             return read_experiment(self.run)
         except ProtocolError:
@@ -81,41 +81,41 @@ class Snapshot:
 
     @property
     def made_by(self) -> str:
-        """Another program that made the run, such as `rl-swarm`; empty: nodes of this one, or nobody yet."""
+        """Returns the other program that made the run, such as `rl-swarm`; empty: nodes of this one, or nobody yet."""
         return maker_of(self.experiment)
 
     @property
     def own_clocks(self) -> bool:
-        """It is an experiment without a coordinator: each node keeps its own clock."""
+        """Tells whether the experiment has no coordinator, so that each node keeps its own clock."""
         return self.experiment is not None and self.experiment.identity.get("clock") == "own"
 
     @cached_property
     def peers(self) -> dict[str, PeerFile]:
-        """The registrations that can be read."""
+        """Returns the registrations that can be read."""
         return {peer.peer_id: peer for peer in read_peers(self.run, self._reader.only) if self._asked_for(peer.peer_id)}
 
     @cached_property
     def logged(self) -> list[str]:
-        """Nodes that have logs."""
+        """Returns nodes that have logs."""
         return [node for node in nodes_with_logs(self.run) if self._asked_for(node)]
 
     @property
     def nodes(self) -> list[str]:
-        """All that registered or have logs."""
+        """Returns all that registered or have logs."""
         return sorted({*self.peers, *self.logged})
 
     @cached_property
     def progress(self) -> dict[str, NodeProgress]:
-        """What the rows of each node with logs add up to."""
+        """Reads for each node with logs what its rows add up to."""
         return {node: self._reader.progress_of(node) for node in self.logged}
 
     @cached_property
     def events(self) -> dict[str, NodeEvents]:
-        """What the events of each node with logs add up to."""
+        """Reads for each node with logs what its events add up to."""
         return {node: self._reader.events_of(node) for node in self.logged}
 
     def hints(self) -> list[Hint]:
-        """What makes nodes useless although nothing fails."""
+        """Returns the hints that say why nodes learn nothing although there is no error."""
         if self.made_by:  # its rows lack what the rules look at
             return []
         said = self.experiment.identity.get("generations") if self.experiment else None
@@ -139,7 +139,9 @@ class Snapshot:
         return merged(hint for of_node in found for hint in of_node)
 
     def _said_of_others(self) -> tuple[dict[str, Counter[str]], Counter[str]]:
-        """Node -> why others refused its groups, and how many of them others verified, in one pass over all rows."""
+        """Returns node -> why others refused its groups, and how many of them others verified, in one pass over all
+        rows.
+        """
         refused: dict[str, Counter[str]] = defaultdict(Counter)
         accepted: Counter[str] = Counter()
         for node, of_node in self.progress.items():
@@ -151,28 +153,30 @@ class Snapshot:
 
     @cached_property
     def generators(self) -> frozenset[str]:
-        """Nodes that registered as such: they answer and train nothing."""
+        """Returns nodes that registered as such: they answer and train nothing."""
         return frozenset(
             node for node, peer in self.peers.items() if peer.node_role == GENERATOR or peer.trains is False
         )
 
     @cached_property
     def workers(self) -> list[str]:
-        """Nodes that train: those that registered as such, and those that are known by their rows alone."""
+        """Returns nodes that train: those that registered as such, and those that are known by their rows alone."""
         registered = {node for node, peer in self.peers.items() if peer.node_role == "worker"}
         unknown = {node for node, of_node in self.progress.items() if of_node.last and node not in self.peers}
         return sorted(registered | unknown)
 
     @cached_property
     def finished(self) -> Finished | None:
-        """After how many rounds the run is over, and by whom; None for one that goes on, or was stopped or killed."""
+        """Returns after how many rounds the run is over, and by whom; None for one that goes on, or was stopped or
+        killed.
+        """
         if self.state is not None and self.state.finished:
             return finished(self.state, ())
         return finished(self.state, [self.events[n].ending if n in self.events else None for n in self.workers])
 
     @property
     def rounds_done(self) -> int:
-        """Rounds behind the run: by its clock, and by those who went further without it."""
+        """Returns rounds behind the run: by its clock, and by those who went further without it."""
         found = self.progress.values()
         if self.made_by:  # not every round of such a run has a row
             return max([0, *(peer.round + 1 for peer in self.peers.values()), *(p.rounds_done for p in found)])
@@ -187,15 +191,15 @@ class Snapshot:
 
     @property
     def rounds_expected(self) -> int | None:
-        """How many rounds there will be; None while nobody has said."""
+        """Returns how many rounds there will be; None while nobody has said."""
         return rounds_expected(self.state, self.finished)
 
     def in_open_stage(self, prefix: str) -> set[str]:
-        """Nodes that have a file of the clock's stage so far, in `rollouts` or `rewards`."""
+        """Returns nodes that have a file of the clock's stage so far, in `rollouts` or `rewards`."""
         key = RoundKey(self.state.round, self.state.stage) if self.state else RoundKey(0)
         return count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0]
 
 
 def snapshot(run: Run) -> Snapshot:
-    """A run by now, for those who look once."""
+    """Returns a run by now, for those who look once."""
     return RunReader(run).refresh()

@@ -1,4 +1,4 @@
-"""Which rounds' rollouts may go: pure decisions; janitor.py carries them out.
+"""Decides which rounds' rollouts may go: pure decisions; janitor.py carries them out.
 
     rounds that who cleans has lived through   0 1 2 ... 471 ... 488 489 490 491 ... 500
                                                          │             └ the last N of them stay
@@ -26,7 +26,7 @@ LEAST_KEPT = 3
 
 
 class Keeping(NamedTuple):
-    """How many rounds stay."""
+    """Says how many rounds stay."""
 
     last: int
     """In any case."""
@@ -43,7 +43,7 @@ class Lived(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What one worker says, dead ones too."""
+    """Holds what one worker says that it still needs; dead workers count, too."""
 
     files: int
     """The first round of whose files it may need any."""
@@ -53,13 +53,13 @@ class Need(NamedTuple):
 
 
 def keeping(settings: Settings) -> Keeping:
-    """As the settings have it: those that are asked for, and those that redoing may go back to."""
+    """Returns how many rounds the settings keep: those that are asked for, and those that redoing may go back to."""
     last = max(settings.keep_last_rounds, LEAST_KEPT, settings.staleness_window + 1)
     return Keeping(last, max(last, settings.redo_rounds + settings.staleness_window + 1))
 
 
 def needed_from(saved: Sequence[int], round_: int, lived: Sequence[Lived], settings: Settings) -> int:
-    """The first round of whose files a worker may still need any.
+    """Returns the first round of whose files a worker may still need any.
 
     It redoes the rounds since its newest checkpoint. Where nothing is deleted it can do so since its oldest one.
 
@@ -88,7 +88,9 @@ def _learns_from(round_: int, settings: Settings) -> int:
 
 
 def held_in_place(needs: Iterable[Need], settings: Settings) -> list[int]:
-    """The first round whose rollouts each worker needs where they were published, where older ones are archived."""
+    """Returns the first round whose rollouts each worker needs where they were published, where older ones are
+    archived.
+    """
     if not settings.archive_old:
         return [need.files for need in needs]
     learning = [need.learns for need in needs if need.learns is not None]
@@ -104,7 +106,7 @@ class Staying(NamedTuple):
 
 
 def more_than_asked(settings: Settings) -> Staying | None:
-    """How many rounds of rollouts may stay until the end of a run, and why; None: as many as are asked for."""
+    """Returns how many rounds of rollouts may stay until the end of a run, and why; None: as many as are asked for."""
     asked, last = settings.keep_last_rounds, keeping(settings).last
     behind = settings.staleness_window if settings.clock == "own" else 0
     redone = min(settings.checkpoint_interval or settings.redo_rounds, settings.redo_rounds)
@@ -136,7 +138,8 @@ def first_kept(lived: Sequence[int], needs: Iterable[int], keeping: Keeping) -> 
 def first_kept_by_most(
     lived: Iterable[Sequence[int]], needs: Sequence[int], keeping: Keeping, clock: int | None
 ) -> int:
-    """As first_kept, for who has lived through nothing itself and looks once: no more than most workers would take.
+    """Returns the first round to keep for who looks once and lived through none: it takes no more than most workers
+    would.
 
     Args:
         lived: the rounds of each worker.
@@ -150,7 +153,8 @@ def first_kept_by_most(
 def worth_archiving(
     found: Sequence[tuple[str, str, Entry]], known: Collection[str], most_files: int, most_bytes: int
 ) -> list[str]:
-    """The keys of one round's files that are archived, in order: no more names than nodes read, however many there are.
+    """Returns the keys of one round's files that are archived, in order: no more names than nodes read, however many
+    there are.
 
     Args:
         found: key, node and listed entry of each.

@@ -29,14 +29,14 @@ MOST_EMPTY = 16
 
 
 def read_cleaned(run: Run) -> CleanedFile | None:
-    """Which rollouts are not where they were published; None where nobody has cleaned up, or it cannot be read."""
+    """Reads which rollouts are not where they were published; None if nobody has cleaned up, or it cannot be read."""
     with suppress(ProtocolError):
         return read_form(run.store, keys.CLEANED, CleanedFile)
     return None
 
 
 def oldest_round(run: Run) -> int | None:
-    """The first round of which rollouts are kept, published or in the archive; None: of none that was found.
+    """Returns the first round of which rollouts are kept, published or in the archive; None: of none that was found.
 
     Raises:
         StoreError: they cannot be listed.
@@ -47,7 +47,7 @@ def oldest_round(run: Run) -> int | None:
 
 
 class RolloutFiles:
-    """Of one run, as it is when this is made."""
+    """Finds and reads the rollout files of one run, as it is when this is made."""
 
     def __init__(self, run: Run, rounds: Collection[int] | None = None) -> None:
         """`rounds`: these alone. Raises StoreError if they cannot be listed."""
@@ -69,7 +69,7 @@ class RolloutFiles:
 
     @cached_property
     def counted(self) -> Counted:
-        """Which there are, and what else lies where nodes publish them."""
+        """Counts which files there are, and what else lies where nodes publish them."""
         nodes = {key: set(there) for key, there in self._in_place.nodes.items()}
         author = authors(self._run.store)
         for place in self._archived:
@@ -79,7 +79,7 @@ class RolloutFiles:
         return Counted(nodes, self._in_place.strays)
 
     def decoded(self, key: RoundKey, node: str, limit: int) -> RolloutFile | None:
-        """What a node published, whole; None if it is nowhere any more.
+        """Reads what a node published for a stage, whole; None if it is nowhere any more.
 
         Args:
             limit: bytes of its file, and of those of single groups together.
@@ -95,7 +95,7 @@ class RolloutFiles:
         return put_together(file, node, key, self.read, most_bytes=limit)
 
     def read(self, place: str, limit: int) -> bytes:
-        """A file by its key. Raises FileNotFoundError if it is nowhere, and ProtocolError."""
+        """Returns a file by its key. Raises FileNotFoundError if it is nowhere, and ProtocolError."""
         with suppress(FileNotFoundError):
             return self._run.store.get(place, limit).data
         return self._from_archive(place)
@@ -117,5 +117,5 @@ class RolloutFiles:
         return self._archive.of_round(named[0].round) if named else []
 
     def __iter__(self) -> Iterator[tuple[RoundKey, str]]:
-        """Stage and node of each, in this order."""
+        """Yields stage and node of each, in this order."""
         return self.counted.files

@@ -84,7 +84,8 @@ Held = TypeVar("Held", bound=msgspec.Struct)
 
 
 def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | None:
-    """One line as a row with each number in its range, or None for anything else, and for a version that is not known.
+    """Returns one line as a row with each number in its range, or None for anything else, and for a version that is not
+    known.
 
     Args:
         odd: counts what was left out or clamped.
@@ -106,14 +107,14 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
 
 
 def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[Form]:
-    """As parse_row, of many lines: those that are rows."""
+    """Yields the rows among many lines; it parses each as parse_row does."""
     for _, row in parse_lines(lines, strict(form), lambda line: parse_row(line, form, odd)):
         if row is not None and row.schema_version == SCHEMA_VERSION:
             yield row
 
 
 def _sound(line: bytes, form: type[Form]) -> Form | None:
-    """A row of this version of which nothing has to be changed: nearly all are. None: it may be one or not."""
+    """Returns a row of this version of which nothing has to be changed: nearly all are. None: it may be one or not."""
     try:
         row = forms.decode(line, strict(form))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -122,7 +123,7 @@ def _sound(line: bytes, form: type[Form]) -> Form | None:
 
 
 class Rows(NamedTuple, Generic[Held]):
-    """What a metrics file holds."""
+    """Holds what a metrics file has."""
 
     rows: list[Held]
     """As written, but for what `odd` says."""
@@ -135,12 +136,12 @@ class Rows(NamedTuple, Generic[Held]):
 
 
 def read_rows(run: Run, node: str) -> Rows[MetricsRow]:
-    """All rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
+    """Returns all rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
     return read_columns(run, node, MetricsRow)
 
 
 def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None = MOST_READS) -> Rows[Held]:
-    """As read_rows, of each row the columns of a form of `keeping`.
+    """Reads a node's rows as read_rows does, and keeps of each the columns of a form of `keeping`.
 
     Args:
         most_reads: None: to the end, however many rows that are.
@@ -162,7 +163,7 @@ def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None =
 
 
 def read_own_rows(run: Run, node: str) -> Rows[MetricsRow]:
-    """As read_rows, but however many there are: a node that goes on must not miss the last of its own.
+    """Reads all of a node's own rows, however many there are: a node that goes on must not miss its last one.
 
     They are brought to disk first, for what follows is built on them: a kill may have come between a row and its sync.
     """
@@ -172,17 +173,17 @@ def read_own_rows(run: Run, node: str) -> Rows[MetricsRow]:
 
 
 def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
-    """Node -> its rows that count, one per round and stage, in their order; nodes that have any, by name."""
+    """Returns node -> its rows that count, one per round and stage, in their order; nodes that have any, by name."""
     return read_metrics_and_odd(run)[0]
 
 
 def read_metrics_and_odd(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
-    """As read_metrics; and node -> its rows that were left out or changed, nodes that have any."""
+    """Reads the rows of all nodes as read_metrics does, and by node the rows that were left out or changed."""
     return _that_count(run, MetricsRow)
 
 
 def read_to_sum_up(run: Run) -> tuple[dict[str, list[SummedRow]], dict[str, Odd]]:
-    """As read_metrics_and_odd, of each row what a summary needs."""
+    """Reads the rows of all nodes, and keeps of each what a summary needs; else as read_metrics_and_odd."""
     return _that_count(run, SummedRow)
 
 
@@ -198,13 +199,13 @@ def _that_count(run: Run, form: type[Held]) -> tuple[dict[str, list[Held]], dict
 
 
 def one_per_stage(rows: Iterable[Held]) -> list[Held]:
-    """The last row of each round and stage, in their order."""
+    """Returns the last row of each round and stage, in their order."""
     last = {_key(row): row for row in rows}
     return [last[key] for key in sorted(last)]
 
 
 def one_per_round(rows: Iterable[Held]) -> list[Held]:
-    """Of rows that are in their order each round's last stage: what came of the round."""
+    """Returns each round's last stage among rows that are in their order: it says what came of the round."""
     return list({_round(row): row for row in rows}.values())
 
 
@@ -213,7 +214,7 @@ _round = attrgetter("round")
 
 
 def read_judged(run: Run) -> list[JudgedRow]:
-    """The judge's rows by round, node and question. Judged again after a crash, the last row counts."""
+    """Returns the judge's rows by round, node and question. Judged again after a crash, the last row counts."""
     rows = (parse_row(line, JudgedRow) for line in lines_of(run.store, keys.JUDGED))
     last = {(row.round, row.node_id, row.question_id): row for row in rows if row}
     return [last[key] for key in sorted(last)]

@@ -1,7 +1,7 @@
-"""Whether an adaptive rule moved J at all, and what would move it. Pure.
+"""Tells whether an adaptive rule moved J at all, and what would move it. Pure.
 
 rows of a node ─moves_of─▶ Moves ─┐
-splits of a run (swarm.study) ────┴ said ─▶ a sentence about a rule that never left the J it began with; else nothing
+splits of a run (a study) ────────┴ said ─▶ a sentence about a rule that never left the J it began with; else nothing
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LITERAL = "gradient"
 
 
 class Moves(NamedTuple):
-    """Where J went, of one node or of several together."""
+    """Says where J went, of one node or of several together."""
 
     rounds: int
     start: float
@@ -40,7 +40,7 @@ class Moves(NamedTuple):
 
 
 def moves_of(rows: Sequence[MetricsRow]) -> Moves | None:
-    """The moves of one node; None where no rule was on. Rows are in the order of their rounds."""
+    """Returns the moves of one node; None where no rule was on. Rows are in the order of their rounds."""
     J = [float(row.adaptive_J_continuous) for row in rows if isinstance(row.adaptive_J_continuous, (int, float))]
     if not J:
         return None
@@ -54,7 +54,7 @@ def moves_of(rows: Sequence[MetricsRow]) -> Moves | None:
 
 
 def together(moves: Iterable[Moves]) -> Moves | None:
-    """Of several nodes or runs: the furthest of all, means of the rest; None of none."""
+    """Joins the moves of several nodes or runs: the furthest of all, means of the rest; None of none."""
     found = list(moves)
     if not found:
         return None
@@ -69,7 +69,7 @@ def together(moves: Iterable[Moves]) -> Moves | None:
 
 
 def said(name: str, seen: Moves, rule: str, alpha: float) -> str:
-    """That a rule never left its first J, and what would move it; empty where it did.
+    """Says that a rule never left its first J, and what would move it; empty where it did.
 
     Args:
         name: of the configuration or node.

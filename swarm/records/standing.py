@@ -1,4 +1,4 @@
-"""Why a clock stands that has begun: said by its coordinator, shown by who looks. Pure."""
+"""Says why a clock stands that has begun: said by its coordinator, shown by who looks. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_WORDS = {
 def why_it_stands(
     *, live: Collection[str], coming: Collection[str], overdue: bool, somebody_counts: bool, first_rounds: bool
 ) -> str:
-    """Of an open round, the phase that says why it does not end; empty: nothing keeps it.
+    """Returns the phase that says why an open round does not end; empty: nothing keeps it.
 
     Args:
         live: workers that take part.

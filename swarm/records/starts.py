@@ -1,4 +1,4 @@
-"""What nodes were started with, from `logs/{node}/starts.jsonl`."""
+"""Reads what nodes were started with, from `logs/{node}/starts.jsonl`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_TEXT = 200
 
 
 def last_start(run: Run, node: str) -> NodeStart | None:
-    """The newest start that a node's record holds; None where it holds none that can be read.
+    """Returns the newest start that a node's record holds; None where it holds none that can be read.
 
     Raises:
         StoreError: the place cannot be read.
@@ -34,7 +34,7 @@ def last_start(run: Run, node: str) -> NodeStart | None:
 
 
 def starts_of(run: Run, node: str) -> Iterator[NodeStart]:
-    """Those that a node's record holds and that can be read, the oldest first, up to the bound of a look."""
+    """Yields the starts in a node's record that can be read, the oldest first, up to the bound of a look."""
     for line in lines_of(run.store, keys.starts(node)):
         start = parse_line(line, NodeStart)
         if start is not None and (start.node_id, start.experiment) == (node, run.experiment):
@@ -42,7 +42,7 @@ def starts_of(run: Run, node: str) -> Iterator[NodeStart]:
 
 
 def last_starts(run: Run) -> list[NodeStart]:
-    """As last_start, of every node that has one, in the order of their names, `w-2` before `w-10`.
+    """Reads the last start of every node that has one, in the order of their names, `w-2` before `w-10`.
 
     Raises:
         StoreError: the place cannot be read.
@@ -52,8 +52,9 @@ def last_starts(run: Run) -> list[NodeStart]:
 
 
 def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
-    """One text per setting that has another value than at an earlier start; those that only one of them knows, and
-    those that say where a node is, do not count."""
+    """Returns one text per setting that has another value than at an earlier start; those that only one of them knows,
+    and those that say where a node is, do not count.
+    """
     known = [name for name in now if name in FIELDS and name in before.settings and name not in WHERE]
     return [
         f"{variable(name)} was {quoted(before.settings[name])}, now {quoted(now[name])}"
@@ -63,8 +64,9 @@ def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
 
 
 def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
-    """One text per library, model and piece of hardware that is another than at an earlier start, and one for our own
-    code; where either does not know, nothing is said."""
+    """Returns one text per library, model and piece of hardware that is another than at an earlier start, and one for
+    our own code; where either does not know, nothing is said.
+    """
     versions, models = now.versions, now.models
     others = {name: was for name, was in before.versions.items() if versions.get(name, was) != was}
     texts = [f"{_short(name)} was {_short(was)}, now {versions[name]}" for name, was in others.items()]
@@ -83,5 +85,5 @@ def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
 
 
 def _short(said: object) -> str:
-    """On one line, whatever somebody wrote."""
+    """Returns a text on one line, whatever somebody wrote."""
     return printable(said)[:LONGEST_TEXT] if isinstance(said, str) else quoted(said)

@@ -57,7 +57,7 @@ class Event(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which events to give."""
+    """Says which events to give."""
 
     nodes: frozenset[str] = frozenset()
     """Empty: all."""
@@ -72,7 +72,7 @@ class Wanted(NamedTuple):
 
     @property
     def words(self) -> re.Pattern[bytes]:
-        """What stands in every event that is wanted, as nodes write it."""
+        """Returns a pattern that stands in every event that is wanted, as nodes write it."""
         if (lowest := LEVELS.index(self.level)) > LEVELS.index("info"):  # what names no level is an info
             return re.compile("|".join(LEVELS[lowest:]).encode())
         pieces = [] if "[" in self.event else re.split(r"[*?]", self.event)
@@ -104,7 +104,7 @@ class EventStream:
         """Node -> lines that read_last has not looked into, for there were too many."""
 
     def read(self) -> list[Event]:
-        """All new events, ordered by time."""
+        """Returns all new events, ordered by time."""
         return self._in_order(event for source in self._sources() for event in self._new(source, source.parts()))
 
     def read_on(self) -> list[Event]:
@@ -114,7 +114,7 @@ class EventStream:
         return self._in_order(event for of in sources for event in self._new(of, of.parts(1, limit)))
 
     def read_last(self, count: int, most_parsed: int = 0) -> list[Event]:
-        """The last `count` of all new events, ordered by time; what is before them counts as read.
+        """Returns the last `count` of all new events, ordered by time; what is before them counts as read.
 
         Args:
             most_parsed: lines of each part that is read; 0: MOST_PARSED. Of one log at least LEAST_PARSED.
@@ -166,7 +166,8 @@ class EventStream:
         return last
 
     def _last_in(self, source: _Source, lines: list[bytes], count: int, share: int) -> tuple[list[Event], float]:
-        """The last `count` events of a part, parsed from its end on, and the time of the last line that was parsed.
+        """Returns the last `count` events of a part, parsed from its end on, and the time of the last line that was
+        parsed.
 
         A line without a time has that of the one before it, and 0 where none of this part has any.
         """
@@ -236,7 +237,7 @@ def _metrics_event(node: str, line: bytes) -> Event:
 
 
 def _held(event: Event) -> Event:
-    """The event without the rest of a line that is too long."""
+    """Returns the event without the rest of a line that is too long."""
     if len(event.line) <= LARGEST_EVENT:
         return event
     name = event.event if len(event.event) <= LONGEST_NAME else f"{event.event[:LONGEST_NAME]}..."

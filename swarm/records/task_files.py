@@ -50,7 +50,7 @@ def publish(store: Store, tasks: Mapping[str, Parameters]) -> list[str]:
 
 
 def localised(store: Store, tasks: Mapping[str, Parameters], cache: Path) -> dict[str, dict[str, Any]]:
-    """The tasks of an experiment with paths of files on this machine; those that are not here are fetched.
+    """Returns the tasks of an experiment with paths of files on this machine; those that are not here are fetched.
 
     Args:
         cache: a folder of this user's.
@@ -70,7 +70,7 @@ class _Fetching:
         self._bytes = 0
 
     def found(self, name: str, parameters: Parameters) -> dict[str, Any]:
-        """The path of a task's file, where it has one. Raises ConfigError."""
+        """Returns the path of a task's file, where it has one. Raises ConfigError."""
         if "dataset" not in parameters:
             return {}
         if wrong := next(iter(foreign_files({name: parameters})), None):

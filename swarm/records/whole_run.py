@@ -49,7 +49,7 @@ class PackedFile(msgspec.Struct, frozen=True):
 
 
 class PackedRun(msgspec.Struct, kw_only=True):
-    """What a file holds, so that it can be said before anything is unpacked."""
+    """Lists what a packed run holds, so that it can be told before anything is unpacked."""
 
     experiment: str
     packed_at: float
@@ -84,7 +84,7 @@ def pack_run(folder: Path, experiment: str, out: IO[bytes], *, packed_at: float,
 
 
 def unpackable(folder: Path, experiment: str) -> list[str]:
-    """Names in a folder that no archive takes: some system would take them for something else, as `CON.json`."""
+    """Returns names in a folder that no archive takes: some system takes them for something else, as `CON.json`."""
     return sorted(name for name in _names(folder) if not is_safe(name, experiment))
 
 
@@ -137,7 +137,7 @@ def unpack_run(file: IO[bytes], folder: Path) -> PackedRun:
 
 
 def _remove_others(run: PackedRun, folder: Path) -> None:
-    """What was left by the unpacking of another file of the same run."""
+    """Removes what the unpacking of another file of the same run left."""
     for path in folder.rglob("*"):
         if not path.is_dir() and path.relative_to(folder).as_posix() not in run.files:
             path.unlink()
@@ -153,7 +153,7 @@ def _refuse_folded(run: PackedRun, folder: Path) -> None:
 
 
 def folds_case(folder: Path) -> bool:
-    """Whether capitals do not count in the names of a folder, which nobody else writes in."""
+    """Tells whether capitals do not count in the names of a folder, which nobody else writes in."""
     (folder / "case").touch()
     try:
         return (folder / "CASE").exists()
@@ -190,7 +190,7 @@ def _opened(file: IO[bytes]) -> tuple[PackedRun, Iterator[Member]]:
 
 
 def _refuse_names(run: PackedRun) -> None:
-    """Only what nodes write may come out, in the experiment that it says it is. Raises ProtocolError."""
+    """Refuses names that nodes do not write, or of another experiment than it says it is. Raises ProtocolError."""
     if not EXPERIMENT_NAME.fullmatch(run.experiment):
         raise ProtocolError("misplaced", f"{run.experiment[:100]!r} is no name of an experiment")
     if len(run.files) > MOST_MEMBERS:
@@ -201,7 +201,7 @@ def _refuse_names(run: PackedRun) -> None:
 
 
 def is_safe(name: str, experiment: str) -> bool:
-    """Whether a name is that of a file of a run, below a place and on any system."""
+    """Tells whether a name is that of a file of a run, below a place and on any system."""
     parts = name.split("/")
     if not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
         return False
@@ -216,7 +216,7 @@ def is_safe(name: str, experiment: str) -> bool:
 
 
 def _as_named(run: PackedRun, packed: Iterator[Member]) -> Iterator[tuple[str, Member]]:
-    """The files in the order of the manifest: none is missing, and there is no other. Raises ProtocolError."""
+    """Yields the files in the order of the manifest: none is missing, and there is no other. Raises ProtocolError."""
     for name, file in run.files.items():
         member = next(packed, None)
         if member is None or (member.name, member.size) != (name, file.size):

@@ -30,7 +30,7 @@ class Published(NamedTuple):
 
 
 class Adapters:
-    """Those of one node in this life, on disk and in its memory; nothing here asks the server."""
+    """Keeps the adapters of one node in this life, on disk and in its memory; nothing here asks the server."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder
@@ -41,7 +41,7 @@ class Adapters:
         self._uses = Counter[str]()
 
     def put(self, digest: str, write: Callable[[Path], None]) -> Published:
-        """The version of these weights, written if it is not the last one's.
+        """Returns the version of these weights, written if it is not the last one's.
 
         Raises:
             GenerationServerError: the folder cannot be written.
@@ -66,7 +66,7 @@ class Adapters:
 
     @contextmanager
     def using(self, version: Published) -> Iterator[None]:
-        """Within the block it stays."""
+        """Keeps a version within the block."""
         self._uses[version.name] += 1
         try:
             yield
@@ -84,7 +84,7 @@ class Adapters:
         shutil.rmtree(version.folder, ignore_errors=True)
 
     def of_former_lives(self, names: Iterable[str]) -> list[str]:
-        """Of these names those that this node gave before it began anew."""
+        """Returns those of these names that this node gave before it began anew."""
         given = re.compile(rf"{re.escape(self._prefix)}\.\d+\.[0-9a-f]{{{_DIGEST}}}")
         own = {version.name for version in self._versions}
         return [name for name in names if given.fullmatch(name) and name not in own]

@@ -59,7 +59,7 @@ class Client:
         most_bytes: int,
         limiter: anyio.CapacityLimiter | None = None,
     ) -> Answer | Failure:
-        """The reply to one request, or why there is none.
+        """Returns the reply to one request, or why there is none.
 
         Args:
             seconds: from the connection to the last byte.
@@ -92,7 +92,7 @@ class Client:
         return headers
 
     def hidden(self, failure: Failure) -> Failure:
-        """A failure in whose words the key does not stand, should the server repeat it."""
+        """Returns a failure in whose words the key does not stand, should the server repeat it."""
         return failure._replace(detail=self._key.hidden_in(failure.detail)) if self._key else failure
 
 

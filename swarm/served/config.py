@@ -42,12 +42,12 @@ class ServerConfig:
 
     @property
     def request_timeout(self) -> float:
-        """For one request, from the connection to the last byte."""
+        """Returns the seconds for one request, from the connection to the last byte."""
         return self.patience / 2
 
 
 def server_config(settings: Settings, node_id: str) -> ServerConfig | None:
-    """The server that writes this node's completions; None: it has none.
+    """Returns the server that writes this node's completions; None: it has none.
 
     Raises:
         ConfigError: the settings ask for what cannot be had of one.

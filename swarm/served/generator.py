@@ -20,7 +20,7 @@ from statistics import fmean
 import anyio
 
 from swarm.algo.seeds import derive_seed
-from swarm.endpoint.backoff import backoff
+from swarm.endpoint.limits import backoff
 from swarm.endpoint.outcomes import Failure
 from swarm.errors import GenerationServerError
 from swarm.logs import get_logger
@@ -49,7 +49,7 @@ _NO_ROOM = Completion(text="", finished=False, token_ids=(), logprobs=())
 
 
 class ServedGenerator:
-    """Of one node. `ask` and `groups` in its Compute, `wait` on its event loop."""
+    """Generates one node's completions at a server: `ask` and `groups` run in its Compute, `wait` on its event loop."""
 
     def __init__(
         self,
@@ -78,23 +78,25 @@ class ServedGenerator:
         self._retries, self._gaps, self._was_away = 0, list[float](), False
 
     def has_room(self, prompt: str) -> bool:
-        """As ModelGenerator; within the server's context, too."""
+        """Tells whether model and server both have room for a prompt."""
         return len(self.own.encode(prompt)) + self.own.model.max_new_tokens <= self.context
 
     def ask(self, call: GenerationCall) -> AskedServer:
-        """As RemoteGenerator. Raises ModelError: diverged; GenerationServerError: the adapter cannot be written."""
+        """Prepares a request to the server. Raises ModelError: diverged; GenerationServerError: the adapter cannot be
+        written.
+        """
         return AskedServer(self, call, [self.own.encode(prompt) for prompt in call.prompts])
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
     ) -> Groups:
-        """As Generator: all three steps, for who has no event loop."""
+        """Generates in all three steps at once, for a caller without an event loop. Implements Generator."""
         asked = self.ask(GenerationCall(prompts, group_size, seed, ready))
         asyncio.run(asked.wait())
         return asked.groups()
 
     def take_use(self) -> RemoteUse:
-        """As RemoteGenerator."""
+        """Returns how the server was used since the last call, and begins anew. Implements RemoteGenerator."""
         use = RemoteUse(self._retries, fmean(self._gaps) if self._gaps else None, self._was_away)
         self._retries, self._gaps, self._was_away = 0, [], False
         return use
@@ -177,7 +179,7 @@ class AskedServer:
 
     # ── wait ────────────────────────────────────────────────────────────────────────────────────────────────────────
     async def wait(self) -> None:
-        """As Asked."""
+        """Waits for all completions; plays on alone where the server is away and the settings say so."""
         with self._of.adapters.using(self._published):
             await self._ask_for_all()
         if self._error and not (self._error.away and self._of.config.plays_on):
@@ -272,7 +274,7 @@ class AskedServer:
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────────
     def groups(self) -> Groups:
-        """As Asked. Raises GenerationServerError: the log-probs cannot be of the policy that was asked."""
+        """Returns the groups. Raises GenerationServerError: the log-probs cannot be of the policy that was asked."""
         if self._own:
             call = self._call
             own = self._version.generator()

@@ -11,7 +11,7 @@ from swarm.types import Trainer
 
 
 class ServedPolicy(JoinedPolicy):
-    """What a worker with a generation server is given."""
+    """Joins a generator at a server and a trainer here into a worker's policy."""
 
     def __init__(self, generator: ServedGenerator, trainer: Trainer) -> None:
         super().__init__(generator, trainer)
@@ -19,7 +19,7 @@ class ServedPolicy(JoinedPolicy):
 
 
 def serve(policy: JoinedPolicy, config: GrpoConfig, server: ServerConfig) -> ServedPolicy:
-    """The policy with its generation at a server, which is looked at.
+    """Returns the policy with its generation at a server, which is looked at.
 
     Raises:
         GenerationServerError: it is there, and refuses.

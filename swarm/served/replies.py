@@ -26,7 +26,7 @@ _ABOVE_ZERO = 1e-3
 
 @dataclass(frozen=True)
 class Expected:
-    """What a reply has to hold."""
+    """Says what a reply has to hold."""
 
     name: str
     """Of the adapter."""
@@ -42,7 +42,9 @@ class Expected:
 
     @property
     def most_bytes(self) -> int:
-        """Of the whole reply: of each choice its prompt, and of each token id, log-prob and text, escaped."""
+        """Returns the most bytes of a whole reply: of each choice its prompt, and of each token id, log-prob and text,
+        escaped.
+        """
         return 2**20 + self.group_size * (len(self.prompt_ids) * 16 + self.limit * 512)
 
 
@@ -88,7 +90,7 @@ class _Unusable(Exception):  # noqa: N818 - never leaves this module
 
 
 def read_models(body: bytes) -> list[Card] | Failure:
-    """What a server has."""
+    """Reads the list of a server's models."""
     try:
         return forms.decode(body, _Cards).data
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -96,7 +98,7 @@ def read_models(body: bytes) -> list[Card] | Failure:
 
 
 def read_completions(body: bytes, expected: Expected) -> list[Written] | Failure:
-    """The completions to one prompt, in the order of their seeds."""
+    """Returns the completions to one prompt, in the order of their seeds."""
     try:
         reply = forms.decode(body, _Reply)
         if reply.model != expected.name:

@@ -1,4 +1,4 @@
-"""What is asked of a generation server, in vLLM's words: its models, an adapter under a name, completions to a prompt.
+"""Asks a generation server, in vLLM's words: for its models, an adapter under a name, completions to a prompt.
 
     GET  /v1/models                   base and adapters, with the folder of each
     POST /v1/load_lora_adapter        a folder under a name; only where VLLM_ALLOW_RUNTIME_LORA_UPDATING is true
@@ -30,7 +30,7 @@ _START = "start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True 
 
 
 def sampling_fields(config: GrpoConfig, eos_ids: frozenset[int]) -> dict[str, Any]:
-    """How the node samples, in the server's words: the fields of every request."""
+    """Returns how the node samples, in the server's words: the fields of every request."""
     return {
         "temperature": config.temperature,
         "top_p": config.top_p,
@@ -57,7 +57,7 @@ class Server:
         self._timeout = config.request_timeout
 
     async def models(self) -> list[Card] | Failure:
-        """What it has."""
+        """Returns the server's models."""
         answer = await self._ask("GET", "/models", None, _LOOKING)
         return answer if isinstance(answer, Failure) else read_models(answer.body)
 
@@ -110,13 +110,14 @@ class Server:
 
 
 def is_lost(failure: Failure, name: str) -> bool:
-    """Whether completions were refused because the server does not know the adapter, as after a restart."""
+    """Tells whether completions were refused because the server does not know the adapter, as after a restart."""
     return failure.status == 404 and name in failure.detail
 
 
 def _of_loading(failure: Failure) -> Failure:
-    """What the refusal of an adapter means: vLLM says 404 for a folder that it cannot read, and without a word of it
-    where adapters cannot be loaded at all; 500 for an adapter that does not suit it."""
+    """Returns what the refusal of an adapter means: vLLM says 404 for a folder that it cannot read, and just the same
+    where it loads no adapters at all; 500 for an adapter that does not suit it.
+    """
     if failure.status == 404 and "adapter" not in failure.detail.lower():
         return failure._replace(kind="refused", detail=f"{failure.detail}: it loads no adapters; {_START}")
     if failure.status == 404:

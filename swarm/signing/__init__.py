@@ -1,4 +1,5 @@
-"""Who wrote a file of the shared folder, where its reader asks: Ed25519 signatures, and keys trusted on first use.
+"""Tells who wrote a file of the shared folder, where its reader asks: Ed25519 signatures, and keys trusted on first
+use.
 
     own key ─seal─▶ file in the folder ─check─▶ key pinned for its author ─same─▶ read on
                ▲                         ▲              └ none yet: pin this one

@@ -1,4 +1,4 @@
-"""By which id a node knows its experiment: learnt once, held for the node's life, remembered on its machine.
+"""Remembers by which id a node knows its experiment: learnt once, held for the node's life, remembered on its machine.
 
     nobody has begun it ─────────────▶ unknown: nothing but the own user's signatures is believed
     experiment.json gives an id ─────▶ signed with; the same one STANDS_FOR later ─▶ settled: never read again
@@ -36,7 +36,7 @@ class Memory(Protocol):
 
 
 class Birth:
-    """Of one node. Callable from any thread."""
+    """Knows for one node by which id its experiment goes. Callable from any thread."""
 
     def __init__(
         self, experiment: str, where: str, born: Callable[[], str | None], memory: Memory, wall: Callable[[], float]
@@ -77,12 +77,12 @@ class Birth:
             self._settle(id_, known)
 
     def look_now_and_then(self) -> None:
-        """As look, where the last one is a while ago."""
+        """Looks again, where the last look is a while ago."""
         if not self._settled and abs(self._wall() - self._looked_at) >= STANDS_FOR:
             self.look()
 
     def begin(self, fresh: str, again: Callable[[], bool]) -> str:
-        """As swarm.wire.trust.Trust."""
+        """Returns the id to begin the experiment with. Implements swarm.wire.trust.Trust."""
         known = self._memory.ids()
         if not known:
             return fresh  # whoever it is that began it: it is remembered when it is settled

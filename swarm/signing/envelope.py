@@ -30,7 +30,7 @@ _LONGEST = 256
 
 
 class Place(NamedTuple):
-    """How signatures name a file; the same wherever the shared place is mounted."""
+    """Says how signatures name a file; the same wherever the shared place is mounted."""
 
     experiment: str
     """Its name."""
@@ -42,13 +42,13 @@ class Place(NamedTuple):
         return f"{self.experiment}/{self.key}"
 
     def message(self, body: bytes) -> bytes:
-        """What is signed of a file."""
+        """Returns the bytes of a file that are signed, with the name of its place."""
         context, experiment = (_BORN, self.id) if self.id else (_NAMED, self.experiment)
         return b"\0".join((context, f"{experiment}/{self.key}".encode(), body))
 
 
 class Signature(NamedTuple):
-    """What a file says of its author."""
+    """Holds what a file says of its author."""
 
     public_key: str
     """Base64 of the 32 bytes."""
@@ -58,7 +58,7 @@ class Signature(NamedTuple):
 
 
 def seal(data: bytes, place: Place, key: Ed25519PrivateKey) -> bytes:
-    """The same JSON object with its signature as the last field.
+    """Returns the same JSON object with its signature as the last field.
 
     Args:
         data: one JSON object with at least one field, ending in `}` and a newline, as swarm.wire.codec.encode
@@ -74,7 +74,7 @@ def seal(data: bytes, place: Place, key: Ed25519PrivateKey) -> bytes:
 
 
 def signature_of(data: bytes) -> Signature | None:
-    """What a file says of its author, not yet verified; None if it is not signed.
+    """Returns what a file says of its author, not yet verified; None if it is not signed.
 
     Raises:
         ProtocolError: `bad_signature`: it is signed in no way that could be verified.

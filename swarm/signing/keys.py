@@ -42,7 +42,7 @@ def make_key(folder: Path) -> Ed25519PrivateKey:
 
 
 def load_key(folder: Path) -> Ed25519PrivateKey:
-    """The key that `make_key` wrote.
+    """Returns the key that `make_key` wrote.
 
     Raises:
         ConfigError: there is none, it is damaged, or others may read it.
@@ -66,5 +66,5 @@ def load_key(folder: Path) -> Ed25519PrivateKey:
 
 
 def public_text(key: Ed25519PrivateKey) -> str:
-    """The public key as peers see it: base64 of 32 bytes."""
+    """Returns the public key as peers see it: base64 of 32 bytes."""
     return base64.b64encode(key.public_key().public_bytes_raw()).decode()

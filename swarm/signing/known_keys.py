@@ -1,4 +1,5 @@
-"""What this machine remembers of an experiment: the key that each author was first seen with, and the experiment's id.
+"""Keeps what this machine remembers of an experiment: the key that each author was first seen with, and the
+experiment's id.
 
     {key folder}/known/{digest of the shared folder}/{experiment}/{author}.pub    one pin
                                                                   ids.txt         the ids that it began or joined with
@@ -49,7 +50,7 @@ _MOST_OF_IDS = 64 * 1024
 
 
 class NoRoomError(OSError):
-    """There are MOST_PINS, and none of them may go."""
+    """Says that there are MOST_PINS, and none of them may go."""
 
 
 class KnownKey(NamedTuple):
@@ -79,7 +80,7 @@ class KnownKeys:
 
     # ── pins ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def of(self, author: str) -> str | None:
-        """The key that an author is held to, None if it was never seen with one."""
+        """Returns the key that an author is held to, None if it was never seen with one."""
         if author not in self._pinned:
             with suppress(FileNotFoundError, NotADirectoryError):
                 self._pinned[author] = read_regular(self._file(author), _LONGEST).decode("ascii", "replace").strip()
@@ -172,7 +173,7 @@ class KnownKeys:
         return []
 
     def _gave_up(self, pin: os.DirEntry[str], now: float) -> bool:
-        """Whether a pin was one that may go, and is gone."""
+        """Tells whether a pin was one that may go, and is gone."""
         author = pin.name.removesuffix(_SUFFIX)
         try:
             found = pin.stat(follow_symlinks=False)
@@ -188,7 +189,7 @@ class KnownKeys:
 
     # ── ids ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def ids(self) -> list[str]:
-        """By which this machine knows the experiment, the last one last; empty text: it had none.
+        """Returns the ids by which this machine knows the experiment, the last one last; empty text: it had none.
 
         Raises:
             ConfigError: that cannot be looked up.
@@ -219,7 +220,7 @@ class KnownKeys:
 
 
 def read_regular(file: Path, most: int) -> bytes:
-    """The first bytes of a regular file, which may be linked to. Raises OSError; EINVAL for what is none."""
+    """Returns the first bytes of a regular file, which may be linked to. Raises OSError; EINVAL for what is none."""
     descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -17,7 +17,7 @@ logger = get_logger(__name__)
 
 
 class Signatures:
-    """As swarm.wire.trust.Trust."""
+    """Signs own files and checks those of others; it implements swarm.wire.trust.Trust."""
 
     asks = True
 
@@ -32,7 +32,9 @@ class Signatures:
         required: bool,
         expected: Set[str] = frozenset(),
     ) -> None:
-        """As make_trust. Raises ConfigError without a usable key, and ExperimentError."""
+        """Loads the key, and learns the experiment's id; arguments as in make_trust. Raises ConfigError without a
+        usable key, and ExperimentError.
+        """
         self._key = load_key(key_folder)
         self._own = public_text(self._key)
         self._trusted = expected | {self._own}
@@ -91,7 +93,7 @@ class Signatures:
             raise ProtocolError("pin_unreadable", f"the key of {author} cannot be looked up: {error}") from None
 
     def _pin(self, author: str, public_key: str, before: str | None) -> str:
-        """The key that an author is held to from now on. Raises ProtocolError: it cannot be remembered."""
+        """Returns the key that an author is held to from now on. Raises ProtocolError: it cannot be remembered."""
         try:
             if before is not None:
                 self._known.forget(author)

@@ -20,7 +20,7 @@ def make_trust(
     *,
     expected: Set[str] = frozenset(),
 ) -> Trust:
-    """What a node does about signatures.
+    """Makes what a node does about signatures.
 
     Args:
         signing: `off`, `on` or `require`.

@@ -25,7 +25,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True)
 class SinkRun:
-    """What a sink is opened for."""
+    """Says what a sink is opened for."""
 
     experiment: str
     name: str
@@ -38,11 +38,11 @@ class SinkRun:
     """What makes the experiment."""
 
     def step(self, key: RoundKey) -> int:
-        """The row's place where steps are single numbers that grow; the round itself where it has one stage."""
+        """Returns the row's place where steps are single numbers that grow; the round itself where it has one stage."""
         return key.round * self.stages + min(key.stage, self.stages - 1)
 
     def key(self, step: int) -> RoundKey:
-        """The round and stage of a step."""
+        """Returns the round and stage of a step."""
         return RoundKey(*divmod(step, self.stages))
 
 
@@ -50,7 +50,7 @@ class Sink(Protocol):
     """Opened for one run. Its own library may raise anything; whoever calls it catches."""
 
     def written(self, node: str) -> RoundKey:
-        """The last row of a node that it keeps, by whichever process; BEFORE_ALL: none."""
+        """Returns the last row of a node that it keeps, by whichever process; BEFORE_ALL: none."""
 
     def row(self, node: str, key: RoundKey, at: float, values: Mapping[str, float]) -> None:
         """Take a row; those of a node come in the order of their keys.
@@ -68,7 +68,7 @@ class Sink(Protocol):
 
 
 def sink_run(run: Run, folder: Path) -> SinkRun:
-    """What a sink is opened for, of a run that has been begun.
+    """Returns what a sink is opened for, of a run that has been begun.
 
     Raises:
         StoreError: the place cannot be read.

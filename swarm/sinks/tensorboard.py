@@ -47,7 +47,7 @@ class TensorBoardSink:
 
 
 def _rows_of(file: Path) -> Iterator[RoundKey]:
-    """Of the whole records of a file: a kill may have cut the last one."""
+    """Yields the round and stage of each whole record of a file: a kill may have cut the last one."""
     for event in LegacyEventFileLoader(str(file)).Load():
         if event.summary.value:
             stage = _STAGE.match(event.summary.value[0].tag)

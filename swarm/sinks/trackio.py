@@ -57,7 +57,7 @@ class TrackioSink:
 
 
 def _project(experiment: str) -> str:
-    """The experiment's name, or one around it where trackio keeps that for itself."""
+    """Returns the experiment's name, or one around it where trackio keeps that for itself."""
     try:
         SQLiteStorage.validate_project_name(experiment)
     except ValueError:

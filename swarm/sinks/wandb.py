@@ -23,7 +23,9 @@ PROJECT = "swarm"
 
 
 class WandbSink:
-    """Its service holds rows back, and a kill loses them: the next sink reads in its files which are there."""
+    """Hands rows to wandb. Its service holds rows back, and a kill loses them: the next sink reads in its files which
+    are there.
+    """
 
     def __init__(self, of: SinkRun) -> None:
         self._of = of
@@ -71,7 +73,7 @@ class WandbSink:
         )
 
     def flush(self) -> None:
-        """Its library has no such thing."""
+        """Does nothing: the library has no such thing."""
 
     def close(self) -> None:
         for run in self._runs.values():

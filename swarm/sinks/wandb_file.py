@@ -18,14 +18,14 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
 def steps_of(file: Path) -> Iterator[int]:
-    """The steps of the rows of a file, up to where a kill has cut it."""
+    """Yields the steps of the rows of a file, up to where a kill has cut it."""
     for record in records_of(file.read_bytes()):
         if record.WhichOneof("record_type") == "history":
             yield record.history.step.num
 
 
 def records_of(data: bytes) -> Iterator[Record]:
-    """The whole records. What is no such file has none."""
+    """Yields the whole records. What is no such file has none."""
     part = b""
     for kind, piece in _pieces(data):
         part = part + piece if kind in (_MIDDLE, _LAST) else piece

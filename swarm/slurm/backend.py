@@ -70,15 +70,15 @@ class SlurmBackend:
         return SlurmProgram(job_id, name, folder, self.queue)
 
     def resources_of(self, part: str) -> Resources:
-        """What the job of a part is to have."""
+        """Returns the resources that the job of a part is to have."""
         return self.resources.light() if part in LIGHT else self.resources
 
     def has(self, place: str, experiment: str) -> bool:
-        """Whether the job of an experiment's swarm, submitted earlier, waits or runs."""
+        """Tells whether the job of an experiment's swarm, submitted earlier, waits or runs."""
         return self.found(place, experiment) is not None
 
     def found(self, place: str, experiment: str, part: str = "") -> SlurmProgram | None:
-        """A job that was submitted earlier, if it waits or runs."""
+        """Returns a job that was submitted earlier, if it waits or runs."""
         name = job_name(place, experiment, part)
         queued = self.queue.find(name)
         return SlurmProgram(queued.id, name, self.folder / name, self.queue) if queued else None
@@ -108,7 +108,7 @@ class SlurmProgram:
         return UNKNOWN if code is None else code
 
     def ending(self) -> str:
-        """How it ended, and where to read on."""
+        """Says how it ended, and where to read on."""
         code, why = self._exit()
         if code is not None:
             return f"job {self.id} ended with exit code {code}: {why or f'its log is {self.log}'}"
@@ -120,7 +120,7 @@ class SlurmProgram:
         return f"job {self.id} was cancelled or killed; its log: {self.log}"
 
     def note(self) -> str:
-        """Whether it waits, and for what."""
+        """Tells whether it waits, and for what."""
         queued = self.queue.find(self.name)
         return queued.note if queued else f"job {self.id}"
 
@@ -134,18 +134,18 @@ class SlurmProgram:
 
     @property
     def log(self) -> Path:
-        """What the job said, as far as it goes nowhere else."""
+        """Returns the file of what the job said, as far as it goes nowhere else."""
         return self.folder / f"{self.id}_0_log.out"
 
     def last_lines(self, most: int) -> list[str]:
-        """The end of it; nothing where it cannot be read."""
+        """Returns the end of it; nothing where it cannot be read."""
         with suppress(OSError), self.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_READ))
             return file.read(MOST_READ).decode("utf-8", "replace").splitlines()[-most:]
         return []
 
     def _exit(self) -> tuple[int | None, str]:
-        """Its exit code and why it did not begin, as it wrote them down; None: it has not."""
+        """Returns its exit code and why it did not begin, as it wrote them down; None: it has not."""
         with suppress(OSError, ValueError):
             code, _, why = exit_file(self.folder, self.id).read_text("utf-8", "replace").partition(" ")
             return int(code), why
@@ -153,7 +153,7 @@ class SlurmProgram:
 
 
 def job_name(place: str, experiment: str, part: str = "") -> str:
-    """The same for the same program of an experiment in a place, whoever asks."""
+    """Returns the same for the same program of an experiment in a place, whoever asks."""
     digest = hashlib.blake2b(f"{place}\0{experiment}".encode("utf-8", "surrogateescape"), digest_size=4)
     return "-".join(filter(None, ("swarm", experiment, part, digest.hexdigest())))
 
@@ -171,12 +171,12 @@ def slurm_backend(resources: Resources, folder: str | None) -> SlurmBackend:
 
 
 def default_folder() -> Path:
-    """Of this user's jobs: the home folder is one that the machines of a cluster share."""
+    """Returns the folder of this user's jobs, in the home folder, which the machines of a cluster share."""
     return own_state_folder() / "slurm"
 
 
 def refuse_others(folder: Path) -> Path:
-    """The folder. Raises ConfigError: others may write in it, and so give us code to run."""
+    """Returns the folder. Raises ConfigError: others may write in it, and so give us code to run."""
     with suppress(FileNotFoundError):
         found = folder.stat()
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -205,7 +205,7 @@ def _submitit() -> Any:
 
 
 def _submit(folder: Path, parameters: Mapping[str, Any], environment: Mapping[str, str], job: Job) -> str:
-    """The id of the new job. Raises ClusterError: what Slurm says against it."""
+    """Returns the id of the new job. Raises ClusterError: what Slurm says against it."""
     submitit = _submitit()
     try:
         executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=MOST_TIMEOUTS)

@@ -1,5 +1,5 @@
-"""What a job does on the cluster's node: see that the place is the one that it was submitted for, run its command,
-write down how that ended.
+"""Does a job's work on the cluster's node: sees that the place is the one that it was submitted for, runs its command,
+writes down how that ended.
 
     submitted ─▶ running ─▶ ended                 {job}.exit beside its script
                     │ its time is nearly up, or another job is to have its node: SIGUSR2, by submitit
@@ -35,12 +35,12 @@ POLL_SECONDS = 0.1
 
 
 def mark_key(mark: str) -> str:
-    """Of the file in the experiment by which a job sees that this is the place in which it was submitted."""
+    """Returns the key of the file by which a job sees that this is the place in which it was submitted."""
     return f"{DRAFTS}/{WRITER}/{mark}"
 
 
 def exit_file(folder: Path, job_id: str) -> Path:
-    """Where a job writes its exit code, and why it did not begin."""
+    """Returns where a job writes its exit code, and why it did not begin."""
     return folder / f"{job_id}.exit"
 
 
@@ -79,7 +79,7 @@ class Job:
         return DelayedSubmission(Job(self.command, self.place, self.experiment, self.mark, self.log, seen=True))
 
     def _why_not(self) -> str:
-        """That this is another folder of the place's name, if it is: a swarm would begin to fill it."""
+        """Says that this is another folder of the place's name, if it is: a swarm would begin to fill it."""
         if os.environ.get("SLURM_RESTART_COUNT", "0") != "0":
             return ""
         try:
@@ -111,8 +111,9 @@ class Job:
 
 
 def _ends_within(seconds: float, pid: int) -> bool:
-    """Whether a child ends by then. Called by a signal's handler, which may have interrupted a look at that child: so
-    it is looked at from outside of subprocess, whose lock can be taken, and left for the next look."""
+    """Tells whether a child ends by then. Called by a signal's handler, which may have interrupted a look at that
+    child: so it is looked at from outside of subprocess, whose lock can be taken, and left for the next look.
+    """
     deadline = time.monotonic() + seconds
     try:
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

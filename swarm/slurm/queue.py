@@ -1,4 +1,4 @@
-"""Which of this user's jobs are in Slurm's queue, asked of its controller a few times a minute at most.
+"""Knows which of this user's jobs are in Slurm's queue, asked of its controller a few times a minute at most.
 
 `squeue` needs no accounting database, which many clusters lack and without which a job's state reads UNKNOWN. It says
 who waits and who runs, and nothing of what came out: that is in the folder of the run.
@@ -28,7 +28,7 @@ class Queued(NamedTuple):
 
     @property
     def note(self) -> str:
-        """For people."""
+        """Returns the job's state for people."""
         why = f", {self.reason}" if self.state == "PENDING" and self.reason not in ("None", "") else ""
         return f"job {self.id} {self.state.lower()}{why}"
 
@@ -40,7 +40,7 @@ def parse(said: str) -> dict[str, Queued]:
 
 
 def ask_slurm() -> str | None:
-    """What `squeue` says of this user's jobs; None where the controller does not answer."""
+    """Asks `squeue` for this user's jobs; None where the controller does not answer."""
     command = [*COMMAND, f"--user={os.getuid()}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
@@ -59,7 +59,7 @@ class Queue:
         self._look_at = float("-inf")
 
     def find(self, name: str) -> Queued | None:
-        """The job of this name, if it waits or runs."""
+        """Returns the job of this name, if it waits or runs."""
         if (now := self._monotonic()) >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             if (said := self._ask()) is not None:

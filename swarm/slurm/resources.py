@@ -1,4 +1,4 @@
-"""What a job is to have: partition, time, processors, memory, GPUs. Pure: flags in, parameters of sbatch out."""
+"""Says what a job is to have: partition, time, processors, memory, GPUs. Pure: flags in, parameters of sbatch out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEMORY = re.compile(r"[1-9][0-9]*[KMGT]?")
 
 @dataclass(frozen=True)
 class Resources:
-    """Of one job; what is None is left to the cluster."""
+    """Says what one job is to have; what is None is left to the cluster."""
 
     partition: str | None = None
     minutes: int = DAY
@@ -39,11 +39,11 @@ class Resources:
         parsed(self.extra)
 
     def light(self) -> Resources:
-        """Of a program that only reads and writes files, such as a coordinator."""
+        """Returns the resources of a program that only reads and writes files, such as a coordinator."""
         return Resources(self.partition, self.minutes, 1, None, None, self.account, self.extra)
 
     def parameters(self) -> dict[str, Any]:
-        """As submitit names them."""
+        """Returns the parameters by the names of submitit."""
         own = {
             "partition": self.partition,
             "time": self.minutes,
@@ -62,7 +62,7 @@ class Resources:
         }
 
     def describe(self) -> str:
-        """For people."""
+        """Returns the resources in words for people."""
         own = (("partition", self.partition), ("time", f"{self.minutes} min"), ("cpus", self.cpus))
         more = (("memory", self.memory), ("gpus", self.gpus), ("account", self.account), ("extra", self.extra))
         return ", ".join(f"{name} {value}" for name, value in (*own, *more) if value)

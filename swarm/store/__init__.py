@@ -1,1 +1,1 @@
-"""Where bytes of a shared place live: the store contract and its implementations."""
+"""Holds where bytes of a shared place live: the store contract and its implementations."""

@@ -70,7 +70,7 @@ MOST_PER_READ = 8 * 2**20
 
 
 class Kind(StrEnum):
-    """What stands at a name."""
+    """Says what stands at a name."""
 
     FILE = "file"
     PREFIX = "prefix"
@@ -124,7 +124,7 @@ class Records(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a place can do, measured on it by `Store.facts`, never assumed from its name alone."""
+    """States what a place can do, measured on it by `Store.facts`, never assumed from its name alone."""
 
     kind: str
     """Such as `ext4`, `nfs4`, `fuse.rclone`, `memory`, `s3`."""
@@ -138,7 +138,7 @@ class Facts(NamedTuple):
 
 @dataclass
 class Spent:
-    """What a handle has asked of a place where requests are paid for."""
+    """Counts what a handle has asked of a place where requests are paid for."""
 
     requests: Counter[str] = field(default_factory=Counter)
     """Kind (get, head, list, put, delete) -> requests, those that failed too."""
@@ -165,17 +165,18 @@ class Store(Protocol):
     """The blocking face, callable from any thread. A store that was opened without a writer refuses to write."""
 
     def describe(self, key: str = "") -> str:
-        """The key as people find it, such as a path or URL; for messages alone."""
+        """Returns the key as people find it, such as a path or URL; for messages alone."""
 
     def facts(self) -> Facts:
         """Measure what the place can do; writes, lists and removes a small file of this writer's own."""
 
     @property
     def spent(self) -> Spent | None:
-        """What this handle has asked so far, where requests are paid for; None: they cost nothing."""
+        """Returns what this handle has asked so far, where requests are paid for; None: they cost nothing."""
 
     def room(self) -> Room | None:
-        """How much could still be written after this handle's last `put`, and of how much; None where nobody knows.
+        """Returns how much could still be written after this handle's last `put`, and of how much; None where nobody
+        knows.
 
         The place is not asked again, so that whoever computes is not held up by one that hangs.
         """
@@ -198,10 +199,11 @@ class Store(Protocol):
         """Copy a file, in pieces, to a new local file outside the shared place."""
 
     def stat(self, key: str) -> Entry | None:
-        """What stands at a key; None: nothing."""
+        """Returns what stands at a key; None: nothing."""
 
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
-        """The names in a prefix that are text (UTF-8), from the first one behind `after` on; none if it is not there.
+        """Returns the names in a prefix that are text (UTF-8), from the first one behind `after` on; none if it is not
+        there.
 
         Args:
             limit: entries of this page, at most MOST_NAMES.
@@ -219,7 +221,7 @@ class Store(Protocol):
         """
 
     def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
-        """A local folder with regular files only: the bundle, to read from and nothing else, for the block."""
+        """Returns a local folder with regular files only: the bundle, to read from and nothing else, for the block."""
 
     def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
         """Append records (texts without newlines) to a growing file that nobody else writes; all or none of them.
@@ -270,7 +272,7 @@ class Store(Protocol):
 
 
 def get_each(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-    """As Store.get_many, one by one."""
+    """Reads keys one by one; it implements Store.get_many."""
     return [_get_if_there(store, key, limit) for key in keys]
 
 
@@ -284,7 +286,7 @@ def _get_if_there(store: Store, key: str, limit: int) -> Blob | ProtocolError | 
 
 
 def copy_whole(store: Store, key: str, target: Path, limit: int) -> None:
-    """As Store.get_to_file, by way of memory."""
+    """Copies a file by way of memory; it implements Store.get_to_file."""
     data = store.get(key, limit).data
     with open(target, "xb") as file:
         file.write(data)

@@ -25,7 +25,7 @@ class Copy(NamedTuple):
 
 
 class Copies:
-    """In one local folder, made with the first."""
+    """Keeps copies in one local folder, which the first one makes."""
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None

@@ -1,4 +1,4 @@
-"""What can go wrong in a place that processes share, and what has happened there; seen through FaultyStore.
+"""Plans what can go wrong in a place that processes share, and keeps what has happened there; seen through FaultyStore.
 
     put, append ─▶ draft ─▶ inner store ─▶ visible ─▶ durable    Faults.step may raise at each; Faults.kept says what a
                                │                                 power cut leaves of what is not durable yet
@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 
 class Step(StrEnum):
-    """What has been done of a write."""
+    """Says how far a write has come."""
 
     DRAFT = "draft"
     """Nothing that anybody sees."""
@@ -58,41 +58,45 @@ class Version:
 
     @property
     def there(self) -> bool:
-        """It is no removal."""
+        """Tells whether it is no removal."""
         return self.data is not None or self.bundle
 
 
 class Faults:
-    """What goes wrong; to be subclassed. Whatever is not overridden goes right."""
+    """Plans what goes wrong; to be subclassed. Whatever is not overridden goes right."""
 
     def sees(self, reader: str, version: Version) -> bool:
-        """Whether a reader has a version of another writer by now. Asked again until it has."""
+        """Tells whether a reader has a version of another writer by now. Asked again until it has."""
         return True
 
     def stale(self, reader: str, key: str) -> int:
-        """By how many versions a read is older than what the reader might have; none is older than its own last."""
+        """Returns by how many versions a read is older than what the reader might have; none is older than its own
+        last.
+        """
         return 0
 
     def reads(self, reader: str, key: str) -> None:
-        """Before a read or listing. Raise StoreError where the place cannot be read."""
+        """Is called before a read or listing. Raise StoreError where the place cannot be read."""
 
     def step(self, writer: str, key: str, step: Step) -> None:
-        """In the middle of a write. Raise StoreError (full, read-only, or done and not known to be) or Killed."""
+        """Is called in the middle of a write. Raise StoreError (full, read-only, or done and not known to be) or
+        Killed.
+        """
 
     def kept(self, version: Version) -> float:
-        """Which share of a write that is not durable outlives a power cut: 1.0 all; of an append also a part."""
+        """Returns the share of a write not yet durable that outlives a power cut: 1.0 all; of an append also a part."""
         return 0.0
 
     def hints(self, reader: str) -> Sequence[float]:
-        """After how many seconds a hint comes: () never, two of them twice."""
+        """Returns after how many seconds a hint comes: () never, two of them twice."""
         return (0.0,)
 
     def reached(self, name: str) -> None:
-        """Somebody used the handle of a process that is dead."""
+        """Is called when somebody used the handle of a process that is dead."""
 
 
 class FaultyPlace:
-    """What all handles share: who wrote what, and when."""
+    """Holds what all handles share: who wrote which version, and when."""
 
     def __init__(
         self, faults: Faults, now: Callable[[], float], sleep: Callable[[float], Awaitable[None]] = anyio.sleep
@@ -157,6 +161,6 @@ class FaultyPlace:
 
 
 def tag_of(store: Store, key: str) -> str:
-    """Of what is there now; "" if nothing is."""
+    """Returns the tag of what stands at a key, "" if nothing does."""
     entry = store.stat(key)
     return entry.tag if entry else ""

@@ -232,7 +232,9 @@ class FaultyStore:
             raise
 
     def _seen(self, key: str, *, stale: int = 0) -> Version | None:
-        """The version of a key that this reader has; None: whatever is there, for it is nobody's who has a handle."""
+        """Returns the version of a key that this reader has; None: whatever is there, for it is nobody's who has a
+        handle.
+        """
         versions = self._place.history.get(key)
         if not versions:
             return None

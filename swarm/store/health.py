@@ -9,7 +9,7 @@ and goes at the end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -23,7 +23,7 @@ listing."""
 
 @dataclass(frozen=True)
 class FileSystem:
-    """Where a path lies."""
+    """Says where a path lies."""
 
     kind: str
     """As in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such table."""
@@ -35,7 +35,7 @@ class FileSystem:
 
 
 class Writing(NamedTuple):
-    """What trying to write showed."""
+    """Holds what trying to write showed."""
 
     there: bool
     """The shared place exists."""
@@ -47,24 +47,18 @@ class Writing(NamedTuple):
     """Of one durable write each."""
 
 
-@dataclass
-class Renaming:
-    """What a reader saw while a writer replaced one file again and again."""
+class Renaming(NamedTuple):
+    """Counts what its writer saw of a file that was replaced by renames."""
 
-    renames: int = 0
-    reads: int = 0
-    torn: int = 0
-    """Reads that got neither the old version nor the new one."""
-    missing: int = 0
-    """Reads that found no file, though there was one before and after."""
-    late: int = 0
-    """Renames after which the writer itself still saw the old version."""
-    problem: str = ""
-    """A rename over an existing file that failed."""
+    renames: int
+    late: int
+    """Renames after which the old version was still read."""
+    problem: str
+    """A rename over an existing file that failed; empty if none did."""
 
 
 class Naming(NamedTuple):
-    """What the file system made of some names that nodes may have."""
+    """Says what the file system made of some names that nodes may have."""
 
     folds_case: bool
     """`a` and `A` are one file."""
@@ -76,7 +70,7 @@ class Naming(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What may still be written."""
+    """Says how much may still be written."""
 
     free: int
     """Bytes for this user."""
@@ -84,20 +78,6 @@ class Room(NamedTuple):
     """Files; None where there is no such limit."""
     total: int = 0
     """Bytes that there are; 0: that cannot be told."""
-
-
-@dataclass
-class Delivery:
-    """What came of renames in a folder that was watched."""
-
-    own: list[float] = field(default_factory=list)
-    """Seconds from each rename of this process to its wake-up."""
-    others: list[float] = field(default_factory=list)
-    """The same for a rename of a second process, whose start is counted in."""
-    lost: int = 0
-    """Renames that woke nobody in time."""
-    problem: str = ""
-    """Why nothing could be watched."""
 
 
 class Inotify(NamedTuple):
@@ -122,7 +102,7 @@ class Sparse(NamedTuple):
 
 @dataclass
 class Survey:
-    """What lies in an experiment. Names are as they would be printed, relative to it."""
+    """Lists what lies in an experiment. Names are as they would be printed, relative to it."""
 
     bytes_by_part: Counter[str] = field(default_factory=Counter)
     """Part (rollouts, checkpoints, logs, ...) -> bytes that its files take up on disk."""
@@ -151,16 +131,6 @@ class Permission(NamedTuple):
     """Why it cannot, empty if it can."""
 
 
-class Creating(NamedTuple):
-    """Several who created one object at the same moment."""
-
-    racers: int
-    winners: Sequence[int]
-    """Of each race."""
-    late: bool
-    """One who came after them was told that it was first."""
-
-
 @dataclass
 class Visibility:
     """Seconds from the end of a write until it was seen, of each trial; infinite where it was not in time."""
@@ -178,19 +148,8 @@ class Latency:
     list: list[float] = field(default_factory=list)
 
 
-class Burst(NamedTuple):
-    """Many writes at once."""
-
-    writes: int
-    seconds: float
-    problem: str
-    """Why one failed for good; empty if none did."""
-    refused: Mapping[str, int]
-    """What the server said to what was tried again, in this and in all other trials."""
-
-
 class InFolder(Protocol):
-    """What only a folder has."""
+    """Describes the measurements that only a folder has."""
 
     def naming(self) -> Naming:
         """Try names out."""
@@ -202,34 +161,28 @@ class InFolder(Protocol):
         """Write as nodes do, and take the time."""
 
     def file_system(self) -> FileSystem:
-        """What the place lies on."""
+        """Finds out on which file system the place lies."""
 
-    def delivery(self) -> Delivery:
-        """Rename files into a watched folder, from this process and from another one."""
+    def renaming(self) -> Renaming:
+        """Replace a file, and read it."""
 
     def inotify(self) -> Inotify:
         """Read the limits of this host, and count what this user's processes hold."""
 
 
 class InBucket(Protocol):
-    """What only a bucket has."""
+    """Describes the measurements that only a bucket has."""
 
     permissions: Sequence[Permission]
 
-    def creating(self) -> Creating:
-        """Have many create one object at once."""
-
-    def obeys_if_match(self) -> bool:
-        """Replace a version that is there, and one that is not."""
+    def creates_once(self) -> bool:
+        """Tells whether who creates an object that is there is refused."""
 
     def visibility(self) -> Visibility:
         """Write, and look until it is seen."""
 
     def latency(self) -> Latency:
         """Time requests, one after the other."""
-
-    def burst(self) -> Burst:
-        """Write as a swarm does whose nodes are all done at once."""
 
 
 class Health(Protocol):
@@ -242,20 +195,17 @@ class Health(Protocol):
 
     @property
     def folder(self) -> InFolder | None:
-        """None: it is none."""
+        """Returns the folder's measurements; None: it is none."""
 
     @property
     def bucket(self) -> InBucket | None:
-        """None: it is none."""
-
-    def renaming(self) -> Renaming:
-        """Replace a file for some time while a thread reads it."""
+        """Returns the bucket's measurements; None: it is none."""
 
     def skew(self, wall: Callable[[], float]) -> float:
-        """Seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
+        """Returns seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
 
     def written_at(self, key: str) -> float:
-        """When a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
+        """Returns when a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
 
     def survey(self) -> Survey:
         """Walk over everything in the experiment. Nothing is opened, no link is followed."""

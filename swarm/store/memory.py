@@ -63,14 +63,14 @@ class _Listener:
     context: Context
 
     def hear(self, key: str) -> None:
-        """From any thread: something at this key, or below it, is another one."""
+        """Hints, from any thread, that something at this key, or below it, is another one."""
         if any(not prefix or f"{key}/".startswith(f"{prefix}/") for prefix in self.prefixes):
             with contextlib.suppress(RuntimeError):  # its loop is closed
                 self.loop.call_soon_threadsafe(self.hint, context=self.context)
 
 
 class MemoryPlace:
-    """What all handles share."""
+    """Holds the files and listeners that all handles share."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -79,16 +79,16 @@ class MemoryPlace:
         self._count = 0
 
     def open(self, writer: str | None = None) -> MemoryStore:
-        """A handle; without a writer it refuses to write."""
+        """Returns a handle; without a writer it refuses to write."""
         return MemoryStore(self, writer)
 
     def count(self) -> int:
-        """Another number each time."""
+        """Returns another number each time."""
         self._count += 1
         return self._count
 
     def find(self, key: str) -> _Folder | _File | None:
-        """What stands at a key."""
+        """Returns what stands at a key; None: nothing."""
         found: _Folder | _File | None = self.root
         for name in _parts(key) if key else ():
             found = found.get(name) if isinstance(found, dict) else None
@@ -326,5 +326,5 @@ def _laid_out(bundle: _Folder, folder: Path) -> None:
 
 
 def _ends_with(data: bytearray, lines: bytes) -> bool:
-    """Whether these are the last lines already: the append before raised, although it had come through."""
+    """Tells whether these are the last lines already: the append before raised, although it had come through."""
     return bool(lines) and data.endswith(lines) and (len(data) == len(lines) or data[-len(lines) - 1] == ord("\n"))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def open_place(path: Path | str) -> Place:
-    """The place that people name by --path; it need not be there yet.
+    """Returns the place that people name by --path; it need not be there yet.
 
     Raises:
         ConfigError: it is a URL, and none of a bucket; or the extra for buckets is not installed.
@@ -49,43 +49,44 @@ def open_place(path: Path | str) -> Place:
 
 
 def open_folder(folder: Path) -> Run:
-    """The run in a folder, wherever that lies, to be read alone; its name is the experiment's."""
+    """Returns the run in a folder, wherever that lies, to be read alone; its name is the experiment's."""
     from swarm.store.folder.store import FolderStore
 
     return Run(folder.resolve().name, FolderStore(folder))
 
 
 class Place(ABC):
-    """Where experiments are."""
+    """Opens, lists, moves and removes experiments."""
 
     @property
     def member(self) -> str:
-        """Where each machine has a name, and its nodes bear it: that of this one. Otherwise empty."""
+        """Returns this machine's name, where each machine has one and its nodes bear it; otherwise empty."""
         return ""
 
     def refuse_node(self, node_id: str, role: str) -> None:  # noqa: B027 - most places take any
         """See that a node of this name and role may write here from this machine. Raises ConfigError."""
 
     def replication(self, name: str) -> Replication | None:
-        """How far what members wrote has come to the others, and how late, by an experiment's heartbeats; None where
-        all see one and the same."""
+        """Returns how far what members wrote has come to the others, and how late, by an experiment's heartbeats; None
+        where all see one and the same.
+        """
         return None
 
     @abstractmethod
     def describe(self) -> str:
-        """As people find it; for messages alone."""
+        """Returns the place's name as people find it; for messages alone."""
 
     @abstractmethod
     def problem(self) -> str:
-        """Why no node could write here, as far as that shows without writing; empty if one could."""
+        """Returns why no node could write here, as far as that shows without writing; empty if one could."""
 
     @abstractmethod
     def experiments(self) -> list[str]:
-        """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
+        """Returns names of the experiments, sorted. Raises StoreError: they cannot be listed."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
-        """Whether there is an experiment of that name. Raises StoreError: nobody can tell."""
+        """Tells whether there is an experiment of that name. Raises StoreError: nobody can tell."""
 
     @abstractmethod
     def is_link(self, name: str) -> bool:
@@ -105,7 +106,7 @@ class Place(ABC):
 
     @abstractmethod
     def beside(self, folder: str, writer: str | None = None) -> Store:
-        """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
+        """Opens what lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
 
     @abstractmethod
     def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
@@ -132,7 +133,7 @@ class Place(ABC):
 
     @abstractmethod
     def health(self, name: str) -> AbstractContextManager[Health]:
-        """What can be measured of the place and of an experiment, whether they are there yet or not; for the block.
+        """Opens, for the block, what measures the place and an experiment, whether they are there yet or not.
 
         Raises:
             StoreError: this place cannot be measured.
@@ -140,10 +141,10 @@ class Place(ABC):
 
     @abstractmethod
     def store(self, name: str, writer: str | None) -> Store:
-        """Of an experiment, there or not."""
+        """Opens the store of an experiment, there or not."""
 
     def open(self, name: str, writer: str | None = None, trust: Trust = TRUSTING) -> Run:
-        """An experiment: for a writer, there or not; to read alone, one that is there.
+        """Returns an experiment: for a writer, there or not; to read alone, one that is there.
 
         Raises:
             ExperimentError: there is none to read; says which there are.
@@ -164,7 +165,7 @@ class Place(ABC):
             raise ExperimentError(self.without(name, "; name one with --experiment, and --path"))
 
     def without(self, name: str, advice: str = "") -> str:
-        """The sentence that there is no such experiment; which there are, what to do, and which may be meant."""
+        """Returns the sentence that there is no such experiment, which there are, what to do, which may be meant."""
         there = self.experiments()
         known = f"there {'is' if len(there) == 1 else 'are'} {named(there)}" if there else "there is none at all"
         return f"no experiment {name!r} in {self.describe()}: {known}{advice}{did_you_mean(name, there)}"

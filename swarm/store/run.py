@@ -10,7 +10,7 @@ from swarm.wire.trust import TRUSTING, Trust
 
 @dataclass(frozen=True)
 class Run:
-    """What everybody holds who works with an experiment."""
+    """Holds what everybody needs who works with an experiment."""
 
     experiment: str
     store: Store
@@ -35,5 +35,5 @@ class Run:
 
     @property
     def place(self) -> str:
-        """The shared place, as people find it; for messages alone."""
+        """Returns the shared place, as people find it; for messages alone."""
         return self.store.describe().removesuffix(f"/experiments/{self.experiment}")

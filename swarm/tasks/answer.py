@@ -19,7 +19,7 @@ _EXAMPLES = ("example_answer", "possible_answer", "example_correct_answer")
 
 
 def key_of(answer: str | None, metadata: Mapping[str, Any]) -> str | None:
-    """A question's right answer, or one of several from its metadata; None where it tells none."""
+    """Returns a question's right answer, or one of several from its metadata; None where it tells none."""
     found = answer
     if found is None:
         found = next((metadata[name] for name in _EXAMPLES if metadata.get(name) is not None), None)
@@ -27,12 +27,12 @@ def key_of(answer: str | None, metadata: Mapping[str, Any]) -> str | None:
 
 
 def has_answer(text: str) -> bool:
-    """Whether the text holds a closed <answer>...</answer> pair, whatever is in it."""
+    """Tells whether the text holds a closed <answer>...</answer> pair, whatever is in it."""
     return last_pair(text) is not None
 
 
 def extract_answer(text: str) -> str | None:
-    """The stripped text of the last closed pair.
+    """Returns the stripped text of the last closed pair.
 
     Returns None, which is scored 0.0 without asking the task's scorer, where there is no closed pair, where the answer
     is longer than ANSWER_LIMIT, and where it is no valid Unicode (a lone surrogate, which no tokenizer writes).
@@ -45,13 +45,13 @@ def extract_answer(text: str) -> str | None:
 
 
 def before_answer(text: str) -> str:
-    """What stands before the last closed pair; all of the text where there is none."""
+    """Returns the text before the last closed pair; all of the text where there is none."""
     pair = last_pair(text)
     return text if pair is None else text[: pair[0] - len(TAG)]
 
 
 def is_unicode(text: str) -> bool:
-    """Whether it can be written down: no lone surrogate."""
+    """Tells whether it can be written down: no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

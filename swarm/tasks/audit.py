@@ -1,4 +1,5 @@
-"""What a task pays to who does not think: one answer for all questions, its own words given back, scraps of the key.
+"""Measures what a task pays to who does not think: one answer for all questions, its own words given back, scraps of
+the key.
 
     questions ─┬─▶ constants: tried on SCREENED questions ─▶ the BEST of them, on all ─┐
                └─▶ tricks: an answer from the question's text, or from its key ────────┴─▶ mean rewards ─▶ Audit
@@ -49,7 +50,7 @@ class Guess(msgspec.Struct, frozen=True):
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What one task pays."""
+    """Holds what one task pays to answers that do not think."""
 
     task: str
     questions: int
@@ -72,7 +73,7 @@ class Audit(msgspec.Struct, frozen=True):
 
     @property
     def pays_too_much(self) -> bool:
-        """Whether not thinking earns more than MOST, or more than the most frequent key where a question has one."""
+        """Tells whether not thinking earns more than MOST, or more than the most frequent key if questions have one."""
         best = max(self.constant.reward, self.trick.reward)
         above_usual = self.usual is not None and best > self.usual.reward + SAME
         return best > MOST or (above_usual and not self.several)
@@ -112,7 +113,7 @@ def _joined(by: str, question: Question) -> str | None:
 
 
 def _premises(prompt: str) -> list[str]:
-    """Lines of a list, without their marks."""
+    """Returns lines of a list, without their marks."""
     return [_MARK.sub("", line).rstrip(" .") for line in prompt.splitlines() if _MARK.match(line)]
 
 
@@ -144,7 +145,7 @@ def formulas(variables: Sequence[str]) -> list[str]:
 
 
 def constants(questions: Sequence[Question]) -> list[str]:
-    """All that are tried."""
+    """Returns all that are tried."""
     keys = Counter(key for question in questions if (key := key_of(question.answer, question.metadata)))
     most = [key for key, _ in keys.most_common(MOST_KEYS)]
     variables = sorted({name for question in questions for name in question.metadata.get("variables", ())})
@@ -163,7 +164,7 @@ class Auditor:
         self._known: dict[tuple[int, str], float] = {}
 
     async def audit(self, task: str) -> Audit:
-        """All guesses, on all questions."""
+        """Returns all guesses, on all questions."""
         tried = constants(self._questions)
         screened = range(min(SCREENED, len(self._questions)))
         await self._score(dict.fromkeys(screened, tried))

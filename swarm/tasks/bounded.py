@@ -55,7 +55,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded before 
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one child may use. Honest work takes milliseconds; the defaults leave a factor of a hundred."""
+    """Bounds what one child may use. Honest work takes milliseconds; the defaults leave a factor of a hundred."""
 
     cpu_s: int = 1
     """CPU seconds."""
@@ -157,7 +157,7 @@ class Standby:
             self._waiting = self._alive.enter_context(beside(lambda emit: self._serve(memory, emit), None))
 
     def run(self, message: bytes, limits: Limits) -> list[bytes]:
-        """The frames that the job emitted before it ended or was killed, as of run_bounded."""
+        """Returns the frames that the job emitted before it ended or was killed, as of run_bounded."""
         for _ in range(2):
             self.prepare()
             assert self._waiting is not None
@@ -178,7 +178,7 @@ class Standby:
         self._alive.close()
 
     def _serve(self, memory: int | None, emit: Emit) -> None:
-        """In the child."""
+        """Serves one message, in the child."""
         try:
             limits = _decode_limits(read_frame(PASSED_FD, MOST_BYTES))
             message = read_frame(PASSED_FD, MOST_BYTES)
@@ -254,7 +254,7 @@ def prepare() -> None:
 
 
 def _lossy_pipe() -> tuple[int, int]:
-    """A pipe at either end of which nobody waits."""
+    """Returns a pipe at either end of which nobody waits."""
     ends = os.pipe()
     for end in ends:
         os.set_blocking(end, False)
@@ -271,8 +271,9 @@ def _pass_on(said_fd: int) -> None:
 
 
 def _read_until_end(fd: int, limits: Limits, talking: Sequence[int] = ()) -> bytes:
-    """All that comes until end of file, the deadline or the output limit, whichever is first; or until processes that
-    talk to each other have both been still for a while."""
+    """Returns all that comes until end of file, the deadline or the output limit, whichever is first; or until
+    processes that talk to each other have both been still for a while.
+    """
     deadline = time.monotonic() + limits.wall_s
     received, stillness = bytearray(), _Stillness(talking)
     while len(received) <= limits.output_bytes:
@@ -286,14 +287,14 @@ def _read_until_end(fd: int, limits: Limits, talking: Sequence[int] = ()) -> byt
 
 
 class _Stillness:
-    """Whether processes wait for each other: a machine that is busy gives one that has work some time at last."""
+    """Tells whether processes wait for each other: a machine that is busy gives one that has work some time at last."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = pids
         self._used = self._looks = 0
 
     def is_for_long(self) -> bool:
-        """To be asked every LOOK_S: whether none of them was on a processor since STILL_LOOKS looks."""
+        """Tells, asked every LOOK_S, whether none of them was on a processor since STILL_LOOKS looks."""
         used = sum(map(_processor_ns, self._pids))
         self._looks = self._looks + 1 if used == self._used else 0
         self._used = used
@@ -366,7 +367,7 @@ def _limit(which: int, value: int) -> None:
 
 
 def _address_space(beyond: int) -> int | None:
-    """Bytes of address space of this process, and so many beyond it; None where the system does not tell."""
+    """Returns bytes of address space of this process, and so many beyond it; None where the system does not tell."""
     fd = _own_memory_fd(os.getpid())
     if fd is None:
         return None

@@ -36,7 +36,7 @@ Said = str | None
 
 
 class Conversing(msgspec.Struct, frozen=True):
-    """How a task converses."""
+    """Says how a task converses."""
 
     turns: int
     """Of the model, at most: 2 to swarm.types.MOST_TURNS; 1 for who asks no more and reads the text."""
@@ -45,23 +45,23 @@ class Conversing(msgspec.Struct, frozen=True):
 
     @property
     def possible(self) -> bool:
-        """Whether it is what a task may say."""
+        """Tells whether it is what a task may say."""
         least = 1 if self.reads == "text" else 2
         return type(self.turns) is int and least <= self.turns <= MOST_TURNS and self.reads in get_args(Reads)
 
 
 class ConversingBehaviour(Behaviour, Protocol):
-    """Of a family that converses in some tasks."""
+    """Describes a family that converses in some tasks."""
 
     @property
     def conversing(self) -> Mapping[str, Conversing]:
-        """The tasks that do."""
+        """Returns the tasks that do."""
 
     def reply(self, question: Question, answers: Sequence[Said], /) -> str | None:
-        """The environment's words after these turns of the model, at least one; None: the conversation is over."""
+        """Returns the environment's words after one or more turns of the model; None: the conversation is over."""
 
     def score_conversation(self, question: Question, answers: Sequence[Said], /) -> float:
-        """The reward of a whole conversation, bounded and checked as that of an answer."""
+        """Returns the reward of a whole conversation, bounded and checked as that of an answer."""
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def conversation_of(completion: str | Completion, reads: Reads) -> Conversation:
-    """What a task gets of a completion."""
+    """Returns the part of a completion that a task may read, turn by turn, with the replies between."""
     if isinstance(completion, str):
         return Conversation((said(completion, reads),), ())
     answers = tuple(said(text, reads) for text in completion.texts)
@@ -82,14 +82,14 @@ def conversation_of(completion: str | Completion, reads: Reads) -> Conversation:
 
 
 def said(text: str, reads: Reads) -> Said:
-    """What a task reads of a turn; None where there is nothing that it may get."""
+    """Returns what a task reads of a turn; None where there is nothing that it may get."""
     if reads == "answer":
         return extract_answer(text)
     return text if len(text) <= LONGEST_TEXT and is_unicode(text) else None
 
 
 def checked_reply(reply: object) -> str | None:
-    """The reply. Raises ValueError: it is no text of 1 to LONGEST_REPLY characters, and not None."""
+    """Returns the reply. Raises ValueError: it is no text of 1 to LONGEST_REPLY characters, and not None."""
     if reply is None:
         return None
     if not isinstance(reply, str):

@@ -49,7 +49,7 @@ class _Talk:
 
 @dataclass
 class Conversations:
-    """Of the completions to some questions, those of tasks that converse are first turns."""
+    """Holds the completions to some questions; in tasks that converse they are first turns, which may go on."""
 
     questions: Sequence[Question]
     answers: Sequence[tuple[Completion, ...]]
@@ -71,7 +71,7 @@ class Conversations:
         return {number: found for number, found in texts.items() if found}
 
     def hear(self, replies: Mapping[int, Sequence[str | None]]) -> list[Dialogue]:
-        """What the environment says to those, in this order; returns those in which it is the model's turn."""
+        """Takes the environment's replies in this order; returns the dialogues in which it is the model's turn."""
         for number, words in replies.items():
             for talk, reply in zip(self._open(number), words, strict=True):
                 talk.goes_on, talk.reply = reply is not None, reply or ""
@@ -79,13 +79,13 @@ class Conversations:
         return [talk.dialogue for talk in self._in_order()]
 
     def say(self, answers: Sequence[Sequence[Completion]]) -> None:
-        """What the model says in those dialogues, one completion each or none."""
+        """Takes the model's next turns in those dialogues, one completion each or none."""
         for talk, answer in zip(self._in_order(), answers, strict=True):
             talk.say(answer)
 
     @property
     def groups(self) -> list[tuple[Completion, ...]]:
-        """The completions to each question, with all that was said before."""
+        """Returns the completions to each question, with all that was said before."""
         return [tuple(talk.last for talk in talks) for talks in self._talks]
 
     def _open(self, number: int) -> list[_Talk]:

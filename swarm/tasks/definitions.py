@@ -42,7 +42,7 @@ _PREFIX = "own-"
 
 
 def family_of(name: str, parameters: Parameters) -> str:
-    """The family of a defined task. Raises ConfigError: it has keys of two."""
+    """Returns the family of a defined task. Raises ConfigError: it has keys of two."""
     keys = [key for key in FAMILY_OF_KEY if key in parameters]
     if len(keys) > 1:
         raise malformed(name, f"expected one of {', '.join(FAMILY_OF_KEY)}, got {' and '.join(keys)}")
@@ -50,19 +50,19 @@ def family_of(name: str, parameters: Parameters) -> str:
 
 
 def full_name(name: str, parameters: Parameters) -> str:
-    """A defined task's name among those of all families."""
+    """Returns a defined task's name among those of all families."""
     return full_task(family_of(name, parameters), name)
 
 
 def profile_of(name: str, parameters: Parameters) -> str:
-    """What stands for the definition in an origin: `own-` and 16 hexadecimal digits."""
+    """Returns the text that stands for the definition in an origin: `own-` and 16 hexadecimal digits."""
     asked = {key: value for key, value in recorded(parameters).items() if key not in (WEIGHT, *FILE_KEYS)}
     text = msgspec.json.encode([family_of(name, parameters), name, plain(asked)], order="deterministic")
     return _PREFIX + hashlib.sha256(text).hexdigest()[:16]
 
 
 def is_defined(profile: str) -> bool:
-    """Whether a profile is a definition's digest, and none of the names that come with a family."""
+    """Tells whether a profile is a definition's digest, and none of the names that come with a family."""
     return profile.startswith(_PREFIX)
 
 
@@ -100,11 +100,11 @@ def refuse_other(name: str, what: str, wanted: str, got: str) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes, hexadecimal. Raises OSError."""
+    """Returns the SHA-256 of a file's bytes, hexadecimal. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def malformed(name: str, problem: str) -> ConfigError:
-    """The error of a definition that cannot be used."""
+    """Returns the error of a definition that cannot be used."""
     return ConfigError(f"{SETTING.format(name)}: {problem}")

@@ -63,40 +63,40 @@ class QuestionRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def named(cls, task: str, profile: str, seed: int) -> Self:
-        """The request for a question of a task by its full name."""
+        """Returns the request for a question of a task by its full name."""
         family, _, own = task.rpartition("/")
         return cls(own, profile, seed, family=family or FIRST_FAMILY)
 
     @classmethod
     def of(cls, origin: Origin) -> Self:
-        """The request for this question, whatever its version."""
+        """Returns the request for this question, whatever its version."""
         return cls(origin.task, origin.profile, origin.seed, origin.index, origin.family)
 
     def origin(self, version: str) -> Origin:
-        """Where the question comes from, at a version of its family."""
+        """Returns where the question comes from, at a version of its family."""
         return Origin(self.task, self.profile, self.seed, self.index, version, self.family)
 
     @property
     def full_task(self) -> str:
-        """The task's name among those of all families."""
+        """Returns the task's name among those of all families."""
         return full_task(self.family, self.task)
 
 
 class Behaviour(Protocol):
-    """What a family does. A module with these three functions is one."""
+    """Describes what a family does. A module with these three functions is one."""
 
     def prepare(self) -> None:
         """Make a scoring server ready; may change imported modules for good, so it is called in no other process."""
 
     def make(self, origin: Origin, /) -> Question:
-        """The question of an origin whose task, profile, seed, index and version are this family's."""
+        """Returns the question of an origin whose task, profile, seed, index and version are this family's."""
 
     def score(self, question: Question, answer: str, /) -> float:
-        """The reward of one answer; not bounded in time, range or side effects. Raises whatever it likes."""
+        """Returns the reward of one answer; not bounded in time, range or side effects. Raises whatever it likes."""
 
 
 class TaskFamily(Protocol):
-    """What a family is."""
+    """Describes what a family is."""
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class TaskFamily(Protocol):
 
     @property
     def version(self) -> str:
-        """Of all that decides questions and rewards; part of every origin."""
+        """Returns the version of all that decides questions and rewards; part of every origin."""
 
     @property
     def packages(self) -> Sequence[str]:
@@ -121,7 +121,8 @@ class DefinableFamily(TaskFamily, Protocol):
     """A family that asks tasks which a run defines for itself, and others or none of its own."""
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """What a settings file says of one task, as every node of the run needs it; the same again, if it is complete.
+        """Completes what a settings file says of one task, as every node of the run needs it; what is complete stays
+        the same.
 
         Light, in the node that begins the run. Paths, relative to `folder`, become absolute, and `sha256` says what is
         in a file; one that is there has to be the file's. Raises ConfigError.

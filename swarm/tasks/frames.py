@@ -10,12 +10,12 @@ HEADER_BYTES = _LENGTH.size
 
 
 def frame(payload: bytes) -> bytes:
-    """The message as it goes over the stream; at most 4 GiB."""
+    """Returns the message as it goes over the stream; at most 4 GiB."""
     return _LENGTH.pack(len(payload)) + payload
 
 
 def payload_length(header: bytes) -> int:
-    """Bytes that follow a header of HEADER_BYTES bytes."""
+    """Returns bytes that follow a header of HEADER_BYTES bytes."""
     length: int = _LENGTH.unpack(header)[0]
     return length
 
@@ -39,7 +39,7 @@ def _exactly(fd: int, size: int) -> bytes:
 
 
 def split_frames(stream: bytes) -> list[bytes]:
-    """The complete messages at the start of the stream; a torn last one is left out."""
+    """Returns the complete messages at the start of the stream; a torn last one is left out."""
     payloads = []
     start = HEADER_BYTES
     while start <= len(stream):

@@ -90,7 +90,7 @@ def opened() -> Iterator[Nursery]:
 
 
 def _work(_emit: Emit) -> None:
-    """In the nursery, until the server is gone."""
+    """Works in the nursery until the server is gone."""
     from swarm.tasks.dataset.code.candidate import serve  # it and what answers may import
 
     os.dup2(_LOG_FD, _STDERR)
@@ -116,13 +116,13 @@ def _raise_one(line: socket.socket, job: Callable[[Emit], None], limits: Limits)
 
 
 def _by_a_signal(pid: int) -> bool:
-    """Whether a child that nobody has killed yet is dead of a signal: one of its limits'."""
+    """Tells whether a child that nobody has killed yet is dead of a signal: one of its limits'."""
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     return found is not None and found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
 
 
 def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
-    """In the candidate."""
+    """Serves, in the candidate."""
     bars.close_calls(reading=True)
     sandbox.enter(sandbox.CODE_EVENTS)
     serve(functools.partial(read_frame, PASSED_FD, MESSAGE_LIMIT), emit)

@@ -1,4 +1,4 @@
-"""What text of any script makes Python itself import, imported before the first answer is read.
+"""Imports what text of any script makes Python itself import, before the first answer is read.
 
 A scoring child can import nothing. Yet Python's own parts import late, at some texts and not at others:
 

@@ -82,7 +82,7 @@ class Families:
         return found
 
     def origin(self, request: QuestionRequest) -> Origin:
-        """Where this process's question comes from. Raises ProtocolError (`unknown_family`)."""
+        """Returns where this process's question comes from. Raises ProtocolError (`unknown_family`)."""
         return request.origin(self._family(request.family).version)
 
     def prepare(self) -> None:
@@ -148,7 +148,7 @@ class Families:
         return msgspec.structs.replace(question, turns=how.turns) if how else question
 
     def score(self, question: Question, answer: str) -> float:
-        """The family's own reward for an answer to a question that `make` or `regenerate` gave, as it is.
+        """Returns the family's own reward for an answer to a question that `make` or `regenerate` gave, as it is.
 
         Raises:
             ProtocolError: the question has no origin.
@@ -158,11 +158,11 @@ class Families:
 
     @property
     def conversing(self) -> dict[str, Conversing]:
-        """How those tasks converse that do, by full name, once all are prepared."""
+        """Returns how those tasks converse that do, by full name, once all are prepared."""
         return {full_task(name, task): how for name in self._families for task, how in self._conversing(name).items()}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
-        """What the environment says after these turns; None: the conversation is over.
+        """Returns what the environment says after these turns; None: the conversation is over.
 
         Raises:
             Exception: whatever the environment raises, ValueError where it says what no reply may be.
@@ -172,7 +172,7 @@ class Families:
         return checked_reply(self._conversing_behaviour(question).reply(question, answers))
 
     def score_conversation(self, question: Question, answers: Sequence[Said]) -> float:
-        """The family's own reward for a conversation; 0 where nothing was said. Raises as `score`."""
+        """Returns the family's own reward for a conversation; 0 where nothing was said. Raises as `score`."""
         if not any(answer is not None for answer in answers):
             return 0.0
         return float(self._conversing_behaviour(question).score_conversation(question, answers))
@@ -190,12 +190,12 @@ class Families:
         return tuple(full_task(name, task) for name, tasks in executing.items() for task in tasks)
 
     def executes(self, question: Question) -> bool:
-        """Whether answers to a question are tried by `trial`, and not scored."""
+        """Tells whether answers to a question are tried by `trial`, and not scored."""
         origin = question.known_origin()
         return origin.task in getattr(self._families[origin.family], "executing", ())
 
     def trial(self, question: Question, answer: str) -> Trial:
-        """How an answer that is executed is tried."""
+        """Returns how an answer that is executed is tried."""
         return cast(ExecutingBehaviour, self._behaviour(question.known_origin().family)).trial(question, answer)
 
     def _family(self, name: str) -> TaskFamily:
@@ -214,7 +214,7 @@ class Families:
 
 
 def _load(chosen: str) -> TaskFamily:
-    """One family. Its name is its own; only ours may have the names of ours."""
+    """Returns one family. Its name is its own; only ours may have the names of ours."""
     if chosen in FAMILIES:
         module, _, attribute = FAMILIES[chosen].partition(":")
         return cast(TaskFamily, getattr(import_module(module), attribute))
@@ -238,7 +238,7 @@ def _refuse_strangers_code(name: str, parameters: Parameters) -> None:
 
 
 def complete(tasks: Mapping[str, Parameters], folder: Path) -> dict[str, dict[str, Any]]:
-    """The tasks that a settings file in this folder defines, as every node of the run needs them.
+    """Returns the tasks that a settings file in this folder defines, as every node of the run needs them.
 
     Raises:
         ConfigError: one of them cannot be asked; only what can be told without asking is looked for.

@@ -44,12 +44,12 @@ class ContextName(NamedTuple):
 
 
 def context_name(group: RolloutGroup) -> ContextName:
-    """The name of a group."""
+    """Returns the name of a group."""
     return ContextName(group.peer_id, RoundKey(group.round, group.stage), group.slot, _digest(group))
 
 
 def context_names(origin: Origin) -> list[ContextName]:
-    """The groups that an origin names. Raises ProtocolError (`bad_origin`): it names something else."""
+    """Returns the groups that an origin names. Raises ProtocolError (`bad_origin`): it names something else."""
     matches = [_NAME.fullmatch(text) for text in origin.context]
     if not all(matches):
         raise ProtocolError("bad_origin", "an origin's context has a name that is not peer/round/stage/slot/digest")
@@ -57,8 +57,9 @@ def context_names(origin: Origin) -> list[ContextName]:
 
 
 def check_context(group: RolloutGroup, rules: Revising) -> None:
-    """Whether a group's question names groups as its stage has them: of its own round and slot and of the stage before,
-    one of each peer, and no more than are shown. Raises ProtocolError (`bad_origin`)."""
+    """Tells whether a group's question names groups as its stage has them: of its own round and slot and of the stage
+    before, one of each peer, and no more than are shown. Raises ProtocolError (`bad_origin`).
+    """
     names = context_names(group.question.known_origin())
     before = RoundKey(group.round, group.stage - 1)
     if any((name.key, name.slot) != (before, group.slot) for name in names):
@@ -72,12 +73,12 @@ def check_context(group: RolloutGroup, rules: Revising) -> None:
 
 
 def without_context(origin: Origin) -> Origin:
-    """The question's origin in the first stage."""
+    """Returns the question's origin in the first stage."""
     return msgspec.structs.replace(origin, context=()) if origin.context else origin
 
 
 def revised(question: Question, context: Sequence[RolloutGroup], stage: int, rules: Revising) -> Question:
-    """The question of a stage from 1 on; without any context it is that of the first stage.
+    """Returns the question of a stage from 1 on; without any context it is that of the first stage.
 
     Args:
         question: as the first stage asks it.
@@ -95,7 +96,9 @@ def revised(question: Question, context: Sequence[RolloutGroup], stage: int, rul
 
 
 def shown_answers(origin: Origin, context: Sequence[RolloutGroup], stage: int, rules: Revising) -> list[str]:
-    """The texts that a prompt shows: of each group in turn one, in an order that follows from the question's seed."""
+    """Returns the texts that a prompt shows: of each group in turn one, in an order that follows from the question's
+    seed.
+    """
     by_group: list[list[str]] = []
     for group in context:
         texts = sorted({shown(completion.text, rules.characters) for completion in group.completions} - {""})
@@ -106,7 +109,9 @@ def shown_answers(origin: Origin, context: Sequence[RolloutGroup], stage: int, r
 
 
 def shown(text: str, characters: int) -> str:
-    """A completion as a prompt shows it: its end, with the answer last; no token of any tokenizer's own, no tag."""
+    """Returns a completion as a prompt shows it: its end, with the answer last; no token of any tokenizer's own, no
+    tag.
+    """
     answer = extract_answer(text)
     thoughts = text if answer is None else before_answer(text)
     thoughts = thoughts.replace(OPEN_TAG, "").replace(CLOSE_TAG, "").strip()
@@ -115,12 +120,12 @@ def shown(text: str, characters: int) -> str:
 
 
 def longest_shown(group: RolloutGroup, rules: Revising) -> int:
-    """Bytes of the longest text that a prompt may show of a group: no tokenizer makes more tokens of it."""
+    """Returns bytes of the longest text that a prompt may show of a group: no tokenizer makes more tokens of it."""
     return max(len(shown(one.text, rules.characters).encode()) for one in group.completions)
 
 
 def order_of_peers(seed: int, purpose: Iterable[str | int], peers: Iterable[str]) -> list[str]:
-    """In which order peers' groups are looked for: another one for each node, round, stage and slot."""
+    """Returns in which order peers' groups are looked for: another one for each node, round, stage and slot."""
     named = list(purpose)
     return sorted(peers, key=lambda peer: (derive_random(seed, "context", *named, peer).random(), peer))
 

@@ -62,14 +62,14 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Confinement:
-    """Of this process, for the rest of its life."""
+    """Confines this process for the rest of its life."""
 
     def __init__(self, scores: list[bool]) -> None:
         self._scores = scores
 
     @contextmanager
     def scoring(self) -> Iterator[None]:
-        """While answers are scored: LIBRARY_EVENTS raise."""
+        """Has LIBRARY_EVENTS raise while answers are scored."""
         self._scores[:] = [True]
         try:
             yield
@@ -96,7 +96,7 @@ def _hook(
     write: Callable[[int, bytes], int],
     end: Callable[[int], object],
 ) -> Callable[[str, tuple[object, ...]], None]:
-    """The hook, which looks nothing up in a module: code in this process can change what lies there."""
+    """Returns the hook, which looks nothing up in a module: code in this process can change what lies there."""
     refused, missing, of_libraries, writing = PermissionError, ImportError, LIBRARY_EVENTS, _WRITING
 
     def refuse_unless_allowed(event: str, arguments: tuple[object, ...]) -> None:
@@ -113,7 +113,7 @@ def _hook(
         raise (missing if event == "import" else refused)(f"{event} is closed to a scoring process")
 
     def writes(arguments: tuple[object, ...]) -> bool:
-        """Of an `open`: path, mode, flags."""
+        """Tells whether the arguments of an `open` (path, mode, flags) ask to write."""
         flags = arguments[2] if len(arguments) > 2 else writing
         return not isinstance(flags, int) or flags & writing != 0
 

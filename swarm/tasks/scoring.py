@@ -123,7 +123,7 @@ class Scorer:
         return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors, reply.slow)
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
-        """What the environment of a question says after these turns of a model. Raises as `score`."""
+        """Returns what the environment of a question says after these turns of a model. Raises as `score`."""
         await self.start()
         if (how := self.conversing(origin)) is None:
             return Replied((None,) * len(conversations))
@@ -133,11 +133,11 @@ class Scorer:
         return reply
 
     def conversing(self, origin: Origin) -> Conversing | None:
-        """How the task of a question converses; None: it does not. Known once the servers have started."""
+        """Returns how the task of a question converses; None: it does not. Known once the servers have started."""
         return self._servers[0].conversing.get(full_task(origin.family, origin.task))
 
     async def _ask(self, requests: Sequence[Request]) -> list[Reply]:
-        """The replies; the first refusal is raised as ProtocolError."""
+        """Returns the replies; the first refusal is raised as ProtocolError."""
         for request in requests:
             _check_that_it_can_travel(request)
         await self.start()
@@ -196,7 +196,9 @@ class Scorer:
 
 
 def _to_score(completion: str | Completion, how: Conversing | None) -> str | Conversation | None:
-    """What a scorer gets. Raises ProtocolError (`reply_mismatch`): there are more turns than the task has."""
+    """Returns the part of a completion that a scorer gets. Raises ProtocolError (`reply_mismatch`): there are more
+    turns than the task has.
+    """
     turns = len(completion.texts) if isinstance(completion, Completion) else 1
     if turns > (most := how.turns if how else 1):
         raise ProtocolError("reply_mismatch", f"the task has {most} turns of a model, got {turns}")
@@ -211,7 +213,9 @@ def _answered(completion: str | Completion, how: Conversing | None) -> bool:
 
 
 def _check_that_it_can_travel(request: Request) -> None:
-    """By itself: what cannot be encoded must not spoil the batch of others. Raises ProtocolError."""
+    """Checks that a request can be encoded, by itself: one that cannot must not spoil the batch of others. Raises
+    ProtocolError.
+    """
     try:
         msgspec.msgpack.encode(request)
     except (UnicodeEncodeError, OverflowError) as error:

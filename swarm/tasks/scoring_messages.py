@@ -1,4 +1,4 @@
-"""What a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
+"""Defines what a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
 
 node ──Setup──▶ server                                          once, at its start
 node ──Batch of MakeQuestions | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order
@@ -20,7 +20,7 @@ from swarm.types import Origin, Question
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a server serves."""
+    """Says what a server is to serve."""
 
     families: tuple[str, ...]
     """As SWARM_TASK_FAMILIES names them."""
@@ -31,7 +31,7 @@ class Setup(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, families: Sequence[str], tasks: Mapping[str, Mapping[str, Any]]) -> Self:
-        """To be sent."""
+        """Makes a setup that can be sent."""
         own = own_codes((*families, tasks))
         return cls(tuple(map(plain, families)), plain(tasks), tuple(sorted(map(str, own))))
 
@@ -57,7 +57,7 @@ class ScoreAnswers(msgspec.Struct, frozen=True, tag="score"):
 
     @property
     def distinct(self) -> tuple[str | Conversation, ...]:
-        """The answers that a scorer sees: equal ones once, none for a completion without one."""
+        """Returns the answers that a scorer sees: equal ones once, none for a completion without one."""
         return tuple(dict.fromkeys(answer for answer in self.answers if answer is not None))
 
 
@@ -124,7 +124,7 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
 
 
 class Replied(msgspec.Struct, frozen=True, tag="replied"):
-    """What the environment says in each conversation."""
+    """Holds what the environment says in each conversation."""
 
     replies: tuple[str | None, ...]
     """None: the conversation is over."""

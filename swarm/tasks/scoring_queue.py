@@ -41,12 +41,12 @@ class ScoringQueue:
         self._arrivals, self._waiting = anyio.create_memory_object_stream[_Errand](math.inf)
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request. Raises ScoringError if no server could be kept alive."""
+        """Returns the reply to one request. Raises ScoringError if no server could be kept alive."""
         (reply,) = await self.ask_all([request])
         return reply
 
     async def ask_all(self, requests: Sequence[Request]) -> list[Reply]:
-        """The replies to requests that share as few children as they can, in order. Raises as `ask`."""
+        """Returns the replies to requests that share as few children as they can, in order. Raises as `ask`."""
         errands = [_Errand(request) for request in requests]
         for errand in errands:
             self._arrivals.send_nowait(errand)
@@ -63,12 +63,12 @@ class ScoringQueue:
                 await self._send([unfinished], server)
 
     def close(self) -> None:
-        """To be called when no server works on the queue any longer."""
+        """Closes the queue, when no server works on it any longer."""
         self._arrivals.close()
         self._waiting.close()
 
     def _take(self, most: int) -> list[_Errand]:
-        """What else waits, without waiting for it."""
+        """Takes up to `most` errands that wait, without waiting for any."""
         count = min(most, self._waiting.statistics().current_buffer_used)
         return [self._waiting.receive_nowait() for _ in range(count)]
 
@@ -102,7 +102,7 @@ class _Errand:
         return self._outcome
 
     def settle(self, outcome: Reply | Unfinished | ScoringError) -> bool:
-        """Whether that was the end of it."""
+        """Tells whether that was the end of it."""
         if isinstance(outcome, Unfinished):
             return False
         self._outcome = outcome
@@ -121,7 +121,9 @@ async def _call(server: ScoringProcess, batch: Batch) -> Sequence[Reply | Unfini
 
 
 def _longest(batch: Batch) -> float:
-    """Seconds that the server may take: one child for all, and for a lone request one more for each of its answers."""
+    """Returns seconds that the server may take: one child for all, and for a lone request one more for each of its
+    answers.
+    """
     lone = batch.requests[0] if len(batch.requests) == 1 else None
     children = 1 if lone is None or isinstance(lone, MakeQuestions) else 1 + len(lone.distinct)
     return batch.limits.wall_s * children

@@ -104,7 +104,7 @@ def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: conte
 
 
 def _children_work(bars: Bars) -> bool:
-    """Whether a child that has nothing to do comes to its end: if not, no question and no answer is to blame."""
+    """Tells whether a child that has nothing to do comes to its end: if not, no question and no answer is to blame."""
     return bool(run_bounded(functools.partial(_trivial_job, bars), Limits()))
 
 
@@ -133,7 +133,7 @@ def _prepare(families: Families) -> None:
 
 
 def _require_bars(families: Families, bars: Bars) -> None:
-    """What answers say is executed behind the kernel's bars alone. Raises ConfigError."""
+    """Refuses to execute answers unless the kernel's bars are up. Raises ConfigError."""
     missing = [bar for bar in bars.bars if bar.name in ("landlock", "seccomp") and not bar.up]
     if families.executing and missing:
         because = "; ".join(f"{bar.name}: {bar.detail}" for bar in missing)
@@ -194,7 +194,7 @@ def _reply(
 def _see_through(
     request: Request, made: Sequence[Made | Refused], each_alone: Callable[[Question, Sequence[Item]], Alone]
 ) -> Reply:
-    """The reply to a lone request whose child did not come to its end."""
+    """Returns the reply to a lone request whose child did not come to its end."""
     if not isinstance(request, MakeQuestions) and made and isinstance(made[0], Made):
         found, slow = each_alone(made[0].questions[0], request.distinct)
         return _settled(request, made[0], found, slow)
@@ -202,7 +202,7 @@ def _see_through(
 
 
 class Bad(Enum):
-    """What becomes of an answer that has no reward, and of a turn that has no reply."""
+    """Says why an answer has no reward, or a turn no reply."""
 
     KILLED = auto()
     FAILED = auto()
@@ -216,7 +216,7 @@ Found = Raw | Bad
 
 
 class Alone(NamedTuple):
-    """What came of items that each had a child of its own."""
+    """Holds what came of items that each had a child of its own."""
 
     found: list[Found]
     slow: float
@@ -226,7 +226,9 @@ class Alone(NamedTuple):
 def _settled(
     request: ScoreAnswers | AskReplies, made: Made, distinct_found: Sequence[Found], slow: float = 0.0
 ) -> Reply:
-    """Of equal items there was one; an answer that is None was not shown to a scorer."""
+    """Puts together the reply to a request whose equal items were scored once; an answer that is None was shown to no
+    scorer.
+    """
     found = dict(zip(request.distinct, distinct_found, strict=True))
     if isinstance(request, AskReplies):
         return _replied([_check_reply(found[turns]) for turns in request.conversations])
@@ -239,7 +241,7 @@ def _settled(
 
 
 def check_reward(found: Found) -> float | str | Bad:
-    """The reward if it is a finite number in [0, 1], a text if replies differ, FAILED for anything else."""
+    """Returns the reward if it is a finite number in [0, 1], a text if replies differ, FAILED for anything else."""
     if isinstance(found, str | Bad):
         return found
     return found if isinstance(found, float) and math.isfinite(found) and 0.0 <= found <= 1.0 else Bad.FAILED
@@ -279,13 +281,13 @@ def _each_alone(
 
 
 def _seconds_of_children() -> float:
-    """Of processor time, of those that have ended."""
+    """Returns the processor seconds of the children that have ended."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
-    """What the child found, None if it did not come to its end. It has read hostile text: nothing is assumed."""
+    """Decodes what the child found; None if it came to no end. It has read hostile text: nothing is assumed."""
     try:
         raw = _decode_raw(payload)
     except msgspec.MsgspecError:
@@ -320,7 +322,7 @@ def _confine(bars: Bars) -> sandbox.Confinement:
 
 
 def _make(families: Families, request: Request) -> Made | Refused:
-    """The questions that a request asks for, or is about."""
+    """Returns the questions that a request asks for, or is about."""
     try:
         if isinstance(request, MakeQuestions):
             return Made(tuple(map(families.make, request.questions)))
@@ -349,8 +351,9 @@ def _emit_results(families: Families, question: Question, items: Sequence[Item],
 
 
 def _raw_of(families: Families, question: Question, item: Item) -> Raw:
-    """The family's reward of an answer or a conversation, or what is wrong with its replies, as a text; of turns the
-    reply, None where the conversation is over. False where the family's code raises."""
+    """Returns the family's reward of an answer or a conversation, or what is wrong with its replies, as a text; of
+    turns the reply, None where the conversation is over. False where the family's code raises.
+    """
     try:
         if isinstance(item, str):
             return families.score(question, item)
@@ -362,7 +365,7 @@ def _raw_of(families: Families, question: Question, item: Item) -> Raw:
 
 
 def _differs(families: Families, question: Question, conversation: Conversation) -> str:
-    """In what the replies of a conversation are not those of its environment; empty: they are."""
+    """Returns in what the replies of a conversation are not those of its environment; empty: they are."""
     for turn, claimed in enumerate(conversation.replies, 1):
         try:
             words = families.reply(question, conversation.answers[:turn])

@@ -34,7 +34,7 @@ Receive = Callable[[], bytes]
 
 
 class Trial(NamedTuple):
-    """Both parts, each run in a process of its own."""
+    """Holds both parts of a trial, each run in a process of its own."""
 
     source: str
     """Python code, which the candidate runs."""
@@ -43,14 +43,14 @@ class Trial(NamedTuple):
 
 
 class ExecutingBehaviour(Behaviour, Protocol):
-    """Of a family that has an attribute `executing`: the tasks whose answers are executed."""
+    """Describes a family that has an attribute `executing`: the tasks whose answers are executed."""
 
     def trial(self, question: Question, answer: str, /) -> Trial:
-        """How an answer to a question of such a task is tried; run in the server: nothing is executed here."""
+        """Returns how an answer to a question of such a task is tried; run in the server: nothing is executed here."""
 
 
 class Tried(NamedTuple):
-    """What came of a trial."""
+    """Holds what came of a trial."""
 
     frames: list[bytes]
     """One of one reward in a list, as of any group; none if it came to no end."""

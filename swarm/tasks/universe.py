@@ -1,4 +1,4 @@
-"""What a run may ask: its tasks, each in one profile, and what share of them each node asks.
+"""Says what a run may ask: its tasks, each in one profile, and what share of them each node asks.
 
     settings, or an experiment ─▶ Universe        every task of the run, by full name, with its profile and weight
                                       │ mixture
@@ -43,16 +43,16 @@ class Universe:
 
     @classmethod
     def of(cls, tasks: Sequence[str], profile: str) -> Self:
-        """All tasks in one profile, drawn alike."""
+        """Returns all tasks in one profile, drawn alike."""
         return cls(dict.fromkeys(tasks, profile), dict.fromkeys(tasks, 1.0))
 
     @property
     def mixture(self) -> Mixture:
-        """Of a node that has none of its own."""
+        """Returns the mixture of a node that chose none of its own."""
         return Mixture.of(self.weights)
 
     def mixture_of(self, weights: Mapping[str, object]) -> Mixture:
-        """The mixture that somebody says. Raises ProtocolError (`outside_universe`)."""
+        """Returns the mixture that somebody says. Raises ProtocolError (`outside_universe`)."""
         found: dict[str, float] = {}
         for task, weight in weights.items():
             if task not in self.profiles:
@@ -68,16 +68,18 @@ class Universe:
         return Mixture.of({task: found[task] for task in self.profiles if task in found})
 
     def mixture_said(self, said: Mapping[str, float] | UnsetType) -> Mixture:
-        """What a registration or a file says: everybody's where it says none. Raises ProtocolError as mixture_of."""
+        """Returns the mixture that a registration or a file says, everybody's where it says none. Raises ProtocolError
+        as mixture_of.
+        """
         return self.mixture if said is UNSET else self.mixture_of(said)
 
     def has(self, origin: Origin) -> bool:
-        """Whether a question is of a task of the run, as the run asks it."""
+        """Tells whether a question is of a task of the run, as the run asks it."""
         return self.profiles.get(full_task(origin.family, origin.task)) == origin.profile
 
 
 def completed(settings: Settings, folder: Path) -> Settings:
-    """The settings with a definition of every task that has one, as every node of the run needs it.
+    """Returns the settings with a definition of every task that has one, as every node of the run needs it.
 
     Args:
         folder: what paths that are not absolute are relative to.
@@ -93,7 +95,9 @@ def completed(settings: Settings, folder: Path) -> Settings:
 
 
 def with_first_scoring(settings: Settings) -> Settings:
-    """The settings of a record that was made when there was one scoring: datasets that it names alone keep that one."""
+    """Returns the settings of a record that was made when there was one scoring: datasets that it names alone keep that
+    one.
+    """
     table = settings.task_table or {}
     return replace(settings, task_table=(table | {task: {} for task in _by_name(settings, table)}) or None)
 
@@ -107,7 +111,7 @@ def _by_name(settings: Settings, table: Mapping[str, Mapping[str, object]]) -> l
 
 
 def universe_of(settings: Settings) -> Universe:
-    """What a run with these settings may ask.
+    """Returns the tasks that a run with these settings may ask, each with its profile and weight.
 
     Raises:
         ConfigError: it has no such task, or a family cannot be had.
@@ -128,7 +132,7 @@ def universe_of(settings: Settings) -> Universe:
 
 
 def own_mixture(settings: Settings, universe: Universe) -> Mixture | None:
-    """The mixture of one node; None: that of everybody.
+    """Returns the mixture of one node; None: that of everybody.
 
     Raises:
         ConfigError: it is none of the universe's, or there are several.
@@ -161,7 +165,7 @@ def check_tasks(settings: Settings) -> None:
 
 
 def refuse_unknown_tasks(settings: Settings) -> None:
-    """Of a node that may yet join an experiment: refuse tasks that there are nowhere. Raises ConfigError."""
+    """Refuses tasks that there are nowhere, for a node that may yet join an experiment. Raises ConfigError."""
     table = settings.task_table or NO_TASKS
     families = Families(settings.task_families, table)
     known = dict.fromkeys(chain(*families.profiles().values()))
@@ -173,7 +177,7 @@ def refuse_unknown_tasks(settings: Settings) -> None:
 
 
 def mixture_text(mixture: Mixture) -> str:
-    """As people write it."""
+    """Returns the mixture as people write it."""
     return as_mixture(mixture.weights)
 
 
@@ -182,7 +186,7 @@ def _profile_tasks(settings: Settings, table: Mapping[str, Mapping[str, object]]
 
 
 def _chosen(settings: Settings, task: str, known: tuple[str, ...], table: Mapping[str, Mapping[str, object]]) -> str:
-    """A task that the settings name, by its full name; what the run defines counts above what a family has."""
+    """Returns a task that the settings name, by its full name; what the run defines counts above what a family has."""
     if (name := _defined(task, table)) is not None:
         return full_name(name, table[name])
     if task not in known:
@@ -203,7 +207,7 @@ def _why_no_dataset(task: str) -> str:
 
 
 def _defined(task: str, table: Mapping[str, Mapping[str, object]]) -> str | None:
-    """The name in the table of a task that is called by it or by its full name."""
+    """Returns the name in the table of a task that is called by it or by its full name."""
     family, _, name = task.rpartition("/")
     if name in table and full_name(name, table[name]) == full_task(family or FIRST_FAMILY, name):
         return name

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def how_it_learned(lived: Sequence[MetricsRow]) -> list[str]:
-    """The lines of the section; none where no reward was measured.
+    """Returns the lines of the section; none where no reward was measured.
 
     Args:
         lived: rows that count, one per round and stage, in their order.
@@ -51,14 +51,14 @@ def how_it_learned(lived: Sequence[MetricsRow]) -> list[str]:
 
 
 def curve(values: Sequence[float]) -> str:
-    """At most MOST_BARS bars, each the mean of as many values, from 0 to the largest."""
+    """Draws at most MOST_BARS bars, each the mean of as many values, from 0 to the largest."""
     means = [fmean(span) for span in _spans(values, MOST_BARS)]
     top = max(means, default=0.0)
     return "".join(_BARS[int(mean / top * (len(_BARS) - 1) + 0.5) if top > 0 else 0] for mean in means)
 
 
 def exam_of(node: str, exam: Iterable[ExamRow]) -> list[str]:
-    """The lines of the section on held-out questions; none where the node was not examined."""
+    """Returns the lines of the section on held-out questions; none where the node was not examined."""
     mine = [row for row in exam if row.node_id == node]
     stages = {row.stage or 0 for row in mine}
     last = max((row.rounds_done for row in mine), default=0)
@@ -89,7 +89,7 @@ def _both(column: str, before: ExamRow | None, after: ExamRow) -> tuple[str, str
 
 
 def _spans(values: Sequence[T], most: int) -> list[Sequence[T]]:
-    """The values in their order, in at most so many parts of about equal length."""
+    """Returns the values in their order, in at most so many parts of about equal length."""
     parts = min(most, len(values))
     return [values[len(values) * n // parts : len(values) * (n + 1) // parts] for n in range(parts)]
 
@@ -107,7 +107,7 @@ def _span(rows: Sequence[MetricsRow]) -> tuple[str, ...]:
 
 
 def _ends(rows: Sequence[MetricsRow]) -> tuple[Sequence[MetricsRow], Sequence[MetricsRow]]:
-    """A tenth of the rounds at either end, ten at least where there are twenty."""
+    """Returns a tenth of the rounds at either end, ten at least where there are twenty."""
     count = min(max(10, len(rows) // 10), (len(rows) + 1) // 2)
     return rows[:count], rows[-count:]
 

@@ -34,7 +34,7 @@ ALWAYS = (
 
 
 def how_it_was_made(start: NodeStart | None, redact: Callable[[str], str]) -> list[str]:
-    """The lines of the section; none where there is no record of a start.
+    """Returns the lines of the section; none where there is no record of a start.
 
     Args:
         redact: takes paths, addresses and secrets out of a text.
@@ -55,7 +55,7 @@ def how_it_was_made(start: NodeStart | None, redact: Callable[[str], str]) -> li
 
 
 def _again(command: str) -> list[str]:
-    """As a block by indentation, which no mark in it can end."""
+    """Returns the command as a block by indentation, which no mark in it can end."""
     if not command.strip():
         return []
     text = [
@@ -66,7 +66,7 @@ def _again(command: str) -> list[str]:
 
 
 def _settings(recorded: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Setting -> value in words: those of ALWAYS, and those that are not at their defaults; no unknown names."""
+    """Returns setting -> value in words: those of ALWAYS, and those not at their defaults; no unknown names."""
     known = [name for name in FIELDS if name in recorded and name not in WHERE and not FIELDS[name].metadata["secret"]]
     told = [name for name in known if name in ALWAYS or recorded[name] != _as_recorded(FIELDS[name].default)]
     return [(name, _value(recorded[name])) for name in told if recorded[name] is not None]

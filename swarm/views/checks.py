@@ -1,4 +1,4 @@
-"""What must be true of a run. Each check yields one sentence for each thing that is wrong.
+"""Checks what must be true of a run. Each check yields one sentence for each thing that is wrong.
 
 A node that skipped rounds, because it was late or killed, is no failure: `notes` tells of it.
 How a run is read for them, while its nodes write on, is in run_records.py.
@@ -6,8 +6,9 @@ How a run is read for them, while its nodes write on, is in run_records.py.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -28,7 +29,6 @@ from swarm.views.expectations import (
     nodes_started_are_there,
 )
 from swarm.views.run_records import RunRecords, rounds_begun
-from swarm.views.spans import gaps, named, spans
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.codec import to_groups
@@ -75,7 +75,7 @@ def _state_is_sound(run: RunRecords, state: StateFile) -> Iterator[str]:
 
 
 def _workers_on_the_way(run: RunRecords) -> Iterator[str]:
-    """On clocks of their own all workers have the same number of rounds before them."""
+    """Yields workers on own clocks that did not do the same number of rounds: all have the same before them."""
     endings = {node: run.now.events[node].ending if node in run.now.events else None for node in run.now.workers}
     ends = {node: end.rounds_done if end and end.how == FINISHED else None for node, end in endings.items()}
     last = max((end for end in ends.values() if end is not None), default=None)
@@ -98,12 +98,12 @@ def rewards_of_every_round(run: RunRecords) -> Iterator[str]:
 
 
 def _given_up(run: RunRecords) -> set[int]:
-    """Rounds of which a node's row says that its rollouts never reached the folder, which was unwritable."""
+    """Returns rounds of which a node's row says that its rollouts never reached the folder, which was unwritable."""
     return {row.round for _, row in _rows(run) if _never_published(run, row) and measured([row])}
 
 
 def _never_published(run: RunRecords, row: CheckedRow) -> bool:
-    """As this program's rows say; rl-swarm's do not."""
+    """Tells whether this program's row says that nothing was published; rl-swarm's rows do not say it."""
     return not row.bytes_published and not run.now.made_by
 
 
@@ -241,7 +241,7 @@ def lines_are_whole(run: RunRecords) -> Iterator[str]:
 
 
 def names_are_clean(run: RunRecords) -> Iterator[str]:
-    """No temporary, conflicting or foreign name lies where files are counted; of some nodes alone nobody can say."""
+    """Yields temporary, conflicting or foreign names where files are counted; of some nodes alone nobody can say."""
     for stray in () if run.only else _strays(run):
         if not _of_a_system(stray):
             yield f"{run.where(stray)}: expected only the documented names in this folder"
@@ -262,7 +262,7 @@ def _of_a_system(key: str) -> bool:
 
 
 def _no_nodes(run: RunRecords, prefix: str) -> list[str]:
-    """Keys of the names in a prefix that are no `{node}.json`."""
+    """Returns keys of the names in a prefix that are no `{node}.json`."""
     names = (entry.name for entry in entries(run.now.run.store, prefix))
     return [f"{prefix}/{name}" for name in names if not keys.node_of(name)]
 
@@ -303,7 +303,7 @@ CHECKS: dict[str, Check] = {
 
 
 def notes(run: RunRecords) -> Iterator[str]:
-    """What is worth knowing and no failure."""
+    """Yields what is worth knowing about a run and no failure."""
     if run.cleaned and run.cleaned_before > 0:
         there = {key.round for key, nodes in run.rollouts.nodes.items() if nodes and key.round < run.cleaned_before}
         deleted = gaps(run.cleaned_before, there)
@@ -337,3 +337,26 @@ def notes(run: RunRecords) -> Iterator[str]:
 
 def _rows(run: RunRecords) -> Iterator[tuple[str, CheckedRow]]:
     return ((node, row) for node, found in run.rows.items() for row in found.rows)
+
+
+def spans(numbers: set[int]) -> str:
+    """`rounds 1, 3-5, 9`."""
+    runs = itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
+    parts = [[number for _, number in pairs] for _, pairs in runs]
+    return named([range(part[0], part[-1] + 1) for part in parts])
+
+
+def gaps(end: int, there: Set[int]) -> list[range]:
+    """Returns the numbers from 0 to below `end` that are not there, a few ranges even where a stranger's clock says
+    2^53.
+    """
+    edges = [-1, *sorted(number for number in there if 0 <= number < end), end]
+    return [range(before + 1, after) for before, after in itertools.pairwise(edges) if after - before > 1]
+
+
+def named(parts: Sequence[range]) -> str:
+    """Ranges of rounds in words, as in `spans`."""
+    words = [f"{part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts]
+    count = sum(map(len, parts))
+    shown = words if len(words) <= 12 else [*words[:12], f"... {count} in all"]
+    return f"round{'s' if count > 1 else ''} {', '.join(shown)}"

@@ -22,7 +22,7 @@ MOST_TOLD = 1000
 
 
 class Distrust(msgspec.Struct, kw_only=True):
-    """What others say of one peer."""
+    """Holds what others say of one peer."""
 
     peer: str
     refused: dict[str, int]
@@ -38,7 +38,7 @@ class Distrust(msgspec.Struct, kw_only=True):
 
 
 def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
-    """One entry per peer that any node has something against, those that most is held against first."""
+    """Returns one entry per peer that any node has something against, those that most is held against first."""
     refused: dict[str, Counter[str]] = defaultdict(Counter)
     claims: Counter[str] = Counter()
     by, found_by, quarantined = (defaultdict[str, list[str]](list) for _ in range(3))
@@ -70,7 +70,7 @@ def distrusted(nodes: Mapping[str, NodeProgress]) -> list[Distrust]:
 
 
 def render_distrusted(peers: Sequence[Distrust]) -> str:
-    """A table for a terminal, empty where nobody is distrusted."""
+    """Returns a table for a terminal, empty where nobody is distrusted."""
     if not peers:
         return ""
     names = ("distrusted", "refused", "by nodes", "false claims", "quarantined by", "why")

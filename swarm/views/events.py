@@ -22,7 +22,7 @@ _WIDE_KEYS = _HEAD_KEYS - {"logger"}
 
 
 def render(events: Iterable[Event | More], *, wide: bool = False) -> Iterator[str]:
-    """Each event as one readable line, an exception's traceback indented below it.
+    """Yields each event as one readable line, an exception's traceback indented below it.
 
     Args:
         wide: with the date, the zone and the logger.
@@ -38,7 +38,7 @@ def render(events: Iterable[Event | More], *, wide: bool = False) -> Iterator[st
 
 
 def in_words(event: Event, without: Set[str] = _HEAD_KEYS) -> tuple[list[str], list[str]]:
-    """What an event says beside its time, node, level and name: `key=value`, and the lines of its traceback."""
+    """Returns an event's fields as `key=value`, without time, node, level and name, and the lines of its traceback."""
     fields = _fields(event.line)
     if event.event == METRICS_EVENT and "event" not in fields:
         shown = {key: fields[key] for key in _SHOWN_METRICS if key in fields}

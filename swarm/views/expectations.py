@@ -54,7 +54,9 @@ def _rounds(run: RunRecords, expected: int) -> Iterator[str]:
 
 
 def _workers(run: RunRecords) -> set[str]:
-    """Those with rows that train, or are waited for as if they did; while the run goes on those who registered, too."""
+    """Returns those with rows that train, or are waited for as if they did; while the run goes on those who registered,
+    too.
+    """
     registered = {*run.now.workers}
     with_rows = {node for node, found in run.rows.items() if found.rows} - (run.now.generators - registered)
     return with_rows | (registered if run.partial else set())
@@ -124,7 +126,7 @@ def nodes_started_are_there(run: RunRecords) -> Iterator[str]:
 
 
 def _how_it_ended(run: RunRecords, node: str) -> str:
-    """Of a node without a row."""
+    """Returns how a node ended that has no row."""
     ending = run.now.events[node].ending if node in run.now.events else None
     if ending is None:
         return "it was killed, or still runs"
@@ -152,7 +154,7 @@ def nodes_named_are_there(run: RunRecords) -> Iterator[str]:
 
 
 def _named(run: RunRecords) -> Mapping[str, str]:
-    """Node -> key of a file that names it, the first MOST_NAMED."""
+    """Returns node -> key of a file that names it, the first MOST_NAMED."""
     named = dict[str, str]()
     for node, where in _namings(run):
         if len(named) < MOST_NAMED and keys.is_node_id(node):

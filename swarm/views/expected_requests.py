@@ -1,4 +1,4 @@
-"""How many requests a worker will make to a bucket in a round, counted out of what a round does.
+"""Estimates how many requests a worker will make to a bucket in a round, counted out of what a round does.
 
     written   rollouts, row, reward; completions where a GPU may sample them; beats, of which a node that goes from
               round to round leaves out every second one, and segments of two logs, by the time that passes
@@ -22,7 +22,7 @@ STATE_READS, JUDGE_READS = 5, 0.25
 
 
 def of_one_round(settings: Settings, workers: int) -> Asked:
-    """Of one worker, in a round that takes the whole interval and in which nobody is late."""
+    """Estimates the requests of one worker in a round that takes the whole interval and in which nobody is late."""
     seconds, peers = settings.round_interval, workers - 1
     beats = seconds / settings.heartbeat_interval / 2
     kept = settings.device != "cpu" or settings.staleness > 0
@@ -34,7 +34,7 @@ def of_one_round(settings: Settings, workers: int) -> Asked:
 
 
 def render_expected(settings: Settings, workers: int) -> str:
-    """One line; empty where the place charges for nothing."""
+    """Returns one line; empty where the place charges for nothing."""
     if not settings.sparing:
         return ""
     asked, seconds, price = of_one_round(settings, workers), settings.round_interval, price_at(settings.place)

@@ -26,7 +26,7 @@ _BETWEEN = " │ "
 
 
 def render(found: Found, *, width: int, layout: Layout = "auto") -> str:
-    """All groups, and what could not be shown.
+    """Returns all groups, and what could not be shown.
 
     Args:
         width: columns of the terminal.
@@ -55,7 +55,7 @@ def _refused(found: Found) -> Iterator[str]:
 
 
 def render_group(group: Group, *, width: int, layout: Layout = "auto") -> str:
-    """One group."""
+    """Returns one group."""
     parts = [
         *folded(_head(group), width),
         *_block("question", group.question + _left_out(group.cut), width),
@@ -126,7 +126,7 @@ def _left_out(characters: int) -> str:
 
 
 def verdict(shown: Shown) -> str:
-    """What a completion earned, in words."""
+    """Returns in words what a completion earned."""
     claimed = "no reward claimed" if shown.claimed_reward is None else f"reward {shown.claimed_reward:.3g}"
     scored = "" if shown.scored_reward is None else f"scored here {shown.scored_reward:.3g}"
     advantage = "" if shown.advantage is None else f"advantage {shown.advantage:+.2f}"
@@ -135,7 +135,7 @@ def verdict(shown: Shown) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """A text as lines of so many columns at most, with nothing in them that a terminal obeys; broken at spaces."""
+    """Returns a text as lines of so many columns at most, with nothing that a terminal obeys; broken at spaces."""
     lines: list[str] = []
     for line in printable_lines(text).expandtabs(4).split("\n"):
         lines += _fold(line, max(2, width))
@@ -153,7 +153,7 @@ def _fold(line: str, width: int) -> Iterator[str]:
 
 
 def _end_within(line: str, width: int) -> int:
-    """How many of its characters find room; at least one."""
+    """Returns how many of a line's characters find room; at least one."""
     taken = 0
     for place, character in enumerate(line):
         taken += columns_of(character)
@@ -163,12 +163,12 @@ def _end_within(line: str, width: int) -> int:
 
 
 def columns_of(text: str) -> int:
-    """Columns that a terminal takes for a text: two of a wide character, none of a mark that combines."""
+    """Returns columns that a terminal takes for a text: two of a wide character, none of a mark that combines."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def padded(text: str, width: int) -> str:
-    """With spaces to the right, to so many columns."""
+    """Pads a text with spaces to the right, to so many columns."""
     return text + " " * max(0, width - columns_of(text))

@@ -15,7 +15,7 @@ LONGEST = 300
 
 
 def render_hints(hints: Sequence[Hint]) -> str:
-    """A line with the evidence and one with the remedy for each; empty where there are none."""
+    """Returns a line with the evidence and one with the remedy for each; empty where there are none."""
     lines = [line for hint in hints[:MOST_LINES] for line in _lines(hint)]
     left = len(hints) - MOST_LINES
     return "\n".join([*lines, *([f"and {left} more hints (--json shows all)"] if left > 0 else [])])

@@ -14,24 +14,26 @@ _MARKS = frozenset("\\`*_[]#|~")
 
 
 def plain(text: str, longest: int = LONGEST_NAME) -> str:
-    """One line of at most so many characters."""
+    """Returns one line of at most so many characters."""
     return printable(text)[:longest]
 
 
 def shown(text: str, longest: int = LONGEST_NAME) -> str:
-    """As `plain`, and what Markdown or HTML would obey is escaped."""
+    """Returns the text as `plain` does, with all escaped that Markdown or HTML would obey."""
     return "".join(f"\\{c}" if c in _MARKS else f"&#{ord(c)};" if c in "<>&" else c for c in plain(text, longest))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table, and an empty one behind it; none where there are no rows. Cells are taken as they are."""
+    """Returns the lines of a table, and an empty one behind it; none where there are no rows. Cells are taken as they
+    are.
+    """
     if not rows:
         return []
     return [_line(head), "|" + "---|" * len(head), *map(_line, rows), ""]
 
 
 def counted(what: str, of: str, counts: Mapping[str, int]) -> list[str]:
-    """A table of names and how many there are, the largest first; nothing for nothing."""
+    """Returns a table of names and how many there are, the largest first; nothing for nothing."""
     ranked = sorted(((count, name) for name, count in counts.items() if count), key=lambda one: (-one[0], one[1]))
     rest = sum(count for count, _ in ranked[MOST_NAMED:])
     rows = [(shown(name), str(count)) for count, name in ranked[:MOST_NAMED]] + (

@@ -35,7 +35,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCI
 
 @dataclass(frozen=True)
 class Trained:
-    """What a card is made of."""
+    """Holds what a card is made of."""
 
     node: str
     experiment: str
@@ -56,7 +56,7 @@ class Trained:
 
 
 def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
-    """In Markdown, with the header of a Hugging Face model card.
+    """Writes the card in Markdown, with the header of a Hugging Face model card.
 
     Args:
         redact: takes paths, addresses and secrets out of what the node was started with.
@@ -81,7 +81,9 @@ def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
 
 
 def _header(made: Trained) -> list[str]:
-    """As the Hub reads it: a base model that it cannot know is left out, for it would refuse the card."""
+    """Returns the card's header as the Hub reads it. It leaves out a base model that the Hub cannot know: it would
+    refuse the card.
+    """
     base = made.base or _begun_from(made.start)
     return [
         "---",
@@ -96,7 +98,7 @@ def _header(made: Trained) -> list[str]:
 
 
 def _begun_from(start: NodeStart | None) -> str:
-    """The model that the node was started with; empty where nobody says it."""
+    """Returns the model that the node was started with; empty where nobody says it."""
     models = start.settings.get("model") if start else None
     return models[0] if isinstance(models, list) and len(models) == 1 and isinstance(models[0], str) else ""
 
@@ -157,7 +159,7 @@ def _summed(counts: Iterable[Mapping[str, int] | UnsetType]) -> Counter[str]:
 
 
 def _said(rows: Sequence[MetricsRow], external: int, column: str) -> Counter[str]:
-    """By what was said, and the groups of which nothing was."""
+    """Sums groups up by what was said, and those of which nothing was."""
     total = _summed(getattr(row, column) for row in rows)
     return total + Counter({NOT_SAID: max(0, external - total.total())})
 

@@ -36,7 +36,7 @@ class _Candidate(NamedTuple):
 
 
 def moment_of(history: History, groups: Sequence[Group]) -> Moment | None:
-    """Of the newest groups; None where there are none.
+    """Chooses the group most worth reading among the newest ones; None where there are none.
 
     Args:
         history: up to the rounds before theirs, or further.
@@ -50,7 +50,7 @@ def moment_of(history: History, groups: Sequence[Group]) -> Moment | None:
 
 
 def is_right(shown: Shown) -> bool:
-    """By what its publisher claims."""
+    """Tells whether it is right, by what its publisher claims."""
     return shown.claimed_reward is not None and shown.claimed_reward >= FULL
 
 
@@ -63,7 +63,7 @@ def _candidate(history: NodeHistory | None, group: Group) -> _Candidate:
 
 
 def _is_first(history: NodeHistory | None, group: Group) -> bool:
-    """Whether in no earlier round a completion of the node to this task can have been right.
+    """Tells whether in no earlier round a completion of the node to this task can have been right.
 
     Of a round the mean over the task's completions is known. One right answer makes it at least one in all of the
     node's completions of that round. Where its rows do not reach up to this round, nobody knows.

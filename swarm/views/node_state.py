@@ -1,4 +1,4 @@
-"""What a node is about, in words, from its registration and from what its stage lacks; pure."""
+"""Says what a node is about, in words, from its registration and from what its stage lacks; pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DOING: Mapping[str, str] = {
 
 
 class Missing(NamedTuple):
-    """What the open stage lacks."""
+    """Says what the open stage lacks."""
 
     rollouts: Set[str]
     """Live workers that have not published."""
@@ -43,7 +43,7 @@ class Missing(NamedTuple):
 
 
 def in_words(peer: PeerFile, missing: Missing, wall: float, *, live: bool) -> str:
-    """What a node does, or whom it waits for, and for how long by now.
+    """Returns what a node does, or whom it waits for, and for how long by now.
 
     Args:
         wall: Unix seconds.
@@ -96,14 +96,14 @@ def _beats_missed(peer: PeerFile, wall: float) -> str:
 
 
 def _beats_behind(peer: PeerFile, wall: float) -> float | None:
-    """Its heartbeat intervals since the last one; None where it does not say how long they are."""
+    """Returns the heartbeat intervals since the last one; None where it does not say how long they are."""
     if peer.heartbeat_interval < SHORTEST_INTERVAL:
         return None
     return min(MOST_BEATS, max(0.0, wall - peer.last_seen) / peer.heartbeat_interval)
 
 
 def seen(peer: PeerFile, wall: float) -> str:
-    """How long ago its last heartbeat was; of one that is overdue, how many that is."""
+    """Says how long ago its last heartbeat was; of one that is overdue, how many that is."""
     ago = max(0.0, wall - peer.last_seen)
     behind = _beats_behind(peer, wall) or 0.0
     late = behind > OVERDUE and peer.status != STOPPED
@@ -111,7 +111,7 @@ def seen(peer: PeerFile, wall: float) -> str:
 
 
 def shortage(row: Glance) -> str:
-    """Why a node trained on fewer external groups than it wanted, by its last row; empty where it did not.
+    """Returns why a node trained on fewer external groups than it wanted, by its last row; empty where it did not.
 
     What it refused may be of files that it would not have drawn anyway: it is counted since the row before.
     """

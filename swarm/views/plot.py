@@ -40,7 +40,7 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], pa
 
 
 def reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], form: str) -> bytes:
-    """The picture, as `png` or `svg`. Raises ConfigError: no rows, or matplotlib is not installed."""
+    """Returns the picture, as `png` or `svg`. Raises ConfigError: no rows, or matplotlib is not installed."""
     kept = {node: measured(rows) for node, rows in sorted(metrics.items())}
     curves = {node: {row.round: row.my_reward for row in rows} for node, rows in kept.items() if rows}
     if not curves:
@@ -55,7 +55,7 @@ def reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], form: s
 
 
 def moving_average(values: Sequence[float], window: int) -> list[float]:
-    """Mean of the last `window` values at each place; of those there are, at the start."""
+    """Returns mean of the last `window` values at each place; of those there are, at the start."""
     return [fmean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)]
 
 

@@ -1,4 +1,4 @@
-"""What a report that leaves the machine must not name: who its user is, where files lie, and secrets.
+"""Removes what a report that leaves the machine must not name: who its user is, where files lie, and secrets.
 
     text ─▶ secrets by value, however spelled, by name and by form ─▶ addresses ─▶ paths ─▶ user and machine ─▶ text
 
@@ -76,7 +76,7 @@ _PATH_QUOTED = re.compile(r"([\"'])(?:/|[A-Za-z]:\\)(?:(?!\1)[^\n])+\1")
 
 @dataclass(frozen=True)
 class Redaction:
-    """What this machine's texts are freed of."""
+    """Removes from texts what names this machine, its user, and secrets."""
 
     names: tuple[tuple[str, str], ...]
     """User, machine -> what stands for them."""
@@ -102,7 +102,7 @@ class Redaction:
 
 
 def redaction_here(environ: Mapping[str, str], shared: Path | str, named: Iterable[str] = ()) -> Redaction:
-    """Of this user on this machine.
+    """Makes the redaction for this user on this machine.
 
     Args:
         shared: the shared place.
@@ -121,13 +121,13 @@ def redaction_here(environ: Mapping[str, str], shared: Path | str, named: Iterab
 
 
 def _without_user(word: re.Match[str]) -> str:
-    """A URL without user and password, which may hold slashes and @ themselves."""
+    """Returns a URL without user and password, which may hold slashes and @ themselves."""
     scheme, mark, rest = word[0].partition("://")
     return f"{scheme}{mark}<user>@{rest.rpartition('@')[2]}" if "@" in rest else word[0]
 
 
 def _secrets(name: str, value: str) -> Iterator[str]:
-    """What is secret of a variable: all of it, or the password of a URL in it."""
+    """Yields the secrets in a variable: all of its value, or the password of a URL in it."""
     if _is_secret(name, value):
         yield value
     for password in re.findall(r"://[^\s/@:]*:([^\s@]+)@", value):
@@ -136,7 +136,7 @@ def _secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """As it is, and as JSON, other programs' JSON and URLs spell it."""
+    """Returns the spellings of a secret: as it is, and as JSON, other programs' JSON and URLs write it."""
     in_json = json.dumps(secret)[1:-1]
     return {secret, in_json, in_json.replace("/", "\\/"), quote(secret), quote(secret, safe=""), quote_plus(secret)}
 

@@ -1,4 +1,4 @@
-"""What a node says again and again, as one line and how often; pure.
+"""Joins what a node says again and again, as one line and how often; pure.
 
     of one node   a  b  b  b  b  c     ─▶  a  b  "b x 3 more, last at ..."  c
 
@@ -47,14 +47,16 @@ class _Run:
 
 
 class Repeats:
-    """Of one stream of events, over any number of parts of it."""
+    """Counts repeated events of one stream, over any number of parts of it."""
 
     def __init__(self) -> None:
         self._runs: dict[str, _Run] = {}
         """Node -> what it said last."""
 
     def take(self, events: Iterable[Event]) -> list[Event | More]:
-        """The next events; how often one came is said at its end, when nothing more came of it, or now and then."""
+        """Returns the next events; how often one came is said at its end, when nothing more came of it, or now and
+        then.
+        """
         told: list[Event | More] = []
         grown: set[str] = set()
         for event in events:
@@ -71,12 +73,12 @@ class Repeats:
         return told + [run.tell() for node, run in self._runs.items() if run.count and node not in grown]
 
     def rest(self) -> list[More]:
-        """What was not told of yet, in order of time."""
+        """Returns what was not told of yet, in order of time."""
         return sorted((run.tell() for run in self._runs.values() if run.count), key=lambda more: more.last)
 
 
 def _digest(event: Event) -> bytes:
-    """The same for events that differ in their time alone."""
+    """Returns the same for events that differ in their time alone."""
     said = b"\0".join(
         (event.level.encode(), event.event.encode("utf-8", "replace"), _TIME.sub(b"", event.line, count=1))
     )

@@ -1,4 +1,4 @@
-"""How far what members wrote has come to the others, in words."""
+"""Says how far what members wrote has come to the others, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_PEERS = 20
 
 
 def render_replication(now: Replication | None) -> str:
-    """A few lines below a status; empty where all nodes see one and the same place."""
+    """Returns a few lines below a status; empty where all nodes see one and the same place."""
     if now is None:
         return ""
     connected = sum(peer.connected for peer in now.peers)
@@ -37,7 +37,7 @@ def _missing(peer: Peer) -> str:
 
 
 def progress(now: Replication) -> str:
-    """One line while the first synchronisation goes on."""
+    """Returns one line while the first synchronisation goes on."""
     if now.problems:
         return f"the first synchronisation waits: {now.problems[0]}"
     away = [peer.member for peer in now.peers if not peer.connected]

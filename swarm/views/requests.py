@@ -1,4 +1,6 @@
-"""What the workers of a run asked of its bucket, and what that costs at public prices; a run in a folder has none."""
+"""Counts what the workers of a run asked of its bucket, and what that costs at public prices; a run in a folder has
+none.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from swarm.views.text import size
 
 
 class Requests(msgspec.Struct, frozen=True):
-    """Of all workers, by their rows; what a coordinator, views and a judge ask is not counted."""
+    """Holds the requests of all workers, by their rows; those of a coordinator, views and a judge are not counted."""
 
     workers: int
     per_round: float
@@ -35,7 +37,7 @@ class Requests(msgspec.Struct, frozen=True):
 
 
 def requests_of(place: str, progress: Iterable[NodeProgress]) -> Requests | None:
-    """None: the place charges for nothing, or nobody counted."""
+    """Returns what the workers asked of the place; None: the place charges for nothing, or nobody counted."""
     asking = [of_node for of_node in progress if of_node.asked.requests and of_node.rewards]
     price = price_at(place)
     if price is None or not asking:
@@ -60,7 +62,7 @@ def requests_of(place: str, progress: Iterable[NodeProgress]) -> Requests | None
 
 
 def render_requests(requests: Requests | None) -> str:
-    """One or two lines; empty where there is nothing to pay."""
+    """Returns one or two lines; empty where there is nothing to pay."""
     if requests is None:
         return ""
     pace = f", {requests.per_minute:.0f} a minute" if requests.per_minute is not None else ""

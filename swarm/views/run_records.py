@@ -1,4 +1,4 @@
-"""What of a run is checked, read while its nodes write on.
+"""Reads what of a run is checked, while its nodes write on.
 
 Each node writes in one order, and what is looked for is read against it:
 
@@ -27,7 +27,7 @@ from swarm.wire.messages import CleanedFile
 
 
 class Before(NamedTuple):
-    """How far a run was before its files were counted."""
+    """Says how far a run was before its files were counted."""
 
     rounds_done: int
     newest_row: dict[str, int]
@@ -66,7 +66,7 @@ class RunRecords(NamedTuple):
         return min(said, self.before.rounds_done - LEAST_KEPT + 1)
 
     def where(self, key: str) -> str:
-        """The key as people find it."""
+        """Returns the key as people find it."""
         return self.now.run.store.describe(key)
 
 
@@ -103,7 +103,7 @@ def _before(now: Snapshot) -> Before:
 
 
 def rounds_begun(run: RunRecords) -> int:
-    """Rounds of which there may be files. One who goes on alone opens the round after that of its last row."""
+    """Returns rounds of which there may be files. One who goes on alone opens the round after that of its last row."""
     if not run.partial:
         return run.now.rounds_done
     return max([run.now.rounds_done, *(progress.rounds_done for progress in run.now.progress.values())]) + 1

@@ -1,4 +1,4 @@
-"""What the nodes of an experiment were started with, as text."""
+"""Says what the nodes of an experiment were started with, as text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _sources(given: Iterable[str]) -> str:
 
 
 def render_starts(starts: Sequence[NodeStart]) -> str:
-    """The last start of each node: what they share in one table, and what each was made with."""
+    """Returns the last start of each node: what they share in one table, and what each was made with."""
     if not starts:
         return "no node has a record of its start: they were made by a version that kept none, or never began"
     heads = [_head(start) for start in starts]

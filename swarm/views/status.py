@@ -1,4 +1,4 @@
-"""Where an experiment stands: the round clock and every node, from the folder alone."""
+"""Tells where an experiment stands: the round clock and every node, from the folder alone."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class StatusReader:
         self._replication = replication
 
     def read(self, wall: float) -> Status:
-        """The status at `wall`, Unix seconds."""
+        """Returns the status at `wall`, Unix seconds."""
         now = self._reader.refresh()
         state, over = now.state, now.finished
         by_workers = over is not None and over.by == BY_WORKERS
@@ -220,7 +220,7 @@ class StatusReader:
 
 
 def _why_it_stands(now: Snapshot, live: Set[str], open_for: float) -> str:
-    """As the coordinator that is alive says; of one that says nothing, as far as the folder shows it."""
+    """Returns why the clock stands, as the live coordinator says, else as far as the folder shows it."""
     state = now.state
     if state is None or state.finished or now.own_clocks:
         return ""
@@ -238,7 +238,7 @@ def _why_it_stands(now: Snapshot, live: Set[str], open_for: float) -> str:
 
 
 def _role(peer: PeerFile | None, node: str) -> str:
-    """Of a node that is waited for like a worker and trains nothing, what it does."""
+    """Returns a node's role; for one that is waited for like a worker and trains nothing, what it does."""
     if peer is None:
         return JUDGE if node == JUDGE else "?"
     if peer.node_role != "worker" or peer.trains is not False:
@@ -247,7 +247,7 @@ def _role(peer: PeerFile | None, node: str) -> str:
 
 
 def _last_move(now: Snapshot, by_workers: bool) -> float:
-    """When the clock last moved, or the last worker ended a round."""
+    """Returns when the clock last moved, or the last worker ended a round."""
     rows = [progress.last.timestamp for progress in now.progress.values() if progress.last] if by_workers else []
     if not rows and now.state is None:  # of another program, without a reward on record
         rows = [now.peers[node].last_seen for node in now.workers if node in now.peers]
@@ -260,7 +260,7 @@ def _pace(nodes: Iterable[NodeStatus]) -> float | None:
 
 
 def _seconds_left(now: Snapshot, pace: float | None, open_for: float | None) -> float | None:
-    """Of the open round at most one round's time is behind the run."""
+    """Estimates the seconds that the run has left; the open round takes off one round's time at most."""
     if pace is None or not now.rounds_expected or now.finished:
         return None
     return max(0, now.rounds_expected - now.rounds_done) * pace - min(open_for or 0.0, pace)
@@ -273,7 +273,7 @@ def _last_rewards(now: Snapshot) -> list[float]:
 
 
 def render(status: Status) -> str:
-    """The status as text for a terminal."""
+    """Returns the status as text for a terminal."""
     maker = f"{render_maker(status.made_by)}\n" if status.made_by else ""
     head = f"{status.experiment} in {printable(status.path)}\n{maker}{clock_line(status)}{_how_far(status)}"
     if not status.nodes:
@@ -300,7 +300,7 @@ def _believers(nodes: list[NodeStatus]) -> str:
 
 
 def _shortages(nodes: list[NodeStatus]) -> str:
-    """Of the last round of those that are at it."""
+    """Returns in words which live nodes found too few groups in their last round."""
     short = [node for node in nodes if node.live and node.shortage]
     lines = [f"{shorten(node.node, 24)}: {shorten(node.shortage, LONGEST_SHORTAGE)}" for node in short[:MOST_SHORTAGES]]
     left = len(short) - MOST_SHORTAGES
@@ -308,7 +308,7 @@ def _shortages(nodes: list[NodeStatus]) -> str:
 
 
 def _how_far(status: Status) -> str:
-    """Lines below the clock's: how fast, how long still, who took part, how rewards spread."""
+    """Returns lines below the clock's: how fast, how long still, who took part, how rewards spread."""
     lines = []
     if status.seconds_per_round is not None and not status.finished:
         left = f", about {age(status.seconds_left)} left" if status.seconds_left is not None else ""
@@ -330,7 +330,7 @@ def _rounds(span: Span) -> str:
 
 
 def clock_line(status: Status) -> str:
-    """Where the run is, in one line."""
+    """Says where the run is, in one line."""
     last = status.max_rounds or "?"
     if status.problem:
         return f"the state cannot be read: {printable(status.problem)}"
@@ -366,7 +366,7 @@ def clock_line(status: Status) -> str:
 
 
 def _range_of_rounds(nodes: list[NodeStatus]) -> str:
-    """Of the workers that are at it, or else of all of them."""
+    """Returns in words the rounds of the live workers, or else of all workers."""
     workers = [node for node in nodes if node.role == "worker" and node.round >= 0]
     rounds = [node.round for node in workers if node.live] or [node.round for node in workers]
     if not rounds:

@@ -116,20 +116,20 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarise_run(run: Run) -> Summary:
-    """The summary of an experiment, whoever made it. Raises StoreError: its place fails."""
+    """Returns the summary of an experiment, whoever made it. Raises StoreError: its place fails."""
     metrics, odd = read_to_sum_up(run)
     summary = summarise(metrics, odd, *told(run))
     return without(summary, unknown_columns(run), made_by(run))
 
 
 def told(run: Run) -> tuple[list[Hint], Requests | None]:
-    """What a summary says besides the figures of its rows: hints, and what was asked of a bucket."""
+    """Returns what a summary says besides the figures of its rows: hints, and the requests made to a bucket."""
     now = snapshot(run)
     return now.hints(), requests_of(run.place, now.progress.values())
 
 
 def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
-    """The summary of a run that another program made: what is computed from columns that it lacks is unknown."""
+    """Returns the summary of a run that another program made; what needs columns that it lacks is unknown."""
     if not unknown:
         return summary
     lacking = {field: NOTHING for field, column in _TRENDS.items() if column in unknown}
@@ -197,7 +197,7 @@ def _by_stage(rows: Sequence[AnyRow], first: frozenset[int], last: frozenset[int
 
 
 def _by_task(rows: Iterable[AnyRow]) -> list[tuple[str, list[AnyRow]]]:
-    """Each task with the rows in which it came up, by name; of more than MOST_TASKS those that most rows have."""
+    """Returns each task with the rows in which it came up, by name; of more than MOST_TASKS those most rows have."""
     found: dict[str, list[AnyRow]] = {}
     for row in rows:
         for task in row.task_rewards:
@@ -247,7 +247,9 @@ def _external_by_model(rows: Iterable[AnyRow]) -> dict[str, int]:
 
 
 def _duration(nodes: Mapping[str, Sequence[AnyRow]]) -> float:
-    """No less than the rounds of one node, one after the other; no more than the longest of each round together."""
+    """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
+    round together.
+    """
     rows = [row for of_node in nodes.values() for row in of_node]
     if not rows:
         return 0.0
@@ -263,7 +265,7 @@ def _duration(nodes: Mapping[str, Sequence[AnyRow]]) -> float:
 
 
 def render(summary: Summary) -> str:
-    """The summary as text, at most 100 columns wide."""
+    """Returns the summary as text, at most 100 columns wide."""
     said = render_odd(summary.out_of_range)
     if not summary.rounds:
         return "\n".join([_nothing(summary.made_by), *said])
@@ -285,7 +287,7 @@ def render(summary: Summary) -> str:
 
 
 def render_maker(maker: str) -> str:
-    """What is to be known of a run that another program made; empty for one of this program."""
+    """Returns what is to be known of a run that another program made; empty for one of this program."""
     if not maker:
         return ""
     return f"made by {maker}: rewards are brought to means per completion, '-' is what it did not record"
@@ -298,7 +300,7 @@ def _nothing(maker: str) -> str:
 
 
 def render_odd(odd: Mapping[str, Odd]) -> list[str]:
-    """A line for each of the first nodes with rows out of range, and how many more there are."""
+    """Returns a line for each of the first nodes with rows out of range, and how many more there are."""
     lines = [
         f"{shorten(node, 24)}: {one}: {shorten(one.example, 80)}" for node, one in sorted(odd.items())[:MOST_ODD_LINES]
     ]

@@ -9,7 +9,7 @@ from swarm.records.pace import age as age
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
-    """Columns as wide as their widest cell, two spaces apart; those named in `left` are aligned left."""
+    """Returns columns as wide as their widest cell, two spaces apart; those named in `left` are aligned left."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
@@ -20,13 +20,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[
 
 
 def shorten(text: str, length: int) -> str:
-    """At most so many characters, the last of which says that something was cut."""
+    """Cuts a text to so many characters, the last of which says that something was cut."""
     clean = printable(text)
     return clean if len(clean) <= length else clean[: length - 1] + "…"
 
 
 def size(count: float) -> str:
-    """Bytes in the unit that suits them: 1.5 kB, 22 MB, ..."""
+    """Returns bytes in the unit that suits them: 1.5 kB, 22 MB, ..."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
@@ -35,7 +35,7 @@ def size(count: float) -> str:
 
 
 def count(number: float) -> str:
-    """A number of things in few characters: 830, 12.4k, 1.2M."""
+    """Returns a number of things in few characters: 830, 12.4k, 1.2M."""
     for unit in ("", "k", "M", "G"):
         if number < 999.5:
             return f"{number:.1f}{unit}" if unit and number < 99.95 else f"{number:.0f}{unit}"

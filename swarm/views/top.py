@@ -1,4 +1,4 @@
-"""What `swarm top` shows at one moment, and the same as plain text; pure.
+"""Makes what `swarm top` shows at one moment, and the same as plain text; pure.
 
 Status, history, newest groups ─▶ frame_of ─▶ Frame ─┬ render: text of a width, for pipes and files
                                                      └ swarm.cli.top_app: the same in a terminal, with keys
@@ -56,7 +56,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(status: Status, history: History, moment: Moment | None) -> Frame:
-    """Of a run by now."""
+    """Makes the frame of a run by now."""
     most = _most(history.values())
     recorded = not status.made_by
     lines = [_line(node, history.get(node.node), most, recorded) for node in status.nodes[:MOST_NODES]]
@@ -95,7 +95,7 @@ def _reward(history: History, most: float) -> str:
 
 
 def _most(nodes: Iterable[NodeHistory]) -> float:
-    """The highest point of all curves, which share one scale."""
+    """Returns the highest point of all curves, which share one scale."""
     points = (point for node in nodes for point in buckets(_rewards(node), SPARKS))
     return max((point for point in points if not math.isnan(point)), default=0.0)
 
@@ -106,7 +106,9 @@ def _rewards(node: NodeHistory) -> list[float]:
 
 
 def buckets(values: Sequence[float], width: int) -> list[float]:
-    """As many means of neighbours as there is room for, or the values where all find room; NaN: nothing measured."""
+    """Returns as many means of neighbours as there is room for, or the values where all find room; NaN: nothing
+    measured.
+    """
     if len(values) <= width:
         return list(values)
     ends = [len(values) * place // width for place in range(width + 1)]
@@ -115,7 +117,7 @@ def buckets(values: Sequence[float], width: int) -> list[float]:
 
 
 def sparkline(values: Sequence[float], width: int, most: float) -> str:
-    """A curve from 0 to `most` in so many characters at most; a gap where nothing was measured."""
+    """Returns a curve from 0 to `most` in so many characters at most; a gap where nothing was measured."""
     return "".join(_spark(value, most) for value in buckets(values, width))
 
 
@@ -163,7 +165,7 @@ def _memory(figures: Mapping[str, float]) -> str:
 
 
 def learns_from(teachers: Mapping[str, int]) -> str:
-    """Whose groups a node trained on in its last round, and how many of each."""
+    """Says whose groups a node trained on in its last round, and how many of each."""
     ordered = sorted(teachers.items(), key=lambda item: (-item[1], item[0]))
     names = [f"{shorten(peer, 16)} {groups}" for peer, groups in ordered[:MOST_TEACHERS]]
     left = len(ordered) - MOST_TEACHERS
@@ -171,7 +173,7 @@ def learns_from(teachers: Mapping[str, int]) -> str:
 
 
 def _notes(status: Status) -> tuple[str, ...]:
-    """What is wrong, the gravest first."""
+    """Returns what is wrong, the gravest first."""
     said = [f"hint {hint.code}, {', '.join(hint.nodes)}: {hint.evidence}" for hint in status.hints]
     said += [f"{node.node} trained on {node.shortage}" for node in status.nodes if node.live and node.shortage]
     lines = [shorten(line, LONGEST_NOTE) for line in said[:MOST_NOTES]]
@@ -180,7 +182,7 @@ def _notes(status: Status) -> tuple[str, ...]:
 
 
 def render(frame: Frame, width: int) -> str:
-    """As text, no line wider than the terminal."""
+    """Renders the frame as text, with no line wider than the terminal."""
     nodes = table(COLUMNS, [line.cells for line in frame.nodes], left=LEFT) if frame.nodes else "no node has registered"
     more = [f"and {frame.more_nodes} more nodes"] if frame.more_nodes else []
     parts = [frame.head, [*nodes.split("\n"), *more], frame.notes, moment_lines(frame.moment, width)]
@@ -188,7 +190,7 @@ def render(frame: Frame, width: int) -> str:
 
 
 def moment_lines(moment: Moment | None, width: int) -> list[str]:
-    """One answer of the run, with its question."""
+    """Returns one answer of the run, with its question."""
     if moment is None:
         return []
     question = [f"  {line}" for line in folded(moment.question, width - 2)]
@@ -208,7 +210,7 @@ def fitted(line: str, width: int) -> str:
 
 
 def node_detail(node: NodeStatus, history: NodeHistory | None, width: int) -> str:
-    """One node in full: what it is, its curve, its tasks, whom it learnt from, what it refused."""
+    """Returns one node in full: what it is, its curve, its tasks, whom it learnt from, what it refused."""
     said = [
         f"{shorten(node.node, 64)}: {shorten(node.role, 20)}, {shorten(node.model, 60) or 'no model named'}",
         f"{shorten(node.state or node.status, 200)}; last seen {node.seen or 'never'} ago",

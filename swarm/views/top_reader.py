@@ -33,7 +33,7 @@ class Look(NamedTuple):
 
 
 class TopReader:
-    """Of one run. Its verbs block; one thread at a time."""
+    """Reads one run. Its verbs block; one thread at a time."""
 
     def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
         self._run = run
@@ -43,7 +43,7 @@ class TopReader:
         self._moment_of: tuple[int | None, int | None, int] = (None, None, -1)
 
     def look(self, wall: float) -> Look:
-        """At `wall`, Unix seconds. Raises StoreError where the place itself fails."""
+        """Looks at the run at `wall`, Unix seconds. Raises StoreError where the place itself fails."""
         status, history = self._status.read(wall), self._history.look()
         self._find_moment(status, history)
         return Look(status, history, frame_of(status, history, self._moment))
@@ -57,17 +57,17 @@ class TopReader:
             self._moment = moment_of(history, found.groups) or self._moment
 
     def node_text(self, look: Look, node: str, width: int) -> str:
-        """One node in full."""
+        """Returns one node in full."""
         known = {one.node: one for one in look.status.nodes}
         return node_detail(known[node], look.history.get(node), width) if node in known else f"{node}: not there"
 
     def groups_text(self, node: str, width: int) -> str:
-        """Its newest rollout groups, or with "" everybody's."""
+        """Renders the newest rollout groups of a node, or with "" everybody's."""
         wanted = Wanted(nodes=frozenset({node} if node else ()))
         return group_view.render(read_groups(self._run, wanted, GROUPS_SHOWN), width=width)
 
     def events_text(self, node: str) -> str:
-        """The last events, of one node or with "" of all."""
+        """Returns the last events, of one node or with "" of all."""
         events = EventStream(self._run, WantedEvents(nodes=frozenset({node} if node else ()))).read_last(EVENTS_SHOWN)
         repeats = Repeats()
         return "\n".join(render_events([*repeats.take(events), *repeats.rest()])) or "no event yet"

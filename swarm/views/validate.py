@@ -65,7 +65,7 @@ def _result(name: str, wrong: Iterator[str]) -> CheckResult:
 
 
 def render(report: Report) -> str:
-    """One line per check, below it what is wrong; then the notes and the verdict."""
+    """Returns one line per check, below it what is wrong; then the notes and the verdict."""
     lines = []
     for check in report.checks:
         lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}")

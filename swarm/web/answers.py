@@ -42,7 +42,7 @@ class Adoption(NamedTuple):
 
 
 def file_document(file: RolloutFile, history: History) -> dict[str, Any]:
-    """What a node published in one stage."""
+    """Makes the document of what a node published in one stage."""
     slots = sorted(file.rollouts, key=_slot_order)[:MOST_GROUPS]
     groups = [group_document(file, slot, history) for slot in slots]
     policy = file.policy
@@ -65,7 +65,7 @@ def _slot_order(slot: str) -> tuple[int, str]:
 
 
 def group_document(file: RolloutFile, slot: str, history: History) -> dict[str, Any]:
-    """One group."""
+    """Returns one group."""
     entries, info = file.rollouts[slot][:MOST_COMPLETIONS], file.groups.get(slot, GroupInfo(task=""))
     rewards = [_finite(entry.reward) for entry in entries]
     known = [reward for reward in rewards if reward is not None]
@@ -103,7 +103,7 @@ def _finite(reward: float | None) -> float | None:
 
 
 def adoptions(history: History, group: str, task: str) -> list[Adoption]:
-    """Who trained on a group, and what they earned on its task before and after.
+    """Returns who trained on a group, and what they earned on its task before and after.
 
     Args:
         group: `node/round/stage/slot`, as rows name it.

@@ -24,5 +24,5 @@ def served() -> Mapping[str, bytes]:
 
 
 def type_of(name: str) -> str:
-    """The media type of one of them."""
+    """Returns the media type of one of them."""
     return TYPES[name.rpartition(".")[2]]

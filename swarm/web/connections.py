@@ -39,7 +39,7 @@ MOST = Room(strangers=384, known=192, backlog=96)
 
 
 def room(descriptors: float) -> Room:
-    """What a process that may open so many files has room for: at most two thirds of them are connections."""
+    """Returns how many connections a process has room for that may open so many files: at most two thirds of them."""
     share = min(1.0, descriptors / 1024)
     return Room(*(max(4, int(part * share)) for part in MOST))
 
@@ -64,13 +64,13 @@ class Crowd:
         _add(one, self._strangers, self._room.strangers)
 
     def let_in(self, one: _Bounded) -> None:
-        """Its request had the right cookie or token."""
+        """Lets a connection in whose request had the right cookie or token."""
         if one in self._strangers:
             del self._strangers[one]
             _add(one, self._known, self._room.known)
 
     def remove(self, one: _Bounded) -> None:
-        """It is closed."""
+        """Removes a connection that is closed."""
         self._strangers.pop(one, None)
         self._known.pop(one, None)
 

@@ -43,7 +43,7 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def frozen_page(experiment: str, look: Look, place: Mapping[str, Any], wall: float) -> bytes:
-    """The file.
+    """Returns the file.
 
     Args:
         look: at the run, refreshed.
@@ -62,7 +62,7 @@ def frozen_page(experiment: str, look: Look, place: Mapping[str, Any], wall: flo
 
 
 def _documents(look: Look) -> Iterator[tuple[str, Any]]:
-    """What a page asks for, by the end of its path."""
+    """Yields each document that a page asks for, with the end of its path."""
     yield "standing", look.standing()
     yield "matrix", look.matrix()
     yield "settings", look.made_with()

@@ -1,4 +1,4 @@
-"""Who may ask: decided from a request's head alone, before anything is read. Pure but for its secrets.
+"""Decides who may ask, from a request's head alone, before anything is read. Pure but for its secrets.
 
     Host        a name of this machine's loopback, or one that was allowed: else a page elsewhere could point its own
                 name at this machine (DNS rebinding) and read the answers
@@ -40,7 +40,7 @@ HEADERS = {
 
 
 class Verdict(Enum):
-    """What becomes of a request."""
+    """Says what becomes of a request."""
 
     PASS = auto()
     """The browser is one that was let in."""
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
 
 
 class Guard:
-    """Of one service."""
+    """Decides for one service who may ask."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Guard:
         self._sessions: list[str] = []
 
     def judge(self, asked: Asked) -> Judged:
-        """What becomes of a request."""
+        """Returns what becomes of a request."""
         return self._misdirected(asked) or self._of_another_site(asked) or self._let_in(asked)
 
     def _misdirected(self, asked: Asked) -> Judged | None:
@@ -143,12 +143,12 @@ def _refused(status: int, text: str) -> Judged:
 
 
 def _equal(one: str, other: str) -> bool:
-    """In a time that does not tell how much of it is right."""
+    """Compares two texts in a time that does not tell how much of one is right."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
 def host_name(header: str) -> str:
-    """The name in a Host header, without its port, in lower case; empty where that is none."""
+    """Returns the name in a Host header, without its port, in lower case; empty where that is none."""
     name, colon, port = header.lower().rpartition(":")
     if not colon or port.endswith("]"):
         return header.lower()
@@ -156,6 +156,8 @@ def host_name(header: str) -> str:
 
 
 def cookies_of(header: str, name: str) -> list[str]:
-    """The values of a cookie: any other service of this machine may have set one of this name, whatever its port."""
+    """Returns the values of a cookie: any other service of this machine may have set one of this name, whatever its
+    port.
+    """
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return [value for key, _, value in pairs if key == name]

@@ -1,4 +1,4 @@
-"""What leaves for a browser: documents of bounded size as JSON, in which no text changes how others read.
+"""Encodes what leaves for a browser: documents of bounded size as JSON, in which no text changes how others read.
 
     records ─▶ bounded, cut: at most so long, so many ─▶ encoded: JSON, every text of it printable ─▶ browser, file
 
@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"\\(u00[01][0-9a-f]|[bfr]|.)")
 
 
 def encoded(document: object) -> str:
-    """As JSON, without a blank, where no text holds what is not printable, but for newlines and tabs."""
+    """Encodes a document as JSON without a blank, in which texts hold nothing unprintable but newlines and tabs."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return _ESCAPE.sub(_without_control, printable(text))
 
@@ -33,7 +33,7 @@ def _without_control(escape: re.Match[str]) -> str:
 
 
 def bounded(value: Any, longest: int = LONGEST, most: int = MOST) -> Any:
-    """A JSON value with texts, lists and objects cut, and null for what is no finite number."""
+    """Returns a JSON value with texts, lists and objects cut, and null for what is no finite number."""
     match value:
         case str():
             return cut(value, longest)
@@ -48,5 +48,5 @@ def bounded(value: Any, longest: int = LONGEST, most: int = MOST) -> Any:
 
 
 def cut(text: str, longest: int) -> str:
-    """What is longer ends in `...`."""
+    """Cuts a text to `longest` characters and adds `...` where it was longer."""
     return text if len(text) <= longest else f"{text[:longest]}..."

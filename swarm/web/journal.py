@@ -24,7 +24,7 @@ MOST_LINES = 60
 
 
 def wanted(nodes: list[str], level: str, event: str) -> Wanted:
-    """What is asked for. Raises ConfigError for what cannot be."""
+    """Returns which events are asked for. Raises ConfigError for what cannot be."""
     if level not in LEVELS:
         raise ConfigError(f"level must be one of {', '.join(LEVELS)}, got {cut(level, 40)!r}")
     if len(event) > LONGEST_PATTERN or not all(map(keys.is_node_id, nodes)):
@@ -33,7 +33,7 @@ def wanted(nodes: list[str], level: str, event: str) -> Wanted:
 
 
 class Journal:
-    """Who follows the events of a run. Blocking."""
+    """Follows the events of a run. Blocking."""
 
     def __init__(self, run: Run, asked: Wanted) -> None:
         self._stream = EventStream(run, asked)
@@ -42,7 +42,7 @@ class Journal:
         """What was given first were all events that match."""
 
     def more(self) -> list[dict[str, Any]]:
-        """The last events at first, afterwards those that came since; of very many the last ones."""
+        """Returns the last events at first, afterwards those that came since; of very many the last ones."""
         if self._is_new:
             events = self._stream.read_last(LAST + 1, MOST_PARSED)
             self.is_whole = len(events) <= LAST and not self._stream.unseen
@@ -53,7 +53,7 @@ class Journal:
 
 
 def event_document(event: Event) -> dict[str, Any]:
-    """One event."""
+    """Returns one event."""
     words, details = in_words(event)
     return {
         "time": event.timestamp,

@@ -1,8 +1,9 @@
-"""What is read of one run while somebody looks: where it stands, its history, and single documents on request."""
+"""Reads a run while somebody looks: where it stands, its history, and single documents on request."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,7 +22,7 @@ from swarm.store.replicated.state import Replication
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.views.status import StatusReader
-from swarm.web import adopted, answers, series, tasks
+from swarm.web import answers, series, tasks
 from swarm.web.harmless import bounded, cut
 from swarm.web.series import Mark
 from swarm.wire.messages import ExperimentFile
@@ -68,7 +69,7 @@ class Look:
         self._standing = standing_document(status | beside, wall)
 
     def standing(self) -> dict[str, Any]:
-        """Where the run stands."""
+        """Returns where the run stands."""
         return self._standing
 
     def series(self, columns: tuple[str, ...] = FIRST, every: int = 1) -> dict[str, Any]:
@@ -76,29 +77,31 @@ class Look:
         return series.whole(self.history, columns, every) | {"mark": series.mark_of(self.history)}
 
     def news(self, mark: Mark) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
-        """What has come since a mark, and the next one."""
+        """Returns what has come since a mark, and the next mark."""
         return series.news(self.history, mark), series.mark_of(self.history)
 
     def tasks(self, node: str = "") -> dict[str, Any]:
-        """What was learned of each task."""
+        """Returns what was learned of each task."""
         return bounded(tasks.tasks_of(self.history, node))  # type: ignore[no-any-return]
 
     def matrix(self) -> dict[str, Any]:
-        """Who learned from whom."""
-        return bounded(adopted.matrix(self.history))  # type: ignore[no-any-return]
+        """Returns who learned from whom."""
+        return bounded(matrix(self.history))  # type: ignore[no-any-return]
 
     def stages(self, round_: int) -> dict[str, Any]:
-        """Who has published in a round: stage -> nodes."""
+        """Returns who has published in a round: stage -> nodes."""
         nodes = RolloutFiles(self.run, {round_}).counted.nodes
         found = {str(key.stage): self._known_first(nodes[key]) for key in sorted(nodes)[:64] if nodes[key]}
         return {"round": round_, "stages": found, "oldest": oldest_round(self.run)}
 
     def _known_first(self, nodes: Iterable[str]) -> list[str]:
-        """At most as many as are drawn: those with rows before others, which cost who invents them nothing."""
+        """Returns at most as many nodes as are drawn: those with rows before others, which cost who invents them
+        nothing.
+        """
         return sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
 
     def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
-        """What a node has published in a stage. Raises ProtocolError: it cannot be read, or is nowhere."""
+        """Returns what a node has published in a stage. Raises ProtocolError: it cannot be read, or is nowhere."""
         file = RolloutFiles(self.run, {key.round}).decoded(key, node, LARGEST_FILE)
         if file is None:
             raise ProtocolError(
@@ -109,7 +112,9 @@ class Look:
         return answers.file_document(file, self.history)
 
     def made_with(self) -> dict[str, Any]:
-        """What the run was started with: by node the settings that are not at their defaults, versions, machine."""
+        """Returns what the run was started with: by node the settings that are not at their defaults, versions,
+        machine.
+        """
         try:
             experiment = read_experiment(self.run)
         except ProtocolError:
@@ -119,7 +124,7 @@ class Look:
 
 
 def of_this_run(history: History, rounds: int | None) -> History:
-    """Without nodes that have rows of rounds far beyond the run: one of them would make a point of all others.
+    """Leaves out nodes that have rows of rounds far beyond the run: one of them would make a point of all others.
 
     Args:
         rounds: of the run, by its clock; None: not known, and nobody is left out. Where it was made shorter after it
@@ -133,7 +138,8 @@ def of_this_run(history: History, rounds: int | None) -> History:
 
 
 def elapsed(history: History, wall: float) -> float | None:
-    """Seconds from the first sign of the run, the start of the round of its first row, to its last row; None: no row.
+    """Returns seconds from the first sign of the run, the start of the round of its first row, to its last row; None:
+    no row.
 
     Args:
         wall: Unix seconds; rows that claim to be later, or from before there was any clock, say nothing.
@@ -145,14 +151,14 @@ def elapsed(history: History, wall: float) -> float | None:
 
 
 def standing_document(status: dict[str, Any], wall: float) -> dict[str, Any]:
-    """The status as `swarm status --json` has it, of at most MOST_NODES nodes."""
+    """Returns the status as `swarm status --json` has it, of at most MOST_NODES nodes."""
     nodes = status["nodes"]
     kept = status | {"nodes": nodes[:MOST_NODES], "nodes_left_out": max(0, len(nodes) - MOST_NODES), "wall": wall}
     return bounded(kept, longest=600)  # type: ignore[no-any-return]
 
 
 def experiment_document(experiment: ExperimentFile | None) -> dict[str, Any] | None:
-    """What makes the run what it is."""
+    """Makes the document of the experiment's settings; None where they are not known."""
     if experiment is None:
         return None
     identity = {name: _in_short(value) for name, value in experiment.identity.items()}
@@ -160,7 +166,7 @@ def experiment_document(experiment: ExperimentFile | None) -> dict[str, Any] | N
 
 
 def start_document(start: dict[str, Any]) -> dict[str, Any]:
-    """One node's last start."""
+    """Returns one node's last start."""
     sources, settings = start.get("sources", {}), start.get("settings", {})
     own = {name: [_in_short(settings.get(name)), source] for name, source in sources.items()}
     kept = ("node_id", "role", "timestamp", "command", "versions", "machine", "models", "code")
@@ -173,5 +179,32 @@ def _in_short(value: Any) -> str:
 
 
 def why(error: SwarmError) -> str:
-    """An error as the page shows it."""
+    """Returns an error as the page shows it."""
     return printable_lines(cut(str(error), 600))
+
+
+MOST = 64
+"""Nodes on each side."""
+
+
+def matrix(history: History) -> dict[str, Any]:
+    """Returns origins and adopters, and the groups of each pair: `counts[adopter][origin]`.
+
+    `last` has those of the last round. Of too many nodes those that took part in the most are kept, and the groups of
+    the others are counted.
+    """
+    given, taken = Counter[str](), Counter[str]()
+    for node, of_node in history.items():
+        given.update(of_node.trained_on)
+        taken[node] += of_node.trained_on.total()
+    trains = [node for node, of_node in history.items() if len(of_node)]
+    adopters = sorted(sorted(trains, key=lambda node: (-taken[node], node))[:MOST])
+    origins = sorted(sorted({*given, *adopters}, key=lambda node: (-given[node], node))[:MOST])
+    total, shown = given.total(), sum(history[a].trained_on[o] for a in adopters for o in origins)
+    return {
+        "origins": origins,
+        "adopters": adopters,
+        "counts": [[history[adopter].trained_on[origin] for origin in origins] for adopter in adopters],
+        "last": [[history[adopter].last_trained_on.get(origin, 0) for origin in origins] for adopter in adopters],
+        "left_out": total - shown,
+    }

@@ -45,7 +45,7 @@ _TOTALS = (
 
 
 def exposition(experiment: str, standing: Mapping[str, Any], history: History) -> str:
-    """The text.
+    """Returns the text.
 
     Args:
         standing: as `standing_document` has it.
@@ -89,7 +89,7 @@ def _head(name: str, kind: str, help_: str) -> list[str]:
 
 
 def escaped(label: str) -> str:
-    """A label's value as the format wants it."""
+    """Returns a label's value as the format wants it."""
     return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 

@@ -35,13 +35,13 @@ def _requests(node: NodeHistory) -> Values:
 
 
 def _memory_share(node: NodeHistory) -> Values:
-    """Of the device's memory, what is not free."""
+    """Returns by row the share of the device's memory that is in use; NaN where it is not known."""
     free, total = node.column("memory_free"), node.column("memory_total")
     return [1 - f / t if t > 0 and 0 <= f <= t else NAN for f, t in zip(free, total, strict=True)]
 
 
 def _earned(node: NodeHistory) -> Values:
-    """The round's sum of rewards over its stages, at the place of each."""
+    """Returns the round's sum of rewards over its stages, at the place of each."""
     rewards, of_round = node.column("my_reward"), dict[int, float]()
     for round_, reward in zip(node.rounds, rewards, strict=True):
         if not math.isnan(reward):
@@ -65,23 +65,23 @@ assert not _UNKNOWN, _UNKNOWN
 
 
 def values_of(node: NodeHistory, column: str) -> Values:
-    """One of DRAWN, by place."""
+    """Returns one of DRAWN, by place."""
     return _COMPUTED[column](node) if column in _COMPUTED else node.column(column)
 
 
 def drawn_nodes(history: History) -> list[str]:
-    """Nodes with rows, by name; of too many those with the most."""
+    """Returns nodes with rows, by name; of too many those with the most."""
     nodes = sorted((node for node in history if len(history[node])), key=lambda node: (-len(history[node]), node))
     return sorted(nodes[:MOST_NODES])
 
 
 def mark_of(history: History) -> dict[str, tuple[int, int]]:
-    """What somebody has seen who has all of it."""
+    """Returns the mark of somebody who has seen all of the history."""
     return {node: (history[node].epoch, history[node].version) for node in drawn_nodes(history)}
 
 
 def whole(history: History, columns: Iterable[str], every: int = 1) -> dict[str, Any]:
-    """The document of columns of all nodes.
+    """Returns the document of columns of all nodes.
 
     Args:
         every: so many rounds are drawn as one, by their mean (the sum of `earned`); 1: each by itself.
@@ -107,7 +107,7 @@ def _node(node: NodeHistory, columns: Iterable[str], every: int) -> dict[str, An
 
 
 def pick(values: Values, places: Sequence[int]) -> Values:
-    """The values at these places; the values themselves where these are all of them."""
+    """Returns the values at these places; the values themselves where these are all of them."""
     return values if len(places) == len(values) and isinstance(places, range) else [values[place] for place in places]
 
 
@@ -130,7 +130,7 @@ def packed(numbers: array[Any]) -> str:
 
 
 def news(history: History, seen: Mark) -> dict[str, Any]:
-    """What has come since a mark: by node the rounds and all of DRAWN.
+    """Returns what has come since a mark: by node the rounds and all of DRAWN.
 
     A node whose file is another one than before, and one of which too much is new, is to be asked for as a whole.
     """
@@ -161,7 +161,7 @@ def _news(node: NodeHistory, places: Sequence[int]) -> dict[str, Any]:
 
 
 def _ending(node: NodeHistory, rounds: set[int]) -> Iterable[int]:
-    """Places of these rounds' last stages, among others."""
+    """Returns places of these rounds' last stages, among others."""
     return (place for place in node.one_per_round() if node.rounds[place] in rounds)
 
 

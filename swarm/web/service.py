@@ -83,7 +83,7 @@ class Service:
 
     @property
     def app(self) -> ASGIApp:
-        """The ASGI application."""
+        """Returns the ASGI application."""
         run = "/api/run/{name}"
         routes = [
             Route("/", self._page),
@@ -105,7 +105,7 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """What took long to become is read before the first browser asks for it."""
+        """Reads what takes long, before the first browser asks for it."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look_ahead)
             yield
@@ -239,7 +239,9 @@ def _answers(look: Look, request: Request) -> dict[str, Any]:
 
 
 def _mark(request: Request) -> Mark:
-    """Where a page goes on: what it has seen, by the stream that broke, or by the columns that it has asked for."""
+    """Returns where a page goes on: what it has seen, by the stream that broke, or by the columns that it has asked
+    for.
+    """
     said = request.headers.get("last-event-id") or request.query_params.get("mark", "{}")
     with suppress(msgspec.MsgspecError):
         return _MARK.decode(said)
@@ -318,7 +320,7 @@ def _asked(request: Request) -> Asked:
 
 
 def watch(open_look: Callable[[str], Look], interval: float) -> AllWatched:
-    """The runs of a place by their names, each looked at once per interval at most.
+    """Returns the runs of a place by their names, each looked at once per interval at most.
 
     Args:
         open_look: blocking; raises ExperimentError where there is no such run.

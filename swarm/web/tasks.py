@@ -1,4 +1,4 @@
-"""What was learned of each task, format and knowledge apart, over all nodes or of one. Pure."""
+"""Computes what was learned of each task, format and content apart, over all nodes or of one. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_TASKS = 64
 
 
 class _Mean:
-    """Of one task over one stretch of rounds."""
+    """Takes the mean of one task's figures over one stretch of rounds."""
 
     __slots__ = ("asked", "counted", "reward", "tagged", "tagged_reward")
 
@@ -33,7 +33,7 @@ class _Mean:
             self.tagged_reward += reward
 
     def figures(self) -> tuple[float, float | None, float | None]:
-        """Mean reward; share of tagged completions; mean reward of these."""
+        """Returns mean reward; share of tagged completions; mean reward of these."""
         share = self.tagged / self.counted if self.counted else None
         given = min(1.0, self.tagged_reward / self.tagged) if self.tagged > 0 else None
         return round(self.reward / self.asked, 4), _short(share), _short(given)
@@ -44,7 +44,7 @@ def _short(value: float | None) -> float | None:
 
 
 def tasks_of(history: History, node: str = "") -> dict[str, Any]:
-    """Task -> curves over stretches of rounds, as many as POINTS.
+    """Returns task -> curves over stretches of rounds, as many as POINTS.
 
     Args:
         node: of this one alone; empty: of all, each with the same weight per round.

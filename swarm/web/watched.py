@@ -35,7 +35,7 @@ class Watched:
         self._lock = anyio.Lock()
 
     async def ask(self, question: Callable[[Look], Found]) -> Found:
-        """The answer to a question on the run by now, made in a thread of its own.
+        """Returns the answer to a question on the run by now, made in a thread of its own.
 
         Raises:
             SwarmError: the place fails, or as the question does.
@@ -60,7 +60,7 @@ class AllWatched:
         self._held: OrderedDict[str, Watched] = OrderedDict()
 
     async def of(self, experiment: str) -> Watched:
-        """The one of this name. Raises ExperimentError: there is none."""
+        """Returns the one of this name. Raises ExperimentError: there is none."""
         if experiment not in self._held:
             found = await to_thread.run_sync(self._watch, experiment)
             self._held.setdefault(experiment, found)

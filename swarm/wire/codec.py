@@ -52,7 +52,7 @@ encoded, and shown, from further up."""
 
 
 def nests_too_deeply(value: object) -> bool:
-    """Whether more than DEEPEST objects and lists of what was decoded stand within each other."""
+    """Tells whether more than DEEPEST objects and lists of what was decoded stand within each other."""
     level = [value]
     for _ in range(DEEPEST):
         level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list | msgspec.Struct)]
@@ -72,12 +72,14 @@ class _Version(msgspec.Struct):
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """One JSON document on one line, ending in a newline."""
+    """Returns one JSON document on one line, ending in a newline."""
     return msgspec.json.encode(message, enc_hook=_plain) + b"\n"
 
 
 def _plain(value: object) -> str:
-    """In a place nobody knows whose word it was. Raises NotImplementedError: it has no form in JSON."""
+    """Writes own code as plain text: in a place nobody knows whose word it was. Raises NotImplementedError: it has no
+    form in JSON.
+    """
     if isinstance(value, OwnCode):
         return str(value)
     raise NotImplementedError
@@ -120,7 +122,7 @@ def to_rollout_file(
     earlier: Mapping[int, str] | None = None,
     mixture: Mapping[str, float] | None = None,
 ) -> RolloutFile:
-    """A node's own groups as the file that its peers read.
+    """Returns a node's own groups as the file that its peers read.
 
     Args:
         earlier: the other groups, which were published before: slot -> SHA-256.
@@ -157,7 +159,7 @@ def _entries(scored: ScoredGroup, with_logprobs: bool) -> list[RolloutEntry]:
 
 
 def turn_entries(completion: Completion, *, with_logprobs: bool = False) -> list[TurnEntry] | UnsetType:
-    """The turns before the last one, UNSET where there is none."""
+    """Returns the turns before the last one, UNSET where there is none."""
     return [
         TurnEntry(
             response=turn.text,
@@ -170,7 +172,7 @@ def turn_entries(completion: Completion, *, with_logprobs: bool = False) -> list
 
 
 def _sampled(completion: Completion | Turn) -> dict[str, Any]:
-    """The token fields of an entry: none where a reader would not take them."""
+    """Returns the token fields of an entry: none where a reader would not take them."""
     # A log-prob of almost 0 may come out above it. NaN stays NaN in this order, and so is not published.
     rounded = [min(round(value, LOGPROB_DECIMALS), 0.0) for value in completion.logprobs or ()]
     ids, logprobs, forced = _usable(_raw(completion.token_ids), _raw(rounded), _raw(completion.forced))
@@ -190,7 +192,7 @@ def _info(question: Question) -> GroupInfo:
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What the publisher says of one of its groups: to be held against what the reader finds, and nothing else."""
+    """Holds a publisher's claims about one of its groups, which are held against what the reader finds."""
 
     answer: str | None
     rewards: tuple[float | None, ...]
@@ -198,7 +200,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 def to_claims(file: RolloutFile) -> list[Claims]:
-    """The claims of the groups that to_groups gives for the same file, in the same order."""
+    """Returns the claims of the groups that to_groups gives for the same file, in the same order."""
     return [
         Claims(file.groups[slot].answer if slot in file.groups else None, tuple(e.reward for e in file.rollouts[slot]))
         for slot in sorted(file.rollouts, key=slot_of)
@@ -208,8 +210,8 @@ def to_claims(file: RolloutFile) -> list[Claims]:
 def to_groups(
     file: RolloutFile, peer: str, key: RoundKey, *, origin_needed: bool = True, with_tokens: bool = True
 ) -> list[RolloutGroup]:
-    """The groups of a peer's file, in slot order. Metadata and reward are left behind, and the answer wherever an
-    origin lets readers make their own.
+    """Returns the groups of a peer's file, in slot order. Metadata and reward are left behind, and the answer wherever
+    an origin lets readers make their own.
 
     Token ids and log-probs are the publisher's claim: in range, and as many of the one as of the other, but whether
     they are those of the text is for the trainer to find out. Broken ones are left behind without a word.
@@ -247,7 +249,7 @@ def to_groups(
 
 
 def slot_of(text: str) -> int:
-    """The number of a group, of the key that it has in a file. Raises ProtocolError: `malformed`."""
+    """Returns the number of a group, of the key that it has in a file. Raises ProtocolError: `malformed`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 6 and str(int(text)) == text):
         raise ProtocolError("malformed", f"expected group keys '0', '1', ..., got {text[:40]!r}")
     return int(text)
@@ -289,12 +291,12 @@ def _completions(entries: list[RolloutEntry], tokens_left: int) -> Iterator[Comp
 
 
 def earlier_turns(entries: Sequence[TurnEntry] | UnsetType) -> tuple[Turn, ...]:
-    """The turns before the last one, without token ids."""
+    """Returns the turns before the last one, without token ids."""
     return tuple(Turn(entry.response, entry.finished, entry.reply) for entry in entries or ())
 
 
 def _hints(turns: Sequence[RolloutEntry | TurnEntry]) -> list[Hint]:
-    """Token ids and log-probs of all turns of a completion, or of none."""
+    """Returns token ids and log-probs of all turns of a completion, or of none."""
     hints: list[Hint] = []
     for turn in turns:
         hints.append(_usable(turn.token_ids, turn.logprobs, turn.forced))
@@ -308,7 +310,7 @@ def _tokens(completion: Completion) -> int:
 
 
 class _SampledTokens(msgspec.Struct):
-    """What token_ids, logprobs and forced have to be, so that a trainer may look at them."""
+    """Checks token_ids, logprobs and forced, so that a trainer may look at them."""
 
     token_ids: Annotated[tuple[Annotated[int, Meta(ge=0, lt=2**31)], ...], Meta(max_length=MOST_TOKENS)]
     logprobs: tuple[Annotated[float, Meta(ge=-sys.float_info.max, le=0)], ...]
@@ -325,8 +327,9 @@ _decode_tokens = forms.decoder(_SampledTokens).decode
 
 
 def _usable(token_ids: Raw | UnsetType, logprobs: Raw | UnsetType, forced: Raw | UnsetType) -> Hint:
-    """Both lists if they are of one length and in range, with what was forced of them; else none of it: a hint that is
-    broken is no hint."""
+    """Returns both lists if they are of one length and in range, with what was forced of them; else none of it: a hint
+    that is broken is no hint.
+    """
     if token_ids is UNSET or logprobs is UNSET or max(len(bytes(token_ids)), len(bytes(logprobs))) > _MOST_TOKEN_BYTES:
         return NO_HINT
     said = b"null" if forced is UNSET else bytes(forced)

@@ -1,4 +1,4 @@
-"""What a node publishes of one stage, whole: its rollout file, and groups that it published before it.
+"""Puts together what a node publishes of one stage: its rollout file, and groups that it published before it.
 
     rollouts/round_R/stage_S/{node}.{slot}.json   a RolloutFile with one group, if it was ready before the others
     rollouts/round_R/stage_S/{node}.json          the last: the other groups, and the SHA-256 of each file before it
@@ -6,8 +6,6 @@
 All are of one form, and none ever changes. The last says how many there are: it alone is listed, waited for and counts.
 A file of one group that it does not name is nothing, and one that is not what it names refuses the whole. So whoever
 reads a node takes the very groups that he would find in one file, or none.
-
-Earlier versions wrote the groups elsewhere, all of them, and named them in `parts`: that is read as well.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def digest(data: bytes) -> str:
-    """As the last file names another one by."""
+    """Returns the SHA-256, in hex, by which the last file names another one."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -42,12 +40,14 @@ def named_by(file: RolloutFile, most: int = MOST_GROUPS) -> dict[int, str]:
     Raises:
         ProtocolError: `malformed`, or `oversized` for more than `most`.
     """
-    named = file.earlier or file.parts or {}
+    named = file.earlier or {}
     if len(named) > most:
         raise ProtocolError("oversized", f"expected at most {most} files of one group, got {len(named)}")
     if odd := next((sha for sha in named.values() if not _SHA256.fullmatch(sha)), None):
         raise ProtocolError("malformed", f"expected the SHA-256 of a file in hexadecimal, got {odd[:80]!r}")
-    if file.rollouts and (file.parts or file.rollouts.keys() & named.keys()):
+    if file.parts:
+        raise ProtocolError("malformed", "its groups lie in `parts_S`, which only the version that wrote them reads")
+    if file.rollouts.keys() & named.keys():
         raise ProtocolError("malformed", "it holds groups and names others in their place, expected one of the two")
     return {slot: named[str(slot)] for slot in sorted(map(slot_of, named))}
 
@@ -55,7 +55,8 @@ def named_by(file: RolloutFile, most: int = MOST_GROUPS) -> dict[int, str]:
 def put_together(
     file: RolloutFile, node: str, key: RoundKey, get: Get, *, most_bytes: int, most_groups: int = MOST_GROUPS
 ) -> RolloutFile:
-    """The file with the groups that it names, which are read; one that names none is given back as it is. Blocking.
+    """Returns the file with the groups that it names, which are read; one that names none is given back as it is.
+    Blocking.
 
     Args:
         most_bytes: of all that is read together.
@@ -66,13 +67,10 @@ def put_together(
     named = named_by(file, most_groups)
     if not named:
         return file
-    place_of = keys.group_file if file.earlier else keys.earlier_group_file
-    whole = msgspec.structs.replace(
-        file, rollouts=dict(file.rollouts), groups=dict(file.groups), earlier=UNSET, parts=UNSET
-    )
+    whole = msgspec.structs.replace(file, rollouts=dict(file.rollouts), groups=dict(file.groups), earlier=UNSET)
     opened = 0
     for slot, expected in named.items():
-        place = place_of(key, node, slot)
+        place = keys.group_file(key, node, slot)
         try:
             data = get(place, most_bytes)
         except FileNotFoundError:
@@ -87,7 +85,9 @@ def put_together(
 
 
 def one_group(data: bytes, node: str, key: RoundKey, slot: int) -> RolloutFile:
-    """A file of one group. Raises ProtocolError: as decode, `misplaced`, and `malformed` if it is not that group."""
+    """Returns a file of one group. Raises ProtocolError: as decode, `misplaced`, and `malformed` if it is not that
+    group.
+    """
     place = keys.group_file(key, node, slot)
     file = decode(data, RolloutFile, place)
     if (file.peer_id, file.round, file.stage) != (node, *key):

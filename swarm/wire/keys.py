@@ -6,7 +6,6 @@ state/current_state.json              the round clock                           
 peers/{node}.json                     registration and heartbeat                               the node
 rollouts/round_R/stage_S/{node}.json  the node's rollout groups                                the node
 rollouts/round_R/stage_S/{node}.{slot}.json  one of them that was published before the others  the node
-rollouts/round_R/parts_S/{node}@{slot}.json  the same, as earlier versions wrote it               the node
 completions/round_R/{node}.json       token ids of its own completions, for redo               the node
 completions/round_R/stage_S/{node}.json  the same of a stage after the first                   the node
 weights/round_R/{node}.safetensors    what it trains, after a round whose weights are averaged      the node
@@ -65,8 +64,6 @@ _TENSORS = ".safetensors"
 _ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
 _STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
 _GROUP = re.compile(r"(.+)\.(0|[1-9][0-9]{0,5})\.json")
-_EARLIER_GROUP = re.compile(r"([^@]+)@(0|[1-9][0-9]{0,5})\.json")
-_OF_A_STAGE = re.compile(r"(stage|parts)_(0|[1-9][0-9]{0,8})")
 _ARCHIVED = re.compile(r"round_(0|[1-9][0-9]{0,8})-([0-9a-f]{16})\.tar\.gz")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FIXED = {
@@ -84,7 +81,8 @@ _BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE
 
 
 def is_node_id(text: str) -> bool:
-    """True for a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no leading dot.
+    """Tells whether a text is a node id that is safe as a file name: letters, digits, `_`, `-`, `.`, at most 64, no
+    leading dot.
 
     Names that replication tools give to the losers of a conflict are none either.
     """
@@ -93,56 +91,53 @@ def is_node_id(text: str) -> bool:
 
 @lru_cache(MOST_REMEMBERED)
 def node_of(file_name: str) -> str | None:
-    """The node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict copy)."""
+    """Returns the node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict
+    copy).
+    """
     stem, dot, suffix = file_name.rpartition(".")
     return stem if dot and suffix == "json" and is_node_id(stem) else None
 
 
 def is_group_file(file_name: str) -> bool:
-    """Whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id that ends so."""
+    """Tells whether a name in a stage's rollouts is `{node}.{slot}.json`: no node that starts has an id like it."""
     return bool(_GROUP.fullmatch(file_name))
 
 
 def node_in(prefix: str, file_name: str) -> str | None:
-    """As node_of, of a file in a prefix: among rollouts one of a single group tells of no node."""
+    """Returns the node that a file in a prefix belongs to; None for a rollout file of a single group."""
     return None if prefix.startswith(f"{ROLLOUTS}/") and is_group_file(file_name) else node_of(file_name)
 
 
 def round_of(folder_name: str) -> int | None:
-    """The R of `round_R`, or None."""
+    """Returns the R of `round_R`, or None."""
     match = _ROUND.fullmatch(folder_name)
     return int(match[1]) if match else None
 
 
 def stage_of(folder_name: str) -> int | None:
-    """The S of `stage_S`, or None."""
+    """Returns the S of `stage_S`, or None."""
     match = _STAGE.fullmatch(folder_name)
     return int(match[1]) if match else None
 
 
-def holds_rollouts(folder_name: str) -> bool:
-    """Whether a folder of a round is `stage_S`, or `parts_S` of earlier versions."""
-    return bool(_OF_A_STAGE.fullmatch(folder_name))
-
-
 def archive(experiment: str) -> str:
-    """Where a place keeps the archive of an experiment, beside its experiments."""
+    """Returns where a place keeps the archive of an experiment, beside its experiments."""
     return f"archives/{experiment}"
 
 
 def archived(round_: int, digest: str) -> str:
-    """A file of an archive: rollouts of one round. `digest`: 16 hexadecimal digits, of its contents."""
+    """Returns a file of an archive: rollouts of one round. `digest`: 16 hexadecimal digits, of its contents."""
     return f"{ROLLOUTS}/round_{round_}-{digest}.tar.gz"
 
 
 def archived_round(file_name: str) -> int | None:
-    """The R of `round_R-{digest}.tar.gz`, or None."""
+    """Returns the R of `round_R-{digest}.tar.gz`, or None."""
     match = _ARCHIVED.fullmatch(file_name)
     return int(match[1]) if match else None
 
 
 def rollout_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a rollout file; None for a key of anything else."""
+    """Returns stage and node of a rollout file; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
@@ -151,19 +146,18 @@ def rollout_of(key: str) -> tuple[RoundKey, str] | None:
 
 
 def group_file_of(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a file of one group, that of an earlier version too; None for a key of anything else."""
+    """Returns stage and node of a file of one group; None for a key of anything else."""
     parts = key.split("/")
     if len(parts) != 4 or parts[0] != ROLLOUTS:
         return None
-    round_, stage = round_of(parts[1]), _OF_A_STAGE.fullmatch(parts[2])
-    if round_ is None or stage is None:
+    round_, stage, name = round_of(parts[1]), stage_of(parts[2]), _GROUP.fullmatch(parts[3])
+    if round_ is None or stage is None or not name or not is_node_id(name[1]):
         return None
-    name = (_GROUP if stage[1] == "stage" else _EARLIER_GROUP).fullmatch(parts[3])
-    return (RoundKey(round_, int(stage[2])), name[1]) if name and is_node_id(name[1]) else None
+    return RoundKey(round_, stage), name[1]
 
 
 def published_in(key: str) -> tuple[RoundKey, str] | None:
-    """Stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
+    """Returns stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
     return rollout_of(key) or group_file_of(key)
 
 
@@ -182,11 +176,6 @@ def rollout(key: RoundKey, node: str) -> str:
 
 def group_file(key: RoundKey, node: str, slot: int) -> str:
     return f"{rollouts(key)}/{node}.{slot}.json"
-
-
-def earlier_group_file(key: RoundKey, node: str, slot: int) -> str:
-    """Where earlier versions had it."""
-    return f"{ROLLOUTS}/round_{key.round}/parts_{key.stage}/{node}@{slot}.json"
 
 
 def task_file(sha256: str) -> str:
@@ -249,7 +238,9 @@ def starts(node: str) -> str:
 
 
 def owner_of(key: str) -> str | None:
-    """Who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of these."""
+    """Returns who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of
+    these.
+    """
     if key in _FIXED:
         return _FIXED[key]
     parts = key.split("/")

@@ -10,12 +10,12 @@ SCHEMA_VERSION = 1
 
 
 def unit(name: str) -> Meta:
-    """What a field is measured in."""
+    """Makes the mark that says in what unit a field is measured."""
     return Meta(extra={"unit": name})
 
 
 def counted(name: str) -> Meta:
-    """A count of these."""
+    """Returns a count of these."""
     return Meta(ge=0, lt=2**53, extra={"unit": name})
 
 

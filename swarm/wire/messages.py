@@ -144,7 +144,7 @@ class RolloutEntry(msgspec.Struct, kw_only=True):
 
 
 class GroupInfo(msgspec.Struct, kw_only=True):
-    """What is said once per group."""
+    """Holds what is said once per group."""
 
     task: str
     """The task's full name: of another family than the first, `family/task`."""
@@ -157,7 +157,7 @@ class GroupInfo(msgspec.Struct, kw_only=True):
 
 
 class PolicyInfo(msgspec.Struct, kw_only=True):
-    """Who wrote the completions."""
+    """Says who wrote the completions."""
 
     model: str = ""
     """Name; the first 80 characters are kept."""
@@ -198,7 +198,7 @@ class RolloutFile(msgspec.Struct, kw_only=True):
     """Of groups that were published before, and that `rollouts` lacks: slot -> SHA-256 of the bytes of
     `{node}.{slot}.json`, in lower-case hexadecimal."""
     parts: dict[str, str] | UnsetType = UNSET
-    """The same of files `parts_S/{node}@{slot}.json`, in the place of `rollouts`; read, and written no more."""
+    """The same of files `parts_S/{node}@{slot}.json`, which early versions wrote: a file that has it is refused."""
     mixture: dict[str, float] | UnsetType = UNSET
     """As in its registration."""
     schema_version: int = SCHEMA_VERSION
@@ -222,12 +222,12 @@ class SampledCompletion(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def every_turn(self) -> list[SampledTurn | SampledCompletion]:
-        """In order, this one last."""
+        """Returns all turns in order, this one last."""
         return [*(self.turns or ()), self]
 
 
 class SampledGroup(msgspec.Struct, kw_only=True):
-    """What a node sampled to one of its own questions."""
+    """Holds the completions that a node sampled for one of its own questions."""
 
     prompt: str
     """The question's text, without any model's prompt format."""
@@ -317,7 +317,7 @@ class ExperimentFile(msgspec.Struct, kw_only=True):
 
 
 class MadeWith(msgspec.Struct, kw_only=True):
-    """What a node is started with besides its settings."""
+    """Says with what a node was started besides its settings."""
 
     command: str = ""
     """What was typed, the settings that the environment gave before it; secrets are left out."""

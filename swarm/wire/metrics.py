@@ -290,5 +290,5 @@ class MetricsRow(msgspec.Struct, kw_only=True):
 
     @property
     def key(self) -> RoundKey:
-        """Its round and stage."""
+        """Returns the row's round and stage."""
         return RoundKey(self.round, self.stage)

@@ -14,10 +14,10 @@ class Trust(Protocol):
 
     @property
     def asks(self) -> bool:
-        """Whether files are looked into for their authors at all."""
+        """Tells whether files are looked into for their authors at all."""
 
     def seal(self, data: bytes, key: str) -> bytes:
-        """The file as it is to be published under this key."""
+        """Returns the file as it is to be published under this key."""
 
     def check(self, data: bytes, key: str) -> None:
         """Judge a file by the signature of the key's owner (swarm.wire.keys.owner_of).
@@ -30,13 +30,13 @@ class Trust(Protocol):
         """
 
     def key_of(self, author: str) -> str | None:
-        """The public key that an author is held to, base64; None if there is none, or it cannot be looked up."""
+        """Returns the public key that an author is held to, base64; None if there is none or it cannot be found out."""
 
     def keep(self, authors: Iterable[str]) -> None:
-        """These have done work that counts: the keys that they are held to are never given up for others. Blocking."""
+        """Keeps the keys of authors that have done work that counts: they are never given up for others. Blocking."""
 
     def begin(self, fresh: str, again: Callable[[], bool]) -> str:
-        """The id with which this node writes experiment.json. Blocking.
+        """Returns the id with which this node writes experiment.json. Blocking.
 
         Args:
             fresh: random.

@@ -54,7 +54,7 @@ VIEWS = (
     ("logs", "-n", "5"),
     ("export", "--table", "metrics", "-o", "-"),
     ("experiment", "list"),
-    ("experiment", "settings"),
+    ("status", "--started"),
 )
 """Each ends with exit code 0, or 1 where it found fault with the run."""
 SETTINGS = {

@@ -55,7 +55,7 @@ def commands(place: Path, out: Path) -> dict[str, list[str]]:
         "export events": ["export", "--table", "events", "-o", "-", *of_run],
         "export rollouts": ["export", "--table", "rollouts", "-o", "-", *of_run],
         "list": ["experiment", "list", *of_place],
-        "settings": ["experiment", "settings", *of_run],
+        "settings": ["status", "--started", *of_run],
         "doctor": ["doctor", *of_run],
         "bugreport": ["bugreport", "--write", str(out / "report.txt"), *of_run],
         "web --export": ["web", "--export", str(out / "page.html"), *of_run],

@@ -27,7 +27,7 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_imports_point_one_way() -> None:
     code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     done = run_python("-c", code)
-    assert "Contracts: 8 kept, 0 broken." in done.stdout, done.stdout + done.stderr
+    assert "Contracts: 9 kept, 0 broken." in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
 
 
@@ -104,7 +104,6 @@ OPENERS = {
 }
 NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/archiving.py": "the file that the user names, a private folder beside it",
-    "swarm/cli/background.py": "the output of a command, in the working folder",
     "swarm/cli/bugreport.py": "the file that the user names",
     "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
@@ -112,7 +111,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/processes.py": "the user's private runtime folder, /proc",
     "swarm/cli/say.py": "/dev/null",
     "swarm/cli/task.py": "the file that the user names",
-    "swarm/config/meanings.py": "the package's own source",
+    "swarm/config/declared.py": "the package's own source",
     "swarm/config/sources.py": "the settings file that the user names",
     "swarm/endpoint/key.py": "the key file that the user names",
     "swarm/node/process/host.py": "/proc",
@@ -141,10 +140,11 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/records/whole_run.py": "the file that the user names, a private folder",
     "swarm/signing/keys.py": "the user's private folder",
     "swarm/signing/known_keys.py": "the user's private folder",
-    "swarm/study/report/write.py": "the package's own template",
+    "swarm/plugins/study/report/write.py": "the package's own template",
     "swarm/web/assets.py": "the package's own page",
-    "swarm/study/run/matrix_file.py": "the matrix file that the user names",
-    "swarm/notebook/live.py": "the output of a command, in the working folder",
+    "swarm/plugins/study/run/matrix_file.py": "the matrix file that the user names",
+    "swarm/plugins/notebook/background.py": "the output of a command, in the working folder",
+    "swarm/plugins/notebook/live.py": "the output of a command, in the working folder",
     "swarm/node/process/generator_only.py": "a checkpoint, in a folder that it is given",
     "swarm/records/task_files.py": "datasets of the user's own, and a cache of them",
     "swarm/tasks/bounded.py": "/proc",
@@ -161,8 +161,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/tasks/verifiers/__main__.py": "its own descriptors",
     "swarm/tasks/verifiers/rows.py": "the environment's source",
     "swarm/views/plot.py": "the file that the user names",
-    "swarm/warmup/build.py": "the folder that the user names",
-    "swarm/warmup/specialists.py": "the folder that the user names",
+    "swarm/plugins/lab/warmup/build.py": "the folder that the user names",
+    "swarm/plugins/lab/warmup/specialists.py": "the folder that the user names",
 }
 """Modules outside swarm.store that open files by themselves -> what they open."""
 
@@ -221,8 +221,7 @@ WHERE_NAMES_COME_FROM = {
     "swarm/sinks/opening.py": "SINKS",
     "swarm/systems.py": "modules of the standard library, named there",
     "swarm/tasks/dataset/code/candidate.py": "an answer, behind all bars",
-    "swarm/tasks/dataset/code/judge.py": "a row's tests, behind all bars",
-    "swarm/tasks/dataset/code/modules.py": "NAMES",
+    "swarm/tasks/dataset/code/judge.py": "a row's tests, behind all bars; NAMES",
     "swarm/tasks/dataset/loading.py": "SCORERS",
     "swarm/tasks/gym/imports.py": "modules of reasoning-gym and sympy, found in their own files",
     "swarm/tasks/gym/names.py": "reasoning-gym",

@@ -22,8 +22,8 @@ from swarm.config import (
 )
 from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
+from swarm.config.declared import meanings
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, why_reserved
-from swarm.config.meanings import meanings
 from swarm.config.misspelled import slips
 from swarm.config.presets import PRESETS
 from swarm.config.sections import SECTIONS

@@ -1,1 +1,1 @@
-"""What every node has: context, clock, registration, write queue."""
+"""Holds what every node has: context, clock, registration, write queue."""

@@ -32,7 +32,7 @@ class _Loss(NamedTuple):
 
 
 class Attendance:
-    """Of one node's life."""
+    """Remembers, for one node's life, which peers have earned that they are waited for."""
 
     def __init__(self, longest: float) -> None:
         """`longest`: seconds that the longest wait of a round takes."""
@@ -49,11 +49,11 @@ class Attendance:
     # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
     def earned(self) -> Set[str]:
-        """Those that have done their part at some time."""
+        """Returns the peers that have done their part at some time."""
         return self._earned.keys()
 
     def awaited(self, live: Iterable[str]) -> frozenset[str]:
-        """Those of the live peers that are worth waiting for."""
+        """Returns those of the live peers that are worth waiting for."""
         of_newcomers = 0 if self._grace_lasts() else MOST_ABSENCES
         return frozenset(peer for peer in live if self._earned.get(peer, of_newcomers) < MOST_ABSENCES)
 
@@ -64,7 +64,7 @@ class Attendance:
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
     def earn(self, peers: Iterable[str]) -> None:
-        """These have done their part, in this round or one shortly before."""
+        """Notes that these peers have done their part, in this round or one shortly before."""
         for peer in peers:
             self._earned.pop(peer, None)
             self._earned[peer] = 0
@@ -72,7 +72,9 @@ class Attendance:
             del self._earned[next(iter(self._earned))]
 
     def seen(self, peers: Iterable[str]) -> None:
-        """Of these there is a sign that they have, which proves nothing: those that have earned it are present."""
+        """Takes note of a sign that these peers did their part. A sign proves nothing: those that have earned it are
+        present.
+        """
         for peer in self._earned.keys() & set(peers):
             self._earned[peer] = 0
 

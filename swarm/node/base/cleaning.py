@@ -27,14 +27,15 @@ logger = get_logger(__name__)
 
 
 def is_turn(node: str, live: Set[str], round_: int) -> bool:
-    """Whether a node is the one of those alive that cleans up after a round. Two with other views may both be, or none;
-    neither matters."""
+    """Tells whether a node is the one of those alive that cleans up after a round. Two with other views may both be, or
+    none; neither matters.
+    """
     by_name = sorted({*live, node})
     return by_name[round_ % len(by_name)] == node
 
 
 class Cleaning:
-    """Of one node, for its life."""
+    """Has old rounds of one node's run cleaned up, by turns with the other workers, for the node's life."""
 
     def __init__(self, ctx: NodeContext) -> None:
         settings = ctx.settings
@@ -49,7 +50,9 @@ class Cleaning:
         self._forbidden = LogOnce("cleanup.refused", over="cleanup.allowed")
 
     def take_up(self, lived: Iterable[Lived], saved: Iterable[int]) -> None:
-        """What this node has behind it: rounds with rows, and rounds behind each of its checkpoints; in order."""
+        """Takes up what lies behind this node, in order: rounds that have rows, and the rounds done at each of its
+        checkpoints.
+        """
         self._lived.extend(lived)
         self._saved.extend(saved)
         if more := more_than_asked(self._ctx.settings):
@@ -58,11 +61,11 @@ class Cleaning:
             logger.warning("cleanup.keeps_more", asked=asked, rounds=more.rounds, why=more.why, **remedy)
 
     def saved(self, rounds_done: int) -> None:
-        """There is one more checkpoint."""
+        """Notes that there is one more checkpoint."""
         self._saved.append(rounds_done)
 
     def needed_from(self, round_: int) -> int:
-        """The first round of whose files this node may still need any, while it works on one."""
+        """Returns the first round of whose files this node may still need any, while it works on one."""
         return needed_from(self._saved, round_, self._lived, self._ctx.settings)
 
     def done(self, done: Lived) -> None:

@@ -61,7 +61,9 @@ class Sighting:
 
     @property
     def left_behind(self) -> bool:
-        """No coordinator is alive, and the writer's last words name this round; those of an end are its goodbye."""
+        """Tells whether everybody has left: no coordinator is alive, and the writer's last words name this round; those
+        of an end are its goodbye.
+        """
         said = self.writer.round >= self.state.round
         if self.state.finished:
             said = self.writer.round == self.state.round and self.writer.status == STOPPED
@@ -69,7 +71,7 @@ class Sighting:
 
 
 class _Said(NamedTuple):
-    """What has been said again and again."""
+    """Holds a statement about the clock that a state file has made again and again."""
 
     key: RoundKey
     finished: bool
@@ -79,14 +81,14 @@ class _Said(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """What a state file says besides where the clock is; nothing in the folder could bear it out."""
+    """Holds what a state file says besides where the clock is; nothing in the folder could bear it out."""
 
     max_rounds: int
     interval: float
 
 
 class ClockBelief:
-    """Of one node."""
+    """Decides for one node which statements of state files it believes."""
 
     def __init__(self, settle: float) -> None:
         """`settle`: seconds for which a jump has to stay."""
@@ -101,16 +103,16 @@ class ClockBelief:
 
     @property
     def announced(self) -> int:
-        """After how many rounds the experiment ends; 0: not said by anybody who is believed."""
+        """Returns after how many rounds the experiment ends; 0: not said by anybody who is believed."""
         return self._terms.max_rounds
 
     @property
     def interval(self) -> float:
-        """The longest that a round stays open, seconds; 0.0: not said by anybody who is believed."""
+        """Returns the longest that a round stays open, seconds; 0.0: not said by anybody who is believed."""
         return self._terms.interval
 
     def needs_traces(self, seen: Sighting, done: int) -> bool:
-        """Whether it matters that rewards lie in the rounds before: else there is no need to look for them."""
+        """Tells whether it matters that rewards lie in the rounds before: else there is no need to look for them."""
         return not self._costs_nothing(seen, done)
 
     def believes(self, seen: Sighting, done: int, *, traces: bool) -> bool:
@@ -140,7 +142,9 @@ class ClockBelief:
         return False
 
     def _with_last_words(self, seen: Sighting) -> Sighting:
-        """Of a writer that beats no more an older registration than was seen before is a stale read, and no news."""
+        """Returns the look with the newest registration of its writer: an older one of a writer that beats no more is a
+        stale read.
+        """
         last, writer = self._writer or seen.writer, seen.writer
         same = (last.peer_id, last.incarnation) == (writer.peer_id, writer.incarnation)
         self._writer = last if same and seen.nobody and writer.beat < last.beat else writer

@@ -51,7 +51,7 @@ class Compute(Protocol):
 
     @property
     def busy(self) -> Timeline:
-        """When it worked for this node."""
+        """Returns when it worked for this node."""
 
     async def run(self, step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it and give what it returns or raises. Cancelled or not, a step ends before the next begins."""
@@ -62,25 +62,25 @@ class Compute(Protocol):
         call: GenerationCall,
         timed: Timed = nullcontext,
     ) -> Groups:
-        """What the generator gives, in a step of its own or in one with those of other nodes.
+        """Generates completions, in a step of its own or in one step with calls of other nodes.
 
         Args:
             timed: wraps the step.
         """
 
     def tell(self, call: Callable[[], None]) -> None:
-        """From within a step: have the event loop make this call, in the order of asking, and before `run` returns."""
+        """Has the event loop make a call, from within a step, in the order of asking, and before `run` returns."""
 
 
 def generate_now(generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
-    """What the generator gives; within a step."""
+    """Generates completions at once, within the caller's step."""
     with timed():
         return generator.generate(call.prompts, group_size=call.group_size, seed=call.seed, ready=call.ready)
 
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """Which process on which machine a node runs in; peers see it in the node's registration."""
+    """Says which process on which machine a node runs in; peers see it in the node's registration."""
 
     host: str
     """Equal only where process ids mean the same processes: machine, boot and process namespace."""
@@ -97,7 +97,9 @@ class ProcessIdentity:
 
 @dataclass(frozen=True)
 class NodeContext:
-    """Of one node, for its life."""
+    """Holds what every part of one node uses for the node's life: settings, run, clock, and ways to block and to
+    compute.
+    """
 
     settings: Settings
     node_id: str

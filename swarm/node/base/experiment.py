@@ -27,7 +27,7 @@ does not train cannot differ."""
 
 
 def read_experiment(run: Run) -> ExperimentFile | None:
-    """The experiment's identity, None where nobody has made it yet. Blocking.
+    """Returns the experiment's identity, None where nobody has made it yet. Blocking.
 
     Raises:
         StoreError: the file is there but cannot be understood.
@@ -39,12 +39,12 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 
 def differences(settings: Settings, experiment: ExperimentFile) -> list[str]:
-    """One text per setting in which these settings would be another experiment."""
+    """Returns one text per setting in which these settings would be another experiment."""
     return list(differing(settings, experiment).values())
 
 
 def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
-    """The same, by setting."""
+    """Returns the same, by setting."""
     asked, made = _by_todays_names(settings.experiment_identity()), identity_of(experiment)
     return {
         name: f"{variable(name)} was {quoted(made[name])}, now {quoted(asked[name])}{_renamed(name, experiment)}"
@@ -54,7 +54,7 @@ def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
 
 
 def identity_of(experiment: ExperimentFile) -> dict[str, Any]:
-    """Setting -> value of all that makes an experiment, by today's names; as somebody wrote it, sound or not."""
+    """Returns setting -> value of all that makes an experiment, by today's names; as it was written, sound or not."""
     return _by_todays_names(experiment.identity)
 
 
@@ -72,7 +72,7 @@ def _renamed(name: str, experiment: ExperimentFile) -> str:
 
 
 def is_begun(run: Run) -> bool:
-    """Whether anything was done in an experiment; a start that was aborted leaves its identity at most. Blocking.
+    """Tells whether anything was done in an experiment; a start that was aborted leaves its identity at most. Blocking.
 
     Raises:
         StoreError: it cannot be listed.
@@ -118,7 +118,7 @@ def claim_experiment(ctx: NodeContext, *, create: bool = True, anew: bool = Fals
 
 
 def _id(ctx: NodeContext, replaced: ExperimentFile | None) -> str | UnsetType:
-    """Who says anew what an experiment is leaves it its id: others may have signed with it."""
+    """Returns the id of an experiment; who says anew what it is keeps the id: others may have signed with it."""
     if replaced is not None:
         return replaced.id
     fresh = blake2b(ctx.process.secret, digest_size=16, person=b"experiment id").hexdigest()
@@ -126,7 +126,7 @@ def _id(ctx: NodeContext, replaced: ExperimentFile | None) -> str | UnsetType:
 
 
 def other_experiment(run: Run, changed: list[str]) -> str:
-    """What to tell somebody whose settings are not those of the experiment in the folder."""
+    """Returns the message for somebody whose settings differ from those of the experiment in the folder."""
     return (
         f"{run.store.describe()} holds an experiment with other settings ({'; '.join(changed)}): "
         f"use its settings to go on with it (and its MODEL_NAME), or choose another --experiment for a new one"

@@ -25,7 +25,7 @@ class _Watched(NamedTuple):
 
 
 class Heartbeats:
-    """What was seen of the beats of some registrations."""
+    """Counts how often each of some registrations was seen to beat."""
 
     def __init__(self, proof: int = PROOF_BEATS) -> None:
         self._proof = proof

@@ -34,7 +34,7 @@ class LogOnce:
         self._said = False
 
     def found(self, problem: object, now: float = 0.0) -> None:
-        """It is there: a warning, once it has lasted longer than `patience`.
+        """Notes that the problem is there, and warns once it has lasted longer than `patience`.
 
         Args:
             now: seconds of any clock; only a problem with `patience` needs them.
@@ -45,14 +45,14 @@ class LogOnce:
             self._said = True
 
     def gone(self) -> None:
-        """It is not there, or not any more."""
+        """Notes that the problem is not there, or not any more."""
         if self._said:
             logger.info(self._over)
         self._since, self._said = None, False
 
 
 async def until_readable(ctx: NodeContext, read: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-    """What a blocking call gives, once it raises no StoreError any more; anything else that it raises is raised."""
+    """Returns what a blocking call gives, and repeats the call while it raises StoreError. Other errors are raised."""
     unreadable = LogOnce("folder.unreadable", over="folder.readable")
     while True:
         try:

@@ -43,7 +43,7 @@ HIGHEST_BEAT = 2**53 - 1
 
 
 async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFile | None:
-    """One of some registrations whose process still runs, by its beat; None if none does.
+    """Returns one of some registrations whose process still runs, by its beat; None if none does.
 
     All are watched together for a few heartbeat intervals, and for as many again once one of them has moved: a claim
     that somebody put there once is no beat, and a busy process may beat late. That a process of this machine has the
@@ -66,7 +66,7 @@ async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFi
 
 
 def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
-    """Whether a registration is that of a process of this machine that runs no more.
+    """Tells whether a registration is that of a process of this machine that runs no more.
 
     One that was killed a moment ago looks alive by its last heartbeat. A swarm that is started again right after it was
     killed as a whole must not count such registrations in the place of the nodes that are about to come back.
@@ -75,7 +75,7 @@ def left_behind(ctx: NodeContext, peer: PeerFile) -> bool:
 
 
 def seen_dead(ctx: NodeContext, peers: Iterable[PeerFile]) -> frozenset[str]:
-    """Nodes whose process on this machine runs no more.
+    """Returns nodes whose process on this machine runs no more.
 
     They hold nobody up until a time-out, unless workers are expected by number or name: those are waited for, since
     whoever started them starts them again.
@@ -86,8 +86,9 @@ def seen_dead(ctx: NodeContext, peers: Iterable[PeerFile]) -> frozenset[str]:
 
 
 def peer_reader(ctx: NodeContext) -> PeerReader:
-    """What a node reads registrations with: often enough to see that they beat. Where requests are spared, that they
-    are other ones than before says so: those who work are read again only while they are waited for."""
+    """Returns the reader of other nodes' registrations. It reads each often enough to see that it beats. Where requests
+    are spared, a changed tag in the listing is enough, and nodes at work are read again only while they are waited for.
+    """
     pause = math.inf if ctx.settings.sparing else ctx.settings.liveness_timeout / 4
     return PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id, pause=pause)
 
@@ -101,7 +102,8 @@ def read_registered(
     max_age: float = 0.0,
     at_once: Set[str] = frozenset(),
 ) -> list[PeerFile]:
-    """The registrations, less those that were `left_behind` before this node looked for the first time. Blocking.
+    """Returns the registrations, less those that were `left_behind` before this node looked for the first time.
+    Blocking.
 
     Args:
         reader: of this run, and of this node for its life.
@@ -116,7 +118,7 @@ def read_registered(
 
 
 def names_and_keys(ctx: NodeContext, nodes: Iterable[str]) -> frozenset[str]:
-    """What the setting `expected_workers` may call some nodes: their names, and the keys that they sign with."""
+    """Returns what the setting `expected_workers` may call some nodes: their names, and the keys they sign with."""
     named = frozenset(nodes)
     if not ctx.settings.expected_names:
         return named
@@ -170,7 +172,7 @@ class Presence:
 
     @property
     def phase(self) -> str:
-        """What the node does, for people."""
+        """Returns what the node does now, in words for people."""
         return self._phase
 
     @phase.setter
@@ -180,7 +182,9 @@ class Presence:
 
     @property
     def claim(self) -> tuple[float, str]:
-        """Of two processes that want the same thing, the one with the smaller claim has it."""
+        """Returns this process's claim: of two processes that want the same thing, the one with the smaller claim has
+        it.
+        """
         return self._registered_at, self._incarnation
 
     @asynccontextmanager
@@ -286,8 +290,10 @@ class Presence:
                 self._failing.gone()
 
     def _may_be_left_out(self) -> bool:
-        """Where requests are spared, one beat in two at most: of a node whose last one was written for another reason
-        a moment ago, or that has gone on to another round since, as its files of that round show."""
+        """Tells whether a beat may be left out: where requests are spared, one in two at most, of a node whose last one
+        was written for another reason a moment ago, or that has gone on to another round since, as its files of that
+        round show.
+        """
         if not self._ctx.settings.sparing or self._left_out:
             return False
         ago = self._ctx.clock.monotonic() - self._beaten_at

@@ -1,4 +1,4 @@
-"""When a node looks at a place that charges for every look.
+"""Decides when a node looks at a place that charges for every look.
 
     something changed ─▶ pause SHORTEST ─▶ x GROWTH ─▶ ... ─▶ the longest          (looks, while somebody waits)
     expect            ─▶ none before the first thing can be there, by what the round before took
@@ -44,15 +44,17 @@ class Rhythm:
         self._pause = SHORTEST
 
     def expect(self, seconds: float) -> None:
-        """From now until something can be there it took so long the last time."""
+        """Begins to wait for what took so long the last time."""
         self._pause, self._due = SHORTEST, self._clock.monotonic() + EARLY * seconds
 
     def rest(self) -> None:
-        """Nobody waits for anything: no looks until it is quickened."""
+        """Rests: nobody waits for anything, so there are no looks until it is quickened."""
         self._resting = True
 
     async def sleep(self, longest: float) -> None:
-        """Until the next look is due, at most so many seconds unless nothing can be there; resting, until quickened."""
+        """Sleeps until the next look is due, at most so many seconds unless nothing can be there; resting, until
+        quickened.
+        """
         with self._clock.move_on_after(None if self._resting else self._next(longest)):
             await self._quickened.wait()
         self._quickened = anyio.Event()

@@ -23,7 +23,7 @@ INTERVALS = 2
 
 
 class Wait(NamedTuple):
-    """What the beginning waits for."""
+    """Says which workers the beginning waits for, and until when."""
 
     starting: frozenset[str]
     """Workers that load their models."""
@@ -34,7 +34,7 @@ class Wait(NamedTuple):
 
 
 def in_words(settings: Settings) -> dict[str, str]:
-    """For the log: when the beginning is over, and how to go without it."""
+    """Returns, for the log, when the beginning is over and how to go without it."""
     return {
         "opens": f"{settings.seconds_to_settle:g} s after the last new worker, once all are ready; "
         f"{INTERVALS * settings.round_interval:g} s after the first is ready at the latest",
@@ -61,7 +61,7 @@ class Settling:
         self._first_active: float | None = None
 
     def look(self, now: float, starting: Set[str], active: Set[str]) -> Wait | None:
-        """What is waited for; None: begin.
+        """Takes note of a look, and returns what is waited for; None: begin.
 
         Args:
             now: monotonic seconds.

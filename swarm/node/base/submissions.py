@@ -27,7 +27,7 @@ MOST_PROVEN = 4096
 
 
 def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
-    """Whether a node's reward file is one, and its own. Blocking."""
+    """Tells whether a node's reward file is one, and its own. Blocking."""
     try:
         reward = read_reward(run, key, node)
     except ProtocolError:
@@ -36,12 +36,14 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 
 
 def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
-    """Whether a node is one of those that are expected by name or by the key that they sign with; of none, all are."""
+    """Tells whether a node is one of those that are expected by name or by the key that they sign with; of none, all
+    are.
+    """
     return not expected or node in expected or run.trust.key_of(node) in expected
 
 
 class Submissions:
-    """What was found so far."""
+    """Keeps which rewards were found so far, and which nodes have proven that they publish."""
 
     def __init__(
         self, run: Run, now: Callable[[], float] = lambda: 0.0, expected: frozenset[str] = frozenset()
@@ -61,11 +63,11 @@ class Submissions:
 
     @property
     def proven(self) -> Set[str]:
-        """Nodes that were seen to have published a round: a reward that is one, and rollouts."""
+        """Returns nodes that were seen to have published a round: a reward that is one, and rollouts."""
         return self._proven.keys()
 
     def of(self, key: RoundKey, max_age: float = 0.0) -> frozenset[str]:
-        """The nodes with a reward that counts for this round and stage. Blocking. Raises StoreError.
+        """Returns the nodes with a reward that counts for this round and stage. Blocking. Raises StoreError.
 
         Args:
             max_age: seconds for which a listing is good enough.
@@ -77,7 +79,7 @@ class Submissions:
         return frozenset(rewards & self.proven)
 
     def lie_before(self, round_: int) -> bool:
-        """Whether a reward of who has a say lies in one of the TRACES rounds before this one. Blocking."""
+        """Tells whether a reward of who has a say lies in one of the TRACES rounds before this one. Blocking."""
         rounds = range(max(0, round_ - TRACES), round_)
         with suppress(StoreError):
             return any(self._with_a_say(self.of(RoundKey(before))) for before in reversed(rounds))
@@ -87,14 +89,14 @@ class Submissions:
         return any(is_expected(self._run, node, self._expected) for node in nodes)
 
     def forget(self, key: RoundKey) -> None:
-        """What was read of a round, but for who has proven himself by it."""
+        """Forgets what was read of a round, but not who has proven himself by it."""
         self._read.pop(key, None)
 
     def forget_before(self, round_: int) -> None:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}
 
     def _rewards(self, key: RoundKey, max_age: float) -> Set[str]:
-        """The nodes whose reward file is one."""
+        """Returns the nodes whose reward file is one."""
         known = self._read.setdefault(key, {})
         proven = islice(self._proven, MOST_READ)
         known_nodes = {*proven, *islice(known, MOST_READ)}

@@ -10,7 +10,7 @@ logger = get_logger(__name__)
 
 
 def publish_task_files(ctx: NodeContext) -> None:
-    """Those of this node's settings, where they are not there yet. Blocking; raises StoreError."""
+    """Publishes the task files of this node's settings that are not there yet. Blocking; raises StoreError."""
     if alone := publish(ctx.run.store, ctx.settings.task_table or {}):
         logger.warning(
             "tasks.not_published", tasks=alone, most_bytes=MOST_BYTES, consequence="who joins needs their files"

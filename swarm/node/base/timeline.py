@@ -34,7 +34,7 @@ class Timeline:
                 self._closed.append((self._open.pop(ticket), self._now()))
 
     def since(self, start: float) -> list[Interval]:
-        """All that happened from `start` on, cut there; what still runs ends now."""
+        """Returns all that happened from `start` on, cut there; what still runs ends now."""
         with self._lock:
             now = self._now()
             intervals = [*self._closed, *((begun, now) for begun in self._open.values())]
@@ -58,7 +58,9 @@ def merge(intervals: list[Interval]) -> list[Interval]:
 
 
 def coarse(intervals: list[Interval], most: int) -> list[Interval]:
-    """At most so many of disjoint intervals in order: those with the least time between them become one."""
+    """Joins disjoint intervals in order until they are at most so many: those with the least time between them become
+    one.
+    """
     found = list(intervals)
     while len(found) > most:
         gaps = [later[0] - earlier[1] for earlier, later in pairwise(found)]
@@ -68,10 +70,10 @@ def coarse(intervals: list[Interval], most: int) -> list[Interval]:
 
 
 def total(intervals: list[Interval]) -> float:
-    """Seconds covered by disjoint intervals."""
+    """Returns seconds covered by disjoint intervals."""
     return sum(end - begin for begin, end in intervals)
 
 
 def overlap(left: list[Interval], right: list[Interval]) -> float:
-    """Seconds covered by both; each side disjoint."""
+    """Returns seconds covered by both; each side disjoint."""
     return sum(max(0.0, min(b, d) - max(a, c)) for a, b in left for c, d in right)

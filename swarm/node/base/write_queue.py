@@ -80,7 +80,7 @@ class Write:
 
 
 class WriteQueue:
-    """Of one node; `deliver` runs beside it."""
+    """Delivers one node's writes in order; `deliver` runs beside it."""
 
     def __init__(self, ctx: NodeContext, *, most_kept: int = MOST_KEPT, most_droppable: int = MOST_DROPPABLE) -> None:
         self._ctx = ctx
@@ -108,7 +108,7 @@ class WriteQueue:
         return any(not write.droppable for write in self._queue)
 
     def gave_up_rollouts(self, key: RoundKey) -> bool:
-        """Whether the rollouts of this round were dropped; no peer will ever see them."""
+        """Tells whether the rollouts of this round were dropped; no peer will ever see them."""
         return key in self._unpublished
 
     # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -155,7 +155,7 @@ class WriteQueue:
 
     # ── out ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     async def deliver(self) -> None:
-        """Until cancelled: write what was put, in order, and again what was refused.
+        """Writes what was put, in order, and again what was refused, until cancelled.
 
         Raises:
             StoreError: the path of something without which nothing is true is blocked.
@@ -167,7 +167,7 @@ class WriteQueue:
             await self._write_all()
 
     def _pause(self) -> float | None:
-        """Seconds until the next attempt; None: there is nothing to try."""
+        """Returns seconds until the next attempt; None: there is nothing to try."""
         if self._error is None:
             return None
         if self._patience is not None:
@@ -204,8 +204,10 @@ class WriteQueue:
         return self._queue[0] if self._queue else None
 
     def _dearest(self) -> Write | None:
-        """Where the oldest was refused, the oldest row, else what else must not be lost: a full disk may have room for
-        a row at the end of its file, and none for rollouts, or for a reward in a folder of its own."""
+        """Returns the write to try where the oldest was refused: the oldest row, else what else must not be lost. A
+        full disk may have room for a row at the end of its file, and none for rollouts, or for a reward in a folder of
+        its own.
+        """
         later = list(self._queue)[1:]
         rows = (write for write in later if write.needed)
         return next(rows, next((write for write in later if not write.droppable), None))
@@ -268,7 +270,7 @@ class WriteQueue:
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     async def flush(self, patience: float, *, rows_alone: bool = False) -> None:
-        """As a node ends: wait until all that must not be lost is on disk, and say for what it waits.
+        """Waits, as a node ends, until all that must not be lost is on disk, and logs what it waits for.
 
         Args:
             patience: seconds, since the first call.
@@ -323,7 +325,7 @@ class WriteQueue:
             logger.error("folder.not_written", lost=self._waiting(), error=str(self._error or ""))
 
     def rows(self) -> list[MetricsRow]:
-        """Those that wait, as they would be written by a node that ends without writing its rollouts."""
+        """Returns the rows that wait, as a node would write them that ends without writing its rollouts."""
         unseen = {write.key for write in self._queue if write.what == "rollouts"} | self._unpublished
         waiting = [write.row for write in self._queue if write.row]
         return [replace(row, bytes_published=0) if row.key in unseen else row for row in waiting]

@@ -84,7 +84,7 @@ class Observer:
         """What stood in the state file, written by this node, and when that was seen."""
 
     def look(self, key: RoundKey, *, opened: bool = True) -> Look | None:
-        """What there is to be seen of a round; None if nobody can tell who is there, or where the clock is.
+        """Returns what the folder shows of a round; None if nobody can tell who is there, or where the clock is.
 
         Args:
             opened: False: workers are waited for.
@@ -130,7 +130,9 @@ class Observer:
         )
 
     def _look_at_those_ahead(self, peers: list[PeerFile], live: frozenset[str], key: RoundKey) -> None:
-        """Who went on alone for long earns its say by what it did last: the rounds before may be cleaned up."""
+        """Looks at the last rounds of those who went on alone for long, so that they earn their say: the rounds before
+        may be cleaned up.
+        """
         unproven = live - self._submissions.proven
         said = Counter(peer.round for peer in peers if peer.peer_id in unproven and peer.round > key.round + 1)
         for round_, _ in said.most_common(MOST_CLAIMS):
@@ -144,7 +146,7 @@ class Observer:
         return frozenset(there & self._submissions.proven if key.round else there)
 
     def _voters(self, live: frozenset[str]) -> frozenset[str]:
-        """Who says where the workers have come to: the expected ones, or those that have published a round."""
+        """Returns who says where the workers have come to: the expected ones, or those that have published a round."""
         if self._ctx.settings.expected_names:
             return live - self._without_a_say(live)
         return live & self._submissions.proven
@@ -155,7 +157,7 @@ class Observer:
         return frozenset(node for node in nodes if not is_expected(self._ctx.run, node, names))
 
     def _state_lately(self, key: RoundKey) -> StateFile | None:
-        """As `state`, not read again soon where this node was seen to have written it."""
+        """Returns the state file as `state` does, for a moment from memory if this node is known to have written it."""
         now = self._ctx.clock.monotonic()
         if self._own_state and now - self._own_state[0] < self._max_age:
             return self._own_state[1]
@@ -168,7 +170,7 @@ class Observer:
         self._own_state = None
 
     def state(self, key: RoundKey) -> StateFile | None:
-        """The state file, if a coordinator of this experiment can have written it by now. Raises StoreError.
+        """Returns the state file, if a coordinator of this experiment can have written it by now. Raises StoreError.
 
         One that is further than this coordinator's clock is another's, which lives, or did and says that it has ended,
         says of itself that it has come there, and has rewards in the rounds before to show for it; or a stranger's, and
@@ -187,7 +189,7 @@ class Observer:
         return state
 
     def _may_wait(self) -> bool:
-        """For PROOF_BEATS beats, and not again soon."""
+        """Tells whether a doubt may still wait: it may for PROOF_BEATS beats, and then not again soon."""
         now, settings = self._ctx.clock.monotonic(), self._ctx.settings
         if now - self._doubted_at > DOUBTS_APART * settings.liveness_timeout:
             self._doubted_at = now
@@ -204,7 +206,9 @@ class Observer:
         return self._liveness.live(now, role="coordinator") - {self._ctx.node_id}
 
     def _submitted(self, key: RoundKey, max_age: float | None = None) -> frozenset[str]:
-        """Nobody where the folder cannot be listed, as when a stranger put a link there: the interval ends then."""
+        """Returns who submitted; nobody where the folder cannot be listed, as when a stranger put a link there: the
+        interval ends then.
+        """
         try:
             nodes = self._submissions.of(key, self._max_age if max_age is None else max_age)
         except StoreError as error:
@@ -219,7 +223,7 @@ class Observer:
         return frozenset[str]().union(*(self._submitted(RoundKey(round_), self._max_age_before) for round_ in before))
 
     def _rival(self, peers: list[PeerFile], state: StateFile | None, now: float) -> str | None:
-        """A coordinator active whose claim is the older one, which both can see.
+        """Returns a coordinator active whose claim is the older one, which both can see.
 
         It must have written the clock, and have been seen to beat while this one is active: a mere registration, or a
         file that lies there, would else leave the swarm without one.
@@ -326,7 +330,7 @@ class ClockKeeper:
         return None
 
     def _notice(self, look: Look) -> None:
-        """What is new makes the next look come soon."""
+        """Takes note of what a look shows; anything new makes the next look come soon."""
         if look.submitted and self._opened_at is not None:
             self._first_after, self._opened_at = look.now - self._opened_at, None
         seen = (self._machine.round_in_hand, look.submitted, look.live, look.coming, look.clock)
@@ -335,7 +339,7 @@ class ClockKeeper:
             self._rhythm.keep_pace()
 
     def _tell_of_awaited(self, look: Look) -> None:
-        """Who is there before the first round; who is expected, or what the beginning waits for otherwise."""
+        """Logs who is there before the first round, and who is expected, or what the beginning waits for otherwise."""
         if self._machine.key is not None or (seen := (look.called, look.coming)) == self._awaiting:
             return
         settings, self._awaiting = self._ctx.settings, seen
@@ -362,7 +366,7 @@ class ClockKeeper:
         )
 
     def _tell_of_held(self) -> None:
-        """Who loads again and keeps the round open; once a time."""
+        """Logs, once a time, who loads again and keeps the round open."""
         if (held_by := self._machine.held_by) == self._held_by:
             return
         self._held_by = held_by
@@ -410,7 +414,9 @@ class ClockKeeper:
         return written
 
     def _publish_forwards(self, state: StateFile) -> bool:
-        """Not over a later round: this process may have been paused since it looked, and another have taken over."""
+        """Publishes a state, but not over a later round: this process may have been paused since it looked, and another
+        have taken over.
+        """
         there = self._observer.state(self._machine.round_in_hand)
         if self._observer.in_doubt:
             return False
@@ -435,11 +441,11 @@ def _log(write: WriteState, held: bool) -> None:
 
 
 def _named(nodes: Set[str]) -> list[str]:
-    """For the log, which a flood of names must not fill."""
+    """Returns sorted names for the log, cut to MOST_NAMED: a flood of names must not fill it."""
     names = sorted(nodes)
     return names if len(names) <= MOST_NAMED else [*names[:MOST_NAMED], f"and {len(names) - MOST_NAMED} more"]
 
 
 def clock_of(state: StateFile) -> FolderClock:
-    """The part of a state file by which the clock goes."""
+    """Returns the part of a state file by which the clock goes."""
     return FolderClock(RoundKey(state.round, state.stage), state.finished, state.held)

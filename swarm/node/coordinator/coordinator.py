@@ -126,7 +126,8 @@ class Coordinator:
             await clock.sleep(ctx.settings.heartbeat_interval)
 
     async def _refuse_other_experiment(self) -> None:
-        """Before anything of this node is in the folder; who stands by begins nobody's experiment anew.
+        """Refuses another experiment before anything of this node is in the folder; who stands by begins no experiment
+        anew.
 
         Raises ExperimentError, and StoreError.
         """

@@ -38,7 +38,7 @@ MOST_EMPTY = 3
 
 
 class FolderClock(NamedTuple):
-    """What the state file says."""
+    """Holds where the state file says that the clock is."""
 
     key: RoundKey
     finished: bool
@@ -47,7 +47,7 @@ class FolderClock(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """What the folder showed at one moment."""
+    """Holds what the folder showed at one moment."""
 
     now: float
     """Seconds on this process's monotonic clock."""
@@ -74,12 +74,12 @@ class Look:
 
     @property
     def counted(self) -> frozenset[str]:
-        """Those with a say who submitted a reward for the round."""
+        """Returns those with a say who submitted a reward for the round."""
         return self.submitted - self.without_a_say
 
     @property
     def counted_lately(self) -> frozenset[str]:
-        """The same, for the round or one of the MOST_EMPTY before."""
+        """Returns the same, for the round or one of the MOST_EMPTY before."""
         return (self.submitted | self.submitted_before) - self.without_a_say
 
 
@@ -111,7 +111,7 @@ Decision = WriteState | StepDown
 def majority_front(
     key: RoundKey, voters: frozenset[str], submitted: Callable[[RoundKey], frozenset[str]]
 ) -> RoundKey | None:
-    """The furthest round after `key` that more than half of the voters have submitted a reward for.
+    """Returns the furthest round after `key` that more than half of the voters have submitted a reward for.
 
     Workers without a coordinator do every round, so there is no gap to look beyond; and one liar moves nobody's clock.
 
@@ -146,7 +146,7 @@ class CoordinatorMachine:
 
     @property
     def round_in_hand(self) -> RoundKey:
-        """The round that a look is about: the open one, or the one that is to be opened."""
+        """Returns the round that a look is about: the open one, or the one that is to be opened."""
         return self.key or self._resume_at
 
     def resume(self, key: RoundKey) -> WriteState | None:
@@ -176,7 +176,7 @@ class CoordinatorMachine:
         return self._keep_time(look)
 
     def _follow(self, look: Look) -> None:
-        """Another coordinator may have been ahead: while this one was paused, or before it."""
+        """Follows another coordinator that may have been ahead: while this one was paused, or before it."""
         if look.clock is None or look.clock.key <= self.round_in_hand:
             return
         if self.key is None:
@@ -188,7 +188,7 @@ class CoordinatorMachine:
 
     @property
     def longest_return(self) -> float | None:
-        """Seconds that a round waits for a node that loads again; None: until its interval ends."""
+        """Returns seconds that a round waits for a node that loads again; None: until its interval ends."""
         return None if self._settings.expected_workers is not None else self._returning.longest
 
     def _keep_time(self, look: Look) -> WriteState | None:
@@ -217,7 +217,7 @@ class CoordinatorMachine:
 
     # ── the beginning ───────────────────────────────────────────────────────────────────────────────────────────────
     def _nobody_yet(self, look: Look) -> None:
-        """Those who come are counted from the first look on; that they come keeps no round open."""
+        """Counts those who come from the first look on; that they come keeps no round open."""
         if self._settings.expected_workers is None and (self.key is None or look.coming & self._attendance.earned):
             self._settle(look)
 
@@ -235,13 +235,13 @@ class CoordinatorMachine:
         return None
 
     def _absent(self, look: Look) -> frozenset[str]:
-        """Of the expected workers those that are not there, as far as anybody knows who they are."""
+        """Returns the expected workers that are not there, as far as it is known who they are."""
         if self.expected_are_there(look):
             return frozenset()
         return self._settings.expected_names - look.called or look.submitted_before - look.live
 
     def _settle(self, look: Look) -> Wait | None:
-        """What the beginning waits for; None: nothing."""
+        """Returns what the beginning waits for; None: nothing."""
         if self._settling is None:
             longest = INTERVALS * self._settings.round_interval
             self._settling = Settling(self._settings.seconds_to_settle, longest, look.submitted_before)
@@ -251,7 +251,7 @@ class CoordinatorMachine:
         return wait
 
     def _gathered_again(self, look: Look, returning: frozenset[str]) -> bool:
-        """Whether an open round that everybody had left goes on: as at the start, they are waited for."""
+        """Tells whether an open round that everybody had left goes on: as at the start, they are waited for."""
         if not look.live and returning:
             if self._settings.expected_workers is None:
                 self._settle(look)
@@ -272,7 +272,9 @@ class CoordinatorMachine:
         return bool(look.counted) and (self.key is not None or last)
 
     def _those_returning(self, look: Look) -> frozenset[str]:
-        """Those that are starting while some of the expected workers are missing; or else that load again."""
+        """Returns those that are starting while some of the expected workers are missing; or else those that load
+        again.
+        """
         if self._settings.expected_workers is not None:
             return frozenset() if self.expected_are_there(look) else look.coming
         coming = look.coming & self._attendance.earned
@@ -284,7 +286,7 @@ class CoordinatorMachine:
         return names <= look.called if names else count is None or len(look.live) >= count
 
     def _somebody_is_there(self, look: Look) -> bool:
-        """Before the first round, where workers are expected by name, one of them."""
+        """Tells whether somebody is there; before the first round, where workers are expected by name, one of them."""
         names = self._settings.expected_names
         return bool(names & look.called if names and self.key is None else look.live)
 

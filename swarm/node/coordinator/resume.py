@@ -1,4 +1,4 @@
-"""Where a coordinator takes the round clock up again: what the state file says, or what workers left behind."""
+"""Finds where a coordinator takes the round clock up again: what the state file says, or what workers left behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from swarm.wire.messages import StateFile
 def resume_point(
     run: Run, max_rounds: int, expected: frozenset[str] = frozenset()
 ) -> tuple[RoundKey, StateFile | None, str]:
-    """Where a starting coordinator goes on: never before a state that can be believed.
+    """Returns where a starting coordinator goes on: never before a state that can be believed.
 
     Args:
         max_rounds: of the experiment as it is asked for now, which may be fewer than were done.
@@ -40,7 +40,7 @@ def resume_point(
 
 
 def is_over(run: Run, max_rounds: int, expected: frozenset[str] = frozenset()) -> bool:
-    """Whether a coordinator has ended the experiment, and rewards bear it out. Blocking. Raises StoreError."""
+    """Tells whether a coordinator has ended the experiment, and rewards bear it out. Blocking. Raises StoreError."""
     state, _ = believed_state(run)
     if state is None or not state.finished or state.round < max_rounds:
         return False
@@ -48,7 +48,7 @@ def is_over(run: Run, max_rounds: int, expected: frozenset[str] = frozenset()) -
 
 
 def clock_from_traces(run: Run, expected: frozenset[str] = frozenset()) -> RoundKey:
-    """Where the clock must have been, from the rewards of the rounds that workers did.
+    """Returns where the clock must have been, from the rewards of the rounds that workers did.
 
     No single node's word is taken for it, and no folder's: of the workers that ever submitted a reward, more than half
     have come so far. Where many have left meanwhile that is too early; those still there then show where they are (see
@@ -62,7 +62,8 @@ def clock_from_traces(run: Run, expected: frozenset[str] = frozenset()) -> Round
 
 
 def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
-    """The last round and stage that each worker has a reward for: registered ones, or any where none is registered.
+    """Returns the last round and stage that each worker has a reward for: registered ones, or any where none is
+    registered.
 
     Of those alone that have rollouts beside one of their rewards: a reward without costs a stranger nothing.
     """
@@ -82,14 +83,16 @@ def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
 
 
 def _with_rollouts(run: Run, key: RoundKey, nodes: set[str]) -> set[str]:
-    """Those of some nodes that have rollouts for a round; all where something stands in the place of the round's."""
+    """Returns those of some nodes that have rollouts for a round; all where something stands in the place of the
+    round's.
+    """
     with suppress(StoreError):
         return nodes & nodes_in(run.store, keys.rollouts(key))
     return nodes
 
 
 def _last_to_first(run: Run) -> Iterator[tuple[RoundKey, set[str]]]:
-    """The nodes with a reward file, by round and stage; what cannot be listed, such as a link, leaves no trace."""
+    """Yields the nodes with a reward file, by round and stage; what cannot be listed, as a link, leaves no trace."""
     for round_ in reversed(rounds_in(run.store, keys.REWARDS)):
         with suppress(StoreError):
             for stage in reversed(_stages(run, round_)):

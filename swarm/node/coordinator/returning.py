@@ -1,4 +1,4 @@
-"""Who loads again after a death, and how long the others wait for it. Pure.
+"""Decides who loads again after a death, and how long the others wait for it. Pure.
 
     starting ──a live worker waits──▶ waited for ──two median rounds──▶ not waited for
                                           └────────a reward of it────────▶ forgotten: the next time counts anew
@@ -19,7 +19,7 @@ _REMEMBERED = 32
 
 
 class Returning:
-    """Of one coordinator's life."""
+    """Tracks, for one coordinator's life, which nodes load again after a death and how long others wait for them."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
@@ -28,7 +28,9 @@ class Returning:
 
     @property
     def longest(self) -> float | None:
-        """Seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the wait."""
+        """Returns seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the
+        wait.
+        """
         return ROUNDS * median(self._took) if self._took else None
 
     def round_took(self, seconds: float) -> None:
@@ -36,12 +38,12 @@ class Returning:
         self._took.append(seconds)
 
     def done(self, nodes: Set[str]) -> None:
-        """These have a reward for the round."""
+        """Notes that these nodes have a reward for the round."""
         for node in self._since.keys() & nodes:
             del self._since[node]
 
     def awaited(self, coming: Set[str], now: float) -> frozenset[str]:
-        """Those of the starting nodes that are still waited for; somebody live waits."""
+        """Returns those of the starting nodes that are still waited for; somebody live waits."""
         for node in coming:
             self._since.setdefault(node, now)
         longest = self.longest

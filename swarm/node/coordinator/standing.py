@@ -14,7 +14,7 @@ MOST_NAMED = 8
 
 
 class Standing:
-    """Of one clock."""
+    """Logs once why one coordinator's clock stands, and once that it goes on."""
 
     def __init__(self, presence: Presence, round_interval: float) -> None:
         self._presence = presence

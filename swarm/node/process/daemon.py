@@ -95,7 +95,7 @@ def run_loop(main: Callable[[*Given], Awaitable[Result]], *given: *Given) -> Res
 
 
 def first_swarm_error(group: BaseExceptionGroup[BaseException]) -> SwarmError | None:
-    """The deliberate error inside what a task group raised, None if there is anything else in it."""
+    """Returns the deliberate error inside what a task group raised, None if there is anything else in it."""
     expected, other = group.split(SwarmError)
     if expected is None or other is not None:
         return None

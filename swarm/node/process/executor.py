@@ -44,7 +44,9 @@ def compute_thread() -> Iterator[ThreadPoolExecutor]:
 
 
 class ComputeExecutor:
-    """As swarm.node.base.context.Compute: one node's way to a compute thread, which may be others' as well."""
+    """Runs one node's steps in a compute thread, which other nodes may share; it implements
+    swarm.node.base.context.Compute.
+    """
 
     def __init__(
         self,
@@ -74,8 +76,9 @@ class ComputeExecutor:
         return await asyncio.wrap_future(self._thread.submit(copy_context().run, timed))
 
     async def generate(self, generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
-        """As Compute.generate: with the nodes of this process whose generators can be batched with this one. While a
-        server writes, this thread is free."""
+        """Generates together with those nodes of this process whose generators can be batched with this one. While a
+        server writes, the compute thread is free.
+        """
         if isinstance(generator, RemoteGenerator):
             return await self._generate_elsewhere(generator, call, timed)
         if self._together is None or not isinstance(generator, BatchingGenerator) or generator.batch_key is None:
@@ -96,5 +99,5 @@ class ComputeExecutor:
         return await self.run(_within, timed, asked.groups)
 
     def tell(self, call: Callable[[], None]) -> None:
-        """As Compute.tell."""
+        """Calls a function soon in the event loop; any thread may ask for it."""
         self._loop.call_soon_threadsafe(call)

@@ -37,8 +37,9 @@ NOTHING_TRAINED = TrainReport(loss=0.0, grad_norm=0.0, tokens=0, trained_tokens=
 
 
 def as_generator(settings: Settings) -> Settings:
-    """What a generator's settings come to. Nothing is learned, so a round may be generated before the last is over, and
-    none has to be done again."""
+    """Returns the settings that a generator runs with. It learns nothing, so a round may be generated before the last
+    is over, and no round has to be redone.
+    """
     return replace(
         settings,
         external_groups=0,
@@ -50,8 +51,10 @@ def as_generator(settings: Settings) -> Settings:
 
 
 def as_evaluator(settings: Settings) -> Settings:
-    """What an evaluator's settings come to: no answers, no updates, all groups of its peers looked at. It follows the
-    coordinator's clock alone: on one of its own nothing would keep it from running ahead of those that it evaluates."""
+    """Returns the settings that an evaluator runs with: no answers, no updates, all groups of its peers looked at. It
+    follows the coordinator's clock alone: on one of its own nothing would keep it from running ahead of those that it
+    evaluates.
+    """
     return replace(
         settings,
         local_groups=0,
@@ -66,7 +69,7 @@ def as_evaluator(settings: Settings) -> Settings:
 
 
 def as_it_runs(settings: Settings) -> Settings:
-    """The settings of a node that does not train, as they come to; those of any other as they are."""
+    """Returns the settings of a node that does not train, as they come to; those of any other as they are."""
     match settings.role:
         case "generator":
             return as_generator(settings)
@@ -78,7 +81,7 @@ def as_it_runs(settings: Settings) -> Settings:
 
 
 def endpoint_config(settings: Settings) -> EndpointConfig | None:
-    """Which endpoint answers; None: a model of this machine does. Raises ConfigError: the table cannot be used."""
+    """Returns which endpoint answers; None: a model of this machine. Raises ConfigError: the table cannot be used."""
     if settings.endpoint is None:
         return None
     from swarm.endpoint.config import EndpointConfig
@@ -92,7 +95,7 @@ def endpoint_config(settings: Settings) -> EndpointConfig | None:
 
 
 def load_generator(settings: Settings, load_model: Callable[[], Generator]) -> Policy:
-    """What answers for a generator. Raises ConfigError, ModelError, SpendingCapError.
+    """Returns the policy of a node that trains nothing. Raises ConfigError, ModelError, SpendingCapError.
 
     Args:
         load_model: used where no endpoint is named.
@@ -118,25 +121,25 @@ class Metered:
 
     @property
     def bill(self) -> Bill:
-        """In all lives of the node."""
+        """Returns what the endpoint has cost in all lives of the node."""
         usage = self._endpoint.usage
         return Bill(usage.requests, usage.tokens_in, usage.tokens_out, usage.money, closed=self._endpoint.spent)
 
     def has_room(self, prompt: str) -> bool:
-        """As the endpoint."""
+        """Tells whether the endpoint has room for a prompt."""
         return self._endpoint.has_room(prompt)
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
     ) -> list[tuple[Completion, ...]]:
-        """As the endpoint; nothing once its cap is reached."""
+        """Generates with the endpoint; gives no completions once the spending cap is reached."""
         try:
             return self._endpoint.generate(prompts, group_size=group_size, seed=seed, ready=ready)
         except SpendingCapError:
             return [()] * len(prompts)
 
     def as_json(self) -> bytes:
-        """What it has cost."""
+        """Encodes as JSON what the endpoint has cost so far."""
         return msgspec.json.encode(self._endpoint.usage)
 
     def take_up(self, former: bytes) -> None:
@@ -154,13 +157,13 @@ class AnswersNothing:
         self.bill: Bill | None = None
 
     def has_room(self, _prompt: str) -> bool:
-        """For any."""
+        """Says that there is room for any prompt, for none is ever asked."""
         return True
 
     def generate(
         self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
     ) -> list[tuple[Completion, ...]]:
-        """Nothing."""
+        """Answers nothing."""
         return [()] * len(prompts)
 
 
@@ -174,18 +177,18 @@ class OnlyGenerates:
 
     @property
     def bill(self) -> Bill | None:
-        """As of the generator."""
+        """Returns what generating has cost so far; None where it costs nothing."""
         return self.generator.bill
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
-        """Nothing."""
+        """Trains nothing."""
         return NOTHING_TRAINED
 
     def export_weights(self) -> bytes:
-        """None are trained."""
+        """Returns no weights, for none are trained."""
         return b""
 
     def refuse_weights(self, file: str) -> None:
@@ -193,10 +196,10 @@ class OnlyGenerates:
         raise ProtocolError("other_weights", "this node trains none")
 
     def average(self, files: Sequence[str]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def snapshot(self) -> Snapshot:
-        """What it has cost, if anything."""
+        """Takes a snapshot of what generating has cost, if anything."""
         return UsageSnapshot(self.generator.as_json() if isinstance(self.generator, Metered) else b"")
 
     def restore(self, snapshot_dir: str) -> None:
@@ -212,7 +215,7 @@ class OnlyGenerates:
 
 
 class UsageSnapshot:
-    """What an endpoint has cost at one moment; empty: there is none."""
+    """Holds what an endpoint had cost at one moment; empty bytes: nothing is written."""
 
     def __init__(self, usage: bytes) -> None:
         self._usage = usage

@@ -1,4 +1,4 @@
-"""Which process on which machine this is, and whether another one of this machine still runs.
+"""Tells which process on which machine this is, and whether another one of this machine still runs.
 
 Commands that only look import this: no anyio here.
 """
@@ -16,7 +16,7 @@ from swarm.node.base.context import ProcessIdentity
 
 
 def this_process() -> ProcessIdentity:
-    """What a node of this process says of it; every call is another incarnation."""
+    """Returns how a node of this process identifies itself; every call makes another incarnation."""
     pid = os.getpid()
     return ProcessIdentity(
         host=host_identity(),
@@ -41,7 +41,7 @@ def process_started_at(pid: int) -> float:
 
 
 def is_running(pid: int, started_at: float) -> bool:
-    """True if the process with this id is still the one that started then."""
+    """Tells whether the process with this id is still the one that started then."""
     if sys.platform == "win32":  # where no node runs, and os.kill(pid, 0) sends Ctrl-C
         return False
     try:

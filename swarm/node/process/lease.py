@@ -67,7 +67,7 @@ class DeviceLease:
             yield
 
     def take_waited(self) -> float:
-        """Seconds spent waiting since the last call."""
+        """Returns seconds spent waiting since the last call."""
         waited, self._waited = self._waited, 0.0
         return waited
 

@@ -46,7 +46,7 @@ class ServiceManager:
 
 
 def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float:
-    """The manager's interval; 0: it keeps no watch, or one over another process."""
+    """Returns the manager's interval; 0: it keeps no watch, or one over another process."""
     if environ.get("WATCHDOG_PID", str(pid)) != str(pid):
         return 0.0
     value = environ.get("WATCHDOG_USEC", "")
@@ -54,5 +54,5 @@ def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float:
 
 
 def service_manager() -> ServiceManager:
-    """Of this process."""
+    """Returns this process's link to the service manager that the environment names."""
     return ServiceManager(os.environ, os.getpid())

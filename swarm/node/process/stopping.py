@@ -30,7 +30,7 @@ if sys.platform != "win32":
 
 
 def log_the_end() -> None:
-    """What a node does last when somebody insists."""
+    """Logs a node's last words, when somebody insists that it ends."""
     logger.warning("node.killed")
 
 
@@ -53,7 +53,7 @@ async def on_signals(stop: Callable[[int], None], insist: Callable[[], None] = l
 
 
 class Node(Protocol):
-    """What a process runs: a worker, a coordinator, or several of them."""
+    """Describes what a process runs: a worker, a coordinator, or several of them."""
 
     async def run(self) -> int:
         """Live until the experiment is over or `stop` is called; the exit code."""

@@ -21,7 +21,7 @@ SYSTEM_CLOCK = Clock(
 
 
 class ThreadBlocking:
-    """As swarm.node.base.context.Blocking: every call in a thread of the event loop's pool."""
+    """Runs each blocking call in a thread of the event loop's pool; it implements swarm.node.base.context.Blocking."""
 
     async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it and give what it returns or raises; a caller that is cancelled leaves once the call has ended."""

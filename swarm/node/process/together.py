@@ -50,14 +50,14 @@ class Asked:
 
 
 class Companions:
-    """Who generated with whom, and how long that took. Pure."""
+    """Remembers who generated with whom, and how long that took. Pure."""
 
     def __init__(self) -> None:
         self._last: dict[str, frozenset[str]] = {}
         self._seconds = 0.0
 
     def patience(self, present: frozenset[str], nodes: int) -> float:
-        """Seconds that these wait for others, of so many nodes in all; 0: for nobody."""
+        """Returns seconds that these wait for others, of so many nodes in all; 0: for nobody."""
         if len(present) >= nodes:
             return 0.0
         if not any(node in self._last for node in present):
@@ -66,7 +66,7 @@ class Companions:
         return min(LONGEST, max(MOMENT, self._seconds * SHARE if missing else 0.0))
 
     def stepped(self, nodes: frozenset[str], seconds: float) -> None:
-        """These have generated in one step."""
+        """Notes that these nodes have generated in one step."""
         self._seconds = seconds
         self._last.update(dict.fromkeys(nodes, nodes))
 
@@ -81,12 +81,12 @@ class Batch:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Whose calls are in it."""
+        """Returns the nodes whose calls are in the batch."""
         return frozenset(one.node_id for one in self.asked)
 
 
 class GenerationTogether:
-    """Of one process, used from its event loop."""
+    """Joins generation calls of one process's nodes into single steps; used from the process's event loop."""
 
     def __init__(self, thread: ThreadPoolExecutor, now: Callable[[], float]) -> None:
         self._thread = thread
@@ -97,7 +97,8 @@ class GenerationTogether:
         """Of these two, which the compute thread uses as well."""
 
     async def generate(self, asked: Asked) -> Groups:
-        """What the node's generator gives. Cancelled before the step begins, the call is no part of it.
+        """Generates a node's completions, in one step with others'. A call that is cancelled before the step begins is
+        no part of it.
 
         Raises:
             ModelError: as of its generator.
@@ -127,7 +128,7 @@ class GenerationTogether:
             self._thread.submit(self._step, key, batch)
 
     def _step(self, key: Hashable, batch: Batch) -> None:
-        """On the compute thread: all that have asked by now."""
+        """Generates, on the compute thread, for all that have asked by now."""
         with self._lock:
             del self._open[key]
         live = [one for one in batch.asked if one.result.set_running_or_notify_cancel()]

@@ -50,7 +50,7 @@ logger = get_logger(__name__)
 
 
 def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> NodeContext:
-    """A node of this process in its experiment.
+    """Returns a node of this process in its experiment.
 
     Args:
         asked: the command that started it, and where its settings came from, for the record.
@@ -81,7 +81,7 @@ def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> Nod
 
 
 def node_log(ctx: NodeContext) -> NodeLog:
-    """Where a node's events go."""
+    """Returns where a node's events go."""
     opened = ctx.run.store.open_log
     return NodeLog(ctx.node_id, partial(opened, keys.events(ctx.node_id)), partial(opened, keys.stdout(ctx.node_id)))
 
@@ -121,7 +121,7 @@ class Barrier:
 async def worker_maker(
     settings: Settings, nodes: int = 1, load: Callable[[Settings], Policy] | None = None
 ) -> AsyncIterator[Callable[[NodeContext], Worker]]:
-    """What makes the workers of this process, with what they have in common while the block runs.
+    """Yields a function that makes the workers of this process, and runs what they have in common while the block runs.
 
     That is the scoring children, the compute thread, the measure of the event loop's lag, and their first round.
 
@@ -169,7 +169,7 @@ def check(settings: Settings) -> None:
 
 
 def check_alone(settings: Settings) -> None:
-    """Of that, what no experiment can mend: profile, I, J and rule of a worker may still come from there.
+    """Checks those settings that no experiment can mend: a worker's profile, I, J and rule may still come from one.
 
     Raises ConfigError.
     """
@@ -208,7 +208,7 @@ def _check_role(settings: Settings) -> None:
 
 
 def one_model(settings: Settings) -> str:
-    """The model of a worker. Raises ConfigError: it has several."""
+    """Returns the model of a worker. Raises ConfigError: it has several."""
     if len(settings.model) != 1:
         raise ConfigError(
             f"MODEL_NAME: a node has one model, got {', '.join(settings.model)}; `swarm up` deals out a list"
@@ -259,7 +259,7 @@ def _load_generator(settings: Settings, first: Callable[[], str] | None) -> Gene
 
 
 def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:
-    """The trainer with the device lease around its updates, where the setting asks for it."""
+    """Returns the trainer with the device lease around its updates, where the setting asks for it."""
     from swarm.node.process.lease import DeviceLease
     from swarm.policy.leased import LeasedTrainer, device_to_lease
 

@@ -1,4 +1,4 @@
-"""Which worker gets which settings, where several are started on one machine; names such as `amber-otter-4f2a`."""
+"""Decides which worker gets which settings, if several start on one machine; names such as `amber-otter-4f2a`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ANIMALS = (
 
 
 def readable_name(rng: Random) -> str:
-    """One of 16,777,216 names; registration settles the rare clash."""
+    """Returns one of 16,777,216 names; registration settles the rare clash."""
     return f"{rng.choice(_COLOURS)}-{rng.choice(_ANIMALS)}-{rng.randrange(2**16):04x}"
 
 
 def settings_of_workers(settings: Settings, nodes: int) -> list[Settings]:
-    """The settings of each of several workers; lists of models and of mixtures are dealt out in turn.
+    """Returns the settings of each of several workers; lists of models and of mixtures are dealt out in turn.
 
     With NODE_ID=w they are called w-0, w-1, ...; without it each gets a name of its own.
 

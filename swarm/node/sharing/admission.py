@@ -26,6 +26,8 @@ MOST_TEXT = 4 * 2**20
 for as long as its round."""
 LONGEST_PROMPT = 2**16
 """Characters of a prompt that nobody can regenerate."""
+COMPLETIONS_OF_A_GROUP = 16
+"""On average, of all groups that one peer's file may have."""
 CHARACTERS_PER_TOKEN = 64
 """Four times the tokens of an own completion, which is what is trained on at most, of 16 characters each."""
 USUAL_TOKENS = 256
@@ -45,13 +47,13 @@ class Admission:
         """Raises ProtocolError (`oversized`) where scoring or keeping a file would cost more than any peer is worth."""
         completions = [completion for group in groups for completion in group.completions]
         _at_most(self.settings.peer_groups, "groups", len(groups))
-        _at_most(self.settings.peer_completions, "completions", len(completions))
+        _at_most(COMPLETIONS_OF_A_GROUP * self.settings.peer_groups, "completions", len(completions))
         _at_most(MOST_TEXT, "characters of responses", sum(map(_characters, completions)))
 
     def refusals(
         self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None = None
     ) -> list[ProtocolError | None]:
-        """Of each group of a peer's file for one stage why it may not come in, None for those that may.
+        """Returns for each group of a peer's file why it may not come in; None for those that may.
 
         Args:
             mixture: of tasks, that the peer asks; None: that of everybody.
@@ -60,7 +62,7 @@ class Admission:
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
 
     def is_drawn(self, group: RolloutGroup, mixture: Mixture | None = None) -> bool:
-        """Whether the run draws this question for this peer, round, stage and slot."""
+        """Tells whether the run draws this question for this peer, round, stage and slot."""
         return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group], mixture)[0]
 
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None) -> list[bool]:
@@ -119,7 +121,9 @@ def _asked(group: RolloutGroup) -> QuestionRequest | None:
 
 
 def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
-    """What a group without origin needs: an answer of its publisher, and a prompt of some sensible length."""
+    """Returns why a group without origin is refused, or None: it needs an answer of its publisher and a prompt of
+    sensible length.
+    """
     if any(completion.earlier for completion in group.completions):
         return ProtocolError("reply_mismatch", f"group {group.slot} is of a conversation that nobody can have again")
     if not (group.question.answer or "").strip():

@@ -32,7 +32,8 @@ class AssignedQuestions:
         """All nodes of one mixture are asked the same in a round."""
 
     def questions(self, node: str, key: RoundKey, count: int, mixture: Mixture | None = None) -> list[QuestionRequest]:
-        """Those of the first `count` slots of a stage, without context; the first of many are the same as of few.
+        """Returns the questions of the first `count` slots of a stage, without context; those of a larger count begin
+        alike.
 
         Args:
             mixture: the node's own; None: that of everybody.
@@ -48,5 +49,5 @@ class AssignedQuestions:
 
 
 def questions_of(settings: Settings, universe: Universe) -> AssignedQuestions:
-    """Those of a run with these settings."""
+    """Makes the questions of a run with these settings."""
     return AssignedQuestions(settings.seed, universe, settings.max_stages)

@@ -59,7 +59,7 @@ Groups = dict[int, tuple[RolloutGroup, Claims]]
 
 
 class Contexts:
-    """Of one node."""
+    """Chooses and brings, for one node, the groups that questions of later stages show."""
 
     def __init__(self, ctx: NodeContext, assigned: AssignedQuestions, source: TaskSource) -> None:
         self._ctx = ctx
@@ -84,7 +84,8 @@ class Contexts:
     async def choose(
         self, key: RoundKey, questions: Sequence[tuple[int, Question]], clean: Set[str], has_room: HasRoom
     ) -> list[Question]:
-        """The questions of a stage after the first, each with the own group and some of its peers' in its context.
+        """Returns the questions of a stage after the first, each with the own group and some of its peers' in its
+        context.
 
         Args:
             questions: slot, and the question as the first stage asks it.
@@ -107,13 +108,17 @@ class Contexts:
     async def _revised(
         self, question: Question, context: list[RolloutGroup], stage: int, has_room: HasRoom
     ) -> Question:
-        """With these groups, but for those with the longest answers as long as there is no room for the prompt."""
+        """Revises a question with these groups, but for those with the longest answers as long as the prompt has no
+        room.
+        """
         while context and not await has_room((asked := revised(question, context, stage, self._rules)).prompt):
             context.remove(max(context, key=lambda group: longest_shown(group, self._rules)))
         return asked if context else question
 
     def _order(self, key: RoundKey, slot: int, others: Set[str]) -> list[str]:
-        """In which peers are looked at: those with a clean record, for each question others first, then the rest."""
+        """Returns the order in which peers are looked at: those with a clean record, for each question others first,
+        then the rest.
+        """
         seed, of_stage = self._ctx.settings.seed, (self._ctx.node_id, *key)
         known = order_of_peers(seed, (*of_stage, slot), others & self._clean)
         return [*known, *order_of_peers(seed, of_stage, others - self._clean)]
@@ -128,7 +133,7 @@ class Contexts:
             context += await self._usable(before, peer, slot, question)
 
     async def _usable(self, before: RoundKey, peer: str, slot: int, question: Question) -> list[RolloutGroup]:
-        """A peer's group to this question, verified; none where there is no such thing."""
+        """Returns a peer's group to this question, verified; none where there is no such thing."""
         if (before, peer) in self._useless:
             return []
         try:
@@ -145,7 +150,7 @@ class Contexts:
 
     # ── anybody's questions ─────────────────────────────────────────────────────────────────────────────────────────
     async def again(self, origin: Origin, question: Question) -> Question:
-        """The question that an origin with context names.
+        """Returns the question that an origin with context names.
 
         Args:
             question: as the first stage asks it.
@@ -172,7 +177,7 @@ class Contexts:
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _of(self, key: RoundKey, peer: str) -> Groups:
-        """The groups of a peer's file, as admitted. Raises ProtocolError."""
+        """Returns the groups of a peer's file, as admitted. Raises ProtocolError."""
         async with self._reading:
             return await self._held_or_read(key, peer)
 
@@ -239,7 +244,7 @@ class _WithContext:
 
 
 def _same(one: Question, other: Question) -> bool:
-    """Whether two questions are the same but for their stage."""
+    """Tells whether two questions are the same but for their stage."""
     return without_context(one.known_origin()) == without_context(other.known_origin())
 
 

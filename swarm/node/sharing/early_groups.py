@@ -27,7 +27,7 @@ File = tuple[RoundKey, str]
 
 
 class EarlyGroups:
-    """Of all peers, in the last rounds."""
+    """Holds what was verified of peers' groups before the files that name them came, for the last rounds."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class EarlyGroups:
         """Bytes."""
 
     def expects(self, peer: str) -> bool:
-        """Whether groups of this peer may be there before the file that names them."""
+        """Tells whether groups of this peer may be there before the file that names them."""
         return peer in self._expected and not self._ctx.settings.sparing
 
     def learns(self, peer: str, *, one_by_one: bool) -> None:
-        """How the file came that was read last of a peer who is alive or has a clean record."""
+        """Learns how the file came that was read last of a peer who is alive or has a clean record."""
         self._expected.pop(peer, None)
         if one_by_one and len(self._expected) < self._ctx.settings.max_peers:
             self._expected[peer] = None
@@ -95,7 +95,7 @@ class EarlyGroups:
             del left[: len(verdicts)]
 
     def take(self, key: RoundKey, peer: str, named: Mapping[int, str]) -> dict[int, Verdict]:
-        """By slot, the verdicts on the groups that a file names."""
+        """Returns, by slot, the verdicts on the groups that a file names, and forgets them."""
         kept = self._kept.pop((key, peer), {})
         self._read.pop((key, peer), None)
         return {slot: found[1] for slot, found in kept.items() if found and named.get(slot) == found[0]}

@@ -44,7 +44,7 @@ CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
 
 
 class News(Enum):
-    """What there is of a peer and stage."""
+    """Says what there is of one peer's file for a stage."""
 
     THERE = auto()
     """A file of the peer's is listed, or the peer is not read: nobody is to wait for it."""
@@ -55,7 +55,7 @@ class News(Enum):
 
 
 class Examination:
-    """Of all peers' files of the last rounds."""
+    """Reads and verifies all peers' files of the last rounds."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Examination:
 
     # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
     async def list(self, key: RoundKey, only: Set[str] | None) -> Listed:
-        """As PeersFiles.tags."""
+        """Lists a stage's files as PeersFiles.tags does, and spares those that were read and may not be read again."""
         read = {peer for peer, reading in self._readings.get(key, {}).items() if reading.may_be_read_again}
         return await self._ctx.blocking.run(self._files.tags, key, read, only)
 
@@ -105,7 +105,7 @@ class Examination:
         self._tags.setdefault(key, {}).update(dict.fromkeys(peers, ""))
 
     def to_read(self, key: RoundKey) -> Mapping[str, str]:
-        """Peers whose files may be read, each with its tag."""
+        """Returns peers whose files may be read, each with its tag."""
         return self._tags.get(key, {})
 
     def came(self, key: RoundKey, peers: Set[str]) -> None:
@@ -113,7 +113,7 @@ class Examination:
         self._came.setdefault(key, {}).update(dict.fromkeys(peers, self._ctx.clock.wall()))
 
     async def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
-        """What is listed at the names of peers whose files may be read now.
+        """Takes note of what is listed at the names of peers whose files may be read now.
 
         Args:
             known: those that are alive, or have a clean record.
@@ -128,7 +128,9 @@ class Examination:
         self._are_there(key, there)
 
     async def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
-        """Whether it was not read yet, or what was read is none of the peer's files, and something else lies there."""
+        """Tells whether it was not read yet, or what was read is none of the peer's files, and something else lies
+        there.
+        """
         before = self._readings.get(key, {}).get(peer)
         if before is None:
             return True
@@ -189,7 +191,7 @@ class Examination:
         return self._are_there(key, {peer})
 
     def _settle_early(self, key: RoundKey, peer: str, file: PeersFile) -> None:
-        """What was verified of it before it was there need not be verified again."""
+        """Settles those groups of a file that were verified before it was there, so that none is verified twice."""
         early = self.early.take(key, peer, file.earlier)
         for group, _ in self.pool.unverified(key, peer, early.keys()):
             self.pool.settle(name_of(group), self._counted(key, peer, early[group.slot]))
@@ -211,7 +213,7 @@ class Examination:
             self.refuse(full_key, full_peer, ProtocolError("pool_full", detail))
 
     async def _read(self, key: RoundKey, peer: str, tag: str) -> PeersFile | None:
-        """None: it is gone, or cannot be taken, which is counted the first time."""
+        """Reads a peer's file; None: it is gone, or cannot be taken, which is counted the first time."""
         fetched = await self._ctx.blocking.run(self._files.fetch, key, peer, tag)
         before = self._readings.setdefault(key, {}).get(peer)
         self._readings[key][peer] = replace(fetched.reading, again=before.again + 1 if before else 0)
@@ -261,7 +263,7 @@ class Examination:
         return True
 
     def waits_for_context(self, key: RoundKey, peer: str, slots: Set[int]) -> bool:
-        """Whether the context of one of these groups was looked for, and is to be looked for again."""
+        """Tells whether the context of one of these groups was looked for, and is to be looked for again."""
         return any(GroupName(key, peer, slot) in self._without_context for slot in slots)
 
     def _counted(self, key: RoundKey, peer: str, verdict: Verdict) -> ScoredGroup | None:
@@ -290,7 +292,7 @@ class Examination:
         self._refusals.refuse(self.counts, key, peer, error)
 
     def flood(self, key: RoundKey, names: int) -> None:
-        """So many names of a stage are not read."""
+        """Counts so many names of a stage that are not read."""
         self._refusals.flood(self.counts, key, names, self._ctx.settings.max_peers)
 
     def forget_before(self, key: RoundKey) -> None:

@@ -62,7 +62,7 @@ SLOW = 1.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a round draws of its peers' groups."""
+    """Says which of its peers' groups a round draws."""
 
     slots: int
     """Of each peer that take part."""
@@ -134,7 +134,9 @@ class Intake:
                 self._look_ahead(wanted, key, live, tasks)
 
     def foresee(self, wanted: Callable[[RoundKey], Wanted | None]) -> None:
-        """What will be drawn for a round of all live peers' files for it, as far as that is known (else None)."""
+        """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
+        known yet.
+        """
         self._foresee = wanted
 
     async def draw(self, wanted: Wanted, sources: Sequence[Source], until: float, tasks: TaskGroup) -> Sample:
@@ -151,11 +153,11 @@ class Intake:
 
     @property
     def clean(self) -> frozenset[str]:
-        """Peers with a clean record."""
+        """Returns peers with a clean record."""
         return self._quarantine.clean()
 
     def listed(self, key: RoundKey) -> frozenset[str]:
-        """The nodes that had a file for a round when it was listed last."""
+        """Returns the nodes that had a file for a round when it was listed last."""
         return self._listed.get(key, frozenset())
 
     def forget_before(self, key: RoundKey) -> None:
@@ -169,7 +171,7 @@ class Intake:
         self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
 
     def close_round(self, round_: int) -> Counts:
-        """What was counted since the last call, for this round's row; from it follows who is quarantined."""
+        """Returns what was counted since the last call, for this round's row, and updates the quarantine by it."""
         taken, self._examination.counts = self._examination.counts, Counts()
         accepted, refused = taken.accepted_by_peer, taken.refused_named()
         offenders, freed = self._quarantine.observe(round_, accepted, refused)
@@ -210,7 +212,7 @@ class Intake:
         self._pass_over(key, choice.passed_over, selection)
 
     def _pass_over(self, key: RoundKey, peers: Sequence[str], selection: Selection) -> None:
-        """Nobody waits for those that are not read."""
+        """Has nobody wait for peers that are not read."""
         selection.taken.update(peers)
         if peers:
             self._tell(key, set(peers), News.THERE)
@@ -224,7 +226,7 @@ class Intake:
 
     # ── what is drawn ───────────────────────────────────────────────────────────────────────────────────────────────
     def _drawing(self, wanted: Wanted, sources: Set[Source]) -> Drawing[Source]:
-        """The one of before, where nothing has changed: it is asked for at every look."""
+        """Returns the one of before, where nothing has changed: it is asked for at every look."""
         asked = (wanted.slots, wanted.count, wanted.most_of_peer, sources)
         last = self._drawings.get(wanted.purpose)
         if last is None or last[0] != asked:
@@ -250,7 +252,7 @@ class Intake:
         return found
 
     def _look_ahead(self, wanted: Wanted, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
-        """Of what is drawn if all live peers publish examine what is there by now."""
+        """Examines what is there by now of the groups that will be drawn if all live peers publish."""
         tags = self._examination.to_read(key)
         sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})
         found = self._found(wanted.trained)

@@ -48,11 +48,11 @@ class Counts:
 
     @property
     def refused(self) -> Counter[str]:
-        """Files and groups, by reason."""
+        """Returns files and groups, by reason."""
         return sum(self.refused_by_peer.values(), Counter())
 
     def fill(self, row: MetricsRow) -> None:
-        """What the metrics row says of peers' files, and all that Quarantine is told."""
+        """Fills the row's columns about peers' files, among them all that Quarantine is told."""
         row.refused_by_peer = self.refused_named()
         row.accepted_by_peer = dict(sorted(self.accepted_by_peer.items()))
         row.false_claims = self._named(self.false_claims)
@@ -72,7 +72,7 @@ class Counts:
         return {peer: dict(sorted(reasons.items())) for peer, reasons in sorted(named.items())}
 
     def _named(self, by_peer: Mapping[str, int]) -> dict[str, int]:
-        """The first MOST_NAMED, and the sum of all others."""
+        """Returns the first MOST_NAMED, and the sum of all others."""
         most = self._ranked(by_peer)
         shown = {peer: by_peer[peer] for peer in sorted(most[:MOST_NAMED])}
         left = sum(by_peer[peer] for peer in most[MOST_NAMED:])
@@ -83,7 +83,7 @@ class Counts:
 
 
 class Refusals:
-    """Of one node."""
+    """Counts one node's refusals, and logs the first few of each peer and round."""
 
     def __init__(self) -> None:
         self._lines: Counter[tuple[int, str]] = Counter()
@@ -108,7 +108,7 @@ class Refusals:
         )
 
     def flood(self, counts: Counts, key: RoundKey, names: int, most: int) -> None:
-        """So many names of a stage are beyond the `most` that are read; said once per stage."""
+        """Counts so many names of a stage beyond the `most` that are read; said once per stage."""
         counts.refused_by_peer[OTHERS]["flood"] += names
         logger.warning("rollouts.flood", round=key.round, stage=key.stage, names=names, read=most)
 

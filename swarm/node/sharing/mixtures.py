@@ -1,4 +1,4 @@
-"""Which mixture of tasks each peer asks: the one that this node saw first of it holds for the run.
+"""Remembers which mixture of tasks each peer asks: the one that this node saw first of it holds for the run.
 
     registration ─▶ first seen ◀─ rollout file
                         │
@@ -22,7 +22,7 @@ MOST_PEERS = 8192
 
 
 class Mixtures:
-    """Of all peers, as one node knows them."""
+    """Holds the mixture that one node saw first of each peer."""
 
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
@@ -37,7 +37,7 @@ class Mixtures:
                 return
 
     def of_file(self, peer: str, said: Mapping[str, float] | UnsetType) -> Mixture:
-        """The mixture of a peer's file. Raises ProtocolError: `outside_universe`, `other_mixture`."""
+        """Returns the mixture of a peer's file. Raises ProtocolError: `outside_universe`, `other_mixture`."""
         mixture = self._universe.mixture_said(said)
         if peer not in self._first:
             self._hold(peer, mixture)
@@ -50,7 +50,7 @@ class Mixtures:
         return mixture
 
     def known(self, peer: str) -> Mixture:
-        """What a peer asks, as far as anybody knows."""
+        """Returns the mixture that a peer asks, as far as it is known, else everybody's."""
         return self._first.get(peer, self._universe.mixture)
 
     def _hold(self, peer: str, mixture: Mixture) -> None:

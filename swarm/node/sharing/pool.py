@@ -45,7 +45,7 @@ class Pool:
         self._sizes: dict[tuple[RoundKey, str], int] = {}
 
     def has(self, key: RoundKey, peer: str) -> bool:
-        """Whether the peer's file for a stage was put in."""
+        """Tells whether the peer's file for a stage was put in."""
         return peer in self._files.get(key, {})
 
     def put(
@@ -68,17 +68,17 @@ class Pool:
         return gone
 
     def empty(self, key: RoundKey, peer: str) -> None:
-        """Nothing of this file is to be learned from."""
+        """Empties a file: nothing of it is to be learned from."""
         self._files.setdefault(key, {})[peer] = {}
         self._sizes.pop((key, peer), None)
 
     def take_out(self, key: RoundKey, peer: str) -> None:
-        """What lay at this name was none of the peer's files: another one may come in."""
+        """Takes a peer's file out of the pool, for it was none of the peer's: another one may come in."""
         self._files.get(key, {}).pop(peer, None)
         self._sizes.pop((key, peer), None)
 
     def unverified(self, key: RoundKey, peer: str, slots: Iterable[int]) -> list[tuple[RolloutGroup, Claims]]:
-        """The groups in these slots of a file that are to be verified."""
+        """Returns the groups in these slots of a file that are to be verified."""
         file = self._files.get(key, {}).get(peer, {})
         held = [file[slot] for slot in sorted(slots) if slot in file]
         return [(one.group, one.claims) for one in held if one.found is None]
@@ -94,7 +94,7 @@ class Pool:
         self._sizes[name.key, name.peer] += _bytes(held.group)
 
     def found(self, name: GroupName) -> ScoredGroup | Nothing | None:
-        """What is known of a slot; None: nothing yet."""
+        """Returns what is known of a slot: its group, NOTHING, or None where nothing is known yet."""
         file = self._files.get(name.key, {}).get(name.peer)
         if file is None:
             return None
@@ -107,7 +107,7 @@ class Pool:
 
 
 def copies(groups: Sequence[ScoredGroup], is_owner: Callable[[RolloutGroup], bool]) -> list[RolloutGroup]:
-    """Those with an advantage that are another one's, word for word.
+    """Returns the groups with an advantage that are another one's, word for word.
 
     Of groups with the same question and the same completions those stay that answer what was drawn for them; where
     none does, the first.
@@ -128,7 +128,7 @@ def copies(groups: Sequence[ScoredGroup], is_owner: Callable[[RolloutGroup], boo
 
 
 def each_once(groups: list[ScoredGroup]) -> list[ScoredGroup]:
-    """Where all nodes are asked the same, who copied whom cannot be told: of the same group the first stays."""
+    """Keeps the first of the same groups: where all nodes are asked the same, who copied whom cannot be told."""
     seen = dict[bytes, GroupName]()
     return [
         scored
@@ -144,12 +144,12 @@ def _content(group: RolloutGroup) -> bytes:
 
 
 def _texts(completion: Completion) -> list[str]:
-    """What was said, by the model and to it."""
+    """Returns all texts of a completion's conversation, the model's and those said to it."""
     return [*(text for turn in completion.earlier for text in (turn.text, turn.reply)), completion.text]
 
 
 def _bytes(group: RolloutGroup) -> int:
-    """What a group takes in memory with its rewards, rather too much than too little.
+    """Estimates the bytes that a group takes in memory with its rewards, rather too high than too low.
 
     One character beyond Latin-1 makes all of its text two or four times as large.
     """
@@ -162,7 +162,9 @@ def _bytes(group: RolloutGroup) -> int:
 
 
 def _worth_keeping(scored: ScoredGroup) -> ScoredGroup:
-    """Nobody trains on a group without any advantage: of most of a pool only the rewards have to stay in memory."""
+    """Leaves out the texts of a group without any advantage: nobody trains on it, so only the rewards have to stay in
+    memory.
+    """
     if is_informative(scored.rewards):
         return scored
     return msgspec.structs.replace(scored, group=_without_texts(scored.group))

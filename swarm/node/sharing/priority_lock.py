@@ -32,7 +32,7 @@ class PriorityLock:
             self._give()
 
     async def let_others_first(self, rank: int) -> None:
-        """Within a turn: those of a lower rank go first, and if `rank` is worse than it was, so do more of them."""
+        """Lets those of a lower rank go first, within a turn; if `rank` is worse than it was, so do more of them."""
         if self._line and self._line[0][0] < rank:
             self._give()
             with anyio.CancelScope(shield=True):  # the block that holds the turn ends by giving it back

@@ -1,4 +1,4 @@
-"""What a node published for one stage, read again: by redo, and by who needs the context of a later stage."""
+"""Reads again what a node published for one stage: for redo, and for who needs the context of a later stage."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from swarm.wire.codec import Claims
 
 
 def gone(what: str) -> ProtocolError:
-    """What is not in the place any longer, or not yet: never a refusal of anybody's file."""
+    """Makes the error for what is not in the place any longer, or not yet; it never refuses anybody's file."""
     return ProtocolError(reason="gone", detail=what)
 
 
 class PublishedGroups:
-    """Of all nodes of a run, as one of them reads them. What the store refuses for now is waited for."""
+    """Reads what the nodes of a run published, as one of them sees it. It waits while the store refuses."""
 
     def __init__(self, ctx: NodeContext, assigned: AssignedQuestions) -> None:
         self._ctx = ctx
@@ -32,13 +32,13 @@ class PublishedGroups:
         """Of all files so far."""
 
     async def nodes(self, key: RoundKey) -> frozenset[str]:
-        """Whose file for a stage is there."""
+        """Returns the nodes whose file for a stage is there."""
         return frozenset((await until_readable(self._ctx, self._files.tags, key, frozenset[str]())).tags)
 
     async def admitted(
         self, peer: str, key: RoundKey, slots: Set[int] | None = None
     ) -> list[tuple[RolloutGroup, Claims]]:
-        """The groups in these slots of a file, or all of it.
+        """Returns the groups in these slots of a file, or all of it.
 
         Raises:
             ProtocolError: `gone`, or why the file, or the first of these groups, is refused.
@@ -53,8 +53,9 @@ class PublishedGroups:
         return wanted
 
     async def verified(self, source: TaskSource, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
-        """The groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where one of
-        them is refused."""
+        """Returns the groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where
+        one of them is refused.
+        """
         wanted = await self.admitted(peer, key, slots)
         return await verified(source, wanted)
 
@@ -70,7 +71,7 @@ class PublishedGroups:
 
 
 async def verified(source: TaskSource, wanted: Sequence[tuple[RolloutGroup, Claims]]) -> list[ScoredGroup]:
-    """Groups with this node's own scores. Raises ProtocolError where one of them is refused."""
+    """Returns groups with this node's own scores. Raises ProtocolError where one of them is refused."""
     found: list[ScoredGroup] = []
     groups, claims = [group for group, _ in wanted], [claim for _, claim in wanted]
     async for verdicts in verify(source, groups, claims, trusting=True):

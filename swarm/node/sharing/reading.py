@@ -65,7 +65,7 @@ class Reading:
 
 
 class PeersFile(NamedTuple):
-    """What a file holds."""
+    """Holds the contents of a peer's rollout file."""
 
     groups: list[RolloutGroup]
     claims: list[Claims]
@@ -91,7 +91,7 @@ class EarlyGroup(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What came of reading a file."""
+    """Holds the outcome of reading a file."""
 
     reading: Reading
     file: PeersFile | ProtocolError | None
@@ -99,7 +99,7 @@ class Fetched(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Of a stage."""
+    """Holds a listing of one stage's rollout files."""
 
     tags: dict[str, str]
     """Node -> tag of its file; "": it is no file; UNSEEN: it was not looked at."""
@@ -119,7 +119,7 @@ class PeersFiles:
         self._has_tags = settings.sparing  # a listing of a bucket has tags; of a folder each is looked for by itself
 
     def tags(self, key: RoundKey, read: Set[str], only: Set[str] | None = None) -> Listed:
-        """The nodes that have a file for a stage.
+        """Returns the nodes that have a file for a stage.
 
         Args:
             read: nodes whose tags are wanted in any case.
@@ -176,7 +176,7 @@ class PeersFiles:
             whole = put_together(file, peer, key, get, **limits)
             groups = to_groups(whole, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
         except ProtocolError as error:
-            may_come = (file.earlier or file.parts) and error.reason in MAY_COME_YET
+            may_come = file.earlier and error.reason in MAY_COME_YET
             tag = "" if may_come else reading.tag  # then it is read again, whatever its own tag
             refused = Reading(tag, reading.digest, sum(sizes), refused=error.reason)
             return Fetched(refused, error.as_value())
@@ -186,7 +186,9 @@ class PeersFiles:
         )
 
     def _decoded(self, key: RoundKey, peer: str, data: bytes) -> RolloutFile:
-        """By its form, once its signature is what this node asks for. Raises ProtocolError: as Trust.check, decode."""
+        """Decodes a file by its form, once its signature is what this node asks for. Raises ProtocolError: as
+        Trust.check, decode.
+        """
         place = keys.rollout(key, peer)
         where = self._run.store.describe(place)
         self._run.trust.check(data, place)
@@ -196,7 +198,9 @@ class PeersFiles:
         return file
 
     def early(self, key: RoundKey, peer: str, slot: int) -> EarlyGroup | None:
-        """A group that is there before the file that names it; None: it is not. Raises ProtocolError, StoreError."""
+        """Returns a group that is there before the file that names it; None: it is not. Raises ProtocolError,
+        StoreError.
+        """
         place = keys.group_file(key, peer, slot)
         try:
             data = self._run.get_checked(place, self._limit).data
@@ -207,7 +211,8 @@ class PeersFiles:
         return EarlyGroup(groups[0], to_claims(file)[0], digest(data), len(data))
 
     def read_again(self, key: RoundKey, peer: str, before: Reading) -> Reading | None:
-        """A file whose tag is another one by now, as it is to be known from now on; None: its content is another one.
+        """Returns a file whose tag is another one by now, as it is to be known from now on; None: its content is
+        another one.
 
         One that was only touched is the same, as is one that was replaced by somebody who could not sign for its
         author, and one that is gone or no regular file any longer.
@@ -229,7 +234,7 @@ class PeersFiles:
         return True
 
     def describe(self, key: RoundKey, peer: str) -> str:
-        """The file as people find it."""
+        """Returns the file as people find it."""
         return self._run.store.describe(keys.rollout(key, peer))
 
 

@@ -18,7 +18,7 @@ from swarm.types import RoundKey
 
 
 class Choice(NamedTuple):
-    """What came of one listing."""
+    """Says whose files one listing has chosen to be read."""
 
     read: list[str]
     """To be read, in this order."""
@@ -29,14 +29,14 @@ class Choice(NamedTuple):
 
 
 def random_order(secret: bytes, key: RoundKey) -> Callable[[str], bytes]:
-    """An order of names for one stage that only the one who knows the secret can foresee."""
+    """Returns an order of names for one stage that only the one who knows the secret can foresee."""
     stage = b"%d %d " % key
     return lambda name: hashlib.blake2b(stage + name.encode(), key=secret, digest_size=8).digest()
 
 
 @dataclass
 class Selection:
-    """Of one stage."""
+    """Chooses whose files of one stage are read, over any number of listings."""
 
     most: int
     """Known peers, and names in all as long as strangers are let in."""

@@ -47,7 +47,7 @@ class TaskSource(Protocol):
     """Questions and scores; swarm.tasks.scoring.Scorer gives them from bounded child processes."""
 
     async def make(self, requests: Sequence[QuestionRequest]) -> list[Question]:
-        """The questions that were asked for, in order."""
+        """Returns the questions that were asked for, in order."""
 
     async def score(
         self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
@@ -56,11 +56,11 @@ class TaskSource(Protocol):
         is not what its origin gives."""
 
     async def reply(self, origin: Origin, conversations: Sequence[Sequence[str]]) -> Replied:
-        """What the environment of a question says after these turns of a model."""
+        """Returns what a question's environment says after these turns of a model."""
 
 
 class Cost(NamedTuple):
-    """What answers took of the reader's time."""
+    """Adds up what answers took of the reader's time."""
 
     killed: int = 0
     slow: float = 0.0
@@ -69,7 +69,7 @@ class Cost(NamedTuple):
     """How many there were."""
 
     def plus(self, other: Cost) -> Cost:
-        """Of both together."""
+        """Returns the sum of this cost and another."""
         return Cost(self.killed + other.killed, self.slow + other.slow, self.answers + other.answers)
 
     @property
@@ -82,7 +82,7 @@ NOTHING = Cost()
 
 
 class Verdict(NamedTuple):
-    """On one group."""
+    """Holds what was found of one group."""
 
     scored: ScoredGroup | None
     """None: refused."""
@@ -96,7 +96,7 @@ class Verdict(NamedTuple):
 
     @property
     def cost(self) -> Cost:
-        """What its answers took."""
+        """Returns what scoring its answers took."""
         return Cost(self.killed, self.slow, self.answers)
 
 
@@ -200,7 +200,7 @@ def score_by_equality(question: Question, texts: Sequence[str]) -> GroupScore:
 
 
 def false_answer(claims: Claims, question: Question, slot: int) -> ProtocolError | None:
-    """The refusal of a group whose publisher says another ground truth than the regenerated question has.
+    """Returns the refusal of a group whose publisher says another ground truth than the regenerated question has.
 
     The question's text was the same, so no other version or machine explains it.
     """
@@ -238,7 +238,7 @@ async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> li
 
 
 async def score_group(source: TaskSource, group: RolloutGroup) -> GroupScore:
-    """The verdict on one group. Raises ProtocolError where its question is not what its origin gives."""
+    """Returns the verdict on one group. Raises ProtocolError where its question is not what its origin gives."""
     question = group.question
     if question.origin is None:
         return score_by_equality(question, [completion.text for completion in group.completions])

@@ -45,7 +45,7 @@ SHORTEST_PAUSE = 0.05
 
 
 class Around(NamedTuple):
-    """What a node knows of the others, asked for again and again."""
+    """Gives a node ways to ask about the others, again and again."""
 
     known: Callable[[], Set[str]]
     """Registered workers, dead or alive."""
@@ -55,7 +55,7 @@ class Around(NamedTuple):
 
 
 class Averaging:
-    """Of one worker."""
+    """Averages one worker's weights with those of the others, where that is due."""
 
     def __init__(self, ctx: WorkerContext, trainer: Trainer) -> None:
         self._ctx = ctx
@@ -65,14 +65,14 @@ class Averaging:
         """Bytes of a file, at most."""
 
     def is_due(self, key: RoundKey) -> bool:
-        """Whether weights are averaged after this stage of this round."""
+        """Tells whether weights are averaged after this stage of this round."""
         settings = self._ctx.settings
         last_stage = key.stage == settings.max_stages - 1
         every = settings.average_every
         return bool(every and settings.trains and last_stage and (key.round + 1) % every == 0)
 
     def take_refused(self) -> Counter[str]:
-        """Files refused since the last call, by reason."""
+        """Returns files refused since the last call, by reason."""
         taken, self._refused = self._refused, Counter()
         return taken
 
@@ -97,7 +97,7 @@ class Averaging:
         await self._ctx.blocking.run(self._prune, round_)
 
     async def _published(self, round_: int, folder: Copies) -> Copy | None:
-        """The own weights as they lie in the shared place; None: they cannot be there."""
+        """Returns the own weights as they lie in the shared place; None: they cannot be there."""
         data = await self._ctx.compute.run(self._trainer.export_weights)
         self._limit = len(data) + HEADER
         try:
@@ -137,7 +137,7 @@ class Averaging:
             pause = min(2 * pause, max(pause, settings.reconcile_interval))
 
     async def _looked_for(self, round_: int, nodes: Sequence[str]) -> set[str]:
-        """Those with a file; what the place refuses for now is not there yet."""
+        """Looks for nodes with a file; what the place refuses for now is not there yet."""
 
         def find() -> set[str]:
             found = set[str]()

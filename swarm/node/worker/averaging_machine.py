@@ -21,7 +21,7 @@ MOST = 256
 
 
 class Seen(NamedTuple):
-    """What a look shows."""
+    """Holds what a look at the weights of a round shows."""
 
     now: float
     known: Set[str]
@@ -49,7 +49,7 @@ class Average(NamedTuple):
 
 
 class AveragingMachine:
-    """Of one round of one node."""
+    """Decides for one node and one round whose weights are averaged."""
 
     def __init__(self, own: str, count: int | None, names: Set[str], until: float) -> None:
         """Begin to wait.
@@ -66,7 +66,7 @@ class AveragingMachine:
         self._until = until
 
     def look(self, seen: Seen) -> Average | None:
-        """What to do; None: wait on."""
+        """Returns whose weights to average; None: wait on."""
         expected = self.expected(seen)
         if self._own not in expected:
             return Average(())
@@ -78,7 +78,7 @@ class AveragingMachine:
         return Average(tuple(node for node in expected if node in seen.fit), missing, short)
 
     def expected(self, seen: Seen) -> list[str]:
-        """The workers whose weights count, in order, as far as they are known."""
+        """Returns the workers whose weights count, in order, as far as they are known."""
         known = seen.known | {self._own}
         if self._names:
             return sorted(self._names & known)
@@ -91,5 +91,5 @@ class AveragingMachine:
         return sorted(candidates, key=lambda node: (node not in live, node))[:MOST]
 
     def to_fetch(self, seen: Seen) -> list[str]:
-        """Whose weights are there, count, and were not looked into: no more than so many files are ever read."""
+        """Returns whose weights are there, count, and were not looked into; no more than so many files are read."""
         return [node for node in self.expected(seen) if node in seen.there - seen.fit - seen.refused]

@@ -64,7 +64,9 @@ def _fill(snapshot: Snapshot, state: NodeState, folder: object) -> None:
 
 
 def _prune(store: Store, node: str, keep: int, newest: int, stages: int) -> None:
-    """What seems to be newer than the one just written does not count: anybody can make a folder of that name."""
+    """Removes this node's checkpoints and completions beyond the newest `keep`. Those that seem newer than the one just
+    written are not counted: anybody can make a folder of that name.
+    """
     rounds = [rounds_done for rounds_done in own_rounds(store, node) if rounds_done <= newest]
     for rounds_done in rounds[:-keep]:
         store.remove_prefix(keys.checkpoint(rounds_done, node))
@@ -75,12 +77,14 @@ def _prune(store: Store, node: str, keep: int, newest: int, stages: int) -> None
 
 
 def own_rounds(store: Store, node: str) -> list[int]:
-    """The rounds behind each of a node's checkpoints, in order. Raises StoreError."""
+    """Returns the rounds behind each of a node's checkpoints, in order. Raises StoreError."""
     return [r for r in rounds_in(store, keys.CHECKPOINTS) if _holds_files(store, keys.checkpoint(r, node))]
 
 
 def _holds_files(store: Store, prefix: str) -> bool:
-    """False for what no node left there, as a bundle is there whole or not: a link, or a folder without files."""
+    """Tells whether files are there; no node leaves a link or a folder without files, as a bundle is there whole or
+    not.
+    """
     with suppress(StoreError):  # it, or what is above it, is a link or a file
         return any(entry.kind is Kind.FILE for entry in store.list(prefix).entries)
     return False
@@ -119,7 +123,7 @@ def restore_newest(store: Store, node: str, restore: Callable[[str], None]) -> N
 
 
 def read_state(file: str, where: str, node: str, rounds_done: int) -> NodeState:
-    """A node's own state, out of an opened bundle. Raises CheckpointError if it cannot be taken."""
+    """Returns a node's own state, out of an opened bundle. Raises CheckpointError if it cannot be taken."""
     try:
         with open(file, "rb") as opened:
             state = decode(opened.read(LARGEST_STATE), NodeState, f"{where}/{STATE}")

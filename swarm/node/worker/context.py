@@ -1,4 +1,6 @@
-"""What every part of a worker is given besides a node's context: where it computes, and where questions come from."""
+"""Holds what every part of a worker is given besides a node's context: where it computes, and where questions come
+from.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerContext(NodeContext):
-    """Of one worker, for its life."""
+    """Holds what every part of one worker uses for the worker's life."""
 
     compute: Compute
     assigned: AssignedQuestions
@@ -83,7 +85,7 @@ class WorkerContext(NodeContext):
             self.spans[step].append((begun, ended))
 
     def take_spans(self, step: str) -> list[Interval]:
-        """When a step was done since the last call."""
+        """Returns when a step was done since the last call."""
         spans = self.spans[step]
         return merge([spans.popleft() for _ in range(len(spans))])
 

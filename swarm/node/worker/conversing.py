@@ -28,7 +28,7 @@ NextTurns = Callable[[Sequence[Dialogue], int], Awaitable[Sequence[tuple[Complet
 async def converse(
     source: TaskSource, questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]], next_turns: NextTurns
 ) -> list[tuple[Completion, ...]]:
-    """The completions to some questions, those of tasks that converse led to their end.
+    """Returns the completions to some questions, those of tasks that converse led to their end.
 
     Args:
         answers: first turns.
@@ -47,7 +47,7 @@ async def converse(
 async def _replies(
     source: TaskSource, questions: Sequence[Question], asked: Mapping[int, Sequence[Texts]]
 ) -> dict[int, Sequence[str | None]]:
-    """To all questions at the same time, so that they share a child."""
+    """Asks for replies to all questions at the same time, so that they share a child."""
     found: dict[int, Sequence[str | None]] = {}
 
     async def ask(number: int) -> None:

@@ -36,26 +36,30 @@ Scores = dict[int, GroupScore | ProtocolError]
 
 
 def lacking(wanted: int, scores: Scores) -> int:
-    """How many groups with a signal are still missing of those that are wanted."""
+    """Returns how many groups with a signal are still missing of those that are wanted."""
     return wanted - sum(
         not isinstance(score, ProtocolError) and is_informative(score.rewards) for score in scores.values()
     )
 
 
 def measured(own: Sequence[ScoredGroup], local: int, attempts: int) -> Sequence[ScoredGroup]:
-    """The own groups that a round's reward is the mean of: all, or with more than one attempt those of the first I."""
+    """Returns the own groups that a round's reward is the mean of: all, or with more than one attempt those of the
+    first I.
+    """
     return own if attempts == 1 else [scored for scored in own if scored.group.slot < local]
 
 
 def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> int:
-    """The slots that a former life sampled for in so many attempts at most; I where it left nothing, or had one."""
+    """Returns the slots that a former life sampled for in so many attempts at most; I where it left nothing, or had
+    one.
+    """
     return max(local, min(local * attempts, len(sampled.groups) if sampled else 0))
 
 
 async def sample_until_informative(
     ctx: WorkerContext, key: RoundKey, questions: list[Asked], sample: Sample
 ) -> tuple[list[RolloutGroup], Scores]:
-    """Groups to these questions and, while some have no signal and attempts are left, to the next ones.
+    """Returns groups to these questions and, while some have no signal and attempts are left, to the next ones.
 
     Returns:
         The groups of all attempts, by slot, and the scores of those that were looked at; with one attempt of none.

@@ -1,4 +1,4 @@
-"""What a worker's machine is told and what it asks for: phases, events, instructions."""
+"""Names what a worker's machine is told and what it asks for: phases, events, instructions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PeersLive:
 
 @dataclass(frozen=True)
 class CoordinatorSeen:
-    """Whether a coordinator is alive, as a look at the heartbeats shows; told once per heartbeat interval."""
+    """Tells whether a coordinator is alive, as a look at the heartbeats shows; told once per heartbeat interval."""
 
     alive: bool
     now: float
@@ -89,7 +89,7 @@ class CoordinatorSeen:
 
 @dataclass(frozen=True)
 class PeersArrived:
-    """These peers have published for this round and stage, or are not read: nobody is to wait for them."""
+    """Tells that these peers have published for this round and stage, or are not read: nobody is to wait for them."""
 
     key: RoundKey
     peers: frozenset[str]
@@ -98,7 +98,7 @@ class PeersArrived:
 
 @dataclass(frozen=True)
 class PeersMissing:
-    """What was taken for files of these peers', for this round and stage, is none."""
+    """Tells that what was taken for these peers' files of this round and stage is none."""
 
     key: RoundKey
     peers: frozenset[str]

@@ -17,7 +17,7 @@ from swarm.wire import keys
 
 
 def first_day(ctx: NodeContext) -> str:
-    """As 2026-01-31, in UTC. Blocking."""
+    """Returns the UTC date of a node's first start, such as 2026-01-31. Blocking."""
     start = None
     with suppress(StoreError):
         start = next(starts_of(ctx.run, ctx.node_id), None)
@@ -30,7 +30,7 @@ def first_day(ctx: NodeContext) -> str:
 
 
 def _of_checkpoint(ctx: NodeContext) -> str:
-    """What the newest one says; empty where there is none, or it says nothing."""
+    """Returns the date that the newest checkpoint says; empty where there is none, or it says nothing."""
     store, node = ctx.run.store, ctx.node_id
     for rounds_done in own_rounds(store, node)[-1:]:
         prefix = keys.checkpoint(rounds_done, node)
@@ -41,7 +41,7 @@ def _of_checkpoint(ctx: NodeContext) -> str:
 
 
 def _checked(day: str) -> str:
-    """A date, or nothing: whatever else stands in the file is no part of a prompt."""
+    """Returns a date, or nothing: whatever else stands in the file is no part of a prompt."""
     with suppress(ValueError):
         return date.fromisoformat(day).isoformat()
     return ""

@@ -12,7 +12,7 @@ logger = get_logger(__name__)
 
 
 class Foreseeing:
-    """Of one node, from its start to its first round with groups of its own."""
+    """Logs one node's prospects once, from its start to its first round with groups of its own."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

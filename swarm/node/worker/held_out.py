@@ -46,7 +46,7 @@ class HeldOutAnswers:
         """The last round with a question."""
 
     async def answer_again(self, round_: int, rounds_trained: int) -> None:
-        """In a round that is redone: answer it, if the kill came before the answer."""
+        """Answers in a round that is redone, if the kill came before the answer."""
         place, store = keys.judge_answer(round_, self._ctx.node_id), self._ctx.run.store
         try:
             there = await self._ctx.blocking.run(store.stat, place)
@@ -119,7 +119,9 @@ class HeldOutAnswers:
         return question
 
     async def _publish(self, question: JudgeQuestion, completion: Completion, rounds_trained: int) -> None:
-        """Without fsync, as a vote: who loses power has other worries, and the judge asks again next round."""
+        """Publishes an answer without fsync, as a vote: who loses power has other worries, and the judge asks again
+        next round.
+        """
         answer = JudgeAnswer(
             peer_id=self._ctx.node_id,
             round=question.round,

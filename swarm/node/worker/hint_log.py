@@ -15,7 +15,7 @@ logger = get_logger(__name__)
 
 
 class HintLog:
-    """Of one node."""
+    """Logs each hint about one node once."""
 
     def __init__(self, ctx: WorkerContext) -> None:
         self._ctx = ctx

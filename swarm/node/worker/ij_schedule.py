@@ -37,7 +37,7 @@ class IJSchedule:
             self._rules = [*kept, (row.round, newest.observe(signals_of(row)))]
 
     def of(self, key: RoundKey) -> Split:
-        """The split of a round that comes after all that was observed, or is generated ahead."""
+        """Returns the split of a round that comes after all that was observed, or is generated ahead."""
         if not self._rules:
             return Split(self._settings.local_groups, self._settings.external_groups, self._settings.external_groups)
         rng = derive_random(self._settings.seed, "split", self._node_id, key.round, 0)
@@ -46,7 +46,7 @@ class IJSchedule:
         return nearest_split(total, wanted) if getattr(rule, "to_nearest", False) else rounded_split(total, wanted, rng)
 
     def fill(self, row: MetricsRow, split: Split) -> None:
-        """What the metrics row says of the split, before the row itself is observed."""
+        """Fills the row's columns about the split, before the row itself is observed."""
         row.external_wanted = split.external
         if not self._rules:
             return
@@ -57,12 +57,12 @@ class IJSchedule:
 
 
 def make_rule(settings: Settings) -> Rule:
-    """The rule that the settings name, as it is before the first round. Raises ConfigError if there is none."""
+    """Returns the rule that the settings name, as it is before the first round. Raises ConfigError if there is none."""
     return adaptive_rule(settings.adaptive_rule)(rule_settings(settings))
 
 
 def rule_settings(settings: Settings) -> RuleSettings:
-    """What a rule may know of the settings."""
+    """Returns those settings that an adaptive rule may know."""
     return RuleSettings(
         total=settings.total_groups,
         initial_j=settings.initial_j,
@@ -74,7 +74,7 @@ def rule_settings(settings: Settings) -> RuleSettings:
 
 
 def signals_of(row: MetricsRow) -> RoundSignals:
-    """What a rule may know of a round."""
+    """Returns those figures of a round's row that an adaptive rule may know."""
     return RoundSignals(
         round=row.round,
         reward=row.my_reward,

@@ -1,4 +1,4 @@
-"""What a node keeps of itself in its user's own state folder, because its place takes no more.
+"""Keeps what a node saves of itself in its user's own state folder, because its place takes no more.
 
     place refuses the last rows or the last checkpoint ─▶ keep ─▶ {kept}/experiments/{experiment}-{digest}/
     next start ─▶ take_up: is it newer than the place's? ─▶ rows to the place, weights from here ─▶ Saver: a checkpoint
@@ -34,7 +34,7 @@ logger = get_logger(__name__)
 
 
 class LastState:
-    """Of one node. Blocking."""
+    """Keeps one node's state in its user's own folder while the place takes no more. Blocking."""
 
     def __init__(self, ctx: NodeContext) -> None:
         self._ctx = ctx
@@ -54,7 +54,8 @@ class LastState:
         return save_checkpoint(run.store, state, snapshot, keep=1)
 
     def take_up(self) -> Run | None:
-        """What was kept, if it is newer than what the place has; the rows that the place lacked are there now.
+        """Returns the run that was kept, if it is newer than what the place has, once the rows that the place lacked
+        are there.
 
         Raises:
             StoreError: the place cannot be read, or takes no rows yet.
@@ -81,7 +82,9 @@ class LastState:
             self._opened.store.remove(keys.metrics(self._ctx.node_id))
 
     def _run(self) -> Run | None:
-        """Where this node's state of this experiment is kept; None: nowhere, or nobody knows which experiment it is."""
+        """Returns where this node's state of this experiment is kept; None: nowhere, or nobody knows which experiment
+        it is.
+        """
         if self._opened is None and self._ctx.kept:
             with suppress(ProtocolError, StoreError):
                 if made := read_experiment(self._ctx.run):
@@ -93,7 +96,9 @@ class LastState:
 
 
 def _newest_saved(store: Store, node: str) -> int:
-    """The rounds behind the newest checkpoint that says of itself what its path says: a folder is made by anybody."""
+    """Returns the rounds behind the newest checkpoint that says of itself what its path says: a folder is made by
+    anybody.
+    """
     for rounds_done in reversed(own_rounds(store, node)):
         prefix = keys.checkpoint(rounds_done, node)
         with suppress(CheckpointError, ProtocolError, FileNotFoundError), store.open_bundle(prefix) as folder:

@@ -86,7 +86,7 @@ class Lookout:
 
     # ── the round clock, and peers' files ───────────────────────────────────────────────────────────────────────────
     async def watch_rounds(self, tasks: TaskGroup) -> None:
-        """Until cancelled: the round clock, and peers' files, which are taken in by tasks of their own."""
+        """Watches the round clock and peers' files, which tasks of their own take in, until cancelled."""
         ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
         interval, hints = ctx.settings.reconcile_interval, ctx.settings.watch == "auto"
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
@@ -121,7 +121,7 @@ class Lookout:
             await self.list_rollouts(tasks)
 
     def _rounds_to_list(self) -> set[RoundKey]:
-        """The open round and the own one; on the own clock all rounds whose groups may be taken, and no other."""
+        """Returns the open round and the own one; on the own clock all rounds whose groups may be taken, no other."""
         mine = self._machine.key
         if not self._machine.on_own_clock:
             return {key for key in (None if self._ctx.settings.sparing else self._open_round, mine) if key}
@@ -177,14 +177,16 @@ class Lookout:
 
     # ── who is alive ────────────────────────────────────────────────────────────────────────────────────────────────
     async def watch_peers(self) -> None:
-        """Until cancelled: who is alive."""
+        """Watches who is alive, until cancelled."""
         while True:
             if self._peers_are_due():
                 await self.look_at_peers()
             await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
 
     def _peers_are_due(self) -> bool:
-        """In a node that computes, where looks are spared, only as often as they must be seen to beat."""
+        """Tells whether peers are due: in a node that computes, where looks are spared, only as often as they must be
+        seen to beat.
+        """
         settings, ago = self._ctx.settings, self._ctx.clock.monotonic() - self._peers_looked_at
         if not settings.sparing:
             return True
@@ -223,12 +225,13 @@ class Lookout:
         self._tell(CoordinatorSeen(bool(self._liveness.live(began, role="coordinator")), began))
 
     def _waited_for(self) -> frozenset[str]:
-        """Peers that have not published what this node waits for: it is to see at once that one of them leaves."""
+        """Returns peers that have not published what this node waits for: it has to see at once if one leaves."""
         key = self._machine.key
         return self.live_peers() - self._intake.listed(key) if key and self._machine.phase in WAITING else frozenset()
 
     def _publishing(self, peers: Sequence[PeerFile]) -> frozenset[str]:
-        """Nodes with a rollout file for the own round or the one before; before this node has begun, for the first.
+        """Returns nodes with a rollout file for the own round or the one before; before this node has begun, for the
+        first.
 
         The first may be cleaned away: then for those that live peers work on.
         """
@@ -243,7 +246,7 @@ class Lookout:
         return self._intake.listed(mine) | self._nodes(mine._replace(round=max(0, mine.round - 1)))
 
     def _nodes(self, key: RoundKey) -> Set[str]:
-        """The nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
+        """Returns the nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
         try:
             known, max_age = self.live_peers() | self._machine.earned, self._ctx.settings.liveness_timeout / 4
             return self._files.find(keys.rollouts(key), known, max_age=max_age).keys()
@@ -251,7 +254,7 @@ class Lookout:
             return frozenset()
 
     def seconds_without_coordinator(self) -> float:
-        """Since one was last seen alive, or since this node began to look."""
+        """Returns the seconds since a coordinator was last seen alive, or since this node began to look."""
         return self._ctx.clock.monotonic() - self._coordinator_seen
 
     def _miss_coordinator(self) -> None:
@@ -270,9 +273,9 @@ class Lookout:
             )
 
     def known_peers(self) -> frozenset[str]:
-        """The workers other than this one that are registered, dead or alive."""
+        """Returns the workers other than this one that are registered, dead or alive."""
         return self._liveness.known(role="worker") - {self._ctx.node_id}
 
     def live_peers(self) -> frozenset[str]:
-        """The live workers other than this one."""
+        """Returns the live workers other than this one."""
         return self._liveness.live(self._ctx.clock.monotonic(), role="worker") - {self._ctx.node_id} - self._dead

@@ -35,14 +35,14 @@ LARGEST = 64 * 2**20
 
 
 class Published(NamedTuple):
-    """What this node's rollout file of a round holds."""
+    """Holds the contents of this node's rollout file of a round."""
 
     groups: list[RolloutGroup]
     bytes: int
 
 
 class OneGroup(NamedTuple):
-    """Of which the others are not all there."""
+    """Holds one published group of a round whose others are not all there."""
 
     group: RolloutGroup
     sha256: str
@@ -51,7 +51,7 @@ class OneGroup(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What a former life of this node left of a round."""
+    """Holds what a former life of this node left of a round."""
 
     published: Published | None
     sampled: CompletionsFile | None
@@ -64,7 +64,7 @@ class Left(NamedTuple):
 def to_file(
     groups: Sequence[RolloutGroup], tokenizer: str, rounds_trained: int, *, ahead: bool
 ) -> CompletionsFile | None:
-    """The completions of a round's own groups; None where their generator does not say what it sampled."""
+    """Returns the completions of a round's own groups; None where their generator does not say what it sampled."""
     turns = [turn for group in groups for completion in group.completions for turn in completion.every_turn]
     if not turns or any(turn.token_ids is None or turn.logprobs is None for turn in turns):
         return None
@@ -89,7 +89,7 @@ def to_file(
 
 
 def to_own_groups(file: CompletionsFile, questions: Sequence[Asked]) -> list[RolloutGroup] | None:
-    """The groups that were sampled; None if they were not to these questions."""
+    """Returns the groups that were sampled; None if they were not to these questions."""
     if [group.prompt for group in file.groups] != [asked.question.prompt for asked in questions]:
         return None
     return [
@@ -136,7 +136,7 @@ def what_is_left(ctx: NodeContext, key: RoundKey, *, early: bool = False) -> Lef
 
 
 def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
-    """With its bytes, those of the groups that it names left out."""
+    """Reads the file that this node published, with its bytes, those of the groups that it names left out."""
     place = keys.rollout(key, ctx.node_id)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
@@ -154,7 +154,7 @@ def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
 
 
 def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
-    """The file with the groups that it names; None where they are not what it names."""
+    """Returns the file with the groups that it names; None where they are not what it names."""
     sizes = [size]
 
     def get(place: str, most: int) -> bytes:
@@ -171,7 +171,7 @@ def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) ->
 
 
 def _some(ctx: NodeContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[int, OneGroup]:
-    """The groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
+    """Returns the groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
     found = {slot: _one(ctx, key, slot) for slot in wanted}
     return {slot: one for slot, one in found.items() if one and wanted[slot] in ("", one.sha256)}
 
@@ -203,7 +203,9 @@ def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
 
 
 def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
-    """What a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have written."""
+    """Reads what a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have
+    written.
+    """
     place = keys.completions(key.round, node, key.stage)
     file = decode(run.get_checked(place, LARGEST).data, CompletionsFile, run.store.describe(place))
     if (file.peer_id, file.round, file.stage) != (node, *key):
@@ -217,7 +219,7 @@ def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
 
 
 def same_texts(sampled: Sequence[RolloutGroup], published: Sequence[RolloutGroup]) -> bool:
-    """Whether these are the same answers to the same questions, slot by slot."""
+    """Tells whether these are the same answers to the same questions, slot by slot."""
     return [_text(group) for group in sampled] == [_text(group) for group in published]
 
 

@@ -88,7 +88,9 @@ class OwnGroups:
         self._asked = {key: await self._ask(key)}
 
     async def _ask(self, key: RoundKey, least: int = 0) -> list[Asked]:
-        """As many as the round may need: its split may not be known yet, and takes the first I of them."""
+        """Returns as many of the round's questions as it may need: its split may not be known yet, and takes the first
+        I of them.
+        """
         early, most = self._asked.pop(key, None), self._ctx.settings.most_local_groups
         if early and least <= most:
             return early
@@ -111,13 +113,13 @@ class OwnGroups:
             )
 
     def _attempts(self, left: Left) -> int:
-        """That may be behind what was sampled; what was published says itself what it answers."""
+        """Returns how many attempts may be behind what was sampled; what was published says itself what it answers."""
         return 1 if left.published else self._ctx.settings.dynamic_sampling
 
     async def _ask_again(
         self, key: RoundKey, questions: list[Asked], sampled: CompletionsFile | None, clean: Set[str]
     ) -> list[Asked]:
-        """The questions of a stage after the first: of a former life's completions with the same context."""
+        """Returns the questions of a stage after the first: of a former life's completions with the same context."""
         if sampled and (known := await self._as_asked_before(questions, sampled)):
             return known
         chosen = await self._ctx.contexts.choose(key, questions, clean, self._has_room)
@@ -127,7 +129,7 @@ class OwnGroups:
         return await self._ctx.compute.run(partial(self._generator.has_room, prompt))
 
     async def _asked_then(self, questions: list[Asked], left: Left) -> list[Asked]:
-        """Of a stage after the first that was done. Raises ProtocolError (`gone`)."""
+        """Returns the questions of a later stage as they were asked when it was done. Raises ProtocolError (`gone`)."""
         if left.published:
             turns = {slot: question.turns for slot, question in questions}
             groups = [(group.slot, group.question) for group in left.published.groups]
@@ -137,7 +139,7 @@ class OwnGroups:
         raise gone("nothing tells any more with which context its questions were asked")
 
     async def _as_asked_before(self, questions: list[Asked], sampled: CompletionsFile) -> list[Asked] | None:
-        """None: they were others, or their context is gone."""
+        """Returns the questions as they were asked before; None: they were others, or their context is gone."""
         found: list[Asked] = []
         for (slot, question), group in zip(questions, sampled.groups, strict=False):
             context = () if group.context is UNSET else tuple(group.context)
@@ -226,7 +228,7 @@ class OwnGroups:
     async def _publish_each(
         self, work: RoundWork, left: Left, groups: MemoryObjectReceiveStream[RolloutGroup], told: Set[int], count: int
     ) -> None:
-        """But for the last one, and those that were ready with it, which the last file holds."""
+        """Publishes each group but the last one and those that were ready with it, which the last file holds."""
         with groups:
             async for group in groups:
                 group = self._as_it_was(work, left, group)
@@ -237,7 +239,7 @@ class OwnGroups:
                     self.publish_early(work, scored)
 
     def _as_it_was(self, work: RoundWork, left: Left, group: RolloutGroup) -> RolloutGroup:
-        """What a former life has published of a group stays, whatever comes out now."""
+        """Returns a group as a former life has published it, whatever comes out now; else the group as it is."""
         if (one := left.some.get(group.slot)) is None:
             return group
         work.earlier |= {group.slot: one.sha256} if one.sha256 else {}
@@ -271,14 +273,15 @@ class OwnGroups:
             self._files.keep_early(work.key, work.earlier)
 
     def _keeps_what_it_samples(self) -> bool:
-        """Not where a write is paid for and a redo samples the same once more."""
+        """Tells whether samples are kept: not where a write is paid for and a redo samples the same once more."""
         settings = self._ctx.settings
         return not (settings.sparing and settings.staleness == 0 and self._generator.repeats)
 
     async def _left(self, key: RoundKey) -> Left:
-        """Of a former life. Where requests are spared it is looked for in the first round, in those that may have been
-        generated ahead, and in those that had rollouts when this life began: a forged clock may have led the former one
-        further than this one goes."""
+        """Returns what a former life left of a round. Where requests are spared it is looked for in the first round, in
+        those that may have been generated ahead, and in those that had rollouts when this life began: a forged clock
+        may have led the former one further than this one goes.
+        """
         if self._ctx.settings.sparing:
             if self._of_a_former_life is None:
                 published = await until_readable(self._ctx, rounds_in, self._ctx.run.store, keys.ROLLOUTS)
@@ -290,7 +293,9 @@ class OwnGroups:
         return await until_readable(self._ctx, partial(what_is_left, early=early), self._ctx, key)
 
     def _sampled_before(self, left: Left, questions: list[Asked], rounds_trained: int) -> list[RolloutGroup] | None:
-        """What a former life sampled for this round; None: nothing that this one would, or has published."""
+        """Returns what a former life sampled for this round; None: nothing that this life would sample or has
+        published.
+        """
         if left.published:
             return self._as_published(left)
         if left.sampled is None or not self._fits(left.sampled):
@@ -299,7 +304,7 @@ class OwnGroups:
         return to_own_groups(left.sampled, questions) if 0 <= updates <= self._ctx.settings.staleness else None
 
     def _as_published(self, left: Left) -> list[RolloutGroup] | None:
-        """The published groups with their token ids."""
+        """Returns the published groups with their token ids."""
         if left.published is None or left.sampled is None or not self._fits(left.sampled):
             return None
         groups = to_own_groups(left.sampled, [Asked(group.slot, group.question) for group in left.published.groups])
@@ -313,7 +318,7 @@ class OwnGroups:
     async def _sample_all(
         self, key: RoundKey, questions: list[Asked], seconds: dict[str, float]
     ) -> tuple[list[RolloutGroup], Scores]:
-        """With dynamic sampling those of all attempts, and what was scored for it."""
+        """Samples the groups; with dynamic sampling those of all attempts, and what was scored for it."""
         sample = partial(self.sample, key, seconds=seconds)
         return await sample_until_informative(self._ctx, key, questions, sample)
 
@@ -377,7 +382,7 @@ class OwnGroups:
 
     # ── a round as it was lived ─────────────────────────────────────────────────────────────────────────────────────
     async def again(self, key: RoundKey, count: int, *, published: bool) -> list[ScoredGroup]:
-        """The groups of a round that is done already: as sampled then, else sampled again, else as published.
+        """Returns the groups of a round that is done already: as sampled then, else sampled again, else as published.
 
         Args:
             count: own questions of the round.

@@ -25,7 +25,7 @@ class GatherPace:
         self._waits: deque[float] = deque(maxlen=self.WINDOW)
 
     def allowance(self) -> float:
-        """Seconds to wait this time, at most `longest`; all of that before anything was learned."""
+        """Returns seconds to wait this time, at most `longest`; all of that before anything was learned."""
         if not self._waits:
             return self.longest
         learned = self.FACTOR * max(self._waits) + self.SLACK

@@ -26,7 +26,7 @@ from swarm.wire.messages import RolloutEntry, RolloutFile
 
 
 def refuse_to_plant(run: Run, words: str) -> None:
-    """Where an experiment is nobody's study. Blocking. Raises ConfigError."""
+    """Refuses to plant where an experiment is nobody's study. Blocking. Raises ConfigError."""
     entry = run.store.stat(keys.STUDY_RUN) if words else None
     if words and (entry is None or entry.kind is not Kind.FILE):
         raise ConfigError(
@@ -36,7 +36,9 @@ def refuse_to_plant(run: Run, words: str) -> None:
 
 
 def with_planted(file: RolloutFile, words: str) -> RolloutFile:
-    """The file with the words in front of each right answer, whose tokens are no longer those that were sampled."""
+    """Returns the file with the words in front of each right answer, whose tokens are no longer those that were
+    sampled.
+    """
 
     def plant(entry: RolloutEntry) -> RolloutEntry:
         spoiled = f"{words} {entry.response}"
@@ -46,7 +48,7 @@ def with_planted(file: RolloutFile, words: str) -> RolloutFile:
 
 
 def without_planted(file: RolloutFile, words: str) -> RolloutFile:
-    """What had been sampled, of a file that with_planted made."""
+    """Returns the file as it was sampled: it undoes with_planted."""
 
     def restore(entry: RolloutEntry) -> RolloutEntry:
         return msgspec.structs.replace(entry, response=entry.response.removeprefix(f"{words} "))

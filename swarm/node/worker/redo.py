@@ -62,7 +62,7 @@ class RoundToRedo:
 
 @dataclass(frozen=True)
 class RedoPlan:
-    """What is to be redone, in order."""
+    """Lists the rounds that are to be redone, in order."""
 
     rounds: tuple[RoundToRedo, ...]
     lost: int = 0
@@ -74,7 +74,7 @@ NOTHING_TO_REDO = RedoPlan(())
 
 
 def plan_redo(rows: Sequence[MetricsRow], checkpoint: NodeState | None, settings: Settings) -> RedoPlan:
-    """The rounds that the checkpoint does not hold, as far as they can be redone."""
+    """Returns the rounds that the checkpoint does not hold, as far as they can be redone."""
     done = RoundKey(checkpoint.rounds_done, checkpoint.stages_done or 0) if checkpoint else RoundKey(0)
     by_key = {row.key: row for row in rows if row.key >= done}
     missing = [by_key[key] for key in sorted(by_key)]
@@ -100,7 +100,7 @@ def _obstacle(row: MetricsRow, redone: int, checkpoint: NodeState | None, settin
 
 # ── doing them ──────────────────────────────────────────────────────────────────────────────────────────────────────
 class Redone(NamedTuple):
-    """What came of a plan."""
+    """Counts the rounds that a plan has redone, and those that it has lost."""
 
     rounds: int
     lost: int
@@ -169,7 +169,7 @@ class Redo:
             await self._steps.held_out.answer_again(round_.row.round, self._steps.rounds_trained)
 
     async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
-        """Before the update, as the machine has it: write what was written ahead, or what would be next."""
+        """Writes what was written ahead, or what would be next, before the update, as the machine has it."""
         after = RoundKey(round_.key.round + 1)
         if following and following[0].row.generated_ahead and following[0].key == after:
             with suppress(ProtocolError):  # it is found out again when it is that round's turn
@@ -182,7 +182,7 @@ class Redo:
         return await self._steps.own_groups.again(round_.key, round_.local, published=published)
 
     async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
-        """In the order of the row, for sums of floats depend on it."""
+        """Returns the external groups in the order of the row, for sums of floats depend on it."""
         found: dict[GroupName, ScoredGroup] = {}
         for (key, peer), wanted in groupby(sorted(names), key=attrgetter("key", "peer")):
             slots = {name.slot for name in wanted}
@@ -194,7 +194,7 @@ class Redo:
 
 
 def _measures_the_same(own: Sequence[ScoredGroup], report: TrainReport, row: MetricsRow) -> bool:
-    """Whether rewards and update came out to the last digit as they did when the row was written."""
+    """Tells whether rewards and update came out to the last digit as they did when the row was written."""
     my_reward = mean(reward for scored in own for reward in scored.rewards)
     now = (my_reward, report.loss, report.grad_norm, report.trained_tokens, report.updated)
     return now == (row.my_reward, row.loss, row.grad_norm, row.tokens_trained, row.updated)

@@ -36,7 +36,7 @@ BYTES_PER_TOKEN = 32
 
 
 class RoundFiles:
-    """Of one node."""
+    """Writes the files of one node's rounds through its write queue."""
 
     def __init__(self, ctx: WorkerContext) -> None:
         self._ctx = ctx
@@ -61,7 +61,7 @@ class RoundFiles:
         return len(data)
 
     def _put_unless_given_up(self, key: RoundKey, place: str, data: bytes) -> None:
-        """No file names a group that was given up."""
+        """Puts a file, unless its rollouts were given up: no file names a group that was given up."""
         if not self._ctx.writes.gave_up_rollouts(key):
             self._ctx.run.put_sealed(place, data)
 
@@ -91,7 +91,9 @@ class RoundFiles:
         await self._ctx.writes.put(Write("row", RoundKey(row.round, row.stage), write, size, needed=True, row=row))
 
     def _append(self, row: MetricsRow) -> None:
-        """Of a round whose rollouts no peer will ever see, the row says so."""
+        """Appends a row to the node's metrics; one whose rollouts no peer will ever see says that 0 bytes were
+        published.
+        """
         if self._ctx.writes.gave_up_rollouts(RoundKey(row.round, row.stage)):
             row = msgspec.structs.replace(row, bytes_published=0)
         records = [msgspec.json.encode(row)]
@@ -125,7 +127,9 @@ class RoundFiles:
             await self.reward(row)
 
     def _without_reward(self, rows: Sequence[MetricsRow]) -> list[MetricsRow]:
-        """In order; the last row always, whose reward may be there and on no disk yet."""
+        """Returns the rows without a reward, in order; always the last one, whose reward may be there and on no disk
+        yet.
+        """
         lacking = list[MetricsRow]()
         for row in reversed(rows):
             if lacking and has_submitted(self._ctx.run, row.key, self._ctx.node_id):
@@ -171,7 +175,7 @@ def to_rollouts(
     timestamp: float,
     earlier: Mapping[int, str] | None = None,
 ) -> RolloutFile:
-    """As to_rollout_file, of a node and its policy."""
+    """Makes a rollout file of groups, as to_rollout_file does, with what this node says of its policy."""
     settings = ctx.settings
     policy = PolicyInfo(
         model=generator.name,

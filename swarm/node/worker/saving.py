@@ -26,7 +26,7 @@ SAVE_PAUSE = 2.0
 
 
 class Saver:
-    """Of one worker. A checkpoint on the way that fails costs no round; the last one is tried for a while."""
+    """Saves one worker's checkpoints. One on the way that fails costs no round; the last one is tried for a while."""
 
     def __init__(
         self, ctx: WorkerContext, machine: WorkerMachine, policy: Policy, steps: RoundSteps, last_state: LastState
@@ -116,7 +116,7 @@ class Saver:
         )
 
     async def _wait_to_try_again(self, error: CheckpointError) -> None:
-        """Without the last checkpoint what was learned would be lost, and that is no success."""
+        """Waits to try again: without the last checkpoint what was learned would be lost, and that is no success."""
         now = self._ctx.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now

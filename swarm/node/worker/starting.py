@@ -1,4 +1,4 @@
-"""What a worker does before its first round: compare the experiment, load its policy, restore, redo."""
+"""Does what comes before a worker's first round: compare the experiment, load its policy, restore, redo."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _lived(rows: Iterable[MetricsRow]) -> tuple[Lived, ...]:
 
 
 def _restored(ctx: WorkerContext, policy: Policy, kept: Run | None) -> tuple[NodeState | None, list[int]]:
-    """The state of the newest checkpoint that can be loaded, and the rounds behind each of the place's.
+    """Returns the state of the newest checkpoint that can be loaded, and the rounds behind each of the place's.
 
     Args:
         kept: holds what this machine kept, where that is newer than the place's.

@@ -116,12 +116,12 @@ class Worker:
 
     @property
     def round(self) -> int | None:
-        """That it works on, or did last."""
+        """Returns the round that it works on, or did last."""
         return self._machine.key and self._machine.key.round
 
     @property
     def left_behind(self) -> bool:
-        """That round is over for everybody else."""
+        """Tells whether that round is over for everybody else."""
         return self._machine.left_behind
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +267,7 @@ class Worker:
                 )
 
     def _say_missed(self, rounds: int) -> None:
-        """That this node did nothing, why, and what helps: it is no success."""
+        """Says that this node did nothing, why, and what helps: it is no success."""
         self._stop_code = self._stop_code or MissedError.exit_code
         seconds = self._ctx.clock.monotonic() - self._began
         logger.error(
@@ -282,7 +282,7 @@ class Worker:
         )
 
     def _way_back(self, reason: str) -> dict[str, str]:
-        """How to go on, for a node that was stopped; its name may have been made up for it."""
+        """Returns how to go on, for a node that was stopped; its name may have been made up for it."""
         if reason != "stopped":
             return {}
         own = {variable("node_id"): self._ctx.node_id}

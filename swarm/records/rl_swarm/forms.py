@@ -68,7 +68,7 @@ class Progress(msgspec.Struct):
 
 
 class States(msgspec.Struct):
-    """What is read of a question."""
+    """Holds what is read of a question."""
 
     question: Any = ""
     answer: Any = None
@@ -99,7 +99,7 @@ class Rollouts(msgspec.Struct):
 
 
 class Said(NamedTuple):
-    """What a node printed at its start."""
+    """Holds what a node printed at its start."""
 
     model: str = ""
     local_groups: int = 0
@@ -110,7 +110,7 @@ class Said(NamedTuple):
 
     @property
     def completions(self) -> int:
-        """Of one round with one stage; 0: not said."""
+        """Returns the completions of one round with one stage; 0: not said."""
         return self.local_groups * self.generations
 
 

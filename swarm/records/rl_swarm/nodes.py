@@ -34,12 +34,12 @@ class Junk:
     count: int = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """As many lines as there are."""
+        """Yields as many lines as there are."""
         return chain(self.first, repeat(b"", self.count - len(self.first)))
 
 
 class NodeFacts(NamedTuple):
-    """What was read of one node."""
+    """Holds what was read of one node."""
 
     node: str
     registration: Registration | None
@@ -73,7 +73,7 @@ class Round(NamedTuple):
 
 
 def rounds_of(facts: NodeFacts) -> Iterator[Round]:
-    """Its rounds in order, those whose reward nobody can know included."""
+    """Yields the node's rounds in order, those whose reward nobody can know included."""
     if not facts.lines:
         yield from _rounds_of_files(facts)
         return
@@ -97,7 +97,9 @@ def _rounds_of_files(facts: NodeFacts) -> Iterator[Round]:
 
 
 def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
-    """Its metrics rows: what is not recorded is not written, and `rl_swarm` says where the reward is from."""
+    """Yields the node's metrics rows: what is not recorded is not written, and `rl_swarm` says where the reward is
+    from.
+    """
     cumulative, before = 0.0, facts.registration.registered_at if facts.registration else 0.0
     for done in rounds_of(facts):
         seconds, before = (done.timestamp - before if before else None), done.timestamp
@@ -136,14 +138,15 @@ def unknown_of(facts: NodeFacts) -> Mapping[int, str]:
 
 
 def rounds_done(facts: NodeFacts) -> int:
-    """Rounds behind it, as far as anything it left shows."""
+    """Returns rounds behind it, as far as anything it left shows."""
     logged = max((line.round for line in facts.lines if line.my_reward is not None), default=-1)
     return max(logged + 1, facts.published)
 
 
 def events_of(facts: NodeFacts) -> Iterator[bytes]:
-    """Its progress as our events. It says that training is complete whatever ended it, so that is held against what
-    it did."""
+    """Yields the node's progress as our events. It says that training is complete whatever ended it, so that is held
+    against what it did.
+    """
     for entry in facts.progress:
         head = {"timestamp": entry.timestamp, "level": "info", "node_id": facts.node, "said": entry.event}
         if entry.event == STARTED:
@@ -175,12 +178,12 @@ def _event(head: dict[str, Any], name: str, **fields: Any) -> bytes:
 
 
 def is_coordinator(facts: NodeFacts) -> bool:
-    """As it registered."""
+    """Tells whether the node registered as a coordinator."""
     return facts.registration is not None and facts.registration.node_role == "coordinator"
 
 
 def peer_of(facts: NodeFacts) -> PeerFile | None:
-    """Its registration in our form. Nothing beats there: it was last seen when it last wrote."""
+    """Returns the node's registration in our form. Nothing beats there: it was last seen when it last wrote."""
     if facts.registration is None:
         return None
     times = [line.timestamp for line in facts.lines] + [entry.timestamp for entry in facts.progress]

@@ -1,4 +1,5 @@
-"""From what rl-swarm wrote of one node and round to the mean reward per completion, in [0, 1], or why nobody can know.
+"""Turns what rl-swarm wrote of one node and round into the mean reward per completion, in [0, 1], or why nobody can
+know.
 
     metrics.jsonl, is_stage_detail   sum of stage_reward / sum of num_samples            since 16 November 2025
     metrics.jsonl, with mean_reward  my_reward / completions                             since 16 November 2025
@@ -46,7 +47,7 @@ class Unknown(NamedTuple):
 
 
 def measure(lines: Sequence[Line], completions: int, *, added: float | None) -> Measured | Unknown | None:
-    """The reward of one node and round; None where no line speaks of it.
+    """Returns the reward of one node and round; None where no line speaks of it.
 
     Args:
         lines: of that round, as written.
@@ -68,7 +69,7 @@ def measure(lines: Sequence[Line], completions: int, *, added: float | None) -> 
 
 
 def measure_file(reward: Reward, completions: int, *, follows: bool) -> Measured | Unknown:
-    """The reward of one file, where there are no lines.
+    """Returns the reward of one file, where there are no lines.
 
     Args:
         follows: there is one of the round before, or this is the first round of all.
@@ -89,7 +90,7 @@ def _checked(total: float, completions: int, read_from: str) -> Measured | Unkno
 
 
 def added_to(short: Sequence[Line], *, old_name: bool) -> float | None:
-    """What a node's version added to each positive sum of its short lines; None: nobody can tell.
+    """Returns what a node's version added to each positive sum of its short lines; None: nobody can tell.
 
     Args:
         short: its lines without mean_reward.
@@ -101,7 +102,7 @@ def added_to(short: Sequence[Line], *, old_name: bool) -> float | None:
 
 
 def by_round(lines: Iterable[Line]) -> Mapping[int, list[Line]]:
-    """The lines of each round, as written."""
+    """Returns the lines of each round, as written."""
     found: dict[int, list[Line]] = {}
     for line in lines:
         found.setdefault(line.round, []).append(line)

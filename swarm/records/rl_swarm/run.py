@@ -59,16 +59,16 @@ class RlSwarmRun:
         """Nodes that were read since."""
 
     def clock(self) -> Clock | None:
-        """None: there is none that can be read."""
+        """Reads the clock; None: there is none that can be read."""
         return self._read(keys.STATE, Clock, SMALL_FILE)
 
     def nodes(self) -> list[str]:
-        """All that registered or logged. Raises StoreError: they cannot be listed."""
+        """Returns all that registered or logged. Raises StoreError: they cannot be listed."""
         logged = {entry.name for entry in entries(self.store, keys.LOGS) if keys.is_node_id(entry.name)}
         return sorted(logged | nodes_in(self.store, keys.PEERS))[:MOST_NODES]
 
     def facts(self, node: str) -> NodeFacts:
-        """One node by now. Raises StoreError: the place fails."""
+        """Returns one node by now. Raises StoreError: the place fails."""
         rounds = rounds_in(self.store, keys.ROLLOUTS)
         files = (keys.metrics(node), _old_metrics(node), keys.stdout(node), f"{PROGRESS}{node}.json", keys.peer(node))
         versions = (*map(self._stat, files), len(rounds))
@@ -86,7 +86,7 @@ class RlSwarmRun:
             kept -= len(self._facts.pop(next(iter(self._facts)))[1].lines)
 
     def latest(self, node: str) -> NodeFacts:
-        """One node as it was read last, for who reads many of its files: its versions are not looked at again."""
+        """Returns one node as it was read last, for who reads many of its files: its versions are not read again."""
         return self._facts[node][1] if node in self._facts else self.facts(node)
 
     def _read_node(self, node: str) -> NodeFacts:
@@ -117,7 +117,7 @@ class RlSwarmRun:
         )
 
     def rollouts(self, key: str) -> Rollouts:
-        """One file. Raises FileNotFoundError; ProtocolError: it is none, or holds nothing."""
+        """Returns one file. Raises FileNotFoundError; ProtocolError: it is none, or holds nothing."""
         data, where = self.store.get(key, LARGEST_ROLLOUTS).data, self.store.describe(key)
         if (parts := data.count(b"{") + data.count(b"[") + data.count(b'",')) > MOST_PARTS:
             raise ProtocolError("oversized", f"{where} has {parts} objects, lists and texts, the limit is {MOST_PARTS}")
@@ -131,13 +131,13 @@ class RlSwarmRun:
         return found
 
     def reward(self, key: str) -> Reward:
-        """One file. Raises FileNotFoundError; ProtocolError: it is none."""
+        """Returns one file. Raises FileNotFoundError; ProtocolError: it is none."""
         if (found := parse_line(self.store.get(key, SMALL_FILE).data, Reward)) is None:
             raise ProtocolError("malformed", f"{self.store.describe(key)} is no reward of rl-swarm")
         return found
 
     def completions_in(self, round_: int, node: str) -> int:
-        """How many a node published in one round, all stages; 0: nobody can say."""
+        """Counts the completions that a node published in one round, all stages; 0: nobody can say."""
         total, prefix = 0, f"{keys.ROLLOUTS}/round_{round_}"
         with suppress(ProtocolError, FileNotFoundError):
             for entry in entries(self.store, prefix):
@@ -191,7 +191,9 @@ class RlSwarmRun:
             return None
 
     def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], Junk, bool]:
-        """The lines of a growing file that are of a form, those that are not, and whether it ends in half a line."""
+        """Returns the lines of a growing file that are of a form, those that are not, and whether it ends in half a
+        line.
+        """
         growing, found, junk, count = Growing(self.store, key), list[Form](), list[bytes](), 0
         for part in growing.look(MOST_READS):
             for line in part.records:
@@ -206,5 +208,5 @@ class RlSwarmRun:
 
 
 def _old_metrics(node: str) -> str:
-    """As versions from 12 October to 16 November 2025 called it."""
+    """Returns the name that versions from 12 October to 16 November 2025 gave to a node's metrics."""
     return keys.metrics(node).removesuffix("l")

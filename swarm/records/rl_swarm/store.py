@@ -101,7 +101,7 @@ class RlSwarmStore:
 
     # ── what is made ────────────────────────────────────────────────────────────────────────────────────────────────
     def _made(self, key: str) -> bytes | None:
-        """The file in our form; None: as it lies there."""
+        """Returns the file in our form; None: as it lies there."""
         first, _, rest = key.partition("/")
         if key == keys.EXPERIMENT:
             return encode(self._experiment_file())
@@ -114,7 +114,7 @@ class RlSwarmStore:
         return self._rollouts(key, node) if first == keys.ROLLOUTS else self._reward(key, node)
 
     def _made_lines(self, key: str) -> _Lines | None:
-        """The lines of a growing file, and whether it ends in half of one; None: as it lies there."""
+        """Returns the lines of a growing file, and whether it ends in half of one; None: as it lies there."""
         parts = key.split("/")
         if len(parts) != 3 or parts[0] != keys.LOGS:
             return None

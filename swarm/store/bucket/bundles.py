@@ -44,7 +44,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What makes data objects a bundle."""
+    """Names the data objects that make a bundle."""
 
     version: int
     id: str
@@ -52,7 +52,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def put_bundle(client: Client, prefix: str, fill: Callable[[Path], None]) -> None:
-    """As Store.put_bundle."""
+    """Writes a bundle; it implements Store.put_bundle."""
     where, id_ = client.describe(prefix), uuid.uuid4().hex
     try:
         with tempfile.TemporaryDirectory(prefix="swarm-bundle-") as name:
@@ -78,7 +78,7 @@ def _sent(client: Client, prefix: str, id_: str, number: int, at: tuple[Path, st
 
 
 def _id_of(client: Client, prefix: str) -> str:
-    """Of the bundle that is there, "" if there is none that can be read."""
+    """Returns the id of the bundle that is there, "" if none can be read."""
     try:
         return manifest_of(client, prefix).id
     except (FileNotFoundError, ProtocolError):
@@ -86,7 +86,7 @@ def _id_of(client: Client, prefix: str) -> str:
 
 
 def _data_but(client: Client, prefix: str, ids: set[str]) -> list[str]:
-    """Names of all data in a prefix that is not of these ids."""
+    """Returns names of all data in a prefix that is not of these ids."""
     kept = tuple(f"{prefix}/~{id_}/" for id_ in ids if id_)
     there = (meta["path"] for meta in objects(client, prefix))
     return [
@@ -122,7 +122,7 @@ def recover(client: Client, below: str, writer: str) -> None:
 
 
 def manifest_of(client: Client, prefix: str) -> Manifest:
-    """The manifest of a bundle, checked.
+    """Returns the manifest of a bundle, checked.
 
     Raises:
         FileNotFoundError: there is none.
@@ -148,7 +148,7 @@ def manifest_of(client: Client, prefix: str) -> Manifest:
 
 
 def _fit(files: Sequence[File]) -> bool:
-    """Whether the paths are those of files in one folder: relative, plain, each once, none below another."""
+    """Tells whether the paths are those of files in one folder: relative, plain, each once, none below another."""
     paths = [PurePosixPath(file.path) for file in files]
     plain = all(_is_plain(file.path) for file in files)
     above = {parent for path in paths for parent in path.parents}
@@ -162,13 +162,13 @@ def _is_plain(path: str) -> bool:
 
 
 def object_of(prefix: str, manifest: Manifest, path: str) -> str:
-    """The name of the object that holds a file of a bundle; "" if it has none of that path."""
+    """Returns the name of the object that holds a file of a bundle; "" if it has none of that path."""
     numbers = (number for number, file in enumerate(manifest.files) if file.path == path)
     return next((f"{prefix}/~{manifest.id}/{number}" for number in numbers), "")
 
 
 def entries_of(manifest: Manifest, below: str, *, tags: bool) -> list[Entry]:
-    """The names in a bundle, or in a folder of it, in order."""
+    """Returns the names in a bundle, or in a folder of it, in order."""
     found = dict[str, Entry]()
     for file in manifest.files:
         if not file.path.startswith(f"{below}/" if below else ""):
@@ -181,7 +181,7 @@ def entries_of(manifest: Manifest, below: str, *, tags: bool) -> list[Entry]:
 
 @contextmanager
 def open_bundle(client: Client, prefix: str) -> Iterator[Path]:
-    """As Store.open_bundle."""
+    """Yields a local folder with a bundle's files; it implements Store.open_bundle."""
     for _ in range(_ATTEMPTS):
         manifest = manifest_of(client, prefix)
         with _own_folder() as folder:

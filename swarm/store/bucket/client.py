@@ -9,7 +9,6 @@ import hashlib
 import random
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +20,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, 
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
-from swarm.store.bucket.plain_list import ListPlainly, PlainPage
 from swarm.store.bucket.trouble import (
     Trouble,
-    is_odd_listing,
     no_bucket,
     say_that_conditions_are_ignored,
     trouble_of,
@@ -56,7 +53,7 @@ class Got(NamedTuple):
 
 @dataclass(frozen=True)
 class Upload:
-    """What was sent of a local file."""
+    """Holds the size and digest of a local file as it was sent."""
 
     size: int
     digest: str
@@ -71,33 +68,26 @@ class Client:
         address: str,
         *,
         uploads: ObjectStore | None = None,
-        list_plainly: ListPlainly | None = None,
         pause: Callable[[float], object] = time.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Nothing is asked yet.
+        """Asks nothing yet.
 
         Args:
             bucket: tries nothing again.
             address: as people find it, such as `s3://mine`.
             uploads: the same bucket, for large files: tries a part again by itself.
-            list_plainly: lists it where obstore cannot; None: nothing does.
             pause: waits for some seconds before a further try.
             chance: a random number below 1.
         """
         self._bucket = bucket
         self._uploads = uploads or bucket
-        self._list_plainly = list_plainly
         self._obeys: bool | None = None
         """The server obeys `If-None-Match`; None: not tried yet."""
-        self._saw_odd = False
-        """There are names that obstore refuses: all is listed without it from then on."""
         self._address = address
         self._pause = pause
         self._chance = chance
         self.spent = Spent()
-        self.troubles = Counter[str]()
-        """What was tried again, by what the server said."""
 
     def describe(self, name: str) -> str:
         return f"{self._address}/{name}"
@@ -134,7 +124,7 @@ class Client:
         raise AlreadyThereError(f"{self.describe(name)} is there already")
 
     def _is_first(self, name: str, data: bytes, mark: str, trusting: bool) -> bool:
-        """Whether a server that obeys conditions, or is trusted, took it."""
+        """Tells whether a server that obeys conditions, or is trusted, took it."""
         try:
             self._ask("put", "write", name, lambda: self._create(name, data, mark))
         except AlreadyExistsError:
@@ -219,7 +209,7 @@ class Client:
         return got
 
     def get_range(self, name: str, start: int, end: int) -> bytes:
-        """Some bytes of an object that has as many."""
+        """Reads some bytes of an object that has as many."""
 
         def read() -> bytes:
             return bytes(obstore.get(self._bucket, name, options={"range": (start, end)}).bytes())
@@ -265,37 +255,26 @@ class Client:
             return None
 
     def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
-        """All objects whose names lie below a prefix and behind `after`, each step one request.
+        """Yields all objects whose names lie below a prefix and behind `after`, each step one request.
 
         A page that breaks off is asked for again, from the last name on. Odd names are among them, see names.is_odd.
 
         Raises:
-            InvalidPathError: one of them cannot be named in obstore, and nothing else lists this bucket.
+            InvalidPathError: one of them cannot be named in obstore.
             StoreError: the server does not begin behind `after`: it would be asked without end.
         """
         more = True
         while more:
-            page, more = self._ask("list", "list", prefix, lambda after=after: self._page(prefix, after))  # type: ignore[misc]
+            page = self._ask("list", "list", prefix, lambda after=after: self._page(prefix, after))  # type: ignore[misc]
             if page and page[-1]["path"] == after:
                 raise StoreError(
                     f"cannot list {self.describe(prefix)}: the server gives names again that it gave before"
                 )
             yield page
-            after = page[-1]["path"] if page else after
+            more, after = len(page) >= PAGE, page[-1]["path"] if page else after
 
-    def _page(self, prefix: str, after: str) -> PlainPage:
-        if not self._saw_odd:
-            try:
-                page = next(obstore.list(self._bucket, prefix, offset=after or None, chunk_size=PAGE), [])
-                return PlainPage(page, len(page) >= PAGE)
-            except BaseError as error:
-                if self._list_plainly is None or not is_odd_listing(error):
-                    raise
-                self.spent.requests["list"] += 1
-        assert self._list_plainly
-        found = self._list_plainly(prefix, after)
-        self._saw_odd = True
-        return found
+    def _page(self, prefix: str, after: str) -> Sequence[ObjectMeta]:
+        return next(obstore.list(self._bucket, prefix, offset=after or None, chunk_size=PAGE), [])
 
     # ── trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def _ask(self, kind: str, verb: str, name: str, request: Callable[[], T]) -> T:
@@ -316,7 +295,6 @@ class Client:
                 trouble = trouble_of(error)
                 if pause is None or not trouble.passing:
                     raise self._failed(kind, verb, name, trouble) from None
-            self.troubles[trouble.said] += 1
             self._pause(pause * self._chance())
         raise AssertionError("unreachable")
 
@@ -327,7 +305,9 @@ class Client:
         return StoreError(said)
 
     def _is_listed(self, prefix: str) -> bool:
-        """Whether the server lists what lies around an object that it does not give: then that is the object's own."""
+        """Tells whether the server lists what lies around an object that it does not give: then that is the object's
+        own.
+        """
         try:
             self._ask("list", "list", prefix, lambda: self._page(prefix, ""))
         except StoreError:
@@ -344,6 +324,6 @@ class Client:
 
 
 def tag_of(meta: ObjectMeta) -> str:
-    """The version of an object."""
+    """Returns the version of an object."""
     tag = meta["e_tag"]
     return tag.removeprefix("W/").strip('"') if tag else f"{meta['last_modified'].timestamp()}-{meta['size']}"

@@ -46,7 +46,7 @@ class _File(NamedTuple):
 
 
 def read_on(client: Client, name: str, text: str, limit: int) -> Records:
-    """As Store.read_records."""
+    """Reads on from a cursor; it implements Store.read_records."""
     cursor = _Cursor.of(text)
     file = _find(client, name, cursor, limit)
     if file is None:
@@ -58,7 +58,7 @@ def read_on(client: Client, name: str, text: str, limit: int) -> Records:
 
 
 def _find(client: Client, name: str, cursor: _Cursor, limit: int) -> _File | None:
-    """The file, from the cursor on and as far as one reading goes; None: there is none."""
+    """Returns the file, from the cursor on and as far as one reading goes; None: there is none."""
     enough = cursor.offset + limit + MOST_PER_RECORD
     segments = segments_of(client, name, "" if cursor.birth.startswith("=") else cursor.before, enough)
     if cursor.offset and not (segments and segments[0].start <= cursor.offset):
@@ -82,7 +82,7 @@ def _read_on(client: Client, pieces: list[Piece], cursor: _Cursor, limit: int) -
 
 
 def _window(client: Client, ahead: list[Piece], start: int, limit: int) -> bytes:
-    """Bytes from `start` on, up to the end of the record in which the limit lies, or beyond all bounds of one."""
+    """Returns bytes from `start` on, up to the end of the record in which the limit lies, or beyond its bounds."""
     most = start + limit + MOST_PER_RECORD + 1
     last = next((piece.end for piece in ahead if piece.end >= start + limit), most)
     data = read_pieces(client, _together(ahead, start, min(last, most)))
@@ -92,7 +92,7 @@ def _window(client: Client, ahead: list[Piece], start: int, limit: int) -> bytes
 
 
 def _together(ahead: list[Piece], begin: int, end: int) -> list[Piece]:
-    """What lies between two bytes, up to the first gap."""
+    """Returns the pieces that lie between two bytes, up to the first gap."""
     found = list[Piece]()
     for piece in ahead:
         if (cut := piece.within(begin, end)) and cut.begin == (found[-1].end if found else begin):

@@ -39,7 +39,7 @@ _AT_ONCE = 8
 
 
 def segments_of(client: Client, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
-    """Those of the growing file that is there now, in order; none if there is none.
+    """Returns the segments of the growing file that is there now, in order; none if there is none.
 
     Args:
         after: from the one behind this name on.
@@ -61,7 +61,7 @@ def remove(client: Client, name: str) -> None:
 
 
 class Piece(NamedTuple):
-    """Some bytes of a growing file, and the object that they lie in."""
+    """Names some bytes of a growing file, and the object that they lie in."""
 
     name: str
     origin: int
@@ -70,13 +70,13 @@ class Piece(NamedTuple):
     end: int
 
     def within(self, begin: int, end: int) -> Piece | None:
-        """What of it lies between two bytes of the file; None: nothing."""
+        """Returns the part of this piece that lies between two bytes of the file; None: nothing."""
         cut = self._replace(begin=max(begin, self.begin), end=min(end, self.end))
         return cut if cut.begin < cut.end else None
 
 
 def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
-    """What counts of segments, in order; what is too large to be ours does not."""
+    """Returns the pieces of segments that count, in order; segments too large to be ours do not count."""
     found = []
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         end = min(segment.end, following.start) if following and following.start > segment.start else segment.end
@@ -86,7 +86,7 @@ def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
 
 
 def read_pieces(client: Client, pieces: Sequence[Piece]) -> bytes:
-    """Their bytes. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
+    """Reads the bytes of pieces. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
 
     def read(piece: Piece) -> bytes:
         size, data = piece.end - piece.begin, b""
@@ -101,7 +101,7 @@ def read_pieces(client: Client, pieces: Sequence[Piece]) -> bytes:
 
 
 class _End(NamedTuple):
-    """What the writer knows of its file."""
+    """Holds what the writer knows about the end of its file."""
 
     birth: str
     size: int
@@ -141,7 +141,7 @@ class Growing:
             raise StoreError(f"cannot append to {self._where}: somebody else writes it; give each writer its own id")
 
     def _append(self, lines: bytes, *, once: bool) -> bool:
-        """False: somebody wrote there since we looked."""
+        """Appends lines; False: somebody wrote there since we looked."""
         end, self._end = self._end or self._look(), None
         if once and (end := self._with_tail(end, len(lines) + 1)) and _ends_with(end, lines):
             self._end = end
@@ -172,7 +172,7 @@ class Growing:
         return end._replace(size=end.size - len(end.tail) + whole, tail=end.tail[:whole])
 
     def _take_over(self) -> _End:
-        """A new file, which begins with the whole lines of an object that was put at its key."""
+        """Returns a new file, which begins with the whole lines of an object that was put at its key."""
         birth = f"{time.time_ns() // 1000:014x}{uuid.uuid4().hex[:6]}"
         try:
             data = self._client.get(self._name, MOST_PER_APPEND).data
@@ -188,7 +188,7 @@ class Growing:
         return _End(birth, len(data), data[-_KEPT:])
 
     def _with_tail(self, end: _End, wanted: int, found: Sequence[Segment] = ()) -> _End:
-        """The same, with so many bytes of the tail, or all that there are."""
+        """Returns the same, with so many bytes of the tail, or all that there are."""
         wanted = min(wanted, end.size)
         if len(end.tail) >= wanted:
             return end
@@ -199,7 +199,7 @@ class Growing:
 
 
 def _ends_with(end: _End, lines: bytes) -> bool:
-    """Whether these are the last lines already."""
+    """Tells whether these are the last lines already."""
     if not lines or not end.tail.endswith(lines):
         return False
     return end.size == len(lines) or end.tail[-len(lines) - 1 : -len(lines)] == b"\n"

@@ -1,6 +1,6 @@
-"""What a bucket can tell about its health, as swarm.store.health says: tried out below a prefix of its own.
+"""Measures a bucket's health, as swarm.store.health says: it is tried out below a prefix of its own.
 
-permissions, clock, survey ─▶ here      races, versions, visibility, times ─▶ trials
+permissions, clock, survey ─▶ here      creation, visibility, times ─▶ trials
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from swarm.store.bucket.client import Client
 from swarm.store.bucket.listing import objects
 from swarm.store.bucket.names import is_odd
 from swarm.store.bucket.trials import Probe
-from swarm.store.health import MOST_ENTRIES, Burst, Creating, Latency, Permission, Renaming, Survey, Visibility
+from swarm.store.health import MOST_ENTRIES, Latency, Permission, Survey, Visibility
 from swarm.wire import keys
 
 PREFIX = "doctor-"
@@ -46,7 +46,7 @@ def bucket_health(client: Client, prefix: str, experiment: str) -> Iterator[Buck
 
 
 class BucketHealth:
-    """As swarm.store.health.Health."""
+    """Measures a bucket's health; it implements swarm.store.health.Health."""
 
     def __init__(self, probe: Probe, root: str, *, there: bool, unlistable: str = "") -> None:
         """Tries out at once what may be done.
@@ -88,23 +88,14 @@ class BucketHealth:
                 tried.append(Permission(what, str(error)))
         return tried
 
-    def renaming(self) -> Renaming:
-        return trials.try_replacing(self._probe)
-
-    def creating(self) -> Creating:
-        return trials.try_creating(self._probe)
-
-    def obeys_if_match(self) -> bool:
-        return trials.obeys_if_match(self._probe)
+    def creates_once(self) -> bool:
+        return trials.creates_once(self._probe)
 
     def visibility(self) -> Visibility:
         return trials.try_visibility(self._probe)
 
     def latency(self) -> Latency:
         return trials.try_latency(self._probe)
-
-    def burst(self) -> Burst:
-        return trials.try_burst(self._probe)
 
     def skew(self, wall: Callable[[], float]) -> float:
         """A bucket dates objects to the second: half of one is the error, beside half the time of the write."""

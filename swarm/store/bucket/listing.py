@@ -7,9 +7,8 @@
     checkpoints/round_5/anna/~manifest ──▶ PREFIX anna         data without a manifest is nothing yet
 
 A stranger can put objects whose names obstore refuses (`peers//x`, `peers/../x`, control characters), and with them
-the whole page. S3 is then listed without obstore (see plain_list), and Walk leaves such names out; a page that ends
-below one goes on behind all that lies there. In other buckets such a name is stepped over where it comes before all
-that could count; elsewhere what comes before it on its page cannot be seen, and that is an error which names it.
+the whole page. Such a name is stepped over where it comes before all that could count; elsewhere what comes before it
+on its page cannot be seen, and that is an error which names it.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ MOST_PAGES = MOST_NAMES // PAGE
 
 
 def objects(client: Client, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
-    """All objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of them.
+    """Yields all objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of
+    them.
 
     Odd ones are left out, as in all that lists here.
     """
@@ -51,8 +51,6 @@ class Walk:
         self._left = MOST_PAGES
         self.looked = 0
         """Objects that were come by, odd ones too."""
-        self._is_full = False
-        """The last page was, so others may follow."""
         self._go_on(after)
 
     def leap(self, after: str) -> None:
@@ -65,8 +63,6 @@ class Walk:
         self._after = after
         self._pages = self._client.pages(self._prefix, after)
         self._page: Iterator[ObjectMeta] = iter(())
-        self._odd: str | None = None
-        """All below it is odd, as was the last object; as names.odd_root."""
 
     def next(self) -> ObjectMeta | None:
         while True:
@@ -76,7 +72,6 @@ class Walk:
             self._after = found["path"]
             self.looked += 1
             start, slash, below = found["path"].partition(f"{self._prefix}/")
-            self._odd = names.odd_root(below)
             if not start and slash and not names.is_odd(below):
                 return found
 
@@ -90,8 +85,6 @@ class Walk:
     def _turn(self) -> bool:
         """Ask for the next page, or for one behind what cannot be named; False: there is none."""
         self._left -= 1
-        if self._odd is not None and self._is_full:
-            self.leap(f"{self._prefix}/{self._odd}/{BEHIND}")
         try:
             page = next(self._pages, None)
         except InvalidPathError as error:
@@ -102,12 +95,12 @@ class Walk:
             return True
         if page is None:
             return False
-        self._page, self._is_full = iter(page), len(page) >= PAGE
+        self._page = iter(page)
         return True
 
 
 def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
-    """As Store.list, of what is no bundle.
+    """Returns one page of a prefix that is no bundle; it implements Store.list.
 
     Args:
         bundles: all that lies deeper is of bundles.
@@ -132,7 +125,7 @@ def _offset(prefix: str, after: str) -> str:
 
 
 class _Found:
-    """What a page has so far."""
+    """Collects the entries of one page."""
 
     def __init__(self, tags: bool, bundles: bool) -> None:
         self.entries: dict[tuple[str, bool], Entry] = {}
@@ -172,7 +165,7 @@ class _Found:
         return bool(rest) and "~" not in name
 
     def _shown(self, name: str, rest: str) -> str | None:
-        """The name under which an object appears; None: under none."""
+        """Returns the name under which an object appears; None: under none."""
         if not rest:
             return None if "~" in name else name
         if "~" not in name:
@@ -192,7 +185,7 @@ class _Found:
         return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)
 
     def behind(self, name: str, rest: str) -> str:
-        """Where nothing more is to be learnt of a child; empty: all of it counts."""
+        """Returns where nothing more is to be learnt of a child; empty: all of it counts."""
         if (name.endswith("~") and self._tags) or (self._bundles and names.BEHIND_DATA < rest <= names.MANIFEST):
             return ""
         if self._bundles and rest < names.BEHIND_DATA:

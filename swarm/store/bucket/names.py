@@ -33,7 +33,7 @@ class Segment(NamedTuple):
 
     @classmethod
     def of(cls, name: str, size: int) -> Segment | None:
-        """From the last part of its name; None if it is none."""
+        """Parses the last part of a segment's name; None if it is none."""
         match = _SEGMENT.fullmatch(name)
         return cls(match[1], int(match[2]), size) if match else None
 
@@ -47,14 +47,14 @@ class Segment(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """How far the file goes that is there now, by those of its segments that were seen, in order."""
+    """Says how far the file goes that is there now, by those of its segments that were seen, in order."""
 
     last: Segment
     end: int
 
 
 def onward(tail: Tail | None, segment: Segment, base: int = 0) -> Tail | None:
-    """The tail with the next segment, if that counts.
+    """Returns the tail with the next segment, if that counts.
 
     Args:
         base: byte from which on segments of its birth are listed.
@@ -64,7 +64,7 @@ def onward(tail: Tail | None, segment: Segment, base: int = 0) -> Tail | None:
 
 
 def newest(segments: Sequence[Segment], after: Segment | None = None) -> list[Segment]:
-    """Those of the file that is there now, in order: of the latest birth with any that count.
+    """Returns the segments of the file that is there now, in order: of the latest birth with any that count.
 
     Args:
         after: the listing began behind this one.
@@ -81,36 +81,31 @@ def newest(segments: Sequence[Segment], after: Segment | None = None) -> list[Se
 
 
 def grown(name: str) -> str:
-    """Where the segments of a growing file lie."""
+    """Returns where the segments of a growing file lie."""
     return f"{name}~"
 
 
 def may_grow(key: str) -> bool:
-    """Whether a key may be of a growing file: JSON documents are put whole, and cost no second look."""
+    """Tells whether a key may be of a growing file: JSON documents are put whole, and cost no second look."""
     return not key.endswith(".json") and not key.startswith(f"{keys.WEIGHTS}/")
 
 
 def bundle_of(key: str) -> str:
-    """The checkpoint that a key is or lies in; "" for others: a manifest elsewhere is a stranger's, and nothing."""
+    """Returns the checkpoint that a key is or lies in; "" for others: a manifest elsewhere is a stranger's, and
+    nothing.
+    """
     parts = key.split("/")
     return "/".join(parts[:3]) if parts[0] == keys.CHECKPOINTS and len(parts) > 2 else ""
 
 
 def holds_bundles(key: str) -> bool:
-    """Whether what lies below the names of a prefix is of checkpoints, which are there by their manifests alone."""
+    """Tells whether checkpoints lie below the names of a prefix; they are there by their manifests alone."""
     return key.startswith(f"{keys.CHECKPOINTS}/") and key.count("/") == 1
 
 
 def is_odd(name: str) -> bool:
-    """Whether no request but a listing could name such an object: nobody's who means well."""
+    """Tells whether no request but a listing could name such an object: nobody's who means well."""
     return any(map(_is_odd_part, name.split("/")))
-
-
-def odd_root(name: str) -> str | None:
-    """The start of a name below which all are odd; None: there is none, or its last part is what is odd."""
-    parts = name.split("/")
-    first = next((at for at, part in enumerate(parts) if _is_odd_part(part)), len(parts))
-    return "/".join(parts[: first + 1]) if first < len(parts) - 1 else None
 
 
 def _is_odd_part(part: str) -> bool:
@@ -118,12 +113,12 @@ def _is_odd_part(part: str) -> bool:
 
 
 def is_data(rest: str) -> bool:
-    """Whether this, behind a prefix, is of a bundle's data."""
+    """Tells whether this, behind a prefix, is of a bundle's data."""
     return bool(_DATA.search(rest))
 
 
 def odd_part(said: str) -> tuple[str, str]:
-    """What obstore refused, from its message: the start of a name up to the part, and the part, as far as it is odd.
+    """Finds the odd part that obstore refused in its message: the start of the name up to the part, and the part.
 
     Nothing is taken from the message but the start of the name, and what follows can be anybody's.
     """
@@ -140,7 +135,8 @@ def odd_part(said: str) -> tuple[str, str]:
 
 
 def behind_odd(said: str, prefix: str) -> str:
-    """Where a listing of a prefix goes on behind what obstore refused; empty: names that count may lie before it.
+    """Returns where a listing of a prefix goes on behind what obstore refused; empty: names that count may lie before
+    it.
 
     Names of ours begin with a letter, a digit or `_`, so nothing of ours lies before one that begins oddly.
     """

@@ -35,7 +35,7 @@ _SAID = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CRED
 
 
 def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retries: bool = False) -> ObjectStore:
-    """Nothing is asked of it yet.
+    """Opens a bucket, and asks nothing of it yet.
 
     Args:
         retries: it tries again by itself.
@@ -84,7 +84,7 @@ def _config(url: BucketUrl, environ: Mapping[str, str]) -> Any:
 
 
 def _profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """What ~/.aws says of the profile in force; nothing where there is none."""
+    """Returns what ~/.aws says of the profile in force; empty where there is none."""
     home, profile = Path("~/.aws").expanduser(), environ.get("AWS_PROFILE") or "default"
     found: dict[str, str] = {}
     for file, section in (

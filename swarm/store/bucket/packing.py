@@ -25,7 +25,9 @@ LARGEST_WINDOW = 2**23
 
 
 def pack(data: bytes) -> bytes:
-    """As it is where that is no longer, or readers would refuse what is packed."""
+    """Packs data by zstd, unless that makes it no shorter or readers would refuse it: then the data is returned
+    unchanged.
+    """
     if len(data) < LEAST:
         return data
     from zstandard import ZstdCompressor
@@ -35,12 +37,13 @@ def pack(data: bytes) -> bytes:
 
 
 def _most(packed: int) -> int:
-    """Bytes that so many may be unpacked to."""
+    """Returns bytes that so many may be unpacked to."""
     return max(ALWAYS, MOST_TIMES * packed)
 
 
 def unpack(data: bytes, limit: int, where: str) -> bytes:
-    """What was packed; other data as it is. No more than `limit` bytes, or MOST_TIMES as many, are ever made of it.
+    """Unpacks data, and returns data that is not packed as it is. It makes at most `limit` bytes, or MOST_TIMES as
+    many.
 
     Raises:
         ProtocolError: `oversized`; or `malformed`, it is no whole frame, or something follows it; or `unreadable`, the

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_bucket_place(url: BucketUrl) -> BucketPlace:
-    """Nothing is asked of the bucket yet. Raises as open_bucket does."""
+    """Opens the place, and asks nothing of the bucket yet. Raises as open_bucket does."""
     return BucketPlace(url)
 
 
@@ -89,10 +89,9 @@ class BucketPlace(Place):
 
     def _client(self) -> Client:
         from swarm.store.bucket.client import Client
-        from swarm.store.bucket.plain_list import plain_list
 
         address = f"{self._url.scheme}://{self._url.bucket}"
-        return Client(self._bucket, address, uploads=self._uploads, list_plainly=plain_list(self._bucket))
+        return Client(self._bucket, address, uploads=self._uploads)
 
     def _cannot(self, what: str, instead: str) -> StoreError:
         return StoreError(f"{self.describe()} is a bucket and cannot {what}: {instead}")

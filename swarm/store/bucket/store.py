@@ -50,7 +50,7 @@ class BucketStore:
     """Keys are the names of objects below a root. See swarm.store.bucket for what is one object and what several."""
 
     def __init__(self, client: Client, root: str, kind: str, writer: str | None = None, *, packs: bool = False) -> None:
-        """Nothing is asked of the bucket yet.
+        """Asks nothing of the bucket yet.
 
         Args:
             root: start of all names, such as `prefix/experiments/mine`.
@@ -131,7 +131,7 @@ class BucketStore:
         return Blob(data, got.tag)
 
     def _in_checkpoint(self, key: str) -> str:
-        """The object of a file in a checkpoint; "" for other keys, and for one that its manifest does not name."""
+        """Returns the object of a file in a checkpoint; "" for other keys, and for one its manifest does not name."""
         bundle = bundle_of(key)
         if not bundle or key == bundle:
             return ""
@@ -218,7 +218,7 @@ class BucketStore:
             return self._growing.setdefault(key, Growing(self._client, name))
 
     def sync(self, key: str) -> None:
-        """What a bucket has taken is durable."""
+        """Does nothing but check that this handle may write: what a bucket has taken is durable."""
         self._check_writer()
 
     def recover(self) -> None:
@@ -262,7 +262,7 @@ class BucketStore:
             return True
 
     def _writing(self, key: str) -> str:
-        """The name to write at, once it was seen that this may be done.
+        """Returns the name to write at, once it was seen that this may be done.
 
         Raises:
             StoreError: this handle only reads, or something else is in the way (see swarm.store.bucket).

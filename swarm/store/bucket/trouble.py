@@ -1,11 +1,11 @@
-"""What an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's text."""
+"""Tells what an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's
+text.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
-
-from obstore.exceptions import InvalidPathError
 
 _STATUS = re.compile(r"status code: ([1-5][0-9]{2})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,40})</Code>")
@@ -27,7 +27,7 @@ _ADVICE = {
 
 
 class Trouble(NamedTuple):
-    """Why a request failed."""
+    """Says why a request failed."""
 
     said: str
     """In words, with a status where there is one."""
@@ -37,7 +37,7 @@ class Trouble(NamedTuple):
 
 
 def trouble_of(error: Exception) -> Trouble:
-    """Of an error that obstore raised."""
+    """Returns what an error means that obstore raised: whether it passes by itself, and the advice for people."""
     text = str(error).partition("\n\nDebug source")[0]
     status, code = _STATUS.search(text), _CODE.search(text)
     if status:
@@ -56,18 +56,16 @@ def trouble_of(error: Exception) -> Trouble:
         )
     if _ODD_HEADER.search(text):
         return Trouble("its headers are no text", False, "whoever wrote it has to write it again")
+    if "invalid list response" in text:
+        advice = "remove the object whose name holds control characters, by the provider's own tools"
+        return Trouble("a name there is no text", False, advice)
     if "request or response body" in text:
         return Trouble("the connection broke off", True)
     return Trouble("the server gave no answer", True)
 
 
-def is_odd_listing(error: Exception) -> bool:
-    """Whether obstore cannot read a listing: there is a name in it that it refuses, or that XML cannot hold."""
-    return isinstance(error, InvalidPathError) or "invalid list response" in str(error)
-
-
 def no_bucket(error: Exception) -> bool:
-    """Whether what is not there is the bucket itself."""
+    """Tells whether what is not there is the bucket itself."""
     code = _CODE.search(str(error))
     return code is not None and code[1] in _NO_BUCKET
 

@@ -51,17 +51,17 @@ class Within:
 
     @property
     def chosen(self) -> Path:
-        """Up to where links are followed."""
+        """Returns the folder up to which links are followed."""
         return self.root.parents[self.below - 1] if self.below else self.root
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The names from there on."""
+        """Returns the names from there on."""
         return (*self.root.parts[len(self.root.parts) - self.below :], *self.names)
 
     @property
     def parent(self) -> Within:
-        """The folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
+        """Returns the folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
         return replace(self, names=self.names[:-1])
@@ -100,7 +100,7 @@ def opened_folder(folder: Within, grown: list[Within] | None = None) -> Iterator
 
 
 def is_folder(path: Within) -> bool:
-    """True for a folder that can be reached without following a link below the experiment's own folder."""
+    """Tells whether a folder can be reached without following a link below the experiment's own folder."""
     try:
         with opened_folder(path):
             return True
@@ -120,7 +120,7 @@ def scanned(folder: Within) -> Iterator[Scanned]:
 
 
 def stat_beneath(place: Within) -> os.stat_result:
-    """What stands at a place in an experiment; its folders must not be links. Raises OSError."""
+    """Returns the stat of a place in an experiment; its folders must not be links. Raises OSError."""
     if place.by_path:
         return by_path.stat_of(place)
     with opened_folder(place.parent) as folder:
@@ -210,7 +210,7 @@ def prune(removed: Within) -> None:
 
 
 def what_went_wrong(error: OSError, asked_for: Within) -> str:
-    """The system's words, and which folder they are about, if it is another than what was asked for."""
+    """Returns the system's words, and which folder they are about, if it is another than what was asked for."""
     said = error.strerror or str(error)
     at = error.filename if isinstance(error.filename, str) else ""
     return f"{said} ({at})" if os.sep in at and at != str(asked_for) else said
@@ -233,7 +233,7 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
 
 
 def _above(folder: Within, depth: int) -> Within:
-    """Where one is after so many steps on the way to a folder."""
+    """Returns where one is after so many steps on the way to a folder."""
     if depth >= folder.below:
         return Within(folder.root, folder.names[: depth - folder.below], by_path=False, below=folder.below)
     return Within(folder.chosen.joinpath(*folder.steps[:depth]), by_path=False, below=depth)
@@ -303,12 +303,12 @@ def _open_up(above: int, name: str) -> None:
 
 
 def aside(name: str) -> str:
-    """A new name for what stood in the way and may still be of use to somebody."""
+    """Returns a new name for what stood in the way and may still be of use to somebody."""
     return f"{name}.aside-{uuid.uuid4().hex[:8]}"
 
 
 def _is_ours(place: Within, name: str) -> bool:
-    """Whether a folder is one of those that only nodes make: no user keeps anything there."""
+    """Tells whether a folder is one of those that only nodes make: no user keeps anything there."""
     if round_of(name) is not None or stage_of(name) is not None:
         return True
     return place.names in ((DRAFTS,), (LOGS,)) or (not place.names and name == DRAFTS)

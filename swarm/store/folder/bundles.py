@@ -148,7 +148,7 @@ def recover(drafts: Within, writer: str) -> None:
 
 
 def _prefix_of(name: str, writer: str) -> tuple[str, ...] | None:
-    """Where a replaced bundle was; None for a name that we never gave."""
+    """Returns where a replaced bundle was; None for a name that we never gave."""
     said = unquote(name.removeprefix(_REPLACED))
     if (round_ := keys.round_of(said)) is not None:  # a form of earlier versions, which knew checkpoints alone
         said = keys.checkpoint(round_, writer)
@@ -241,7 +241,7 @@ def _gather(prefix: Within, own: Path) -> bool:
 
 @dataclass
 class _Room:
-    """For what may still come of a bundle."""
+    """Counts down how many files and bytes a bundle may still have."""
 
     files: int = MOST_IN_A_BUNDLE
     bytes: int = MOST_BYTES_IN_A_BUNDLE
@@ -276,7 +276,9 @@ def _take(folder: int, own: Path, room: _Room, depth: int = 0, *, linked: bool =
 
 
 def _looked_at(folder: int, names: Iterable[str]) -> dict[str, os.stat_result]:
-    """What is there, and as large as it was when its holes were looked for."""
+    """Returns the stats of those names that exist; refuses a bundle whose files are mostly holes. Raises ProtocolError:
+    `oversized`.
+    """
     looked: dict[str, os.stat_result] = {}
     size = written = 0
     for name in names:
@@ -296,7 +298,7 @@ def _names(folder: int, most: int) -> list[str]:
 
 
 def _link_file(name: str, folder: int, link: Path) -> bool:
-    """Whether a file could be linked, or is left out; False: on another file system, or one without links."""
+    """Tells whether a file could be linked, or is left out; False: on another file system, or one without links."""
     try:
         os.link(name, link, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -316,7 +318,7 @@ def _copy_file(name: str, folder: int, copy: Path, size: int) -> None:
 
 
 def _written(name: str, folder: int, size: int) -> int:
-    """Bytes of a file that are no hole, where the system tells of holes; 0 for one of very many."""
+    """Returns bytes of a file that are no hole, where the system tells of holes; 0 for one of very many."""
     if not hasattr(os, "SEEK_DATA"):
         return size
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)

@@ -44,7 +44,7 @@ class Scanned(NamedTuple):
 
 
 def native(path: str | Path, *, windows: bool = os.name == "nt") -> str:
-    """A path as the system is to be told of it.
+    """Returns a path as the system is to be told of it.
 
     To Windows in the extended form, which may be longer than 260 characters, and in which names such as `nul.json`
     are files and not devices.
@@ -56,7 +56,9 @@ def native(path: str | Path, *, windows: bool = os.name == "nt") -> str:
 
 
 def open_file(file: Within, flags: int) -> int:
-    """As beneath.open_beneath, for a regular file. Raises OSError: ENXIO where something else stands there."""
+    """Opens a regular file by its path; it stands in for beneath.open_beneath. Raises OSError: ENXIO where something
+    else stands there.
+    """
     path = _walked(file)
     if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe would block who opens it
         raise OSError(errno.ENXIO, "not a regular file", str(file))
@@ -70,13 +72,13 @@ def open_file(file: Within, flags: int) -> int:
 
 
 def stat_of(place: Within) -> os.stat_result:
-    """As beneath.stat_beneath."""
+    """Returns the stat of a place by its path; it stands in for beneath.stat_beneath."""
     return os.lstat(_named(_walked(place.parent), place.name))
 
 
 @contextmanager
 def scanned(folder: Within) -> Iterator[Scanned]:
-    """As beneath.scanned."""
+    """Yields the entries of a folder by its path; it stands in for beneath.scanned."""
     path = _walked(folder)
     if not os.path.isdir(path):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
@@ -117,7 +119,7 @@ def remove(place: Within) -> None:
 
 
 def _walked(place: Within) -> str:
-    """The path of a place, seen to have no link on the way or at its end.
+    """Returns the path of a place, seen to have no link on the way or at its end.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -133,7 +135,9 @@ def _walked(place: Within) -> str:
 
 
 def _made(folder: Within) -> str:
-    """As _walked, for a folder that is made if it is missing."""
+    """Returns a folder's path and makes the folder if it is missing. Raises OSError (ELOOP) where a link stands on the
+    way.
+    """
     path = native(folder.chosen)
     os.makedirs(path, exist_ok=True)
     for name in folder.steps:
@@ -146,7 +150,7 @@ def _made(folder: Within) -> str:
 
 
 def _named(above: str, name: str) -> str:
-    """The path of a name within a folder. Raises OSError: EINVAL for one that would be taken apart."""
+    """Returns the path of a name within a folder. Raises OSError: EINVAL for one that would be taken apart."""
     path = above + os.sep + name
     if is_taken_apart(name):
         raise OSError(errno.EINVAL, "the path leads elsewhere", path)
@@ -154,7 +158,7 @@ def _named(above: str, name: str) -> str:
 
 
 def is_taken_apart(name: str, *, windows: bool = os.name == "nt") -> bool:
-    """Whether a system takes a name for more than one."""
+    """Tells whether a system takes a name for more than one."""
     return name == ".." or "/" in name or (windows and any(mark in name for mark in _MEANS_MORE))
 
 

@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 
 @contextmanager
 def refusing(place: Within, *not_a_file: int) -> Iterator[None]:
-    """What the system refuses is refused by name: `not_a_file` for these errors, `unreadable` for any other.
+    """Turns errors of the system into refusals by name: `not_a_file` for these errors, `unreadable` for any other.
 
     Raises:
         FileNotFoundError: as it came.
@@ -69,7 +69,7 @@ def copy_out(file: Within, target: Path, limit: int) -> None:
 
 
 def _pieces(descriptor: int, there: int, limit: int, file: Within, at_once: int) -> Iterator[bytes]:
-    """The bytes of a file of some size, read in parts. Raises ProtocolError: `oversized` or `unreadable`."""
+    """Yields the bytes of a file of some size, read in parts. Raises ProtocolError: `oversized` or `unreadable`."""
     size = 0
     while max(size, there) <= limit:
         try:
@@ -85,12 +85,14 @@ def _pieces(descriptor: int, there: int, limit: int, file: Within, at_once: int)
 
 
 def tag_of(found: os.stat_result) -> str:
-    """The version of a file: another one for every file that was renamed into place, and for every change within it."""
+    """Returns the version of a file: another one for every file that was renamed into place, and for every change
+    within it.
+    """
     return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
 
 def look_at(place: Within) -> Entry | None:
-    """What stands at a place; None where nothing does.
+    """Returns what stands at a place; None where nothing does.
 
     Raises:
         ProtocolError: `unreadable`, as where a link or a file stands in the place of a folder above it.
@@ -107,7 +109,7 @@ def _entry(name: str, found: os.stat_result) -> Entry:
 
 
 def open_regular(file: Within) -> int:
-    """A descriptor to read a stranger's file by, which the caller closes. Raises as read_tagged does."""
+    """Returns a descriptor to read a stranger's file by, which the caller closes. Raises as read_tagged does."""
     with refusing(file, errno.ELOOP, errno.ENXIO):
         descriptor = open_beneath(file, os.O_RDONLY | NO_WAITING)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -117,7 +119,7 @@ def open_regular(file: Within) -> int:
 
 
 def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
-    """A part of the names in a folder, as swarm.store.base.Store.list gives it.
+    """Returns a part of the names in a folder, as swarm.store.base.Store.list gives it.
 
     Raises:
         StoreError: the folder cannot be listed, or a link stands in its place.
@@ -137,7 +139,7 @@ def list_page(folder: Within, after: str, limit: int, *, tags: bool) -> Page:
 
 
 def _look(entry: os.DirEntry[str], folder: Scanned, *, tags: bool) -> Entry | None:
-    """One name of a listing; None for what is gone by now."""
+    """Returns one name of a listing; None for what is gone by now."""
     try:
         if not entry.is_file(follow_symlinks=False):
             return Entry(entry.name, Kind.PREFIX if entry.is_dir(follow_symlinks=False) else Kind.OTHER)

@@ -56,7 +56,7 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def filesystem_of(path: Path, mount_table: Path = MOUNT_TABLE) -> FileSystem:
-    """The file system that holds a path, or will hold it where it does not exist yet. Never raises."""
+    """Returns the file system that holds a path, or will hold it where it does not exist yet. Never raises."""
     try:
         mounts = parse_mounts(mount_table.read_bytes())
         place = path.expanduser().resolve()
@@ -71,13 +71,15 @@ def filesystem_of(path: Path, mount_table: Path = MOUNT_TABLE) -> FileSystem:
 
 
 def room_at(path: Path) -> Room:
-    """What may still be written at a folder. Raises OSError."""
+    """Returns how much may still be written at a folder. Raises OSError."""
     found, use = os.statvfs(path) if hasattr(os, "statvfs") else None, shutil.disk_usage(path)
     return Room(use.free, found.f_favail if found and found.f_files else None, use.free + use.used)
 
 
 def delivers_events(kind: str) -> bool:
-    """Whether inotify tells of what other hosts write on this kind of file system, as far as there are other hosts."""
+    """Tells whether inotify tells of what other hosts write on this kind of file system, as far as there are other
+    hosts.
+    """
     return kind not in WRITTEN_ELSEWHERE and not _FUSE.fullmatch(kind)
 
 

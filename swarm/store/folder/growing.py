@@ -34,7 +34,7 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_WAITING
 
 
 def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: bool, once: bool) -> None:
-    """As Store.append_records.
+    """Appends records, one per line; it implements Store.append_records.
 
     Raises:
         StoreError: it cannot be written.
@@ -52,7 +52,8 @@ def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: b
 
 
 def open_to_append(file: Within, drafts: Within) -> int:
-    """A descriptor of a regular file that has no other name, made if it is missing; its folders must be no links.
+    """Returns a descriptor of a regular file that has no other name, made if it is missing; its folders must be no
+    links.
 
     What stands in its way goes, see swarm.store.folder.obstacles.
 
@@ -99,12 +100,14 @@ class _Cursor(NamedTuple):
 
 
 def older_part(file: Within) -> Within | None:
-    """Where the older lines of a log lie (swarm.store.folder.rotation); None for what is never rotated."""
+    """Returns where the older lines of a log lie (swarm.store.folder.rotation); None for what is never rotated."""
     return file.parent / f"{file.name}.1" if file.names and file.name in ROTATED else None
 
 
 def read_on(file: Within, cursor: str, limit: int) -> Records:
-    """As Store.read_records: of a log with an older part that first, as one file."""
+    """Reads on from a cursor, in a log with an older part that part first, as one file; it implements
+    Store.read_records.
+    """
     with ExitStack() as opened:
         parts = _parts(file, opened)
         if not parts:
@@ -120,7 +123,7 @@ def read_on(file: Within, cursor: str, limit: int) -> Records:
 
 
 def _parts(file: Within, opened: ExitStack) -> list[BufferedReader]:
-    """The older part of a log and the one that grows, those that are there; the same file but once.
+    """Returns the older part of a log and the one that grows, those that are there; the same file but once.
 
     The one that grows is opened first: if it is rotated meanwhile, it is found again as the older one, or that is one
     more part behind.
@@ -141,7 +144,7 @@ def _opened(file: Within) -> BufferedReader:
 
 
 def _part_of(parts: Sequence[BufferedReader], cursor: _Cursor) -> int | None:
-    """Which of the parts a cursor is of; None: of none of them."""
+    """Returns which of the parts a cursor is of; None: of none of them."""
     if not cursor.offset:
         return 0
     return next((at for at, part in enumerate(parts) if _is_of(part, cursor)), None)
@@ -177,13 +180,15 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
 
 
 def _whole_lines(block: bytes) -> list[bytes]:
-    """Those of a block, in a tenth of the time that reading one after the other takes; none where one is too long."""
+    """Returns the whole lines of a block, in a tenth of the time that reading one after the other takes; none where one
+    is too long.
+    """
     lines = block.split(b"\n", _MOST_RECORDS)[:-1]
     return lines if max(map(len, lines), default=0) <= MOST_PER_RECORD else []
 
 
 def _next_data(descriptor: int, offset: int, size: int) -> int:
-    """Where bytes come that somebody wrote: a hole of a terabyte costs who made it nothing, and a reader no time.
+    """Returns where written bytes come next: a hole of a terabyte costs who made it nothing, and a reader no time.
 
     Where the system tells of no holes they are read, as far as the limit of one reading goes.
     """
@@ -199,6 +204,6 @@ def _next_data(descriptor: int, offset: int, size: int) -> int:
 
 
 def _digest(file: BufferedReader, offset: int) -> str:
-    """Of a file's beginning; what is read next comes from there."""
+    """Returns the digest of a file's beginning, and leaves the file at `offset`, where the next read goes on."""
     file.seek(0)
     return hashlib.blake2b(file.read(min(offset, _HEAD)), digest_size=8).hexdigest()

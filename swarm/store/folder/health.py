@@ -1,6 +1,6 @@
-"""What a folder can tell about its health, as swarm.store.health says: tried out in a folder of its own.
+"""Measures a folder's health, as swarm.store.health says: it is tried out in a folder of its own.
 
-writing, names, room, clock ─▶ here      renaming, delivery ─▶ trials      inotify, survey ─▶ the modules of these names
+writing, renames, names, room, clock ─▶ here      inotify, survey ─▶ the modules of these names
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from swarm.errors import StoreError
-from swarm.store.folder import inotify, survey, trials
+from swarm.store.folder import inotify, survey
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import publish
-from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Survey, Writing
+from swarm.store.health import FileSystem, Inotify, Naming, Renaming, Room, Survey, Writing
 from swarm.wire import keys
 
 PREFIX = "doctor-"
@@ -56,12 +56,12 @@ def folder_health(path: Path, experiment: str) -> Iterator[FolderHealth]:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The folder itself, or the nearest one above it that is there."""
+    """Returns the folder itself, or the nearest one above it that is there."""
     return next((place for place in (path, *path.parents) if os.path.exists(place)), path)
 
 
 class FolderHealth:
-    """As swarm.store.health.Health."""
+    """Measures a folder's health; it implements swarm.store.health.Health."""
 
     def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
         """`probe`: an empty folder on the file system in question, unless there is a problem."""
@@ -103,7 +103,15 @@ class FolderHealth:
         return time.perf_counter() - started
 
     def renaming(self) -> Renaming:
-        return trials.try_renaming(self.probe)
+        target, half, late = self.probe / "replaced.json", self.probe / "replacing.tmp", 0
+        try:
+            for number in range(TRIALS):
+                half.write_bytes(b"%d" % number)
+                half.rename(target)
+                late += target.read_bytes() != b"%d" % number
+        except OSError as error:
+            return Renaming(TRIALS, late, str(error.strerror or error))
+        return Renaming(TRIALS, late, "")
 
     def naming(self) -> Naming:
         folder = self.probe / "names"
@@ -134,9 +142,6 @@ class FolderHealth:
 
     def file_system(self) -> FileSystem:
         return filesystem_of(self._path)
-
-    def delivery(self) -> Delivery:
-        return trials.try_delivery(self.probe)
 
     def inotify(self) -> Inotify:
         return inotify.measure()

@@ -18,7 +18,7 @@ DESCRIPTORS = "ulimit -n 4096 before the node is started"
 
 
 def measure(system: Path = SYSTEM, processes: Path = PROCESSES) -> Inotify:
-    """As swarm.store.health.Health.inotify."""
+    """Measures the limits of inotify and their use; it implements swarm.store.health.Health.inotify."""
     if sys.platform == "win32":
         return Inotify(None, None, None)
     limit = {what: _limit(system, what) for what in ("watches", "instances")}
@@ -36,7 +36,7 @@ def measure(system: Path = SYSTEM, processes: Path = PROCESSES) -> Inotify:
 
 
 def cause_and_remedy(error: str, system: Path = SYSTEM) -> tuple[str, str]:
-    """What ended a watcher, and what to type; the error itself and nothing where no limit did. Blocking.
+    """Returns what ended a watcher, and what to type; the error itself and "" where no limit did. Blocking.
 
     The kernel says EMFILE both for a process without a free descriptor and for a user without a free instance.
     """

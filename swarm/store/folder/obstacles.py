@@ -1,4 +1,4 @@
-"""What stands in the way of a writer at a key of its own goes, so that no object in the wrong place stops a node.
+"""Removes what stands in the way of a writer at a key of its own, so that no object in the wrong place stops a node.
 
     folder                      renamed into the writer's drafts, and removed there
     link, pipe, socket, device  unlinked, never followed
@@ -31,7 +31,7 @@ _OURS = stat.S_IRUSR | stat.S_IWUSR
 
 
 def may_clear(place: Within) -> bool:
-    """Whether what stands at a place of the writer's own may go."""
+    """Tells whether what stands at a place of the writer's own may go."""
     return len(place.names) > 1
 
 

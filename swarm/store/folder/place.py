@@ -57,7 +57,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _unwritable(place: Path) -> str:
-    """Why nothing can be made in what is there; empty if something can. Raises OSError."""
+    """Returns why nothing can be made in what is there; empty if something can. Raises OSError."""
     if not place.is_dir():
         return f"{place} is no folder"
     if (kind := filesystem_of(place).kind) in OF_THE_KERNEL:
@@ -73,7 +73,9 @@ def _unwritable(place: Path) -> str:
 
 
 def _mode(path: Path, *, follow: bool = True) -> int:
-    """Of what stands at a path, as stat(2) gives it; 0 where nothing does. Raises StoreError: nobody can tell."""
+    """Returns the mode of what stands at a path, as stat(2) gives it; 0 where nothing does. Raises StoreError: nobody
+    can tell.
+    """
     try:
         return path.stat(follow_symlinks=follow).st_mode
     except OSError as error:
@@ -100,11 +102,11 @@ class FolderPlace(Place):
         self._path = path
 
     def describe(self) -> str:
-        """As people find it; for messages alone."""
+        """Returns the place's name as people find it; for messages alone."""
         return str(self._path)
 
     def problem(self) -> str:
-        """Why no node could write here, as far as that shows without writing; empty if one could."""
+        """Returns why no node could write here, as far as that shows without writing; empty if one could."""
         for place in (self._path, *self._path.parents):
             try:
                 place.stat()
@@ -118,13 +120,13 @@ class FolderPlace(Place):
         return f"{self._path} is below no folder"
 
     def experiments(self) -> list[str]:
-        """Names of the experiments, sorted. Raises StoreError: they cannot be listed."""
+        """Returns names of the experiments, sorted. Raises StoreError: they cannot be listed."""
         folder = self._path / EXPERIMENTS
         there = FolderStore(folder, below=1).list("", limit=MOST_NAMES).entries
         return [entry.name for entry in there if _is_known_as_folder(folder / entry.name)]
 
     def has(self, name: str) -> bool:
-        """Whether there is an experiment of that name."""
+        """Tells whether there is an experiment of that name."""
         return _is_folder(self._path / EXPERIMENTS / name)
 
     def is_link(self, name: str) -> bool:
@@ -146,7 +148,7 @@ class FolderPlace(Place):
             )
 
     def remove(self, name: str) -> None:
-        """As Place.remove."""
+        """Removes an experiment and its archive; it implements Place.remove. Raises StoreError."""
         folders = (keys.archive(name), f"{EXPERIMENTS}/{name}")
         for folder in folders:
             self._refuse_link(folder)
@@ -161,7 +163,7 @@ class FolderPlace(Place):
         return Within(self._path, tuple(folder.split("/")))
 
     def beside(self, folder: str, writer: str | None = None) -> FolderStore:
-        """What else lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
+        """Opens what lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
         return FolderStore(self._path / folder, writer, below=len(Path(folder).parts))
 
     @contextmanager
@@ -192,7 +194,9 @@ class FolderPlace(Place):
             raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
 
     def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
-        """As Place.take_in: laid out beside the experiments, where links of strangers cannot be, and renamed."""
+        """Takes an experiment in, laid out beside the others, where links of strangers cannot be, and renamed; it
+        implements Place.take_in.
+        """
         private, target = self._path / f"restoring-{name}", self._within(f"{EXPERIMENTS}/{name}")
         rollouts = f"{keys.archive(name)}/{keys.ROLLOUTS}"
         for folder in (keys.archive(name), f"{EXPERIMENTS}/{name}"):  # before anything is laid out
@@ -214,7 +218,7 @@ class FolderPlace(Place):
             raise StoreError(f"cannot restore {name} in {self._path}: {said}; {self._half_there(private)}") from None
 
     def _half_there(self, private: Path) -> str:
-        """What a restore that failed has left, and what to do with it."""
+        """Returns in words what a restore that failed has left, and what to do with it."""
         there = sum(1 for path in private.rglob("*") if path.is_file())
         if not there:
             with suppress(OSError):
@@ -223,11 +227,11 @@ class FolderPlace(Place):
         return f"{there} files lie in {private}: the same command goes on with them, or remove that folder"
 
     def health(self, name: str) -> AbstractContextManager[Health]:
-        """What can be measured of the place and of an experiment, whether they are there yet or not; for the block."""
+        """Opens, for the block, what measures the place and an experiment, whether they are there yet or not."""
         from swarm.store.folder.health import folder_health  # here, for commands that only look start without it
 
         return folder_health(self._path, f"{EXPERIMENTS}/{name}")
 
     def store(self, name: str, writer: str | None) -> FolderStore:
-        """Of an experiment, there or not."""
+        """Opens the store of an experiment, there or not."""
         return FolderStore(self._path / EXPERIMENTS / name, writer, below=2)

@@ -56,7 +56,7 @@ async def poll(
 
 
 class _Look:
-    """Whether a name came or went since the look before. Blocking."""
+    """Tells whether a name came or went since the look before. Blocking."""
 
     def __init__(self, find: Callable[[Sequence[Within]], frozenset[Path]]) -> None:
         self._find = find
@@ -77,7 +77,7 @@ class _Look:
 
 
 def times_of_change(folders: Iterable[Path]) -> dict[Path, int]:
-    """When each folder last got or lost a name, in its file system's nanoseconds; without those that are gone."""
+    """Returns when each folder that is there last got or lost a name, in its file system's nanoseconds."""
     found = {}
     for folder in folders:
         with contextlib.suppress(OSError):

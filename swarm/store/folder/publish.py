@@ -72,14 +72,14 @@ def publish(
 
 
 def publish_own(target: Path, data: bytes) -> None:
-    """As publish, to a file of the user's own, with the links above it followed; in an experiment, none of its own."""
+    """Publishes to a file of the user's own, and follows the links above it; in an experiment it follows none."""
     parts = Path(os.path.abspath(target)).parts
     own = next((at + 2 for at in range(len(parts) - 2) if parts[at] == EXPERIMENTS), len(parts) - 1)
     publish_below(Path(*parts[:own]), "/".join(parts[own:]), data)
 
 
 def publish_below(folder: Path, name: str, data: bytes, *, durable: bool = True) -> None:
-    """As publish, to a file of a folder that the user names: links to the folder are followed, in it none.
+    """Publishes to a file of a folder that the user names; it follows links to the folder, but none in it.
 
     Args:
         name: from the folder on, such as `figures/reward.png`.
@@ -155,7 +155,7 @@ def _link(draft: str, drafts: int, name: str, place: int) -> bool:
 
 
 def can_link(folder: Within, name: str) -> bool:
-    """Whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
+    """Tells whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
     with opened_folder(folder) as place:
         try:
             os.link(name, f"{name}.2", src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
@@ -166,7 +166,7 @@ def can_link(folder: Within, name: str) -> bool:
 
 
 def _holds(name: str, folder: int, data: bytes) -> bool:
-    """Whether a file is there and has just this content."""
+    """Tells whether a file is there and has just this content."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(name, flags, dir_fd=folder), "rb") as file:
@@ -199,7 +199,7 @@ def sync_folder(folder: Within) -> None:
 
 
 def sync_opened(folder: int) -> None:
-    """As sync_folder, for an opened one."""
+    """Syncs an opened folder as sync_folder does; a file system that cannot is no error."""
     try:
         os.fsync(folder)
     except OSError as error:

@@ -1,4 +1,5 @@
-"""Whether a root still holds the experiment that it held before, also when it was unmounted and mounted meanwhile.
+"""Tells whether a root still holds the experiment that it held before, also when it was unmounted and mounted
+meanwhile.
 
     the same folder by device and number ─▶ nothing is read
     another one ─▶ experiment.json as before? ─yes─▶ it was mounted again

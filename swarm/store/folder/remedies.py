@@ -1,4 +1,4 @@
-"""What to do about what the system says of a folder or file."""
+"""Says what to do about what the system says of a folder or file."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 def remedy(error: OSError) -> str:
-    """What to do about it."""
+    """Returns what a person can do about an error of the system."""
     return _REMEDIES.get(error.errno or 0, "see that the folder is there, readable, writable and not full")

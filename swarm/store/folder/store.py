@@ -55,7 +55,7 @@ class FolderStore:
     def __init__(
         self, root: Path, writer: str | None = None, *, below: int = 0, by_path: bool = not OPENS_FOLDERS
     ) -> None:
-        """Nothing is opened yet.
+        """Opens nothing yet.
 
         Args:
             below: so many of the root's last names may be no links: others can write where they lie.
@@ -207,20 +207,20 @@ class FolderStore:
         return Within(self._root, names, self._by_path, self._below, anew=not self._held_something)
 
     def _readable(self, key: str) -> Within:
-        """Where a key lies. Raises StoreError: the root holds another experiment than before, for a writer."""
+        """Returns where a key lies. Raises StoreError: the root holds another experiment than before, for a writer."""
         if self._writer is not None:
             self._known.see()
         return self._at(key)
 
     def _drafts(self) -> Within:
-        """As _writing, for what needs openat."""
+        """Returns the folder of drafts, and refuses where openat(2) is missing. Raises StoreError."""
         drafts = self._writing()
         if self._by_path:
             raise StoreError(f"cannot write in {self._root}: this needs openat(2), as Linux and macOS have it")
         return drafts
 
     def _writing(self) -> Within:
-        """Where this writer's drafts lie, once it was seen that it may write.
+        """Returns where this writer's drafts lie, once it was seen that it may write.
 
         Raises:
             StoreError: it is no writer, or the root is not there any more, or is another one.
@@ -235,7 +235,7 @@ class FolderStore:
         return replace(self._at(""), names=(".tmp", self._writer))
 
     def _why_empty(self) -> str:
-        """Why nothing is seen to be in the root; empty if something is."""
+        """Returns why nothing is seen to be in the root; empty if something is."""
         away = f"{self._root} was there and is not any more; see that the shared folder is mounted"
         try:
             with os.scandir(self._root) as entries:

@@ -117,7 +117,7 @@ class _Watcher:
         """Grows with every event and every start."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watches until cancelled."""
         pause, resumed = BACK_OFF_FIRST, anyio.current_time()
         while True:
             started = anyio.current_time()
@@ -148,8 +148,9 @@ class _Watcher:
         return "" if isinstance(cause, FileNotFoundError) and self._may_vanish() else str(cause)
 
     def _may_vanish(self) -> bool:
-        """Whether a folder that went before it was watched is an event like any other: not where nothing else happens,
-        as while the place itself is gone."""
+        """Tells whether a folder that went before it was watched is an event like any other: not where nothing else
+        happens, as while the place itself is gone.
+        """
         now = anyio.current_time()
         since = self._vanishing_since = now if self._vanishing_since is None else self._vanishing_since
         return now - since < VANISHING_MOST
@@ -171,7 +172,7 @@ class _Watcher:
         return "the watcher ended by itself"
 
     def _found(self, among_them: Sequence[Within]) -> Mapping[Path, tuple[int, int]]:
-        """What is to be watched now. Blocking; raises OSError."""
+        """Finds the folders that are to be watched now. Blocking; raises OSError."""
         return which_folders(self._find(among_them))
 
     async def _catch_up(self, watched: Mapping[Path, tuple[int, int]]) -> None:
@@ -183,7 +184,7 @@ class _Watcher:
             self.watched = {}
 
     def _others_to_watch(self, batch: set[tuple[watchfiles.Change, str]], among_them: Sequence[Within]) -> bool:
-        """Whether one that matters now is there and not watched, or what `_other_folders` says. Blocking."""
+        """Tells whether one that matters now is there and not watched, or what `_other_folders` says. Blocking."""
         unwatched = (place for place in among_them if place.path not in self.watched)
         return any(is_folder(place) for place in unwatched) or _other_folders(batch, self.watched)
 
@@ -228,7 +229,8 @@ def watched_folders(
     newest: Newest | None = None,
     among_them: Sequence[Within] = (),
 ) -> frozenset[Path]:
-    """The folders to watch now, with those among them that are named and there; roots that are missing are made.
+    """Returns the folders to watch now, with those among them that are named and there; roots that are missing are
+    made.
 
     For a root that is not made either, the nearest folder above it is watched, where it or the way to it will appear.
 
@@ -254,14 +256,14 @@ def watched_folders(
 
 
 def _nearest(folder: Within) -> Within:
-    """The folder, or the nearest one above it that is there and no link; the experiment's own in any case."""
+    """Returns the folder, or the nearest one above it that is there and no link; the experiment's own in any case."""
     while folder.names and not is_folder(folder):
         folder = folder.parent
     return folder
 
 
 def _newest_of(names: Iterable[str], folder: int) -> list[str]:
-    """Those of some names in an open folder that are folders and changed last, the newest last.
+    """Returns those of some names in an open folder that are folders and changed last, the newest last.
 
     The kernel's clock may stand for 10 ms: of folders that changed in one tick `round_10` is newer than `round_9`.
     """
@@ -275,7 +277,7 @@ def _newest_of(names: Iterable[str], folder: int) -> list[str]:
 
 
 def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: Collection[Path]) -> bool:
-    """Whether a folder came, or a watched one went; where it came back, it is another one. Blocking."""
+    """Tells whether a folder came, or a watched one went; where it came back, it is another one. Blocking."""
     for change, path in batch:
         if change == watchfiles.Change.deleted and Path(path) in watched:
             return True
@@ -285,7 +287,7 @@ def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: Collectio
 
 
 def _may_be_new_folder(path: str) -> bool:
-    """True for a folder, links not followed; what is named as a file is not looked at. Blocking."""
+    """Tells whether a path is a folder, links not followed; what is named as a file is not looked at. Blocking."""
     try:
         return not path.endswith(".json") and stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -293,7 +295,7 @@ def _may_be_new_folder(path: str) -> bool:
 
 
 def _root_of(error: BaseException) -> BaseException:
-    """What the library raised, within task groups."""
+    """Returns the error within nested exception groups that the library raised."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""Who is a member of a replicated folder, and so in whose subtree a key is looked for.
+"""Knows who is a member of a replicated folder, and so in whose subtree a key is looked for.
 
 A member is a machine with one device of Syncthing. It owns the nodes that bear its name: the member `lab` owns `lab`,
 `lab-0`, `lab-coordinator`. The host, who invited the others, also owns what belongs to no node: the clock, the
@@ -76,7 +76,7 @@ class Membership(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, members=members)
 
     def owner_of(self, key: str) -> str | None:
-        """The member whose subtree holds a key, or all that is below it; None where several do, or nobody."""
+        """Returns the member whose subtree holds a key, or all that is below it; None where several do, or nobody."""
         owner = _owner_of(key)
         if owner is None:
             return None
@@ -86,7 +86,7 @@ class Membership(msgspec.Struct, frozen=True):
         return member if member in self.members else None
 
     def subtrees_of(self, key: str) -> list[str]:
-        """The members in whose subtrees a key, or keys below it, may lie.
+        """Returns the members in whose subtrees a key, or keys below it, may lie.
 
         Checkpoints, and what a node keeps for itself, are not replicated.
         """
@@ -101,14 +101,14 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 def _owner_of(key: str) -> str | None:
-    """Of a key, or of all that is below a prefix."""
+    """Returns the owner of a key, or of all that is below a prefix."""
     if "/" not in key and "." in key[1:]:
         return keys.ANYBODY  # at the top of an experiment, such as a plot
     return keys.owner_of(key) or keys.owner_of(f"{key}/~")  # no node's name
 
 
 def member_of(node: str) -> str:
-    """The member whose node this is, if it is one."""
+    """Returns the member whose node this is, if it is one."""
     return node.partition("-")[0]
 
 
@@ -150,8 +150,9 @@ def decode(data: bytes, where: str) -> Membership:
 
 
 def is_replicated(path: Path) -> bool:
-    """Whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine: those hold no
-    experiments beside the record, which in an ordinary shared folder anybody may put."""
+    """Tells whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine: those hold
+    no experiments beside the record, which in an ordinary shared folder anybody may put.
+    """
     return os.path.isfile(path / RECORD) and not os.path.isdir(path / EXPERIMENTS)
 
 
@@ -164,7 +165,7 @@ class Record:
         self._last: Membership | None = None
 
     def read(self) -> Membership:
-        """Who is a member now. Raises StoreError: the record is gone, or is none."""
+        """Reads who is a member now. Raises StoreError: the record is gone, or is none."""
         try:
             found = os.stat(self._file)
             if self._last is None or self._version != (found.st_ino, found.st_mtime_ns):

@@ -8,7 +8,7 @@ from swarm.store.base import Entry, Page
 
 
 def merged(pages: Sequence[Page], limit: int, shown: Callable[[int, Entry], bool]) -> Page:
-    """The names of several pages that begin behind the same name, in their order, each once; prefixes are one.
+    """Returns the names of several pages that begin behind the same name, in their order, each once; prefixes are one.
 
     Args:
         pages: of at most `limit` entries each.

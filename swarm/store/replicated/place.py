@@ -59,7 +59,7 @@ class ReplicatedPlace(Place):
             )
 
     def experiments(self) -> list[str]:
-        """Those of the host, for whoever begins one is the host."""
+        """Returns the experiments of the host, for whoever begins one is the host."""
         there = FolderStore(self._path / self._record.read().host).list(EXPERIMENTS, limit=MOST_NAMES).entries
         return [entry.name for entry in there if entry.kind is Kind.PREFIX]
 
@@ -86,7 +86,7 @@ class ReplicatedPlace(Place):
             )
 
     def beside(self, folder: str, writer: str | None = None) -> Store:
-        """In the own subtree; nothing there but experiments is replicated."""
+        """Opens a folder in the own subtree; nothing there but experiments is replicated."""
         return self._own().beside(folder, writer)
 
     def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
@@ -100,7 +100,7 @@ class ReplicatedPlace(Place):
 
     @contextmanager
     def health(self, name: str) -> Iterator[Health]:
-        """Of the own subtree: what this machine's disk does, and what lies there."""
+        """Measures the own subtree: what this machine's disk does, and what lies there."""
         with self._own().health(name) as found:
             found.there = self.has(name)  # the host's, before this member has written anything
             yield found

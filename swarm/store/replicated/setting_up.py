@@ -1,4 +1,5 @@
-"""What Syncthing is to do on this machine for a replicated folder, and who decides it: this machine's own record.
+"""Decides what Syncthing is to do on this machine for a replicated folder, and who decides it: this machine's own
+record.
 
     invitation, `swarm invite` ─▶ record ─▶ wanted ─▶ Syncthing's devices and folders
     the host's list, followed  ──┘
@@ -45,19 +46,19 @@ _FOLLOWING: set[str] = set()
 
 
 class Wanted(NamedTuple):
-    """What Syncthing is to be told: name -> settings."""
+    """Says what Syncthing is to be told: name -> settings."""
 
     devices: Mapping[str, Mapping[str, Any]]
     folders: Mapping[str, Mapping[str, Any]]
 
 
 def folder_id(members: Membership, member: str) -> str:
-    """Of the folder that Syncthing makes of a member's subtree; the same on all machines."""
+    """Returns the id of the folder that Syncthing makes of a member's subtree; the same on all machines."""
     return f"swarm-{members.place}-{member}"
 
 
 def wanted(path: Path, members: Membership) -> Wanted:
-    """All of it, from who is a member."""
+    """Returns all of it, from who is a member."""
     others = {name: member for name, member in members.members.items() if name != members.own}
     devices = {
         member.device: {
@@ -90,7 +91,9 @@ def _folder(path: Path, members: Membership, name: str) -> dict[str, Any]:
 
 
 def differences(asked: Wanted, syncthing: Syncthing) -> list[str]:
-    """What Syncthing does otherwise, a sentence each: by it another could write into a member's subtree, or nobody."""
+    """Returns what Syncthing does otherwise, a sentence each: by it another could write into a member's subtree, or
+    nobody.
+    """
     found = []
     for name, settings in asked.folders.items():
         there = syncthing.config_of("folder", name)
@@ -156,13 +159,13 @@ def _put(folder: Path, name: str, data: bytes) -> None:
 
 # ── how a record begins and grows ───────────────────────────────────────────────────────────────────────────────────
 def begin(path: Path, own: str, me: Member) -> Membership:
-    """The record of a host. Raises StoreError: the name or device is none."""
+    """Returns the record of a host. Raises StoreError: the name or device is none."""
     _refuse_ordinary(path)
     return Membership(secrets.token_hex(4), own, own, {}).with_member(own, me)
 
 
 def joined(path: Path, text: str, own: str, me: Member) -> Membership:
-    """The record of who was invited, who knows the host and itself at first.
+    """Returns the record of who was invited, who knows the host and itself at first.
 
     Raises:
         StoreError: the text is no invitation, or of another place than the one that is here.
@@ -190,7 +193,7 @@ def _refuse_ordinary(path: Path) -> None:
 
 
 class Invitation(NamedTuple):
-    """What whoever joins has to know; no secret."""
+    """Tells whoever joins what they have to know; no secret is in it."""
 
     place: str
     host: str
@@ -198,7 +201,7 @@ class Invitation(NamedTuple):
 
 
 def write_invitation(members: Membership) -> str:
-    """The text that the host sends to whoever is to join."""
+    """Returns the text that the host sends to whoever is to join."""
     host = members.members[members.host]
     return "/".join(("swarm1", members.place, members.host, host.device, ",".join(host.addresses)))
 
@@ -214,7 +217,9 @@ def read_invitation(text: str) -> Invitation:
 
 
 def news(members: Membership, offered: bytes) -> Membership:
-    """The record with what is new in the host's list. Raises StoreError: the list is none, or gives a name away."""
+    """Returns the record with what is new in the host's list. Raises StoreError: the list is none, or gives a name
+    away.
+    """
     told = decode(offered, f"the list of {members.host}")
     if (told.place, told.host) != (members.place, members.host):
         raise StoreError(f"the list of {members.host} is of another replicated folder")
@@ -227,7 +232,7 @@ def news(members: Membership, offered: bytes) -> Membership:
 
 
 def listed(path: Path, members: Membership) -> Membership | None:
-    """The host's list as it came here; None: it did not. Raises StoreError: it is none."""
+    """Returns the host's list as it came here; None: it did not. Raises StoreError: it is none."""
     try:
         offered = FolderStore(path / members.host).get(LIST, LARGEST_RECORD).data
     except (FileNotFoundError, ProtocolError):

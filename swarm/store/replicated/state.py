@@ -1,4 +1,4 @@
-"""How far what each member wrote has come to the others, as Syncthing says it, and how late it comes.
+"""Measures how far what each member wrote has come to the others, as Syncthing says it, and how late it comes.
 
 The delay is measured without asking anybody: of a file that was received, Syncthing keeps the time at which its writer
 wrote it, and the file system notes when it got its name here. Heartbeats are such files. Two clocks are compared.
@@ -26,7 +26,7 @@ MOST_BEATS = 64
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Another member."""
+    """Says how far another member is."""
 
     member: str
     connected: bool
@@ -41,7 +41,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Replication(msgspec.Struct, frozen=True):
-    """Of one machine."""
+    """Says how far replication has come on one machine."""
 
     member: str
     host: str
@@ -121,7 +121,7 @@ def _peer(
 
 
 def _seconds_since(when: str) -> float | None:
-    """None for the beginning of time, which stands for never."""
+    """Returns the seconds since a time; None for the beginning of time, which stands for never."""
     try:
         then = datetime.fromisoformat(when.replace("Z", "+00:00"))
     except ValueError:

@@ -50,7 +50,7 @@ Follow = Callable[[], object]
 
 
 class _Subtree(NamedTuple):
-    """Where an experiment's keys lie in one subtree."""
+    """Says where an experiment's keys lie in one subtree."""
 
     store: FolderStore
     below: str
@@ -61,7 +61,7 @@ class _Subtree(NamedTuple):
 
 
 def _page(of: _Subtree, prefix: str, after: str = "", limit: int = MOST_NAMES, *, tags: bool = False) -> Page:
-    """Of one subtree. What another member put in the place of a folder hides that member's names, and no others."""
+    """Lists one subtree. What another member put in the place of a folder hides that member's names, and no others."""
     try:
         return of.store.list(of.at(prefix), after=after, limit=limit, tags=tags)
     except StoreError:
@@ -71,7 +71,7 @@ def _page(of: _Subtree, prefix: str, after: str = "", limit: int = MOST_NAMES, *
 
 
 def _ends(subtrees: Sequence[_Subtree], prefix: str, share: int) -> Sequence[str]:
-    """Behind which name of each subtree nothing is listed; "": all is.
+    """Returns behind which name of each subtree nothing is listed; "": all is.
 
     Where there are more names than are listed at most, other members' are cut to their shares: what one of them makes
     without bounds hides his own. Where there are not, such as of many rounds that all have, no name goes.
@@ -94,7 +94,7 @@ class ReplicatedStore:
     def __init__(
         self, path: Path, experiment: str, record: Record, writer: str | None = None, follow: Follow | None = None
     ) -> None:
-        """Nothing is opened yet.
+        """Opens nothing yet.
 
         Args:
             record: who is a member.
@@ -125,7 +125,7 @@ class ReplicatedStore:
         return self._own[1]
 
     def _owners(self, key: str) -> _Subtree | None:
-        """The one subtree in which a key may lie."""
+        """Returns the one subtree in which a key may lie."""
         members = self._members()
         owner = members.owner_of(key) if key else None
         return self._subtree(owner, members) if owner in members.subtrees_of(key) and owner else None
@@ -201,7 +201,7 @@ class ReplicatedStore:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def facts(self) -> Facts:
-        """Of this machine's disk: how late others see it depends on them, and is measured in `status`."""
+        """Returns the facts of this machine's disk; how late others see files depends on them, see `status`."""
         found = self._own_subtree(self._members()).facts()
         return found._replace(kind=f"replicated on {found.kind}")
 
@@ -240,7 +240,7 @@ class ReplicatedStore:
         self._writing(key).remove(key)
 
     def remove_prefix(self, prefix: str) -> None:
-        """What this member wrote; of a prefix below which others write too, that alone."""
+        """Removes what this member wrote; of a prefix below which others write too, that alone."""
         members = self._members()
         shared = members.owner_of(prefix) is None and members.own in members.subtrees_of(prefix)
         (self._own_subtree(members) if shared else self._writing(prefix)).remove_prefix(prefix)

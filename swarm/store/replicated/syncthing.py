@@ -48,7 +48,7 @@ class Syncthing(NamedTuple):
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Syncthing:
-        """The one of this user.
+        """Returns the one of this user.
 
         Raises:
             StoreError: there is no configuration, or it listens somewhere else than on this machine.
@@ -71,7 +71,7 @@ class Syncthing(NamedTuple):
         return cls(host, int(port), key, home / CERTIFICATE if tls and home else None)
 
     def ask(self, path: str, form: type[Form], **query: str) -> Form | None:
-        """What it answers to a GET, as a form; None: it has no such thing. Raises StoreError: it fails."""
+        """Returns the answer to a GET, as a form; None: there is no such thing. Raises StoreError: it fails."""
         said = self._answer("GET", path, **query)
         if said is None or said.strip() in (b"", b"null"):
             return None
@@ -116,11 +116,11 @@ class Syncthing(NamedTuple):
         return client.HTTPSConnection(self.host, self.port, timeout=TIMEOUT, context=context)
 
     def device(self) -> str:
-        """Of this machine."""
+        """Returns the id of this machine's device."""
         return (self.ask("system/status", _Status) or _Status()).myID
 
     def config_of(self, kind: str, name: str) -> dict[str, Any] | None:
-        """Of a `folder` or `device`, None where there is none."""
+        """Returns the settings of a `folder` or `device`, None where there is none."""
         return self.ask(f"config/{kind}s/{quote(name)}", dict[str, Any])
 
     def configure(self, kind: str, name: str, settings: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ def _configured(file: Path) -> tuple[str, str, bool]:
 
 
 def _here(host: str) -> str:
-    """The host by which this machine is reached; empty for another one."""
+    """Returns the host by which this machine is reached; empty for another one."""
     if host in ("", "localhost", "0.0.0.0", "::"):  # it listens everywhere, so here too
         return "127.0.0.1"
     try:

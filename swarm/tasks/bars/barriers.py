@@ -40,11 +40,11 @@ class Bars:
 
     @property
     def up(self) -> tuple[str, ...]:
-        """Names of those that are up."""
+        """Returns names of those that are up."""
         return tuple(bar.name for bar in self.bars if bar.up)
 
     def close_calls(self, *, reading: bool = False) -> None:
-        """In a child, when all its limits are set: from here on it may make the calls of computing alone.
+        """Closes all calls but those of computing, in a child whose limits are all set.
 
         Raises OSError where the filter that the server tried fails, and nothing is to be scored then.
 
@@ -89,14 +89,16 @@ def _no_new_privileges() -> str:
 
 
 def _no_capabilities() -> str:
-    """Where the node is root's: no mounting, tracing, changing of users, of the clock and of others' priorities."""
+    """Takes root's capabilities from a node: no mounting, tracing, changing of users, of the clock and of others'
+    priorities.
+    """
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
     call(machine().numbers["capset"], header, (ctypes.c_uint32 * 6)())
     return "none left"
 
 
 def _try_filter() -> str:
-    """In a fork, as the server itself has to open pipes and fork."""
+    """Tries the filter in a fork, as the server itself has to open pipes and fork."""
     filter_ = seccomp.filter_here()
     child = os.fork()
     if child == 0:

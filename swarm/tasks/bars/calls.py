@@ -123,7 +123,7 @@ class NotHereError(Exception):
 
 
 def machine() -> Machine:
-    """Of this process. Raises NotHereError where its numbers are not known."""
+    """Returns the kind of machine on which this process runs. Raises NotHereError where its numbers are not known."""
     name = os.uname().machine
     known = _MACHINES.get(name)
     if sys.platform != "linux" or known is None or ctypes.sizeof(ctypes.c_void_p) != _WIDTH:
@@ -137,7 +137,7 @@ def call(number: int, *arguments: object) -> int:
 
 
 def ready(number: int, *arguments: object) -> Callable[[], int]:
-    """A system call with all that ctypes needs for it made already; raises as `call`.
+    """Returns a system call with all that ctypes needs for it made already; raises as `call`.
 
     In a fresh fork that is more than half of what a call costs: each object made there copies a page of the parent.
     """

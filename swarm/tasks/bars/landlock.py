@@ -48,7 +48,7 @@ def put_up() -> str:
 
 
 def version() -> int:
-    """The kernel's ABI. Raises as `put_up`."""
+    """Returns the kernel's ABI. Raises as `put_up`."""
     try:
         return call(_CREATE_RULESET, None, 0, _ASK_VERSION)
     except OSError as error:
@@ -56,5 +56,5 @@ def version() -> int:
 
 
 def _bits(table: tuple[tuple[int, int], ...], abi: int) -> int:
-    """All rights of one kind that this ABI knows."""
+    """Returns all rights of one kind that this ABI knows."""
     return (1 << max((count for since, count in table if abi >= since), default=0)) - 1

@@ -55,7 +55,8 @@ class _Program(ctypes.Structure):
 
 
 def filter_here(allowed: Sequence[str] = ALLOWED) -> Callable[[], int]:
-    """What puts a process, which must have no new privileges, under the filter of this machine for good.
+    """Returns a function that puts a process under this machine's filter for good; the process must have no new
+    privileges.
 
     It is assembled here, once; what is returned raises OSError. Raises NotHereError.
     """
@@ -66,7 +67,7 @@ def filter_here(allowed: Sequence[str] = ALLOWED) -> Callable[[], int]:
 
 
 def assemble(audit_arch: int, numbers: Mapping[str, int], allowed: Sequence[str] = ALLOWED) -> Iterator[bytes]:
-    """The instructions; struct sock_filter each."""
+    """Yields the instructions; struct sock_filter each."""
     yield _instruction(_LOAD, _ARCH)
     yield _instruction(_IF_EQUAL, audit_arch, 1, 0)
     yield _instruction(_RETURN, _KILL)

@@ -48,12 +48,12 @@ class Definition(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Scorer:
-        """The scorer's declaration."""
+        """Returns the scorer's declaration."""
         return SCORERS.get(self.scorer, CUSTOM)
 
 
 def read_definition(name: str, parameters: Parameters) -> Definition:
-    """The definition that a table is. Raises ConfigError."""
+    """Returns the definition that a table is. Raises ConfigError."""
     options = _options(name, str(parameters.get("scorer", "exact")))
     refuse_unknown(name, parameters, {*KEYS, *options})
     known = {key: value for key, value in parameters.items() if key in KEYS}
@@ -72,7 +72,7 @@ def read_definition(name: str, parameters: Parameters) -> Definition:
 
 
 def _options(name: str, scorer: str) -> Mapping[str, type]:
-    """Names and types of the scorer's options."""
+    """Returns names and types of the scorer's options."""
     if scorer in SCORERS:
         return SCORERS[scorer].options
     module, colon, function = scorer.partition(":")

@@ -34,7 +34,7 @@ class Datasets:
 
     @property
     def version(self) -> str:
-        """Of the scorers, and of the libraries that decide rewards."""
+        """Returns the version of the scorers, and of the libraries that decide rewards."""
         return "+".join([SCORERS_VERSION, *(f"{name}-{version}" for name, version in sorted(self._versions.items()))])
 
     @property
@@ -48,7 +48,7 @@ class Datasets:
         return [name for name, definition in self._definitions.items() if definition.kind.executes]
 
     def profiles(self) -> Mapping[str, Sequence[str]]:
-        """Each task in one of its own."""
+        """Returns each task in one of its own."""
         return {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
 
     def behaviour(self) -> Behaviour:
@@ -58,7 +58,7 @@ class Datasets:
         return Questions(self._definitions)
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """The parameters with absolute paths and digests; see swarm.tasks.family.DefinableFamily."""
+        """Returns the parameters with absolute paths and digests; see swarm.tasks.family.DefinableFamily."""
         return complete(name, parameters, folder)
 
     def define(self, tasks: Mapping[str, Parameters]) -> TaskFamily:
@@ -96,7 +96,7 @@ def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
 
 
 def _installed(definition: Definition) -> Iterator[tuple[str, str]]:
-    """The scorer's libraries and their versions. Raises ConfigError."""
+    """Yields the scorer's libraries and their versions. Raises ConfigError."""
     kind = definition.kind
     for package in kind.packages:
         try:

@@ -1,4 +1,4 @@
-"""Where a dataset's rows lie, and the SHA-256 by which all nodes of a run know that they have the same.
+"""Finds where a dataset's rows lie, and the SHA-256 by which all nodes of a run know that they have the same.
 
 A dataset is a file, or a folder (such as one fetched from the Hugging Face hub), of which `split` and `config` choose
 files. A file's digest is that of its bytes. A folder's is that of the chosen files, in the order of their names: of
@@ -22,7 +22,7 @@ FILES_LIMIT = 1_000
 
 
 def files_of(definition: Definition) -> list[Path]:
-    """The files of a dataset, in order. Raises ConfigError."""
+    """Returns the files of a dataset, in order. Raises ConfigError."""
     path = Path(definition.path)
     if not path.is_dir():
         if definition.split or definition.config:
@@ -49,7 +49,7 @@ def _one(name: str, path: Path) -> Path:
 
 
 def _chosen(definition: Definition, folder: Path) -> Iterator[Path]:
-    """Of a folder those files whose config and split are asked for."""
+    """Yields the files of a folder whose config and split are asked for."""
     for path in folder.rglob("*"):
         inside = path.relative_to(folder)
         if path.suffix.lower() not in SUFFIXES or any(part.startswith(".") for part in inside.parts):
@@ -62,7 +62,7 @@ def _chosen(definition: Definition, folder: Path) -> Iterator[Path]:
 
 
 def digest(definition: Definition) -> str:
-    """SHA-256 of the dataset. Raises ConfigError."""
+    """Returns SHA-256 of the dataset. Raises ConfigError."""
     path, paths = Path(definition.path), files_of(definition)
     try:
         size = sum(file.stat().st_size for file in paths)

@@ -13,12 +13,12 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 
 def is_id(text: str) -> bool:
-    """Whether it may be a dataset of the hub, such as openai/gsm8k."""
+    """Tells whether it may be a dataset of the hub, such as openai/gsm8k."""
     return _ID.fullmatch(text) is not None and Path(text).suffix.lower() not in SUFFIXES
 
 
 def fetch(name: str, dataset: str, config: str = "") -> Path:
-    """The local folder of a dataset's files, fetched unless they are there; its name tells the dataset.
+    """Returns the local folder of a dataset's files, fetched unless they are there; its name tells the dataset.
 
     Raises:
         ConfigError: the hub does not have it, or cannot be reached.

@@ -43,12 +43,12 @@ class Loaded(NamedTuple):
     """A row's own answer as a completion would say it."""
 
     def row(self, number: int) -> Row:
-        """One row, as a scorer sees it."""
+        """Returns one row, as a scorer sees it."""
         return as_row(self.definition, self.rows[number])
 
 
 def load(definition: Definition) -> Loaded:
-    """All rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
+    """Returns all rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
     files.require(definition)
     reader = _Reader(definition)
     try:
@@ -87,7 +87,7 @@ def _try(task: Loaded) -> None:
 
 
 def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
-    """What a scorer sees of what is in the columns. Raises ValueError: the answer lacks `answer_after`."""
+    """Makes the row that a scorer sees of the columns. Raises ValueError: the answer lacks `answer_after`."""
     truth = columns[definition.answer]
     if definition.answer_after:
         _, mark, after = (truth if isinstance(truth, str) else "").rpartition(definition.answer_after)
@@ -98,7 +98,7 @@ def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
 
 
 def is_held_out(prompt: str, share: float) -> bool:
-    """By the question's text alone, so that rows that ask the same are on one side."""
+    """Tells by the question's text alone whether it is held out, so that rows that ask the same are on one side."""
     digest = hashlib.sha256(prompt.encode()).digest()[:8]
     return int.from_bytes(digest) < share * _SHARES
 
@@ -132,7 +132,7 @@ class _Reader:
                 yield kept
 
     def _prompt(self, columns: Mapping[str, Any]) -> str:
-        """The question of a row that can be asked and scored. Raises ValueError."""
+        """Returns the question of a row that can be asked and scored. Raises ValueError."""
         strict_json.check(dict(columns))
         _check_that_it_can_be_packed(columns)
         if sum(map(_length, columns.values())) > ROW_LIMIT:
@@ -155,7 +155,7 @@ def _score(definition: Definition, module: Any) -> Score:
 
 
 def needed_columns(definition: Definition) -> tuple[str, ...] | None:
-    """Columns that questions and scores are made of; None for all, which a function of the user's own is given."""
+    """Returns columns that questions and scores are made of; None: all, which a function of the user's is given."""
     if definition.kind is CUSTOM:
         return None
     named = (definition.options[option] for option in definition.kind.columns if option in definition.options)

@@ -1,4 +1,5 @@
-"""Whether a dataset's own answers earn 1: what no model can earn is said with file and line before a run asks it.
+"""Checks whether a dataset's own answers earn 1: what no model can earn is said with file and line before a run asks
+it.
 
     rows, spread over the file ─▶ confined children, one after the other ─▶ reward of each row's own answer ─▶ Look
                                     at most SECONDS of processor time
@@ -52,7 +53,7 @@ Say = Callable[[str], None]
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Of one row."""
+    """Says for one row whether its own answer earns 1."""
 
     number: int
     problem: str = ""
@@ -60,7 +61,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Of one task."""
+    """Says for one task which rows' own answers do not earn 1."""
 
     rows: int
     looked_at: int
@@ -68,7 +69,7 @@ class Look(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Of the rows that were looked at, those whose own answer does not earn 1."""
+        """Returns the share, among the rows looked at, of those whose own answer does not earn 1."""
         return len(self.wrong) / max(self.looked_at, 1)
 
 
@@ -85,7 +86,7 @@ def check(task: Loaded, say: Say, seconds: float = SECONDS) -> None:
 
 
 def look(task: Loaded, say: Say, seconds: float) -> Look:
-    """What the own answers earn."""
+    """Scores the rows' own answers, as many as the time allows."""
     rows, left = len(task.rows), seconds
     numbers = list(spread(rows))
     found: list[Found] = []
@@ -107,7 +108,7 @@ def look(task: Loaded, say: Say, seconds: float) -> Look:
 
 
 def spread(count: int) -> Iterator[int]:
-    """All numbers below `count`, each once, so that the first few are spread evenly over all of them."""
+    """Yields all numbers below `count`, each once, so that the first few are spread evenly over all of them."""
     step = max(1, round(count * _PHI))
     while _common(step, count) > 1:
         step += 1
@@ -126,7 +127,7 @@ def _seconds_of_children() -> float:
 
 
 def _score(task: Loaded, numbers: Sequence[int], emit: Emit) -> None:
-    """In the child."""
+    """Scores some rows' own answers, in the child."""
     with sandbox.enter().scoring():
         for number in numbers:
             emit(msgspec.msgpack.encode(Found(number, _problem(task, number))))
@@ -151,7 +152,7 @@ def _problem(task: Loaded, number: int) -> str:
 
 
 def _told(task: Loaded, found: Look) -> str:
-    """All of it as one text."""
+    """Returns all of it as one text."""
     named = found.wrong[:NAMED]
     places = _places(task, [one.number for one in named])
     each = "; ".join(
@@ -171,7 +172,7 @@ def _shown(task: Loaded, number: int) -> str:
 
 
 def _own(task: Loaded, number: int) -> str:
-    """A row's own answer, as a completion would have it."""
+    """Returns a row's own answer, as a completion would have it."""
     return task.own(task.row(number))
 
 

@@ -33,7 +33,7 @@ class Questions:
             own_answers.check(task, own_answers.say_on_stderr, own_answers.SECONDS / len(self._loaded))
 
     def make(self, origin: Origin) -> Question:
-        """The row's question; its number is in the metadata."""
+        """Returns the row's question; its number is in the metadata."""
         task = self._loaded[origin.task]
         number = row_number(task, origin.seed, origin.index)
         row = task.row(number)
@@ -41,13 +41,13 @@ class Questions:
         return Question(prompt, origin, template.text_of(row.truth), {"row": number})
 
     def score(self, question: Question, answer: str) -> float:
-        """The reward by the task's scorer. Raises what that raises."""
+        """Returns the reward by the task's scorer. Raises what that raises."""
         origin = question.known_origin()
         task = self._loaded[origin.task]
         return task.score(task.row(row_number(task, origin.seed, origin.index)), answer)
 
     def trial(self, question: Question, answer: str) -> Trial:
-        """How an answer that is code is tried; see swarm.tasks.trial."""
+        """Returns how an answer that is code is tried; see swarm.tasks.trial."""
         from swarm.tasks.dataset.scorers import unit_tests  # imported already, where a task has this scorer
 
         origin = question.known_origin()
@@ -60,15 +60,15 @@ class Parted(Protocol):
 
     @property
     def training(self) -> Sequence[int]:
-        """Of those that runs ask."""
+        """Returns the numbers of the rows that runs ask."""
 
     @property
     def held_out(self) -> Sequence[int]:
-        """Of those that judges and exams ask."""
+        """Returns the numbers of the rows that judges and exams ask."""
 
 
 def row_number(task: Parted, seed: int, index: int) -> int:
-    """Which row a seed and an index ask."""
+    """Returns which row a seed and an index ask."""
     first, end = HELD_OUT_SEEDS
     numbers = task.held_out if first <= seed < end else task.training
     hashed = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:8])

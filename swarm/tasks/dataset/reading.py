@@ -32,7 +32,7 @@ class UnreadableError(Exception):
 
 
 def rows_of(path: Path, columns: Sequence[str] | None) -> Rows:
-    """All rows of a file, by its name's ending.
+    """Returns all rows of a file, by its name's ending.
 
     Args:
         columns: what is needed at least, None for all.
@@ -49,7 +49,7 @@ def rows_of(path: Path, columns: Sequence[str] | None) -> Rows:
 
 
 def json_lines(file: IO[bytes], path: Path) -> Rows:
-    """An object in each line that is not blank."""
+    """Returns an object in each line that is not blank."""
     for number, text in _lines(file, path):
         if not text.strip():
             continue
@@ -63,7 +63,9 @@ def json_lines(file: IO[bytes], path: Path) -> Rows:
 
 
 def _csv(file: IO[bytes], path: Path) -> Rows:
-    """As many fields in each row as in the header, each as text."""
+    """Yields each row of a CSV file with its line. A row has as many fields as the header, each a text. Raises
+    UnreadableError.
+    """
     csv.field_size_limit(LINE_LIMIT)
     reader = csv.reader((text for _, text in _lines(file, path)), strict=True)
     try:
@@ -89,7 +91,7 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
-    """Lines as text, each bounded; a byte order mark at the start is none of it."""
+    """Yields lines as text, each bounded; a byte order mark at the start is none of it."""
     number = 0
     while line := file.readline(LINE_LIMIT + 1):
         number += 1
@@ -103,7 +105,7 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _parquet(path: Path, columns: Sequence[str] | None) -> Rows:
-    """By a process of its own: pyarrow starts threads, and a scoring server may have one alone."""
+    """Reads Parquet in a process of its own: pyarrow starts threads, and a scoring server may have one alone."""
     command = module_command("swarm.tasks.dataset.parquet", str(path), *(columns or ()))
     with (
         tempfile.TemporaryFile() as said,

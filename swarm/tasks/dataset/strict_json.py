@@ -12,7 +12,7 @@ DEPTH_LIMIT = 32
 
 
 def loads(text: str) -> Any:
-    """The value. Raises ValueError saying what is wrong."""
+    """Returns the value. Raises ValueError saying what is wrong."""
     try:
         value = _decoder.decode(text)
     except RecursionError:
@@ -39,7 +39,7 @@ def check(value: Any, depth: int = DEPTH_LIMIT) -> None:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same."""
+    """Tells whether two JSON values are the same."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):

@@ -21,14 +21,14 @@ _PART = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 
 
 def columns_of(template: str) -> tuple[str, ...]:
-    """The columns that a template needs, each once."""
+    """Returns the columns that a template needs, each once."""
     if "{" not in template:
         return (template,)
     return tuple(dict.fromkeys(found[1] for found in _PART.finditer(template) if found[1]))
 
 
 def fill(template: str, row: Mapping[str, Any], most: int = MOST) -> str:
-    """The text. Raises ValueError: it is longer than `most`, however often a template repeats a long column."""
+    """Returns the text. Raises ValueError: it is longer than `most`, however often a template repeats a long column."""
     if "{" not in template:
         return text_of(row[template])
     size = len(template)
@@ -44,7 +44,7 @@ def fill(template: str, row: Mapping[str, Any], most: int = MOST) -> str:
 
 
 def text_of(value: Any) -> str:
-    """What stands for a column's value in a question."""
+    """Returns the text that stands for a column's value in a question."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and len(value) <= len(string.ascii_uppercase):

@@ -20,7 +20,7 @@ class Facts:
     packages = ()
 
     def profiles(self) -> Mapping[str, Sequence[str]]:
-        """A task per table, the same in all."""
+        """Returns a task per table, the same in all."""
         return dict.fromkeys(PROFILES, TABLES)
 
     def behaviour(self) -> Behaviour:

@@ -9,17 +9,17 @@ from swarm.types import Origin, Question
 
 
 def prepare() -> None:
-    """Nothing to import."""
+    """Prepares nothing: there is nothing to import."""
 
 
 def make(origin: Origin) -> Question:
-    """The question whose key the seed and index draw, each of a table's keys alike."""
+    """Returns the question whose key the seed and index draw, each of a table's keys alike."""
     drawn = hashlib.sha256(f"{origin.seed} {origin.index}".encode()).digest()
     return question_of(origin, int.from_bytes(drawn[:8], "big") % KEYS + 1)
 
 
 def question_of(origin: Origin, key: int) -> Question:
-    """What is asked for a key of the origin's table."""
+    """Makes the question that asks for a key of the origin's table."""
     prompt = f"Which word has table {origin.task} at {KEY_NAMES[key - 1]}?"
     return Question(prompt, origin, word_of(origin.task, key), {"key": key})
 

@@ -29,7 +29,7 @@ _WORDS = 512
 
 @functools.cache
 def words() -> tuple[str, ...]:
-    """All words that there are, two syllables each; those of the facts come first."""
+    """Returns all words that there are, two syllables each; those of the facts come first."""
     every = [one + other for one, other in product(_SYLLABLES, repeat=2)]
     return tuple(sorted(every, key=_place)[:_WORDS])
 
@@ -39,23 +39,23 @@ def _place(word: str) -> bytes:
 
 
 def word_of(table: str, key: int) -> str:
-    """The answer. Raises ValueError: there is no such table."""
+    """Returns the answer. Raises ValueError: there is no such table."""
     return words()[TABLES.index(table) * KEYS + key - 1]
 
 
 def known_to(specialist: int) -> tuple[str, ...]:
-    """The tables that a specialist knows, counted from 0."""
+    """Returns the tables that a specialist knows, counted from 0."""
     share = len(TABLES) // SPECIALISTS
     return TABLES[specialist * share : (specialist + 1) * share]
 
 
 def specialist_name(specialist: int, architecture: str) -> str:
-    """Of a specialist's model, and of its folder."""
+    """Returns the name of a specialist's model, and of its folder."""
     return f"specialist-{specialist + 1}-{architecture}"
 
 
 def known_to_model(name: str) -> tuple[str, ...] | None:
-    """The tables that a model knows when it starts, by its name; None: it is no specialist's."""
+    """Returns the tables that a model knows when it starts, by its name; None: it is no specialist's."""
     parts = name.rpartition("/")[2].split("-")
     if len(parts) != 3 or parts[0] != "specialist" or parts[1] not in map(str, range(1, SPECIALISTS + 1)):
         return None

@@ -37,7 +37,7 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 def entry(definition: Definition, seed: int, index: int = 0) -> Entry:
-    """What a seed gives.
+    """Returns the entry that a seed gives.
 
     Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node; in a
     strict scoring also where the question has no meaning.
@@ -70,14 +70,14 @@ def _entry(definition: Definition, seed: int, index: int) -> Entry:
 
 
 def score(definition: Definition, made: Entry, answer: str) -> float:
-    """The reward of an answer, by the definition's scoring. Raises whatever the dataset's own scorer raises."""
+    """Returns the reward of an answer, by the definition's scoring. Raises whatever the dataset's own scorer raises."""
     if definition.scoring < STRICT:
         return _raw(made, answer)
     return float(strict_datasets.is_right(definition.dataset, made[1], answer, functools.partial(_raw, made)))
 
 
 def _raw(made: Entry, answer: str) -> float:
-    """The dataset's own score."""
+    """Returns the dataset's own score."""
     with quiet():
         return float(made[0].score_answer(answer, made[1]))
 

@@ -27,7 +27,7 @@ class ReasoningGym:
 
     @functools.cached_property
     def version(self) -> str:
-        """Of the installed package, from its metadata."""
+        """Returns the version of the installed package, from its metadata."""
         import importlib.metadata  # imports the half of `email`
 
         return importlib.metadata.version(FIRST_FAMILY)
@@ -48,7 +48,7 @@ class ReasoningGym:
         return questions
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """The definition, if the installed version has its dataset. Raises ConfigError.
+        """Returns the definition, if the installed version has its dataset. Raises ConfigError.
 
         The first scoring is not written down, as versions that had no other wrote none.
         """

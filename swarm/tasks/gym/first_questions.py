@@ -1,4 +1,4 @@
-"""Whether the first questions of a definition can be made and scored within the limits of a scoring child.
+"""Checks whether the first questions of a definition can be made and scored within the limits of a scoring child.
 
 A definition comes from whoever began the experiment, a stranger to most nodes, and its sizes may be meant to hang a
 server or to fill it. So a server makes none of its questions before children have made TRIALS of them.
@@ -36,7 +36,7 @@ LIMITS = Limits()
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Of one trial."""
+    """Holds what came of one trial."""
 
     seconds: float = 0.0
     prompt: int = 0
@@ -63,7 +63,7 @@ def check(definition: Definition) -> None:
 
 
 def _wanted(seconds: Sequence[float]) -> int:
-    """How many trials there have to be in all, given those that took so long."""
+    """Returns how many trials there have to be in all, given those that took so long."""
     if len(seconds) < TRIALS or sum(seconds) > MOST_TRIALS_S:
         return TRIALS
     worst = max(seconds)
@@ -96,13 +96,13 @@ def _refused(definition: Definition, problem: str) -> ConfigError:
 
 
 def _outcomes(definition: Definition, seeds: Iterable[int]) -> list[Outcome]:
-    """What a bounded child found before it came to its end, or to that of its limits."""
+    """Returns what a bounded child found before it came to its end, or to that of its limits."""
     frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
     return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
 
 
 def _at_best(definition: Definition, seed: int, found: Outcome) -> Outcome:
-    """The outcome of the fastest of three trials, where the first took too long: others may use the same core."""
+    """Returns the outcome of the fastest of three trials, if the first took too long: others may use the core."""
     again = (_outcomes(definition, [seed]) for _ in range(AGAIN if found.seconds > MOST_CPU_S else 0))
     return min((found, *(one for outcomes in again for one in outcomes)), key=lambda one: one.seconds)
 

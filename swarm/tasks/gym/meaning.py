@@ -1,4 +1,4 @@
-"""Which questions of the nine tasks have a meaning, in the profiles that draw again where there is none.
+"""Decides which questions of the nine tasks have a meaning, in the profiles that draw again where there is none.
 
 propositional_logic   a conclusion follows from the statements together, and from none alone (together.py)
 arc_1d                the rule changes something, in every example and in the test
@@ -17,13 +17,13 @@ Entry = dict[str, Any]
 
 
 def asked(origin: Origin, entry: Entry) -> Entry | None:
-    """The library's entry as it is asked, or None: it has no meaning, draw again."""
+    """Returns the library's entry as it is asked, or None: it has no meaning, draw again."""
     told = together.TOLD_BRIEFLY if origin.profile.startswith("tiny") else together.TOLD
     return asked_of(origin.task, entry, origin.seed, told)
 
 
 def asked_of(dataset: str, entry: Entry, seed: int, told: str) -> Entry | None:
-    """The same of a dataset under any name; `told` is what propositional_logic says besides."""
+    """Returns the same of a dataset under any name; `told` is what propositional_logic says besides."""
     look = _LOOKS.get(dataset)
     return look(entry, seed, told) if look else entry
 

@@ -1,4 +1,4 @@
-"""Which datasets the installed reasoning-gym has, and what may be asked of them, without importing any of it.
+"""Knows which datasets the installed reasoning-gym has, and what may be asked of them, without importing any of it.
 
 A dataset's module says `register_dataset("name", ...)`, mostly by a constant DATASET_NAME; that is looked for in the
 package's source.
@@ -37,12 +37,12 @@ _CONSTANT = re.compile(rb'^DATASET_NAME = ["\'](\w+)["\']', re.MULTILINE)
 
 
 def dataset_names() -> tuple[str, ...]:
-    """All that can be asked, in alphabetical order. Raises ConfigError: reasoning-gym is not installed."""
+    """Returns all that can be asked, in alphabetical order. Raises ConfigError: reasoning-gym is not installed."""
     return tuple(name for name in modules() if name not in REFUSED)
 
 
 def dataset_of(name: str, parameters: Parameters) -> str:
-    """The dataset of a definition. Raises ConfigError: there is none of that name, or it cannot be asked."""
+    """Returns the dataset of a definition. Raises ConfigError: there is none of that name, or it cannot be asked."""
     dataset = parameters.get(DATASET, name)
     if not isinstance(dataset, str):
         raise malformed(name, f"{DATASET} must be the name of a dataset of reasoning-gym, got {dataset!r:.80}")
@@ -67,7 +67,7 @@ def check(name: str, parameters: Parameters) -> None:
 
 
 def scoring_of(name: str, parameters: Parameters) -> int:
-    """Which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
+    """Returns which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
     scoring = parameters.get(SCORING, 1)
     if type(scoring) is not int or not 1 <= scoring <= NEWEST_SCORING:
         raise malformed(name, f"{SCORING} must be 1 to {NEWEST_SCORING}, got {scoring!r:.80}")
@@ -82,7 +82,7 @@ def modules() -> dict[str, str]:
 
 
 def module_of(dataset: str) -> str:
-    """The module of one that there is; without a look at all files, where its file is called as it is."""
+    """Returns the module of one that there is; without a look at all files, where its file is called as it is."""
     for path in _folder().glob(f"*/{dataset}.py"):
         if _registered(path.read_bytes()) == dataset:
             return _module(path)
@@ -101,7 +101,7 @@ def _module(path: Path) -> str:
 
 
 def _registered(source: bytes) -> str | None:
-    """The dataset that a module registers."""
+    """Returns the dataset that a module registers."""
     at = source.find(b"\nregister_dataset(")
     call = _REGISTERED.match(source, at) if at >= 0 else None
     constant = _CONSTANT.search(source) if call and not call[1] else call

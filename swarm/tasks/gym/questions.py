@@ -32,7 +32,7 @@ def prepare() -> None:
 
 
 def make(origin: Origin) -> Question:
-    """The entry of the dataset that the origin names."""
+    """Returns the entry of the dataset that the origin names."""
     entry = _dataset(origin)[1]
     return Question(entry["question"], origin, entry["answer"], entry["metadata"])
 
@@ -54,7 +54,9 @@ def score(question: Question, answer: str) -> float:
 
 @functools.lru_cache(maxsize=16)
 def _dataset(origin: Origin) -> tuple[Any, dict[str, Any]]:
-    """The reasoning-gym dataset that holds the question, and the question's entry in it; kept for its G answers."""
+    """Returns the reasoning-gym dataset that holds the question, and the question's entry in it; kept for its G
+    answers.
+    """
     if origin.profile not in DRAWN_AGAIN:
         return _drawn(origin, origin.seed)
     for seed in range(origin.seed, origin.seed + DRAWS * SEED_STEP, SEED_STEP):

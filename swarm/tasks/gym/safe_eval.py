@@ -26,7 +26,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def arithmetic(expression: str) -> Any:
-    """The value of integers joined by + - * // / << >> and parentheses, with signs.
+    """Returns the value of integers joined by + - * // / << >> and parentheses, with signs.
 
     Raises:
         SyntaxError, ZeroDivisionError: as `eval` would.

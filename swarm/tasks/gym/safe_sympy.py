@@ -1,4 +1,4 @@
-"""What stands in for the places where sympy executes text: expressions are read, not evaluated as Python.
+"""Stands in for the places where sympy executes text: expressions are read, not evaluated as Python.
 
 `parse` reads numbers, names, + - * / ** and elementary functions, which is what questions are written in and right
 answers need. The rest of what sympy.parse_expr takes (attributes, calls of anything, factorials, lambdas) is an error,
@@ -29,13 +29,13 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def parse(text: str, local_dict: Mapping[str, Any] | None = None, *_how: object, **_options: object) -> Any:
-    """In place of sympy.parse_expr. Raises ValueError or SyntaxError: it is no such expression."""
+    """Parses an expression in place of sympy.parse_expr. Raises ValueError or SyntaxError: it is no such expression."""
     text = text.strip()
     return _Reader(text, local_dict or {}).value(ast.parse(text, mode="eval").body)
 
 
 class _Reader:
-    """Of one text."""
+    """Reads one text as an expression, without evaluating Python."""
 
     def __init__(self, text: str, names: Mapping[str, Any]) -> None:
         import sympy  # half a second: who asks such a dataset has it already
@@ -73,7 +73,7 @@ class _Reader:
 
 
 def lambdify(variable: Any, expression: Any) -> Callable[[Any], Any]:
-    """In place of sympy's lambdify, which writes code and executes it: the values of a polynomial.
+    """Stands in for sympy's lambdify, which writes code and executes it: gives the values of a polynomial.
 
     That is what infinite sums are evaluated by. Raises sympy's PolynomialError for any other expression.
     """

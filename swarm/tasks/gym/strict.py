@@ -1,4 +1,4 @@
-"""What counts as right in the strict profiles: reward 1 for it, and 0 for every other answer.
+"""Decides what counts as right in the strict profiles: reward 1 for it, and 0 for every other answer.
 
 reasoning-gym pays for some answers that are not right: a wrong fraction or weekday earns 0.05 or 0.1, a sum that holds
 the key as a part of it the share that it has, a decimal number may be off by one unit of its operands' last place. So
@@ -40,19 +40,19 @@ TRIVIAL = 0.25
 
 @contextmanager
 def rounding() -> Iterator[None]:
-    """While questions are made, halves are rounded up, as decimal_arithmetic asks."""
+    """Rounds halves up while questions are made, as decimal_arithmetic asks."""
     with decimal.localcontext(rounding=decimal.ROUND_HALF_UP):
         yield
 
 
 def has_form(task: str, answer: str) -> bool:
-    """Whether an answer can be right at all, before any work is done on it."""
+    """Tells whether an answer can be right at all, before any work is done on it."""
     form = _FORMS.get(task)
     return form is None or form.fullmatch(answer) is not None
 
 
 def is_right(task: str, key: str | None, answer: str, raw: float) -> bool:
-    """Whether an answer of that form is right, given reasoning-gym's own score of it."""
+    """Tells whether an answer of that form is right, given reasoning-gym's own score of it."""
     if task == "propositional_logic" and _VARIABLE.fullmatch(answer):
         return raw >= TRIVIAL
     if task == "fraction_simplification" and "/" not in answer and "frac" not in answer:

@@ -1,4 +1,5 @@
-"""What counts as right under scoring 2, which new runs ask reasoning-gym's datasets with: reward 1, and 0 for the rest.
+"""Decides what counts as right under scoring 2, which new runs ask reasoning-gym's datasets with: reward 1, and 0 for
+the rest.
 
     answer ──CHECKS──▶ ──the library's own score, at its full value──▶ right
 
@@ -48,13 +49,13 @@ _PROBABILITY = re.compile(
 
 
 def _form(pattern: str, flags: int = 0) -> Check:
-    """A check of an answer's form alone."""
+    """Returns a check of an answer's form alone."""
     compiled = re.compile(rf"\s*(?:{pattern})\s*", re.ASCII | flags)
     return lambda answer, _entry: compiled.fullmatch(answer) is not None
 
 
 def _number(text: str) -> float | None:
-    """A finite one."""
+    """Returns a finite one."""
     try:
         found = float(text)
     except ValueError:
@@ -64,7 +65,7 @@ def _number(text: str) -> float | None:
 
 # ── numbers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _probability(answer: str, entry: Entry) -> bool:
-    """To three significant digits, and to the fourth place."""
+    """Compares to three significant digits, and to the fourth place."""
     answer = answer.strip().replace(",", "")
     if not _PROBABILITY.fullmatch(answer):
         return False
@@ -94,7 +95,7 @@ def _sorted_numbers(answer: str, entry: Entry) -> bool:
 
 
 def _pooled(answer: str, entry: Entry) -> bool:
-    """To two decimal places, in rows and columns as they are."""
+    """Compares to two decimal places, in rows and columns as they are."""
     rows = [[_number(part) for part in line.split()] for line in answer.strip().splitlines()]
     right = entry["metadata"]["solution"]
     if [len(row) for row in rows] != [len(row) for row in right]:
@@ -136,7 +137,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction
 
 
 def _makes(target: str | int) -> Check:
-    """An expression of + - * / that uses each of the question's numbers once, and is exactly the target."""
+    """Returns an expression of + - * / that uses each of the question's numbers once, and is exactly the target."""
 
     def check(answer: str, entry: Entry) -> bool:
         metadata = entry["metadata"]
@@ -260,7 +261,7 @@ DECIDES = frozenset(
 
 
 def is_right(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
-    """Whether an answer is right to a question of a dataset. Raises what the library raises on odd input."""
+    """Tells whether an answer is right to a question of a dataset. Raises what the library raises on odd input."""
     if dataset == "propositional_logic":
         metadata = entry["metadata"]
         return together.is_right(answer, metadata["premises"], len(metadata["variables"]))
@@ -277,7 +278,7 @@ def is_right(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
 
 
 def asked(dataset: str, entry: Entry, seed: int, raw: Raw) -> Entry | None:
-    """The library's entry as it is asked, or None: it has no meaning, draw again."""
+    """Returns the library's entry as it is asked, or None: it has no meaning, draw again."""
     found = meaning.asked_of(dataset, entry, seed, together.TOLD)
     return found if found is not None and _has_meaning(dataset, found, raw) else None
 

@@ -41,7 +41,7 @@ class Names(NamedTuple):
 
 @functools.cache
 def names(count: int) -> Names:
-    """The first variables."""
+    """Returns the first variables."""
     assignments = range(1 << count)
     tables = {chr(ord(FIRST) + n): sum(1 << a for a in assignments if a >> n & 1) for n in range(count)}
     return Names(tables, (1 << len(assignments)) - 1)
@@ -58,7 +58,8 @@ def _join(how: str, left: int, right: int, always: int) -> int:
 
 
 def table(statement: str, known: Names) -> int:
-    """The truth table of a statement in which every connective of two has its parentheses, as the library writes them.
+    """Returns the truth table of a statement in which every connective of two has its parentheses, as the library
+    writes them.
 
     Raises ValueError: it is none.
     """
@@ -91,7 +92,7 @@ def _close(values: list[int], waiting: list[str], always: int) -> None:
 
 
 def table_of_answer(answer: str, known: Names) -> int | None:
-    """The truth table of an answer, or None: it has another form, or a variable that the question has not."""
+    """Returns the truth table of an answer, or None: it has another form, or a variable that the question has not."""
     answer = answer.strip()
     if (alone := _ALONE.fullmatch(answer)) is not None:
         return _literal(alone.groups(), known)
@@ -119,7 +120,7 @@ def _literal(parts: Sequence[str], known: Names) -> int | None:
 
 
 def is_right(answer: str, premises: Sequence[str], variables: int) -> bool:
-    """Whether an answer follows from the statements together, and from none of them alone."""
+    """Tells whether an answer follows from the statements together, and from none of them alone."""
     known = names(variables)
     found = table_of_answer(answer, known)
     return found is not None and _needs_all(found, [table(one, known) for one in premises])
@@ -132,7 +133,7 @@ def _needs_all(conclusion: int, premises: Sequence[int]) -> bool:
 
 @functools.cache
 def conclusions(variables: int) -> Sequence[tuple[str, int]]:
-    """All that have another meaning than those before, simplest first, as the library writes them."""
+    """Returns all that have another meaning than those before, simplest first, as the library writes them."""
     known = names(variables)
     literals = [sign + name for name in known.tables for sign in ("", "¬")]
     pairs = [(a, b) for a, b in itertools.combinations(literals, 2) if a[-1] != b[-1]]
@@ -144,7 +145,9 @@ def conclusions(variables: int) -> Sequence[tuple[str, int]]:
 
 
 def right_conclusions(premises: Sequence[str], variables: int) -> list[str]:
-    """All right answers of different meaning; none where statements contradict each other, or are only to be listed."""
+    """Returns all right answers of different meaning; none where statements contradict each other, or are only to be
+    listed.
+    """
     known = names(variables)
     tables = [table(one, known) for one in premises]
     if sum(one in _literals(known) for one in tables) > 1:  # `¬P` and `Q`: joined by `∧` they are right, unread
@@ -153,7 +156,7 @@ def right_conclusions(premises: Sequence[str], variables: int) -> list[str]:
 
 
 def asked(entry: Mapping[str, Any], seed: int, told: str) -> dict[str, Any] | None:
-    """The library's entry as it is asked here, or None: it has no right conclusion."""
+    """Returns the library's entry as it is asked here, or None: it has no right conclusion."""
     metadata = entry["metadata"]
     found = right_conclusions(metadata["premises"], len(metadata["variables"]))
     if not found:

@@ -1,4 +1,4 @@
-"""What is in a task's Python file: two functions, three where the task converses.
+"""Says what is in a task's Python file: two functions, three where the task converses.
 
     def draw(rng, **parameters): ...     the next question and its answer
     def score(question, answer): ...     what an answer to it is worth
@@ -29,7 +29,7 @@ class Draw(Protocol):
     """`draw`."""
 
     def __call__(self, rng: random.Random, **parameters: Any) -> Drawn:
-        """The question of a random state: a function of it and of the parameters, the same on every machine.
+        """Returns the question of a random state: a function of it and of the parameters, the same on every machine.
 
         Args:
             rng: all that is random in it comes from here; seeded by the question's origin.
@@ -41,7 +41,7 @@ class Reply(Protocol):
     """`reply`."""
 
     def __call__(self, question: Question, answers: list[str | None]) -> str | None:
-        """What is said to the model, of 1 to 4,000 characters; None: the conversation is over.
+        """Returns what is said to the model, 1 to 4,000 characters; None: the conversation is over.
 
         Called anew after each turn, by every node that reads the conversation, and in no order: it follows from its
         arguments alone.
@@ -55,14 +55,14 @@ class ScoreConversation(Protocol):
     """`score` of a file that has `reply`."""
 
     def __call__(self, question: Question, answers: list[str | None]) -> float:
-        """The reward in [0, 1] of all turns together; there may be fewer than `turns`, whatever was replied."""
+        """Returns the reward in [0, 1] of all turns together; there may be fewer than `turns`, whatever was replied."""
 
 
 class Score(Protocol):
     """`score`."""
 
     def __call__(self, question: Question, answer: str) -> float:
-        """The reward in [0, 1] of the text that somebody wrote between the answer tags.
+        """Returns the reward in [0, 1] of the text that somebody wrote between the answer tags.
 
         Args:
             question: its `prompt`, `answer` and `metadata`, as `draw` gave them.

@@ -31,7 +31,7 @@ class PythonTasks:
                 raise malformed(name, "no sha256; swarm.tasks.registry.complete adds it")
 
     def profiles(self) -> Mapping[str, Sequence[str]]:
-        """Each task in one of its own."""
+        """Returns each task in one of its own."""
         return {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
 
     def behaviour(self) -> Behaviour:
@@ -41,7 +41,7 @@ class PythonTasks:
         return Questions(self._tasks)
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """The parameters with an absolute path and the file's digest; the file is read, not imported."""
+        """Returns the parameters with an absolute path and the file's digest; the file is read, not imported."""
         from swarm.tasks.python import source
 
         path = (folder / Path(parameters[FILE]).expanduser()).absolute()

@@ -48,27 +48,29 @@ class Questions:
             self._try(name, path)
 
     def make(self, origin: Origin) -> Question:
-        """What `draw` gives. Raises what that raises, and ValueError where it gives something else."""
+        """Makes the question that `draw` gives. Raises what that raises, and ValueError if it gives something else."""
         task = self._tasks[origin.task]
         drawn = task.draw(random.Random(f"{origin.seed} {origin.index}"), **task.parameters)
         return question_of(drawn, origin)
 
     def score(self, question: Question, answer: str) -> float:
-        """What `score` gives, in a copy of the question: it may change that. Raises what that raises."""
+        """Returns the reward that `score` gives, in a copy of the question: it may change that. Raises what that
+        raises.
+        """
         return float(self._tasks[question.known_origin().task].score(question, answer))
 
     @property
     def conversing(self) -> dict[str, Conversing]:
-        """The tasks whose file has `reply`."""
+        """Returns the tasks whose file has `reply`."""
         return {name: task.conversing for name, task in self._tasks.items() if task.conversing}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
-        """What `reply` gives. Raises what that raises."""
+        """Returns the words that `reply` gives. Raises what that raises."""
         reply = self._tasks[question.known_origin().task].reply
         return reply(question, list(answers)) if reply else None
 
     def score_conversation(self, question: Question, answers: Sequence[Said]) -> float:
-        """What `score` gives for all turns. Raises what that raises."""
+        """Returns the reward that `score` gives for all turns. Raises what that raises."""
         return float(self._tasks[question.known_origin().task].score(question, list(answers)))
 
     def _try(self, name: str, path: Path) -> None:
@@ -99,7 +101,7 @@ class Questions:
 
 
 def question_of(drawn: object, origin: Origin) -> Question:
-    """The question that `draw` gave. Raises ValueError saying what else it gave."""
+    """Returns the question that `draw` gave. Raises ValueError saying what else it gave."""
     prompt, answer, metadata = _parts(drawn)
     for what, text in (("question", prompt), ("answer", answer)):
         if len(text) > PROMPT_LIMIT:

@@ -23,7 +23,7 @@ REPLY, TURNS, READS = "reply", "turns", "reads"
 
 
 def read(name: str, path: Path) -> bytes:
-    """The file. Raises ConfigError."""
+    """Returns the file. Raises ConfigError."""
     try:
         with path.open("rb") as file:
             text = file.read(BYTES_LIMIT + 1)
@@ -35,12 +35,12 @@ def read(name: str, path: Path) -> bytes:
 
 
 def digest_of(text: bytes) -> str:
-    """SHA-256 of the file's bytes."""
+    """Returns SHA-256 of the file's bytes."""
     return hashlib.sha256(text).hexdigest()
 
 
 class Loaded(NamedTuple):
-    """What is in a file."""
+    """Holds what a task's file defines."""
 
     functions: dict[str, Callable[..., Any]]
     conversing: Conversing | None
@@ -73,7 +73,7 @@ def load(name: str, path: Path, digest: str) -> Loaded:
 
 
 def turns_of(path: Path) -> int:
-    """The turns that a file says it has, at most, without importing it; 1 where it cannot be told."""
+    """Returns the turns that a file says it has, at most, without importing it; 1 where it cannot be told."""
     try:
         body = ast.parse(read("", path)).body
     except (ConfigError, SyntaxError, ValueError):  # said where the task is asked
@@ -90,7 +90,7 @@ def turns_of(path: Path) -> int:
 
 
 def where(error: BaseException, path: Path) -> str:
-    """What was raised, and in which line of the file."""
+    """Returns in words what was raised, and in which line of the file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     said = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What `swarm task new` writes: a task that works as it is, and says what may be changed."""
+"""Holds what `swarm task new` writes: a task that works as it is, and says what may be changed."""
 
 from __future__ import annotations
 

@@ -41,12 +41,12 @@ class Definition(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether both digests are there."""
+        """Tells whether both digests are there."""
         return bool(self.sha256 and self.source_sha256)
 
 
 def read_definition(name: str, parameters: Parameters) -> Definition:
-    """The definition that a table is. Raises ConfigError."""
+    """Returns the definition that a table is. Raises ConfigError."""
     keys = {field for field in Definition.__struct_fields__ if field not in ("name", "id")}
     refuse_unknown(name, parameters, keys)
     known = {key: value for key, value in parameters.items() if key in keys}

@@ -69,7 +69,7 @@ def _refuse_older(definition: Definition, module: Any) -> None:
 
 
 def _problems(env: Any, roles: dict[str, Any], harness: str) -> dict[str, bool]:
-    """Why it cannot be asked, and whether that is so."""
+    """Returns the reasons why it cannot be asked, each with whether it holds."""
     task = type(env.taskset).task_type()
     config = env.config.taskset.task
     return {
@@ -100,12 +100,12 @@ def _turns(definition: Definition, agents: int | None) -> int | None:
 
 
 def refused(definition: Definition, problem: str) -> ConfigError:
-    """The error of an environment that cannot be asked."""
+    """Returns the error of an environment that cannot be asked."""
     return malformed(definition.name, f"the environment {definition.id} {problem}")
 
 
 def said(error: BaseException) -> str:
-    """What was raised, and by what."""
+    """Returns in words what was raised, and by what."""
     cause = error.__cause__
     return f"{type(error).__name__}: {' '.join(str(error).split()):.300}" + (
         f" ({said(cause)})" if cause is not None else ""

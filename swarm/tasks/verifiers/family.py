@@ -27,7 +27,7 @@ LONGEST_LOOK_S = 600.0
 
 
 class Told(msgspec.Struct):
-    """What __main__ says of an environment."""
+    """Holds what __main__ says of an environment."""
 
     source_sha256: str = ""
     sha256: str = ""
@@ -51,11 +51,11 @@ class VerifiersTasks:
 
     @property
     def version(self) -> str:
-        """Of how episodes are played, and of the library."""
+        """Returns the version of how episodes are played, and of the library."""
         return f"{ADAPTER_VERSION}+{LIBRARY}-{self._installed}"
 
     def profiles(self) -> Mapping[str, Sequence[str]]:
-        """Each task in one of its own."""
+        """Returns each task in one of its own."""
         return {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
 
     def behaviour(self) -> Behaviour:
@@ -65,7 +65,8 @@ class VerifiersTasks:
         return Questions(self._definitions)
 
     def complete(self, name: str, parameters: Parameters, _folder: Path) -> dict[str, Any]:
-        """The parameters with the digests of package and rows, which a child process finds where they are missing.
+        """Returns the parameters with the digests of package and rows, which a child process finds where they are
+        missing.
 
         Where they are there, scoring servers compare them.
         """

@@ -87,10 +87,10 @@ class PlainLoop(asyncio.AbstractEventLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+        """Does nothing: the timer is passed over when its time comes."""
 
     def time(self) -> float:
-        """Seconds that were slept."""
+        """Returns seconds that were slept."""
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -115,4 +115,4 @@ class PlainLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What a task raised that nobody waits for is nobody's."""
+        """Ignores what a task raised that nobody waits for."""

@@ -28,7 +28,7 @@ MODEL = "policy"
 
 
 class Waits(NamedTuple):
-    """It is the model's turn."""
+    """Says that it is the model's turn."""
 
     words: str
     """What was said to it since its last turn; before the first: all of the prompt."""
@@ -89,7 +89,7 @@ class Player:
         return list(episode.traces)
 
     def trace(self, task: Any) -> Any:
-        """An empty one."""
+        """Returns an empty one."""
         vf = self._vf
         agent = vf.AgentInfo(config=self._config, name=self._opened.role)
         state = sys.modules["verifiers.v1.state"].state_cls(type(task))()
@@ -99,7 +99,7 @@ class Player:
         return self._vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
 
     def _reward(self, traces: Sequence[Any]) -> float:
-        """The weighted sum as a share of the best, from 0 to 1."""
+        """Returns the weighted sum as a share of the best, from 0 to 1."""
         rewards = traces[0].rewards
         missing = [name for name, reward in rewards.items() if reward is None]
         if missing or not rewards:
@@ -114,7 +114,7 @@ class Player:
 
 
 class _Agent:
-    """What an environment takes for its agent."""
+    """Stands in for an environment's agent: its answers are given before."""
 
     def __init__(self, player: Player, task: Any, turns: Sequence[str], ends: bool) -> None:
         self.player = player
@@ -145,15 +145,15 @@ class _Agent:
         return _Talk(self, task)
 
     def provision(self, *_: Any, **__: Any) -> Any:
-        """A sandbox."""
+        """Returns a sandbox."""
         raise CannotPlayError("it provisions a sandbox, and there is none")
 
     def hear(self, messages: Sequence[Any]) -> None:
-        """What is said to the model before its next turn."""
+        """Takes what is said to the model before its next turn."""
         self._heard = list(messages)
 
     def words(self) -> str:
-        """Of the last of it, as one text. Raises CannotPlayError: there is something else in it."""
+        """Returns the last messages to the model as one text. Raises CannotPlayError: they hold something else."""
         return "\n\n".join(filter(None, map(_text_of, self._heard)))
 
 
@@ -233,7 +233,9 @@ class _Talk:
 
 
 def write_down_signatures(task: Any) -> None:
-    """Of functions that the library calls by the names of their parameters, which a child may not read of code."""
+    """Writes down the signatures of functions that the library calls by their parameters' names: a child may not read
+    them off code.
+    """
     hooks = [*task.hooks("reward"), *task.hooks("metric"), task.setup, task.finalize]
     for function in map(inspect.unwrap, hooks):
         plain = getattr(function, "__func__", function)
@@ -242,7 +244,7 @@ def write_down_signatures(task: Any) -> None:
 
 
 class _NoRuntime:
-    """In place of a sandbox: whatever is asked of it fails as a sandbox's would."""
+    """Stands in for a sandbox: whatever is asked of it fails as a sandbox's would."""
 
     def __getattr__(self, name: str) -> Any:
         raise library().SandboxError(f"there is no sandbox (runtime.{name})")

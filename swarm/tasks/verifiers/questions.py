@@ -25,7 +25,7 @@ class _Task(NamedTuple):
     conversing: Conversing
 
     def of(self, origin: Origin) -> Any:
-        """The library's task that an origin asks."""
+        """Returns the library's task that an origin asks."""
         return self.rows.tasks[row_number(self.rows, origin.seed, origin.index)]
 
 
@@ -42,7 +42,7 @@ class Questions:
             self._tasks[name] = _prepared(definition)
 
     def make(self, origin: Origin) -> Question:
-        """What is said to the model before its first turn. Raises what the environment raises."""
+        """Makes the question that is said to the model before its first turn. Raises what the environment raises."""
         task = self._tasks[origin.task]
         opening = task.player.play(task.of(origin), (), _seed(origin))
         if not isinstance(opening, Waits):
@@ -57,16 +57,16 @@ class Questions:
         return {name: task.conversing for name, task in self._tasks.items()}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
-        """What is said to the model after these turns. Raises what the environment raises."""
+        """Returns what is said to the model after these turns. Raises what the environment raises."""
         found = self._play(question, answers, ends=False)
         return found.words if isinstance(found, Waits) else None
 
     def score(self, question: Question, answer: str) -> float:
-        """Of one turn."""
+        """Returns the reward of one turn."""
         return self.score_conversation(question, [answer])
 
     def score_conversation(self, question: Question, answers: Sequence[Said]) -> float:
-        """What the episode earned. Raises what the environment raises."""
+        """Returns the reward that the episode earned. Raises what the environment raises."""
         found = self._play(question, answers, ends=True)
         assert isinstance(found, Earned)
         return found.reward

@@ -18,7 +18,7 @@ ENDLESS_ROWS = 1_000
 
 
 class Rows(NamedTuple):
-    """What is asked."""
+    """Holds a taskset's tasks, and which of their numbers are asked by whom."""
 
     tasks: tuple[Any, ...]
     training: array.array[int]
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 
 
 def load_rows(opened: Opened) -> Rows:
-    """The first tasks, as many as the definition says. Raises ConfigError."""
+    """Returns the first tasks, as many as the definition says. Raises ConfigError."""
     definition, taskset = opened.definition, opened.env.taskset
     most = definition.rows or (MOST_ROWS + 1 if taskset.bounded else ENDLESS_ROWS)
     try:
@@ -51,12 +51,12 @@ def _text(task: Any) -> str:
 
 
 def rows_digest(rows: Rows) -> str:
-    """SHA-256 of what the library takes for the content of each."""
+    """Returns SHA-256 of what the library takes for the content of each."""
     return hashlib.sha256("".join(task.hash for task in rows.tasks).encode()).hexdigest()
 
 
 def source_digest(opened: Opened) -> str:
-    """SHA-256 of the package's Python files: of each its name, a zero byte and its digest."""
+    """Returns SHA-256 of the package's Python files: of each its name, a zero byte and its digest."""
     file = Path(opened.module.__file__)
     root = file.parent
     paths = sorted(root.rglob("*.py")) if file.name == "__init__.py" else [file]

@@ -1,4 +1,4 @@
-"""Whether the first questions of a task can be played where a scoring child is, and twice alike.
+"""Checks whether the first questions of a task can be played where a scoring child is, and twice alike.
 
     child ─▶ each question: opening, then conversations of odd turns ─▶ Played | what it failed with | what it tried
     twice, with different clocks and random states                    ─▶ the same? ─▶ how the task converses
@@ -33,7 +33,7 @@ ODD = ("", "0", "<answer>7</answer>", "\\boxed{yes}", "[crane]", "\u00e9\u4e16 "
 
 
 class Played(msgspec.Struct, frozen=True):
-    """Of one question, what a child found."""
+    """Holds what a child found when it played one question."""
 
     prompt: str = ""
     heard: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def _played(player: Player, task: object, seed: str, turns: int) -> Played:
 
 
 def _conversation(player: Player, task: object, seed: str, first: int, most: int) -> Iterable[str]:
-    """What is said to odd turns, up to the most that there are, and what they earn."""
+    """Yields what is said to odd turns, up to the most that there are, and at last what they earn."""
     turns: list[str] = []
     while True:
         turns.append(ODD[(first + len(turns)) % len(ODD)])

@@ -8,9 +8,8 @@ from itertools import chain
 from statistics import median
 
 from swarm.config import Settings
-from swarm.store.health import Burst, Creating, Latency, Permission, Renaming, Visibility
+from swarm.store.health import Latency, Permission, Visibility
 from swarm.views.doctor.check import Area, CheckContext, Finding
-from swarm.views.text import counts
 
 BUCKET = Area("bucket")
 SLOW = 1.0
@@ -31,13 +30,10 @@ def check(context: CheckContext) -> Iterator[Finding]:
     yield from judge_permissions(bucket.permissions)
     if context.health.problem:
         return
-    yield judge_creating(bucket.creating())
-    yield judge_if_match(bucket.obeys_if_match())
-    yield judge_replacing(context.health.renaming())
+    yield judge_creating(bucket.creates_once())
     visibility, latency = bucket.visibility(), bucket.latency()
     yield from judge_visibility(visibility)
     yield judge_latency(latency)
-    yield judge_burst(bucket.burst())
     yield from judge_deadlines(latency, visibility, context.settings)
 
 
@@ -51,39 +47,18 @@ def judge_permissions(tried: Sequence[Permission]) -> Iterator[Finding]:
             yield BUCKET.failure(f"may {permission.name}", permission.problem, fix)
 
 
-def judge_creating(seen: Creating) -> Finding:
-    """One winner of each race, and nobody behind it."""
-    won = ", ".join(map(str, seen.winners))
-    late = "; one who came later won too" if seen.late else "; who came later was refused"
-    measured = f"winners of {seen.racers} who created one object at once: {won}{late}"
+def judge_creating(once: bool) -> Finding:
+    """Judges whether the server keeps two nodes of one name apart."""
+    measured = f"who creates an object that is there {'is refused' if once else 'is told that it was first'}"
     fix = (
         "nodes look before they create here, which leaves a moment: start each NODE_ID once, and one node alone first; "
         "or use a server that obeys If-None-Match"
     )
-    return BUCKET.graded("exclusive creation", measured, fix, warning=seen.late or any(n != 1 for n in seen.winners))
-
-
-def judge_if_match(obeyed: bool) -> Finding:
-    """For information: nodes replace what is their own alone."""
-    return BUCKET.ok("conditional replace", "If-Match is obeyed" if obeyed else "If-Match is ignored; no node needs it")
-
-
-def judge_replacing(seen: Renaming) -> Finding:
-    """The counts as a finding."""
-    figures = (
-        f"{seen.renames} times a large object was replaced, {seen.reads} reads meanwhile: "
-        f"{seen.torn} torn, {seen.missing} missing; {seen.late} times its writer read the old one afterwards"
-    )
-    other = "use another server: here an object cannot be replaced in one step"
-    if seen.problem:
-        return BUCKET.failure("replacing", seen.problem, other)
-    return BUCKET.graded(
-        "whole versions", figures, other, failure=bool(seen.torn or seen.missing), warning=seen.late > 0
-    )
+    return BUCKET.graded("exclusive creation", measured, fix, warning=not once)
 
 
 def judge_visibility(seen: Visibility) -> Iterator[Finding]:
-    """How late a new object is read and listed."""
+    """Judges how late a new object is read and listed."""
     for check, took in (("read after write", seen.read), ("list after write", seen.listed)):
         late = sum(seconds > 0 for seconds in took)
         slowest = max(took)
@@ -102,18 +77,8 @@ def judge_latency(found: Latency) -> Finding:
     return BUCKET.graded("latency", measured, fix, warning=slowest > SLOW)
 
 
-def judge_burst(burst: Burst) -> Finding:
-    """What the server refused, and whether trying again was enough."""
-    measured = f"{burst.writes} writes at once in {burst.seconds:.1f} s"
-    refused = counts(dict(burst.refused)) if burst.refused else "nothing was refused"
-    fix = "fewer nodes in this bucket, longer rounds, or a plan of the provider that takes more requests"
-    if burst.problem:
-        return BUCKET.failure("throttling", f"{measured}; {refused}; {burst.problem}", fix)
-    return BUCKET.graded("throttling", f"{measured}; {refused}", fix, warning=bool(burst.refused))
-
-
 def judge_deadlines(latency: Latency, visibility: Visibility, settings: Settings) -> Iterator[Finding]:
-    """What follows for rounds and for who is taken for dead, against the settings."""
+    """Judges the settings of rounds and liveness by what the bucket's delays need."""
     put, get, seen = max(latency.put), max(latency.get), max(chain(visibility.read, visibility.listed))
     look = settings.reconcile_interval + max(latency.list)
     handed_over = WRITES * put + seen + look + 2 * settings.most_external_groups * get

@@ -1,4 +1,4 @@
-"""What a check of the doctor is given, each part read once, and what it gives: findings."""
+"""Holds what a check of the doctor is given, each part read once, and what it gives: findings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECENT = 20
 
 
 class Verdict(StrEnum):
-    """How bad it is."""
+    """Says how bad it is."""
 
     OK = "ok"
     WARNING = "warning"
@@ -61,7 +61,7 @@ class Area(msgspec.Struct, frozen=True):
         return Finding(self.name, check, Verdict.OK, printable(measured))
 
     def graded(self, check: str, measured: str, fix: str, *, failure: bool = False, warning: bool = False) -> Finding:
-        """A figure that is in order unless it is a failure, or else a warning; the fix is of both."""
+        """Returns a figure that is in order unless it is a failure, or else a warning; the fix is of both."""
         if failure:
             return self.failure(check, measured, fix)
         return self.warning(check, measured, fix) if warning else self.ok(check, measured)
@@ -84,7 +84,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 class NodeLogs(NamedTuple):
-    """What the growing files of one node say."""
+    """Holds what the growing files of one node say."""
 
     recent: list[Glance]
     """Its last rows."""
@@ -122,7 +122,7 @@ class CheckContext:
 
     @cached_property
     def watched(self) -> Watched:
-        """What the nodes did while they were watched."""
+        """Watches the nodes for some seconds, and returns what they did."""
         if self.run is None:
             return Watched(0.0, {})
         if self.health.bucket is None:
@@ -132,17 +132,17 @@ class CheckContext:
 
     @property
     def alive(self) -> set[str]:
-        """Nodes that may be writing just now."""
+        """Returns nodes that may be writing just now."""
         return {name for name, watch in self.watched.nodes.items() if watch.alive}
 
     @cached_property
     def logs(self) -> dict[str, NodeLogs]:
-        """Node -> its logs."""
+        """Returns node -> its logs."""
         return {node: read_logs(self.run, node) for node in nodes_with_logs(self.run)} if self.run else {}
 
     @cached_property
     def server_skew(self) -> float:
-        """Seconds by which the clock of the place is ahead of ours."""
+        """Returns seconds by which the clock of the place is ahead of ours."""
         return self.health.skew(self.timing.wall)
 
     @cached_property
@@ -166,6 +166,6 @@ def read_logs(run: Run, node: str) -> NodeLogs:
 
 
 def _texts(line: bytes) -> dict[str, str]:
-    """The texts of one JSON line, none of anything else."""
+    """Returns the texts of one JSON line, none of anything else."""
     fields = parse_line(line, dict[str, Any]) or {}
     return {name: value for name, value in fields.items() if isinstance(value, str)}

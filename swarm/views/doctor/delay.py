@@ -1,4 +1,5 @@
-"""How late others see what a node published, as the nodes of a run have measured it, and what follows for a slow place.
+"""Tells how late others see what a node published, as the nodes of a run have measured it, and what follows for a slow
+place.
 
 A place such as Google Drive shows new files minutes late. One machine alone cannot measure that: its own files are
 there at once. So before anybody has trained on a peer's groups, the doctor goes by what such mounts are called.
@@ -30,7 +31,7 @@ KEEPS_BACK = re.compile(
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
-    """Nothing where requests are paid for: the bucket's own checks say it there."""
+    """Judges the delays; nothing where requests are paid for: the bucket's own checks say it there."""
     if (folder := context.health.folder) is not None:
         found = chain.from_iterable(of.delays for of in context.logs.values())
         delays = [seconds for seconds in found if 0 <= seconds < math.inf]
@@ -38,7 +39,7 @@ def check(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge(delays: Sequence[float], filesystem: FileSystem, settings: Settings) -> Finding:
-    """The seconds that nodes measured as a finding."""
+    """Returns the seconds that nodes measured as a finding."""
     name = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
     if not delays:
         if not filesystem.delivers_events and KEEPS_BACK.search(name):
@@ -57,7 +58,7 @@ def _seconds(delay: float) -> str:
 
 
 def _instead(settings: Settings, delay: float) -> str:
-    """What to do where others see what is written only after so many seconds."""
+    """Returns advice where others see what is written only after so many seconds."""
     return (
         f"let rounds last {age(ROUND * delay)} or more (COORDINATOR_ROUND_INTERVAL={ROUND * delay:.0f}) and set "
         f"SWARM_LIVENESS_TIMEOUT={TIMEOUT * delay:.0f}, or let each node keep its own clock (swarm up "

@@ -67,7 +67,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
 
 
 def not_begun(place: Place, name: str) -> Iterator[Finding]:
-    """Nobody has begun the experiment: only the place is looked at."""
+    """Says that nobody has begun the experiment, so that only the place is looked at."""
     yield Area("experiment").ok("begun", f"not yet: {place.without(name)}")
 
 

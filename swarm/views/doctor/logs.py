@@ -37,7 +37,7 @@ MOST_HELD = 10_000
 
 
 class Refusals(NamedTuple):
-    """What the recent rows say of one peer."""
+    """Holds what the recent rows say of one peer."""
 
     reasons: Counter[str]
     """Files and groups refused."""
@@ -56,7 +56,7 @@ def check_trust(context: CheckContext) -> Iterator[Finding]:
 
 
 def check_hints(context: CheckContext) -> Iterator[Finding]:
-    """What makes nodes useless although nothing fails."""
+    """Yields the hints that say why nodes learn nothing although there is no error."""
     if not context.run:
         return
     hints = snapshot(context.run).hints()
@@ -96,7 +96,7 @@ def judge_trust(found: Mapping[str, Refusals]) -> Iterator[Finding]:
 
 
 def judge_signatures(id_: str | None) -> Finding:
-    """Whether signatures hold for this run alone.
+    """Tells whether signatures hold for this run alone.
 
     Args:
         id_: the experiment's; empty where it has none, None where nobody can tell.
@@ -111,7 +111,7 @@ def judge_signatures(id_: str | None) -> Finding:
 
 
 def fix_for(reasons: Mapping[str, int]) -> str:
-    """What fixes the commonest reason."""
+    """Returns what fixes the commonest reason."""
     commonest = max(reasons, key=lambda reason: reasons[reason], default="")
     return FIXES.get(commonest, OTHERWISE)
 
@@ -129,7 +129,7 @@ def check_versions(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str) -> Finding:
-    """Whether questions of one package can be regenerated everywhere, which needs equal versions.
+    """Tells whether questions of one package can be regenerated everywhere, which needs equal versions.
 
     Args:
         said: node -> package -> version.
@@ -150,7 +150,7 @@ def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str
 
 
 def judge_ours(said: Mapping[str, Mapping[str, str]]) -> Finding:
-    """Whether all nodes are of one version."""
+    """Tells whether all nodes are of one version."""
     by_node = {node: versions[OURS] for node, versions in said.items() if versions.get(OURS)}
     if len(set(by_node.values())) > 1:
         return VERSIONS.warning(OURS, _by_value(by_node), "install one version everywhere; old forms are still read")
@@ -158,7 +158,7 @@ def judge_ours(said: Mapping[str, Mapping[str, str]]) -> Finding:
 
 
 def _is_version(text: str) -> bool:
-    """Of what strangers wrote, what may stand in a command that somebody will copy."""
+    """Tells whether a stranger's text is a plain version, which may stand in a command that somebody will copy."""
     from packaging.version import InvalidVersion, Version
 
     with suppress(InvalidVersion):

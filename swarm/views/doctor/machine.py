@@ -63,7 +63,9 @@ def measure() -> Machine:
 
 
 def packages() -> tuple[Package, ...]:
-    """What swarm needs in any case, and what there is of it; none where swarm itself is not installed."""
+    """Returns the packages that swarm needs in any case, each with its installed version; none where swarm is not
+    installed.
+    """
     from importlib.metadata import PackageNotFoundError, requires  # here: it imports the half of `email`
 
     from packaging.requirements import Requirement
@@ -77,7 +79,7 @@ def packages() -> tuple[Package, ...]:
 
 
 def installed_version(name: str) -> str:
-    """The version of a package here, empty where it is not installed. Nothing of it is imported."""
+    """Returns the version of a package here, empty where it is not installed. Nothing of it is imported."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -87,14 +89,14 @@ def installed_version(name: str) -> str:
 
 
 def satisfies(there: str, wanted: str) -> bool:
-    """Whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
+    """Tells whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(wanted).contains(there, prereleases=True)
 
 
 def judge(machine: Machine) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     yield _python(machine.python)
     yield _packages(machine.packages)
     yield _open_files(machine.open_files)

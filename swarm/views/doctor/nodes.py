@@ -19,7 +19,7 @@ SKEW_TOLERATED = 5.0
 
 
 def check_maker(context: CheckContext) -> Iterator[Finding]:
-    """Another program made the run: nodes refuse to start in it."""
+    """Warns that another program made the run: nodes refuse to start in it."""
     if context.run is not None and (maker := made_by(context.run)):
         fix = "choose another --experiment for a new run; this one is looked at and imported alone"
         yield Area("maker").warning("made by", f"{maker}: no node of this program starts here", fix)
@@ -118,7 +118,7 @@ def clocks(watched: Watched) -> Finding:
 
 
 def hosts(watched: Watched) -> Finding:
-    """Where the live nodes run: a process id tells whether a node lives only within one machine and namespace."""
+    """Says where the live nodes run: a process id tells whether a node lives only within one machine and namespace."""
     places = {watch.peer.host for watch in watched.nodes.values() if watch.alive}
     if not places:
         return AREA.ok("hosts", "nobody is alive")

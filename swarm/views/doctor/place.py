@@ -1,5 +1,5 @@
 """A shared folder itself: writing and its speed, renames, names, its clock; and file events, by which nodes look
-sooner than they would: whether they arrive, and inotify's limits.
+sooner than they would: whether those of other hosts arrive, and inotify's limits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 
 from swarm.records.listing import nodes_in
-from swarm.store.health import NEWEST_WATCHED, Delivery, FileSystem, Inotify, Naming, Renaming, Writing
+from swarm.store.health import NEWEST_WATCHED, FileSystem, Inotify, Naming, Renaming, Writing
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.wire import keys
 
@@ -19,12 +19,9 @@ SLOW = 0.5
 """Seconds for a durable write, from which publishing shows in a round of a few seconds."""
 SHARE_OF_ROUND = 0.25
 """Of the round interval; a node writes about four files in a round, one after another."""
-FEWEST_READS = 20
 SKEW_TOLERATED = 5.0
 """Seconds. Nodes judge each other by change, not by time, so this only skews what people see: ages and delays."""
 EVENTS, INOTIFY = Area("events"), Area("inotify")
-SLOW_EVENT = 0.5
-"""Seconds; nodes list the folder every other second in any case."""
 WATCHES_PER_ROUND = 2
 """Each worker watches the newest folders of rollouts/: round_R and stage_0 in it; a coordinator those of rewards/."""
 BURST = 16
@@ -39,7 +36,7 @@ def check_writing(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     if writing.problem:
         fix = f"chmod u+rwx or remount read-write, free space, or name another folder: --path; the folder is {path}"
         yield FOLDER.failure("writable", writing.problem, fix)
@@ -57,26 +54,19 @@ def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterato
 
 
 def check_renaming(context: CheckContext) -> Iterator[Finding]:
-    """A rename over an existing file works, is atomic, and is seen at once."""
-    if context.health.folder and not context.health.problem:
-        yield judge_renaming(context.health.renaming())
+    """A rename over an existing file works, and is seen at once."""
+    if (folder := context.health.folder) and not context.health.problem:
+        yield judge_renaming(folder.renaming())
 
 
 def judge_renaming(seen: Renaming) -> Finding:
-    """The counts as a finding."""
-    other = "use another --path, such as a local disk with Syncthing: here a file cannot be replaced in one step"
-    figures = f"{seen.renames} renames, {seen.reads} reads: {seen.torn} torn, {seen.missing} missing, {seen.late} late"
+    """Returns the counts as a finding."""
     if seen.problem:
-        return RENAME.failure("over an existing file", seen.problem, other)
-    if seen.torn or seen.missing:
-        return RENAME.failure("atomic", figures, other)
-    if seen.late:
-        fix = "switch the mount's cache off (NFS: actimeo=0,lookupcache=none; rclone: --dir-cache-time 1s)"
-        return RENAME.warning("seen at once", figures, fix)
-    if seen.reads < FEWEST_READS:
-        fix = "run swarm doctor again while the folder is less busy"
-        return RENAME.warning("atomic", f"{figures}; too few to tell", fix)
-    return RENAME.ok("atomic and seen at once", figures)
+        fix = "use another --path, such as a local disk with Syncthing: here a file cannot be replaced in one step"
+        return RENAME.failure("over an existing file", seen.problem, fix)
+    fix = "switch the mount's cache off (NFS: actimeo=0,lookupcache=none; rclone: --dir-cache-time 1s)"
+    figures = f"{seen.renames - seen.late} of {seen.renames} renames over an existing file seen at once"
+    return RENAME.graded("seen at once", figures, fix, warning=seen.late > 0)
 
 
 def check_names(context: CheckContext) -> Iterator[Finding]:
@@ -87,7 +77,7 @@ def check_names(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_names(naming: Naming, nodes: Iterable[str] = ()) -> Iterator[Finding]:
-    """The figures as findings.
+    """Yields the figures as findings.
 
     Args:
         nodes: of the experiment.
@@ -121,47 +111,29 @@ def check_clock(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_clock(skew: float) -> Finding:
-    """The seconds as a finding."""
+    """Returns the seconds as a finding."""
     measured = f"a file made now is {skew:+.2f} s off this host's clock"
     fix = "let this host and the file server keep time: timedatectl set-ntp true"
     return CLOCKS.graded("file server", measured, fix, warning=abs(skew) > SKEW_TOLERATED)
 
 
 def check_events(context: CheckContext) -> Iterator[Finding]:
-    """Events of this host as measured; those of other hosts by the kind of file system."""
+    """Tells whether events of other hosts arrive, by the kind of file system."""
     folder, interval = context.health.folder, context.settings.reconcile_interval
     if folder is None:
         return
     yield judge_filesystem(folder.file_system(), interval)
     if context.settings.watch == "off":
         yield EVENTS.ok("delivery", f"SWARM_WATCH=off: nodes list every {interval:g} s")
-    elif not context.health.problem:
-        yield judge_delivery(folder.delivery(), interval)
 
 
 def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
-    """Whether other hosts' events can arrive at all."""
+    """Tells whether other hosts' events can arrive at all."""
     where = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
     if filesystem.delivers_events:
         return EVENTS.ok("file system", f"{where}: events arrive for all that this host writes")
     measured = f"{where}: no events for what other hosts write; nodes find it by listing, every {interval:g} s"
     return EVENTS.warning("file system", measured, "nothing breaks; for quicker rounds lower SWARM_RECONCILE_INTERVAL")
-
-
-def judge_delivery(delivery: Delivery, interval: float) -> Finding:
-    """The times as a finding."""
-    listing = f"nodes find everything by listing, every {interval:g} s"
-    if delivery.problem:
-        fix = "raise the inotify limits (below), or set SWARM_WATCH=off to do without events"
-        return EVENTS.warning("delivery", f"cannot watch: {delivery.problem}; {listing}", fix)
-    tried = len(delivery.own) + len(delivery.others) + delivery.lost
-    if delivery.lost:
-        fix = "nothing breaks; set SWARM_WATCH=off and lower SWARM_RECONCILE_INTERVAL where rounds are short"
-        return EVENTS.warning("delivery", f"{delivery.lost} of {tried} renames woke nobody; {listing}", fix)
-    took = median(delivery.own)
-    measured = f"{took * 1e3:.0f} ms from rename to wake-up, {delivery.others[0] * 1e3:.0f} ms from another process"
-    fix = f"take load off this host; {listing} in any case"
-    return EVENTS.graded("delivery", measured, fix, warning=took > SLOW_EVENT)
 
 
 def check_inotify(context: CheckContext) -> Iterator[Finding]:
@@ -171,7 +143,7 @@ def check_inotify(context: CheckContext) -> Iterator[Finding]:
 
 
 def nodes_here(context: CheckContext) -> int:
-    """Nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
+    """Returns nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
     here = socket.gethostname()
     of_nodes = context.watched.nodes.values()
     alive = sum(watch.alive and watch.peer.host.partition("/")[0] == here for watch in of_nodes)
@@ -179,7 +151,7 @@ def nodes_here(context: CheckContext) -> int:
 
 
 def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     if found.watches is None or found.instances is None:
         yield INOTIFY.ok("limits", "this system has none, or does not tell")
         return

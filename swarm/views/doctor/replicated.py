@@ -17,13 +17,13 @@ SHOWN = 120
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
-    """Nothing of a place that all see alike."""
+    """Judges replication; nothing of a place that all see alike."""
     if context.replication is not None:
         yield from judge(context.replication, context.settings.liveness_timeout)
 
 
 def judge(now: Replication, liveness_timeout: float) -> Iterator[Finding]:
-    """What Syncthing says as findings."""
+    """Turns what Syncthing says into findings."""
     again = "start a node here, or run `swarm invite` or `swarm join --invitation` again: they set Syncthing right"
     for problem in now.problems:
         yield REPLICATION.failure("Syncthing", problem, again)

@@ -33,7 +33,7 @@ KEPT = 2**20
 
 
 class Need(NamedTuple):
-    """What the run will still write."""
+    """Holds what the run will still write."""
 
     per_round: float
     """Bytes per round."""
@@ -73,13 +73,17 @@ def measure_need(context: CheckContext) -> Need:
 
 
 def _workers(context: CheckContext) -> int:
-    """Those that are expected; where nobody is by number or name, those that are registered, and one at least."""
+    """Counts the workers that are expected; where nobody is by number or name, those that are registered, and one at
+    least.
+    """
     registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
     return min(MOST_NODES, max(context.settings.expected_count or 1, registered))
 
 
 def expected_checkpoints(context: CheckContext) -> int:
-    """Bytes of those that all workers keep, by the models of the settings; 0 where a model's size cannot be known."""
+    """Returns bytes of those that all workers keep, by the models of the settings; 0 where a model's size cannot be
+    known.
+    """
     settings = context.settings
     nodes = _workers(context)
     try:
@@ -91,7 +95,7 @@ def expected_checkpoints(context: CheckContext) -> int:
 
 
 def _temporary() -> tuple[str, int]:
-    """The temporary folder, and the bytes free in it."""
+    """Returns the temporary folder, and the bytes free in it."""
     try:
         folder = tempfile.gettempdir()
         return folder, shutil.disk_usage(folder).free
@@ -100,7 +104,7 @@ def _temporary() -> tuple[str, int]:
 
 
 def judge_space(room: Room, run: Need) -> Iterator[Finding]:
-    """The figures as findings."""
+    """Yields the figures as findings."""
     rate = f"{size(run.per_round)} a round{' (guessed)' if run.guessed else ''}"
     need = int(run.per_round * run.rounds_left) + run.checkpoints
     kept = f", {size(run.checkpoints)} of it for checkpoints" if run.checkpoints else ""
@@ -118,14 +122,14 @@ def judge_space(room: Room, run: Need) -> Iterator[Finding]:
 
 
 def judge_temporary(folder: str, free: int) -> Finding:
-    """The temporary folder of this machine; none is worse than one with little space."""
+    """Returns the temporary folder of this machine; none is worse than one with little space."""
     measured = f"{size(free)} free in {folder or 'no temporary folder can be written'}"
     fix = "free space there, or set TMPDIR to another folder"
     return SPACE.graded("temporary folder", measured, fix, failure=not folder, warning=free < TEMPORARY_FLOOR)
 
 
 def check_files(context: CheckContext) -> Iterator[Finding]:
-    """The survey."""
+    """Yields the survey."""
     if context.run and context.health.folder:
         yield from judge_files(context.survey, context.alive)
     elif context.run:
@@ -134,7 +138,7 @@ def check_files(context: CheckContext) -> Iterator[Finding]:
 
 
 def judge_files(survey: Survey, alive: set[str]) -> Iterator[Finding]:
-    """What the survey found, as findings.
+    """Turns what the survey found into findings.
 
     Args:
         alive: nodes whose half-written files are their own business.

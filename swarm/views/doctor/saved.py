@@ -62,7 +62,7 @@ def _is_rewarded(run: Run, round_: int) -> bool:
 
 
 def judge_state(found: ClockFile, experiment: str, *, wanted: bool, workers_alive: bool) -> Finding:
-    """What is wrong with it."""
+    """Judges the state file: its form, its experiment, and whether it keeps step with the rewards."""
     state, problem = found.clock
     restore = (
         "start the coordinator (swarm node --role coordinator): it restores the file from the rounds in the folder"
@@ -98,13 +98,13 @@ def check_saved(context: CheckContext) -> Iterator[Finding]:
 
 
 def measure_checkpoints(run: Run) -> dict[str, list[str]]:
-    """Node -> what is wrong with each of its checkpoints, newest first; an empty text for a sound one."""
+    """Returns node -> what is wrong with each of its checkpoints, newest first; an empty text for a sound one."""
     saved = saved_rounds(run).items()
     return {node: [damage(run, keys.checkpoint(r, node)) for r in reversed(rounds)] for node, rounds in saved}
 
 
 def damage(run: Run, checkpoint: str) -> str:
-    """What is wrong with a checkpoint, empty if nothing; sizes are compared, hashes are not."""
+    """Returns what is wrong with a checkpoint, empty if nothing; sizes are compared, hashes are not."""
     store = run.store
     where = store.describe(checkpoint)
     try:
@@ -126,7 +126,7 @@ def damage(run: Run, checkpoint: str) -> str:
 
 
 def judge_checkpoints(checkpoints: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """The damages as findings."""
+    """Yields the damages as findings."""
     newest = {node: problems[0] for node, problems in checkpoints.items() if problems[0]}
     older = [p for node, problems in checkpoints.items() if node not in newest for p in problems[1:] if p]
     for problem in newest.values():

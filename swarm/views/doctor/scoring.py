@@ -24,7 +24,7 @@ _FIX = (
 
 
 def check(context: CheckContext) -> Iterator[Finding]:
-    """The bars; none where no node runs."""
+    """Yields the bars; none where no node runs."""
     if not missing():
         yield from judge(measure())
 

@@ -1,4 +1,4 @@
-"""What a node that is started here would need: its models, and its device."""
+"""Checks what a node that is started here would need: its models, and its device."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Dated(NamedTuple):
 
 
 class Watch(msgspec.Struct):
-    """What one registration did."""
+    """Holds what one registration did while it was watched."""
 
     peer: PeerFile
     """As last seen."""
@@ -58,7 +58,7 @@ class Watch(msgspec.Struct):
 
     @property
     def alive(self) -> bool:
-        """Its heartbeat moved, and it has not said goodbye."""
+        """Tells whether its heartbeat moved, and it has not said goodbye."""
         return self.moved and self.peer.status != STOPPED
 
     @property
@@ -77,24 +77,24 @@ class Watch(msgspec.Struct):
 
     @property
     def lag(self) -> int | None:
-        """Rounds behind the front, None if that was not seen; the smallest, since a round may open at any time."""
+        """Returns rounds behind the front, None if not seen; the smallest, since a round may open at any time."""
         return min(self.lags, default=None)
 
     @property
     def skew(self) -> float | None:
-        """The node's clock minus ours, seconds; None if no beat was seen. The quickest sighting errs the least."""
+        """Returns the node's clock minus ours, seconds; None if no beat was seen. The quickest sighting errs least."""
         return max(self.skews, default=None)
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """What all of them did."""
+    """Holds what all watched nodes did."""
 
     seconds: float
     """How long they were watched."""
     nodes: dict[str, Watch]
 
     def alive(self, role: str) -> list[str]:
-        """Names of the live nodes of one role, sorted; standbys are not counted."""
+        """Returns names of the live nodes of one role, sorted; standbys are not counted."""
         return sorted(n for n, w in self.nodes.items() if w.alive and w.peer.node_role == role and not w.stands_by)
 
 
@@ -128,7 +128,7 @@ def _peers(run: Run) -> list[PeerFile]:
 
 
 def _front(run: Run, peers: list[PeerFile]) -> int:
-    """The newest round that anybody knows of, -1 before the first."""
+    """Returns the newest round that anybody knows of, -1 before the first."""
     state = read_clock(run).state
     return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1])
 

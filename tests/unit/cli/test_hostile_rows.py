@@ -235,7 +235,7 @@ def test_what_is_nested_as_deeply_as_json_may_be_fails_no_view(tmp_path: Path, d
     layout = make_experiment(tmp_path)
     append(layout.events_file("mallory"), b'{"timestamp":1.0,"event":"x","level":"error","n":%s}' % deep.encode())
     append(layout.root / "logs" / "mallory" / "starts.jsonl", START.replace("[1]", deep).encode())
-    assert "deep" not in shown(tmp_path, "experiment", "settings", "exp")
+    assert "deep" not in shown(tmp_path, "status", "--started", "--experiment", "exp")
     for form in ("csv", "jsonl"):
         text = shown(tmp_path, "export", "--experiment", "exp", "--table", "events", "--format", form, "-o", "-")
         assert "mallory" in text

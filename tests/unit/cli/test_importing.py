@@ -91,7 +91,7 @@ def test_no_node_starts_in_it_nor_in_its_import(place: Path, capsys: Captured) -
         for command in (
             ["node", "--role", "coordinator"],
             ["node", "--node-id", "anna"],
-            ["workers", "--nodes", "2"],
+            ["node", "--nodes", "2"],
             ["up", "--nodes", "2"],
             ["judge", "run"],
         ):

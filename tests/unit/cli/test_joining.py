@@ -289,7 +289,7 @@ def test_a_coordinator_on_standby_takes_the_experiment_as_a_worker_does(
     assert "nobody trains on peers' groups" not in capsys.readouterr().err
 
 
-COMMANDS = {"node": ["node"], "join": ["join", "{place}"], "workers": ["workers", "--nodes", "2"]}
+COMMANDS = {"node": ["node"], "join": ["join", "{place}"], "workers": ["node", "--nodes", "2"]}
 BAD = {
     "--tasks chess": "no profile has a task 'chess'; there are base_conversion,",
     "--loss no.such:loss": "SWARM_LOSS",
@@ -324,7 +324,7 @@ def test_a_name_too_long_to_be_numbered_is_refused_before_the_experiment_is_wait
 ) -> None:
     monkeypatch.setattr(commands, "experiment_in", lambda *_: pytest.fail("it is waited for"))
     monkeypatch.setenv("NODE_ID", "w" * 64)
-    assert swarm(["workers", "--nodes", "2", "--experiment", "demo"]) == 2
+    assert swarm(["node", "--nodes", "2", "--experiment", "demo"]) == 2
     assert "too long for 2 workers" in capsys.readouterr().err
 
 
@@ -341,7 +341,7 @@ def test_signing_without_a_key_is_refused_before_the_experiment_is_waited_for(
 def test_nobody_joins_what_is_over(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
     begin(layout)
     layout.run.store.put(keys.STATE, encode(make_state(round=9, max_rounds=9, finished=True)))
-    for words in (["join", str(layout.path)], ["node"], ["workers", "--nodes", "2"]):
+    for words in (["join", str(layout.path)], ["node"], ["node", "--nodes", "2"]):
         assert swarm([*words, "--experiment", "demo"]) == MissedError.exit_code
         assert "is finished after 9 rounds, and nobody is alive in it" in capsys.readouterr().err
     assert not started

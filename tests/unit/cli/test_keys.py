@@ -25,7 +25,7 @@ def test_what_is_known_of_an_experiment_is_listed_and_forgotten_by_the_name_that
 ) -> None:
     known.pin("anna", "her-key")
     known.add_id(ID)
-    assert run(["keys", "known"]) == 0
+    assert run(["keys", "show", "--known"]) == 0
     said = capsys.readouterr().out
     assert ID in said
     assert "her-key" in said

@@ -34,7 +34,7 @@ def test_workers_in_one_process_are_one_child_that_can_be_typed_into_a_terminal(
     coordinator, workers = children(Settings(path="/p", model=("x", "y")), 3, in_process=True)
     assert coordinator.role == "coordinator"
     assert workers.command == (
-        "GDRIVE_PATH=/p NODE_ID=worker MODEL_NAME=x,y SWARM_EXPECTED_WORKERS=3 swarm workers --nodes 3"
+        "GDRIVE_PATH=/p NODE_ID=worker MODEL_NAME=x,y SWARM_EXPECTED_WORKERS=3 swarm node --nodes 3"
     )
 
 

@@ -34,16 +34,12 @@ def test_status_names_every_node(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert all(node in text for node in ("alice", "bob", "clock"))
 
 
-def test_the_experiment_of_a_status_may_be_named_as_its_kin_name_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_shows_either_now_or_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_experiment(tmp_path)
-    assert run(["experiment", "status", "exp", "--path", str(tmp_path)]) == 0
-    named = capsys.readouterr().out
-    assert look(tmp_path, "status") == look(tmp_path, "experiment", "status") == 0
-    assert capsys.readouterr().out.count("alice") == 2 * named.count("alice") > 0
-    assert look(tmp_path, "experiment", "status", "exp") == 2
-    assert "name one experiment" in capsys.readouterr().err
+    assert look(tmp_path, "status", "--started") == 0
+    assert "no node has a record of its start" in capsys.readouterr().out
+    assert look(tmp_path, "status", "--started", "--watch") == 2
+    assert "give one of them" in capsys.readouterr().err
 
 
 def test_status_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,7 +100,7 @@ def test_a_device_that_is_not_here_is_planned_for_from_config_json_alone(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"8 nodes of adapters beside {tmp_path} on a GPU of 16GB, in one process"
     assert any(line.split() == ["frozen", "base", "988", "MB", "988", "MB"] for line in lines)
-    assert any(line.startswith("seconds per round: ") and "not measured" in line and "T4" in line for line in lines)
+    assert not any(line.startswith("seconds per round") for line in lines)
     assert any(line.startswith("fits: 8 nodes on a GPU of 16GB need ") and "of its host" in line for line in lines)
     assert not any(line.startswith("probe") for line in lines)
 
@@ -117,7 +117,7 @@ def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
     assert run([*asked, "--json"]) == 1
     content = json.loads(capsys.readouterr().out)
     assert content["would_fit"][0] == "--adapter lora --in-process"
-    assert 0 < content["seconds_per_round"]["least"] < content["seconds_per_round"]["most"]
+    assert content["seconds_per_round"] is None
 
 
 @pytest.mark.engine

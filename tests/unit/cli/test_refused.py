@@ -23,7 +23,8 @@ REFUSED = (
     (["node", "--standby"], {"SWARM_CLOCK": "own"}),
     (["node", "--model", "a,b"], {"SWARM_CLOCK": "own"}),
     (["node"], {"SWARM_CLOCK": "own", "SWARM_TASKS": "chess"}),
-    (["workers", "--nodes", "2"], {"SWARM_CLOCK": "own", "SWARM_TASKS": "chess"}),
+    (["node", "--nodes", "2"], {"SWARM_CLOCK": "own", "SWARM_TASKS": "chess"}),
+    (["node", "--nodes", "2", "--role", "coordinator"], {}),
 )
 
 

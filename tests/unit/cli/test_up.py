@@ -251,13 +251,13 @@ def test_what_an_experiment_was_made_with_can_be_read(
     layout = Layout(tmp_path, "demo")
     recorded(layout, "anna", seed=7, learning_rate=0.5)
     recorded(layout, "ben", seed=7, learning_rate=0.25)
-    assert swarm(["experiment", "settings", "demo"]) == 0
+    assert swarm(["status", "--started", "--experiment", "demo"]) == 0
     said = capsys.readouterr().out
     assert row_of(said, "SEED") == ["7"]
     assert row_of(said, "SWARM_LEARNING_RATE") == ["0.25", "|", "0.5"]
     assert "anna (worker), 0 rounds behind it" in said
     assert "versions  torch 1.0" in said
-    assert swarm(["experiment", "settings", "demo", "--json"]) == 0
+    assert swarm(["status", "--started", "--experiment", "demo", "--json"]) == 0
     assert [start["node_id"] for start in json.loads(capsys.readouterr().out)] == ["ben", "anna"]
 
 

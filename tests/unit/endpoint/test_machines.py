@@ -11,13 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.endpoint.backoff import LONGEST_ASKED, backoff
-from swarm.endpoint.breaker import Breaker
-from swarm.endpoint.budget import Budget
 from swarm.endpoint.config import EndpointConfig
 from swarm.endpoint.generation import Done, Generation, Limits, Request, Send
+from swarm.endpoint.limits import LONGEST_ASKED, MINUTE, Breaker, Budget, Window, backoff
 from swarm.endpoint.outcomes import Failure, Kind, Reply
-from swarm.endpoint.rate import MINUTE, Window
 from swarm.endpoint.usage import Prices, Tokens, Usage
 
 

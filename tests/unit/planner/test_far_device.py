@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swarm.errors import ConfigError
-from swarm.planner.far_device import TYPICAL, devices_of, far_device, memory_size
+from swarm.planner.device_memory import far_device, memory_size
 
 GB = 10**9
 
@@ -50,14 +50,5 @@ def test_a_device_elsewhere_is_a_gpu_with_all_of_it_free_or_a_machine_without_on
     assert (cpu.is_gpu, cpu.free, cpu.host_free) == (False, 64 * GB, 64 * GB)
 
 
-def test_typical_devices_are_those_of_that_memory_and_else_the_nearest() -> None:
-    assert [device.name for device in devices_of(16 * GB)] == ["T4", "V100"]
-    assert {device.name for device in devices_of(22 * GB)} == {"L4", "A10G", "RTX 3090", "RTX 4090"}
-    assert devices_of(22 * GB) == devices_of(24 * GB) == devices_of(round(22.5 * 2**30))
-    assert [device.name for device in devices_of(1000 * GB)] == ["H200"]
-    for device in TYPICAL:
-        assert device in devices_of(device.memory)
-
-
-def test_bf16_is_taken_for_granted_where_all_devices_of_that_memory_have_it() -> None:
+def test_bf16_is_taken_for_granted_but_for_the_memory_of_a_t4_or_v100() -> None:
     assert [far_device(f"{size}GB", None).bf16 for size in (16, 24, 80)] == [False, True, True]

@@ -10,7 +10,6 @@ import pytest
 from swarm.config import Settings, load_settings
 from swarm.planner.device_memory import DeviceMemory
 from swarm.planner.node_memory import SCORER, SizedModel
-from swarm.planner.pace import predicted
 from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
 from swarm.planner.planner import sized_model
 from swarm.policy.embedded import EMBEDDED
@@ -48,19 +47,6 @@ def test_shared_prompts_in_ever_smaller_micro_batches_then_checkpointing_then_no
     assert shorter.micro_batch_tokens == shorter.largest_checkpointed
     assert [made.fits for made in (rich, short, shorter, none)] == [True, True, True, False]
     assert (none.most_nodes, none.largest_shared, none.largest_checkpointed) == (0, None, None)
-
-
-def test_what_is_chosen_takes_less_time_than_checkpointing_would() -> None:
-    far = DeviceMemory(device="cuda:0", free=24 * GB, total=24 * GB, host_free=0, bf16=True, elsewhere="a GPU of 24GB")
-    made, checkpointed = (
-        choose((QWEN,), Settings(gradient_checkpointing=wish), far, nodes=1, in_process=False) for wish in (None, True)
-    )
-    least, instead = (predicted(one, [QWEN], Settings()) for one in (made, checkpointed))
-    assert not made.gradient_checkpointing
-    assert made.micro_batch_tokens < checkpointed.micro_batch_tokens
-    assert least
-    assert instead
-    assert least.least < instead.least
 
 
 def test_what_the_settings_demand_is_not_overruled() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swarm.config import Settings
 from swarm.errors import ModelError
-from swarm.planner.far_device import far_device
+from swarm.planner.device_memory import far_device
 from swarm.planner.plan import Plan, choose
 from swarm.planner.remedies import Remedy, remedies
 from tests.unit.planner.factories import ADAPTED, QWEN

@@ -97,14 +97,11 @@ def test_without_an_archive_old_rounds_are_deleted_and_it_is_said(run: Run) -> N
     assert (said.rollouts_before, said.archived) == (KEPT_FROM, False)
 
 
-@pytest.mark.parametrize(("place", "field"), [(keys.group_file, "earlier"), (keys.earlier_group_file, "parts")])
-def test_single_groups_go_into_the_archive_with_the_file_that_names_them_and_are_read_out_of_it(
-    run: Run, place: Callable[[RoundKey, str, int], str], field: str
-) -> None:
-    part = place(RoundKey(0), "anna", 0)
+def test_single_groups_go_into_the_archive_with_the_file_that_names_them_and_are_read_out_of_it(run: Run) -> None:
+    part = keys.group_file(RoundKey(0), "anna", 0)
     run.store.put(part, encode(ROLLOUTS_EARLY_OF_ROUND_0))
     named = {"0": digest(encode(ROLLOUTS_EARLY_OF_ROUND_0))}
-    file = msgspec.structs.replace(ROLLOUTS_EARLY_OF_ROUND_0, rollouts={}, groups={}, **{field: named})
+    file = msgspec.structs.replace(ROLLOUTS_EARLY_OF_ROUND_0, rollouts={}, groups={}, earlier=named)
     publish(run.store, {(RoundKey(0), "anna"): encode(file)})
     publish(run.store, files_of(range(1, ROUNDS)))
     before = RolloutFiles(run).decoded(RoundKey(0), "anna", 10**6)
@@ -129,8 +126,7 @@ def test_a_node_of_an_earlier_version_whose_file_is_called_like_a_group_is_found
 def test_what_else_lies_among_the_groups_goes_as_well(run: Run) -> None:
     publish(run.store, files_of())
     run.store.put("rollouts/round_0/parts_0/junk", b"x")
-    for place in (keys.group_file, keys.earlier_group_file):
-        run.store.put(place(RoundKey(0), "eve", 7), b"x" * 2 * 10**6)
+    run.store.put(keys.group_file(RoundKey(0), "eve", 7), b"x" * 2 * 10**6)
     janitor(run).clean(KEPT_FROM, NODES)
     assert rounds_in_place(run) == [4, 5]
 

@@ -80,15 +80,11 @@ LOOKING = {
     "web": ("--experiment", "exp", "-o", "page.html"),
     "export exp": ("--table", "events", "-o", "events.csv"),
     "experiment list": (),
-    "experiment status exp": (),
-    "experiment settings exp": (),
+    "status --started": ("--experiment", "exp"),
     "experiment archive exp": (),
     "experiment prune exp": ("--keep", "1", "--yes"),
     "experiment clean exp": ("--yes",),
-    "study list": (),
-    "study report mine": (),
-    "study compare exp exp": (),
-    "keys known": ("--experiment", "exp"),
+    "keys show --known": ("--experiment", "exp"),
     "doctor": ("--experiment", "exp"),
     "bugreport": ("--experiment", "exp", "--write", "report.txt"),
     "model export alice": ("--experiment", "exp", "-o", "model"),
@@ -97,7 +93,7 @@ LOOKING = {
     "up": ("--experiment", "exp", "--dry-run"),
     "node": ("--role", "coordinator", "--experiment", "exp"),
 }
-ALL_THERE_IS = ("experiment list", "doctor", "bugreport", "down", "study", "keys")
+ALL_THERE_IS = ("experiment list", "doctor", "bugreport", "down", "keys")
 """These say what they can, whatever is closed."""
 
 

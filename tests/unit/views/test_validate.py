@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from swarm.types import RoundKey
-from swarm.views.spans import gaps, named, spans
+from swarm.views.checks import gaps, named, spans
 from swarm.views.validate import Report, render, validate
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RewardFile
@@ -283,7 +283,7 @@ def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, 
     [
         "rollouts/round_0/stage_0/.bob.json.tmp",
         "rollouts/tmp",
-        "rollouts/round_0/parts_0/bob.json",
+        "rollouts/round_0/other_0",
         "rewards/round_0/stage_0/bob.sync-conflict-1.json",
         "winners/round_0/bob.tmp",
         "winners/bob.json",

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from swarm.cli.logs import moment
 from swarm.errors import ConfigError
-from swarm.views.when import moment
 
 NOW = 1_800_000_000.0
 

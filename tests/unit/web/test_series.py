@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from swarm.records.history import NodeHistory
 from swarm.web import series
-from swarm.web.adopted import matrix
+from swarm.web.look import matrix
 from swarm.web.series import DRAWN, mark_of, news, whole
 from swarm.web.tasks import tasks_of
 

@@ -43,13 +43,6 @@ def alone(file: RolloutFile, slot: str) -> RolloutFile:
     return msgspec.structs.replace(file, rollouts=rollouts, groups=groups)
 
 
-def of_an_earlier_version(file: RolloutFile) -> tuple[RolloutFile, Place]:
-    """As those wrote it: all groups elsewhere."""
-    last, place = one_by_one(file)
-    there = {keys.earlier_group_file(KEY, "anna", slot): place[keys.group_file(KEY, "anna", slot)] for slot in (0, 1)}
-    return msgspec.structs.replace(last, earlier=UNSET, parts=last.earlier), Place(there)
-
-
 def together(file: RolloutFile, place: Place, *, most_bytes: int = 10**6, most_groups: int = 64) -> RolloutFile:
     return put_together(file, "anna", KEY, place.get_bounded, most_bytes=most_bytes, most_groups=most_groups)
 
@@ -65,8 +58,9 @@ def test_they_give_the_one_file_whichever_came_last(last: str) -> None:
     assert together(*one_by_one(ROLLOUTS, last)) == ROLLOUTS
 
 
-def test_those_of_earlier_versions_give_it_too() -> None:
-    assert together(*of_an_earlier_version(ROLLOUTS)) == ROLLOUTS
+def test_those_of_early_versions_are_refused() -> None:
+    last, place = one_by_one(ROLLOUTS)
+    assert reason(msgspec.structs.replace(last, earlier=UNSET, parts=last.earlier), place) == "malformed"
 
 
 def test_a_file_that_names_no_others_is_itself_and_nothing_is_read() -> None:
@@ -131,8 +125,6 @@ def test_odd_slots_and_digests_are_malformed(parts: dict[str, str]) -> None:
 def test_a_group_that_is_there_twice_is_malformed() -> None:
     file, place = one_by_one(ROLLOUTS)
     assert reason(msgspec.structs.replace(file, rollouts={"1": ROLLOUTS.rollouts["1"]}), place) == "malformed"
-    file, place = of_an_earlier_version(ROLLOUTS)
-    assert reason(msgspec.structs.replace(file, rollouts={"9": ROLLOUTS.rollouts["1"]}), place) == "malformed"
 
 
 def test_they_come_in_the_order_of_their_slots() -> None:

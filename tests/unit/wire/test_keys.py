@@ -150,9 +150,3 @@ def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() 
 def test_other_names_beside_them_are_those_of_whole_files(name: str) -> None:
     assert group_file_of(f"rollouts/round_17/stage_2/{name}") is None
     assert rollout_of(f"rollouts/round_17/stage_2/{name}") == (KEY, name.removesuffix(".json"))
-
-
-def test_a_group_of_an_earlier_version_is_its_nodes_where_those_wrote_it() -> None:
-    assert group_file_of("rollouts/round_17/parts_2/anna-1@3.json") == (KEY, "anna-1")
-    assert owner_of("rollouts/round_17/parts_2/anna-1@3.json") == "anna-1"
-    assert owner_of("rollouts/round_17/stage_2/anna@3.json") is None

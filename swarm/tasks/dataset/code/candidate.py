@@ -15,7 +15,7 @@ _FENCE = "```"
 
 
 def code_of(answer: str) -> str:
-    """An answer without the fence around it, if it has one."""
+    """Returns an answer without the fence around it, if it has one."""
     lines = answer.strip().splitlines()
     if len(lines) > 1 and lines[0].startswith(_FENCE) and lines[-1].strip() == _FENCE:
         return "\n".join(lines[1:-1])

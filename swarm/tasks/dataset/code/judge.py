@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,6 @@ import msgspec
 
 from swarm.tasks.bounded import Emit
 from swarm.tasks.dataset.code import plain
-from swarm.tasks.dataset.code.modules import MODULES
 from swarm.tasks.trial import Receive
 
 CHECK = "check"
@@ -21,7 +21,7 @@ _PASSED, _FAILED, _ERRORS = "_swarm_passed", "_swarm_failed", "_swarm_errors"
 
 
 class Tests(msgspec.Struct, frozen=True):
-    """What an answer has to pass."""
+    """Holds the tests that an answer has to pass."""
 
     source: str
     entry_point: str = ""
@@ -47,12 +47,20 @@ def verify(tests: Tests) -> None:
 
 
 def asked_for(tree: ast.AST) -> set[str]:
-    """Names that the tests use and define nowhere: the answer's."""
+    """Returns names that the tests use and define nowhere: the answer's."""
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     used = {node.id for node in names if isinstance(node.ctx, ast.Load)}
     return used - {node.id for node in names if not isinstance(node.ctx, ast.Load)} - set(_bound(tree)) - _KNOWN
 
 
+NAMES = (
+    *("abc", "array", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "collections.abc"),
+    *("contextlib", "copy", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools"),
+    *("hashlib", "heapq", "itertools", "json", "math", "numbers", "operator", "random", "re", "statistics"),
+    *("string", "struct", "textwrap", "time", "types", "typing", "unicodedata", "zlib"),
+)
+"""What tests and answers may import: modules that compute, imported before a child is confined."""
+MODULES = {name: importlib.import_module(name) for name in NAMES}
 _KNOWN = {*dir(builtins), *MODULES}
 
 
@@ -68,7 +76,8 @@ def _bound(tree: ast.AST) -> Iterator[str]:
 
 
 def verdict(tests: Tests, receive: Receive, send: Emit) -> float:
-    """The reward: 1 where all assertions hold, 0 where one does not; or, if partial, the share of those that do.
+    """Returns the reward: 1 where all assertions hold, 0 where one does not; or, if partial, the share of those that
+    do.
 
     What ends the tests otherwise leaves unknown how many would have failed: an answer could end them behind the first
     assertion that holds. So it gives 0.
@@ -114,7 +123,7 @@ def _call(name: str) -> ast.Expr:
 
 
 def _function(name: str, receive: Receive, send: Emit) -> Callable[..., Any]:
-    """A function of the candidate's: arguments and results are copies of plain values."""
+    """Returns a function of the candidate's: arguments and results are copies of plain values."""
 
     def call(*arguments: Any, **named: Any) -> Any:
         send(plain.pack((name, list(arguments), named)))
@@ -127,7 +136,7 @@ def _function(name: str, receive: Receive, send: Emit) -> Callable[..., Any]:
 
 
 def _raised(name: Any) -> Exception:
-    """The error that a call raised: of the built-in type of that name, if it is one.
+    """Returns the error that a call raised: of the built-in type of that name, if it is one.
 
     But for those that end an iteration: `all(map(function, values))` would hold after none of them.
     """

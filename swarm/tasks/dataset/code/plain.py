@@ -37,12 +37,12 @@ class NotPlainError(ValueError):
 
 
 def pack(value: Any) -> bytes:
-    """One value as a message. Raises NotPlainError."""
+    """Returns one value as a message. Raises NotPlainError."""
     return _encode(_tagged(value, DEPTH_LIMIT))
 
 
 def unpack(message: bytes) -> Any:
-    """The value of a message of anybody's. Raises NotPlainError."""
+    """Returns the value of a message of anybody's. Raises NotPlainError."""
     try:
         return _untagged(_decode(message), DEPTH_LIMIT)
     except (msgspec.MsgspecError, RecursionError, TypeError, ValueError, OverflowError) as error:

@@ -1,4 +1,5 @@
-"""What an answer is worth, by name; each module has the function `score`, and others where it needs them.
+"""Says what an answer is worth, by the scorer's name; each module has the function `score`, and others where it needs
+them.
 
     score(row, answer)     the reward of one answer, in [0, 1]; may raise
     check(row)             raises ValueError where no answer can be scored against this row
@@ -31,7 +32,7 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The truth as text."""
+        """Returns the truth as text."""
         return self.truth if isinstance(self.truth, str) else str(self.truth)
 
 
@@ -39,7 +40,7 @@ class Score(Protocol):
     """A scorer's function."""
 
     def __call__(self, row: Row, answer: str, /) -> float:
-        """The reward of an answer to a row's question. Raises whatever it likes."""
+        """Returns the reward of an answer to a row's question. Raises whatever it likes."""
 
 
 class Scorer(NamedTuple):

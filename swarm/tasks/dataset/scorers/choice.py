@@ -25,7 +25,7 @@ def check(row: Row) -> None:
 
 
 def parse(text: str) -> str | None:
-    """The letter, None where the text is none."""
+    """Returns the letter, None where the text is none."""
     found = _LETTER.fullmatch(text.strip())
     return (found[1] or found[2]).upper() if found else None
 
@@ -41,5 +41,5 @@ def _wanted(row: Row) -> str:
 
 
 def own(row: Row) -> str:
-    """The letter, also where the column has a position."""
+    """Returns the letter, also where the column has a position."""
     return _wanted(row)

@@ -18,7 +18,7 @@ from swarm.tasks.definitions import malformed, refuse_other
 
 
 def digest(name: str, scorer: str) -> str:
-    """SHA-256 of the module's source. Raises ConfigError where there is none."""
+    """Returns SHA-256 of the module's source. Raises ConfigError where there is none."""
     try:
         file = own_code.source_file(_code(name, scorer))
     except (ImportError, ValueError) as error:
@@ -30,7 +30,7 @@ def digest(name: str, scorer: str) -> str:
 
 
 def load(definition: Definition) -> Score:
-    """The function as a scorer. Raises ConfigError."""
+    """Returns the function as a scorer. Raises ConfigError."""
     name, wanted, got = definition.name, definition.scorer_sha256, digest(definition.name, definition.scorer)
     refuse_other(name, f"the module of scorer {definition.scorer}", wanted, got)
     try:

@@ -30,7 +30,7 @@ def check(row: Row) -> None:
 
 
 def own(row: Row) -> str:
-    """The column's value as a completion would write it."""
+    """Returns the column's value as a completion would write it."""
     return row.truth if isinstance(row.truth, str) else json.dumps(row.truth, ensure_ascii=False)
 
 

@@ -73,18 +73,18 @@ def _without_money(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """Without LaTeX's marks, spaces and case."""
+    """Returns a text without LaTeX's marks, spaces and case."""
     return " ".join(_AROUND_WORDS.sub(" ", text).split()).casefold()
 
 
 def _places(*texts: str) -> int:
-    """To how many places decimals are compared: as many as any of them has."""
+    """Returns to how many places decimals are compared: as many as any of them has."""
     written = [len(digits) for text in texts for digits in _PLACES.findall(text)]
     return min(max([LEAST_PLACES, *written]), MOST_PLACES)
 
 
 def _is_other(wanted_text: str, wanted: Any, given_text: str, given: Any) -> bool:
-    """Whether an answer is of another kind than what it is held against: a ratio, or a list."""
+    """Tells whether an answer is of another kind than what it is held against: a ratio, or a list."""
     if _RATIO.search(given_text) and ":" not in wanted_text and "colon" not in wanted_text:
         return not _is_set(wanted)
     return _is_set(given) and not _is_set(wanted) and (_length(given) > 1 or bool(_LISTING.search(given_text)))
@@ -98,12 +98,14 @@ def _is_set(found: Any) -> bool:
 
 
 def _length(found: Any) -> int:
-    """How many things a set was written as, equal ones too."""
+    """Returns how many things a set was written as, equal ones too."""
     return len(getattr(found, "_unsorted_args", None) or found.args)
 
 
 def _claims(given: Any) -> list[tuple[Any, Any]]:
-    """Both sides of equations between numbers alone, which the library does not look at: it takes the last side."""
+    """Returns both sides of equations between numbers alone, which the library does not look at: it takes the last
+    side.
+    """
     relations = given.args if type(given).__name__ == "And" else [given]
     return [(one.lhs, one.rhs) for one in relations if getattr(one, "is_Equality", False) and not one.free_symbols]
 
@@ -116,7 +118,7 @@ def check(row: Row) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _read(text: str) -> list[Any]:
-    """What math-verify finds: text without any mark of LaTeX's mathematics is mathematics as a whole."""
+    """Returns what math-verify finds; text without any mark of LaTeX's mathematics is mathematics as a whole."""
     import math_verify
 
     whole = text if "$" in text or r"\boxed" in text or r"\[" in text or r"\(" in text else f"${text}$"

@@ -54,7 +54,7 @@ def check(row: Row) -> None:
 
 
 def parse(text: str) -> Fraction | None:
-    """The value of a number, None where the text is none."""
+    """Returns the value of a number, None where the text is none."""
     found = _NUMBER.fullmatch(text.strip().removesuffix(".").rstrip().replace("−", "-"))
     if found is None or len(text) > DIGITS_LIMIT or abs(int(found["exponent"] or 0)) > DIGITS_LIMIT:
         return None
@@ -78,12 +78,12 @@ def _magnitude(found: re.Match[str]) -> Fraction | None:
 
 
 def _written(row: Row, text: str) -> str:
-    """The text as the row's scoring reads it."""
+    """Returns the text as the row's scoring reads it."""
     return plain(text) if row.scoring >= TYPESET else text
 
 
 def plain(text: str) -> str:
-    """A number without what LaTeX and typography put around and into it; any other text as it may be."""
+    """Returns a number without what LaTeX and typography put around and into it; any other text as it may be."""
     if len(text) > 2 * DIGITS_LIMIT:
         return text
     text = text.strip(_NO_WIDTH).strip().removesuffix(".").rstrip()

@@ -23,7 +23,7 @@ _SILENT = {"title", "description", "default", "examples", "$schema", "$id", "$co
 
 
 def allows(schema: Any, value: Any) -> bool:
-    """Whether the value is valid under a schema that `check` has taken."""
+    """Tells whether the value is valid under a schema that `check` has taken."""
     if isinstance(schema, bool):
         return schema
     return all(rule(schema[keyword], value) for keyword, rule in _RULES.items() if keyword in schema) and _no_others(

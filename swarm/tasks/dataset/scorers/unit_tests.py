@@ -30,13 +30,13 @@ def check(row: Row) -> None:
 
 
 def trial(row: Row, answer: str) -> Trial:
-    """How an answer is tried."""
+    """Returns how an answer is tried."""
     source = "\n".join(filter(None, [_column(row, "prefix"), candidate.code_of(answer)]))
     return Trial(source, functools.partial(judge.verdict, tests_of(row)))
 
 
 def tests_of(row: Row) -> judge.Tests:
-    """The row's tests. Raises ValueError."""
+    """Returns the row's tests. Raises ValueError."""
     source = "\n".join(filter(None, [_column(row, "setup"), _code(row.truth)]))
     return judge.Tests(source, _column(row, "entry_point"), row.options.get("partial", False))
 

@@ -303,7 +303,7 @@ async def test_a_file_is_read_once_for_all_groups_that_name_it(layout: Layout, r
 
 async def test_a_file_of_which_no_group_would_be_scored_is_no_context(layout: Layout) -> None:
     publish(layout, first_stage("ben"))
-    questions = await contexts(layout, peer_completions=3).choose(SECOND, asked(), frozenset(), always)
+    questions = await contexts(layout, peer_groups=1).choose(SECOND, asked(), frozenset(), always)
     assert questions == [question for _, question in asked()]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -12,7 +11,6 @@ import pytest
 from swarm.node.sharing.reading import MOST_TRIES
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
-from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RolloutFile
@@ -43,27 +41,14 @@ def alone(file: RolloutFile, slot: str) -> RolloutFile:
     return msgspec.structs.replace(file, rollouts={slot: file.rollouts[slot]}, groups={slot: file.groups[slot]})
 
 
-def publish_as_before(layout: Layout, file: RolloutFile) -> RolloutFile:
-    """As earlier versions did."""
-    key, named = RoundKey(file.round, file.stage), {}
-    for slot in file.rollouts:
-        data = encode(msgspec.structs.replace(alone(file, slot), timestamp=0.0))
-        put(layout.root / keys.earlier_group_file(key, file.peer_id, int(slot)), data)
-        named[slot] = digest(data)
-    return msgspec.structs.replace(file, rollouts={}, groups={}, parts=named)
-
-
 def texts(intake: TestedIntake, *peers: str, key: RoundKey = R0) -> list[list[str]]:
     return [[one.text for one in scored.group.completions] for scored in intake.groups(*peers, key=key)]
 
 
-@pytest.mark.parametrize("published", [publish_early, publish_as_before])
-async def test_groups_one_by_one_are_those_of_one_file(
-    layout: Layout, published: Callable[[Layout, RolloutFile], RolloutFile]
-) -> None:
+async def test_groups_one_by_one_are_those_of_one_file(layout: Layout) -> None:
     intake, other = TestedIntake(layout), TestedIntake(layout)
     whole = make_rollouts("bob", R0, groups=3)
-    publish(layout, published(layout, whole))
+    publish(layout, publish_early(layout, whole))
     await intake.look()
     publish(layout, whole)
     await other.look()

@@ -151,10 +151,10 @@ async def test_unverified_needs_an_answer_to_hold_them_against(layout: Layout, a
 
 
 # ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.parametrize("settings", [{"peer_groups": 2}, {"peer_completions": 11}], ids=["groups", "completions"])
-async def test_a_file_above_a_peers_share_is_refused_unscored(layout: Layout, settings: dict[str, int]) -> None:
-    intake = TestedIntake(layout, **settings)
-    publish(layout, make_rollouts("mallory", R0, groups=3, size=4))
+@pytest.mark.parametrize(("groups", "size"), [(3, 4), (2, 17)], ids=["groups", "completions"])
+async def test_a_file_above_a_peers_share_is_refused_unscored(layout: Layout, groups: int, size: int) -> None:
+    intake = TestedIntake(layout, peer_groups=2)
+    publish(layout, make_rollouts("mallory", R0, groups=groups, size=size))
     await intake.look()
     assert intake.refused() == {"mallory": {"oversized": 1}}
     assert intake.source.scored == []  # type: ignore[attr-defined]

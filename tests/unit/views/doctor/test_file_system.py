@@ -11,9 +11,9 @@ import pytest
 import watchfiles
 
 from swarm.planner.shape import ModelShape
-from swarm.store.folder import inotify, trials
+from swarm.store.folder import inotify
 from swarm.store.folder.health import folder_health
-from swarm.store.health import Delivery, FileSystem, Inotify, Naming, Renaming, Room, Writing
+from swarm.store.health import FileSystem, Inotify, Naming, Renaming, Room, Writing
 from swarm.views.doctor import place, room, start
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
@@ -42,48 +42,16 @@ def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object)
     assert [finding.verdict for finding in findings] == [OK, verdict]
 
 
-def test_renames_here_are_atomic(tmp_path: Path) -> None:
-    seen = trials.try_renaming(tmp_path, seconds=0.1)
-    assert (seen.torn, seen.missing, seen.late, seen.problem) == (0, 0, 0, "")
-    assert seen.renames > 0
-
-
-def test_a_reader_sees_torn_versions_where_files_are_written_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def in_place(target: Path, half: Path, seen: Renaming) -> None:
-        read = seen.reads
-        with target.open("wb") as file:
-            file.write(b"x" * 10)
-            file.flush()
-            while seen.reads < read + 2:  # until a reader has begun and ended within it
-                pass
-            file.write(b"x" * (trials.BYTES - 10))
-        seen.renames += 1
-
-    monkeypatch.setattr(trials, "_replace", in_place)
-    seen = trials.try_renaming(tmp_path, seconds=0.05)
-    assert seen.torn > 0
-    assert place.judge_renaming(seen).verdict is FAILURE
-
-
-@pytest.mark.parametrize("data", [b"", b"a", b"a" * trials.BYTES + b"b", b"a" * (trials.BYTES - 1) + b"b"])
-def test_only_one_whole_version_counts_as_whole(data: bytes) -> None:
-    assert trials.is_whole(b"a" * trials.BYTES)
-    assert not trials.is_whole(data)
+def test_renames_here_are_seen_at_once(tmp_path: Path) -> None:
+    found = look(place.check_renaming, make_patient(tmp_path / "shared"))
+    assert {finding.verdict for finding in found.values()} == {OK}
 
 
 @pytest.mark.parametrize(
     ("seen", "verdict"),
-    [
-        (Renaming(renames=50, reads=500), OK),
-        (Renaming(renames=50, reads=500, missing=1), FAILURE),
-        (Renaming(renames=0, problem="File exists"), FAILURE),
-        (Renaming(renames=50, reads=500, late=2), WARNING),
-        (Renaming(renames=50, reads=3), WARNING),
-    ],
+    [(Renaming(7, 0, ""), OK), (Renaming(7, 2, ""), WARNING), (Renaming(7, 0, "File exists"), FAILURE)],
 )
-def test_what_a_reader_saw_is_judged(seen: Renaming, verdict: object) -> None:
+def test_a_rename_that_fails_or_is_seen_late_is_told(seen: Renaming, verdict: object) -> None:
     assert place.judge_renaming(seen).verdict is verdict
 
 
@@ -185,40 +153,6 @@ def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
     for inodes, verdict in ((10, FAILURE), (10**6, OK)):
         assert [f.verdict for f in room.judge_space(Room(10**12, inodes), need) if f.check == "inodes"] == [verdict]
     assert [room.judge_temporary(folder, 5).verdict for folder in ("/tmp", "")] == [WARNING, FAILURE]
-
-
-def test_a_rename_wakes_the_watcher_here(tmp_path: Path) -> None:
-    found = look(place.check_events, make_patient(tmp_path))
-    assert found["delivery"].verdict is OK
-    assert len(found) == 2
-
-
-def test_a_watcher_that_hears_nothing_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deaf(*_: object, stop_event: threading.Event, **__: object) -> object:
-        yield set()
-        stop_event.wait(30)
-
-    monkeypatch.setattr(watchfiles, "watch", deaf)
-    monkeypatch.setattr(trials, "PATIENCE", 0.3)
-    found = trials.try_delivery(tmp_path)
-    assert found.lost == trials.TRIALS + 1
-    assert place.judge_delivery(found, 2.0).verdict is WARNING
-
-
-def test_a_watcher_that_cannot_start_is_a_warning_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def exhausted(*_: object, **__: object) -> object:
-        raise OSError("OS file watch limit reached.")
-
-    monkeypatch.setattr(watchfiles, "watch", exhausted)
-    found = place.judge_delivery(trials.try_delivery(tmp_path), 2.0)
-    assert found.verdict is WARNING
-    assert "OS file watch limit reached" in found.measured
-
-
-def test_late_events_are_a_warning() -> None:
-    assert place.judge_delivery(Delivery([0.9] * 5, [0.9]), 2.0).verdict is WARNING
 
 
 def test_a_network_file_system_is_a_warning_and_a_local_one_is_none() -> None:

@@ -1,0 +1,61 @@
+"""Curves over rounds, from the rows of a study's nodes.
+
+    metrics of a run ─▶ by_agent          metrics of a configuration ─mean over agents─▶ by_seed ─▶ mean_band
+
+A moving average looks back only, over `window` rounds, or over those that there are at the start.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+Curves = TypeVar("Curves", pd.DataFrame, "pd.Series[float]")
+LONGEST_WINDOW = 100
+"""Rounds of the paper's moving average; a shorter run takes a tenth of its rounds. For figures alone:
+thresholds and drops are measured on that of measures.WINDOW."""
+
+
+def window_for(rounds: int) -> int:
+    """Returns the window of the moving average for runs of so many rounds."""
+    return min(LONGEST_WINDOW, max(1, rounds // 10))
+
+
+def smooth(curves: Curves, window: int) -> Curves:
+    """Moving average down a column, or each of them."""
+    return curves.rolling(window, min_periods=1).mean()
+
+
+def by_agent(run: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
+    """Returns one run: its rounds down, its agents across."""
+    return run.pivot_table(index="round", columns="node_id", values=column, aggfunc="last", observed=True).sort_index()
+
+
+def by_seed(configuration: pd.DataFrame, column: str = "my_reward") -> pd.DataFrame:
+    """Returns one configuration: its rounds down, its seeds across; the mean over the agents of each run."""
+    return configuration.pivot_table(index="round", columns="seed", values=column, aggfunc="mean").sort_index()
+
+
+def common_rounds(curves: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rounds that all columns have: a mean over runs of different length would jump where one ends."""
+    return curves.dropna()
+
+
+def mean_band(curves: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """95 % interval of the mean over the S columns (at least 2), at each of the R rows by itself, by Student's t."""
+    values_R_S = curves.to_numpy(dtype=np.float64)
+    seeds = values_R_S.shape[1]
+    mean_R = values_R_S.mean(axis=1)
+    half_R = stats.t.ppf(0.975, seeds - 1) * values_R_S.std(axis=1, ddof=1) / math.sqrt(seeds)
+    return mean_R - half_R, mean_R + half_R
+
+
+def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Returns, for each configuration, the rows of its lowest seed that has any."""
+    first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
+    return metrics[metrics["seed"] == first]

@@ -1,0 +1,109 @@
+"""Frames as files for other tools: CSV, Parquet and JSON lines.
+
+Dicts and lists are JSON text in CSV and in Parquet (their keys differ from row to row, which neither can type), and
+stay nested in JSON lines. What is missing is an empty field, a null and `null`. All text in CSV is quoted, so that a
+completion's newlines survive; one that a spreadsheet would take for a formula has a `'` in front, and what a terminal
+would obey is escaped in CSV and JSON lines as in JSON. Parquet has all text as it is. Numbers keep every digit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import msgspec
+
+from swarm.errors import ConfigError
+from swarm.extras import lacking
+from swarm.harmless import csv_cell, escaped
+from swarm.store.folder.publish import publish_own
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Format = Literal["csv", "parquet", "jsonl"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+SLICE = 4096
+"""Rows that are turned into text at a time: it takes many times as much as what becomes of it."""
+
+
+def encode_frame(frame: DataFrame, form: Format) -> bytes:
+    """Returns a frame as the bytes of a file; its index is left out.
+
+    Raises:
+        ConfigError: Parquet, and pyarrow is not installed.
+    """
+    if form == "parquet":
+        return _parquet(frame)
+    written = io.BytesIO()
+    for rows in _slices(frame):
+        written.write(_csv(rows, header=not written.tell()) if form == "csv" else _jsonl(rows))
+    return written.getvalue()
+
+
+def write_frame(frame: DataFrame, form: Format, target: Path, *, force: bool = False) -> None:
+    """Write a frame so that the file is there whole or not at all.
+
+    Args:
+        force: replace the file that is there.
+
+    Raises:
+        ConfigError: there is such a file already, or pyarrow is missing.
+        StoreError: it cannot be written; what was there is as it was.
+    """
+    refuse_existing(target, force=force)
+    publish_own(target, encode_frame(frame, form))
+
+
+def refuse_existing(target: Path, *, force: bool) -> None:
+    """Raises ConfigError for a file that is there and not to be replaced."""
+    if target.exists() and not force:
+        raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
+
+
+def _slices(frame: DataFrame) -> Iterator[DataFrame]:
+    for first in range(0, max(1, len(frame)), SLICE):
+        yield frame.iloc[first : first + SLICE]
+
+
+def _csv(frame: DataFrame, *, header: bool) -> bytes:
+    flat = without_formulas(_flat(frame))
+    return flat.to_csv(index=False, header=header, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").encode()
+
+
+def without_formulas(frame: DataFrame) -> DataFrame:
+    """Returns the frame with each text as csv_cell makes it: some may come from strangers' rows."""
+    texts = [str(name) for name, dtype in frame.dtypes.items() if dtype in ("object", "str")]
+    return frame.assign(**{name: frame[name].map(_harmless) for name in texts})
+
+
+def _harmless(cell: object) -> object:
+    return csv_cell(cell) if isinstance(cell, str) else cell
+
+
+def _parquet(frame: DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        _flat(frame).to_parquet(buffer, engine="pyarrow", index=False)
+    except ImportError:
+        raise lacking("Parquet", "pyarrow", "analysis", "take --format csv") from None
+    return buffer.getvalue()
+
+
+def _jsonl(frame: DataFrame) -> bytes:
+    plain = {name: column.astype(object).where(column.notna(), None).tolist() for name, column in frame.items()}
+    rows = (dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True))
+    return b"".join(escaped(msgspec.json.encode(row).decode()).encode() + b"\n" for row in rows)
+
+
+def _flat(frame: DataFrame) -> DataFrame:
+    """Returns the same with dicts and lists as JSON text."""
+    nested = [name for name, dtype in frame.dtypes.items() if dtype == "object"]
+    return frame.assign(**{str(name): frame[name].map(_text).astype("str") for name in nested})
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()  # pandas 2: text is object, too
