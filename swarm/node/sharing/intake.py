@@ -34,15 +34,13 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.timeline import Timeline
 from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.assigned_questions import AssignedQuestions, Mixtures
 from swarm.node.sharing.contexts import LOOK_AGAIN
 from swarm.node.sharing.examination import ALIVE, CLEAN, COSTLY, REFUSED, STRANGER, Examination, News
 from swarm.node.sharing.intake_counts import Counts
-from swarm.node.sharing.mixtures import Mixtures
-from swarm.node.sharing.pool import copies, each_once
+from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
 from swarm.node.sharing.quarantine import Quarantine
 from swarm.node.sharing.selection import Selection, random_order
-from swarm.node.sharing.trained_groups import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow
