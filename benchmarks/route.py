@@ -34,14 +34,13 @@ OFF = {
     "conversations": ("node/worker/conversing.py", "tasks/conversing.py"),
     "dynamic sampling": ("node/worker/dynamic_sampling.py",),
     "adaptive I and J": ("algo/adaptive_rule.py", "algo/adaptive.py"),
-    "groups published one by one": ("node/sharing/early_groups.py", "wire/group_files.py"),
-    "mixtures of a node's own": ("node/sharing/mixtures.py",),
     "signatures": ("signing/",),
     "a generation server": ("served/", "endpoint/"),
     "a state kept elsewhere": ("node/worker/last_state.py",),
     "several nodes of one process": ("node/process/together.py", "node/process/in_process.py"),
 }
-"""Features that are off at the defaults, and where they live, below `swarm/`."""
+"""Features that are off at the defaults, and where they live, below `swarm/`. Groups that come one by one, and mixtures,
+are none: peers may have them whatever this node has."""
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ sharing      peers' files on their way into the swarm pool
   contexts                              groups of the stage before, which a later stage's questions show
   early_groups                          groups that are published before the file that names them, verified early
   examination                           one file after the other: read once, and verified as far as it is drawn
-  selection, priority_lock, quarantine  whose files are read of too many, in which order, and whose not for now
+  selection                             whose files are read of too many, in which order, and whose not for now
   reading, admission, verification      what a file says, which groups may come in, what they are worth
   pool                                  what may be learned from, and what was
   intake_counts                         what is told of it, in the row and in the log
@@ -64,6 +64,6 @@ process      a node as a process
   announcing                            registered while somebody has yet to begin the experiment
   generator_only                        nodes that train nothing: generator, person, evaluator
   together                              generation of several nodes as one step
-  system, host, executor, lag           clock and threads, which process this is, the compute thread, the loop's lag
+  system, host, executor                clock, threads and the loop's lag; which process this is; the compute thread
   lease, stopping, service              one device for several processes, signals, what a service manager hears
 """

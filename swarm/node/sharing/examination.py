@@ -24,9 +24,8 @@ from swarm.node.sharing.contexts import CONTEXT_GONE
 from swarm.node.sharing.early_groups import EarlyGroups
 from swarm.node.sharing.intake_counts import OTHERS, Counts, Refusals
 from swarm.node.sharing.pool import GroupName, Pool, name_of
-from swarm.node.sharing.priority_lock import PriorityLock
-from swarm.node.sharing.quarantine import NOT_ITS_OWN
 from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
+from swarm.node.sharing.selection import NOT_ITS_OWN, PriorityLock
 from swarm.node.sharing.verification import Cost, TaskSource, Verdict, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
