@@ -7,7 +7,6 @@ stays as it is, and no index need know of it. A checkout that is not installed i
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from swarm.errors import ConfigError
@@ -34,6 +33,8 @@ def installed_by(extra: str) -> str:
 
 def _this_swarm(extra: str) -> str:
     """What pip takes for the swarm that runs here, with an extra."""
+    from importlib.metadata import PackageNotFoundError, distribution  # here: it imports the half of `email`
+
     try:
         distribution(NAME)
     except PackageNotFoundError:

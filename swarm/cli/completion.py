@@ -23,8 +23,9 @@ def completion(
     install: Annotated[bool, Parameter(help="Write it where the shell looks, and name the file.")] = False,
 ) -> None:
     """Print the script that completes `swarm`: `eval "$(swarm completion bash)"`, or once and for all --install."""
-    from swarm.cli.main import app
+    from swarm.cli.main import add_plugins, app
 
+    add_plugins([])
     chosen = shell or _of_user(os.environ.get("SHELL", ""))
     if install:
         say(f"written: {app.install_completion(shell=chosen)}; it counts in new shells")

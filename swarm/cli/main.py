@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from cyclopts import App, CycloptsError, Parameter
 
-from swarm import __version__
+from swarm import __version__, entry_points
+from swarm.cli.command import Command
 from swarm.cli.paint import painted
-from swarm.cli.say import say_in_any_encoding
+from swarm.cli.plugin_commands import read_tables
+from swarm.cli.say import say_in_any_encoding, warn
 from swarm.errors import SwarmError
 from swarm.harmless import printable
 
@@ -39,24 +40,12 @@ app = App(
 )
 _GROUPS = {
     "model": "Build the embedded models, and take trained ones out of a run.",
-    "study": "Run matrices of swarms, and see what they show.",
     "experiment": "Look after the experiments of a shared folder.",
     "sink": "Hand the rows of a run to a tracker of experiments: TensorBoard, trackio, Weights & Biases.",
     "task": "Write, try and list questions and rewards of one's own.",
     "keys": "Sign what nodes publish, and know who signed what they read.",
     "judge": "Ask nodes held-out questions.",
 }
-
-
-class Command(NamedTuple):
-    """One command."""
-
-    function: str
-    """Below swarm.cli."""
-    help: str
-    example: str
-    """What people type, without `swarm` and the command's own words."""
-
 
 COMMANDS = {
     "up": Command(
@@ -146,12 +135,6 @@ COMMANDS = {
         "Push a node's model to the Hugging Face Hub, once or while it is being trained.",
         "anna --repo lab/anna --experiment demo --follow --every 100",
     ),
-    "study run": Command(
-        "study:run", "Run a matrix of swarms, or go on with it.", "sapo --rounds 200 --nodes 4 --seeds 1,2,3"
-    ),
-    "study list": Command("studies:list_studies", "Show the studies and how far they are.", "--path /mnt/shared"),
-    "study report": Command("studies:report", "Write what a study shows: a page, figures, tables.", "sapo"),
-    "study compare": Command("studies:compare", "Compare two experiments or studies.", "demo other"),
     "experiment list": Command(
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),
@@ -195,17 +178,56 @@ COMMANDS = {
 }
 """Words -> the command that they name."""
 
-_groups = {name: App(name=name, help=text) for name, text in _GROUPS.items()}
-for _words, _command in COMMANDS.items():
-    _group, _, _name = _words.rpartition(" ")
-    _groups.get(_group, app).command(
-        f"swarm.cli.{_command.function}",
-        name=_name,
-        help=_command.help,
-        help_epilogue=f"Example: `{f'swarm {_words} {_command.example}'.strip()}`",
-    )
-for _app in _groups.values():
-    app.command(_app)
+_groups: dict[str, App] = {}
+_known: dict[str, Command] = {}
+
+
+def _add(groups: Mapping[str, str], commands: Mapping[str, Command], room: str = "") -> None:
+    """Add commands to the app, whose functions lie below a package."""
+    for name, text in groups.items():
+        _groups[name] = App(name=name, help=text)
+        app.command(_groups[name])
+    for words, command in commands.items():
+        group, _, name = words.rpartition(" ")
+        _groups.get(group, app).command(
+            f"{room}{command.function}",
+            name=name,
+            help=command.help,
+            help_epilogue=f"Example: `{f'swarm {words} {command.example}'.strip()}`",
+        )
+    _known.update(commands)
+
+
+_add(_GROUPS, COMMANDS, "swarm.cli.")
+
+
+def all_commands() -> dict[str, Command]:
+    """Returns words -> command, of the core and of every plugin that is installed."""
+    add_plugins([])
+    return dict(_known)
+
+
+def add_plugins(arguments: Sequence[str]) -> None:
+    """Add the commands of plugins where these words are none that is known: first of ours, then of anybody's.
+
+    Looking them up takes longer than most of the core's commands that only look take to start.
+    """
+    for look in (entry_points.bundled, entry_points.found):
+        if not _is_known(arguments):
+            entries = look(entry_points.COMMANDS)
+            table = read_tables([entry for name, entry in entries.items() if name not in _looked], _known, _groups)
+            _looked.update(entries)
+            _add(table.groups, table.commands)
+            for problem in table.problems:
+                warn(problem)
+
+
+_looked: set[str] = set()
+
+
+def _is_known(arguments: Sequence[str]) -> bool:
+    """Whether a command line begins with the words of a command, or asks for the version alone."""
+    return list(arguments[:1]) == ["--version"] or any(" ".join(arguments[:words]) in _known for words in (1, 2))
 
 
 def main() -> None:
@@ -219,9 +241,12 @@ def run(arguments: Sequence[str]) -> int:
     say_in_any_encoding()
     code: object = 0
     try:
+        add_plugins(arguments)
         code = app(arguments, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:  # cyclopts has said what is wrong
+        if not _is_known(arguments) and (names := entry_points.unregistered()):
+            warn(f"{', '.join(names)}: not registered since swarm was updated; install it again, as you installed it")
         return 2
     except SwarmError as error:
         said = "\n".join(map(printable, str(error).split("\n")))  # it may quote what lies in the folder

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from swarm import extras
 from swarm.cli.main import run
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
@@ -52,7 +51,7 @@ def test_a_checkout_that_is_not_installed_is_installed_with_the_extra(monkeypatc
     def nowhere(name: str) -> None:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(extras, "distribution", nowhere)
+    monkeypatch.setattr("importlib.metadata.distribution", nowhere)
     assert installed_by("bucket").endswith(f'-m pip install -e "{ROOT}[bucket]"')
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.main import COMMANDS, app, run
+from swarm.cli.main import all_commands, app, run
 from swarm.config import Settings, load_settings
 from swarm.config.declared import DECLARED
+
+COMMANDS = all_commands()
 
 
 @pytest.fixture(autouse=True)

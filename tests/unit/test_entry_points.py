@@ -1,0 +1,131 @@
+"""Plugins by entry points: whose they are, what is said of one that dangles, and that the core asks for none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarm import entry_points
+from swarm.cli.main import run
+from tests.distributions import install
+
+COMMANDS = """
+from swarm.cli.command import Command
+
+COMMANDS = {"%(word)s": Command("%(module)s:say", "Say something.", "--loud")}
+
+def say(*, loud: bool = False) -> None:
+    print("AHA" if loud else "aha")
+"""
+
+
+def commands(word: str, module: str) -> str:
+    return COMMANDS % {"word": word, "module": module}
+
+
+def test_entry_points_are_found_by_name_with_their_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(
+        install(tmp_path, "their-tasks", {"swarm.tasks": {"coins": "coins:COINS"}}, coins="COINS = 7")
+    )
+    entry = entry_points.found("swarm.tasks")["coins"]
+    assert entry_points.distribution_of(entry) == "their-tasks"
+    assert entry_points.load(entry) == 7
+    assert "coins" not in entry_points.bundled("swarm.tasks")
+    assert "coins" not in entry_points.found("swarm.sinks")
+
+
+def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("swarm-sapo", "aaa", "zzz"):
+        groups = {"swarm.sinks": {"both": f"{name}:x", **({"ours": f"{name}:x"} if name != "aaa" else {})}}
+        monkeypatch.syspath_prepend(install(tmp_path / name, name, groups))
+    found = entry_points.found("swarm.sinks")
+    assert [entry_points.distribution_of(found[name]) for name in ("both", "ours")] == ["swarm-sapo"] * 2
+    monkeypatch.syspath_prepend(install(tmp_path / "new", "swarm-sapo", {}))
+    found = entry_points.found("swarm.sinks")
+    assert [entry_points.distribution_of(found[name]) for name in ("both", "ours")] == ["aaa", "zzz"]
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ({}, "ModuleNotFoundError: No module named 'gone_away'"),
+        ({"gone_away": "1 / 0"}, "ZeroDivisionError: division by zero"),
+        ({"gone_away": "other = 1"}, "AttributeError: module 'gone_away' has no attribute 'x'"),
+    ],
+)
+def test_one_that_dangles_says_whose_it_is_and_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: dict[str, str], why: str
+) -> None:
+    monkeypatch.delitem(sys.modules, "gone_away", raising=False)
+    monkeypatch.syspath_prepend(install(tmp_path, "theirs", {"swarm.places": {"dav": "gone_away:x"}}, **module))
+    with pytest.raises(entry_points.DanglingError) as refused:
+        entry_points.load(entry_points.found("swarm.places")["dav"])
+    assert str(refused.value) == (
+        f"dav (swarm.places) of theirs cannot be had: gone_away:x raises {why}; "
+        "install theirs again, or remove it: pip uninstall theirs"
+    )
+
+
+# ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_command_from_outside_runs_and_is_helped_and_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = commands("greet world", "greeting")
+    monkeypatch.syspath_prepend(
+        install(tmp_path, "theirs", {"swarm.commands": {"greeting": "greeting"}}, greeting=module)
+    )
+    assert run(["greet", "world", "--loud"]) == 0
+    assert run(["--help"]) == 0
+    assert run(["completion", "bash"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("AHA\n")
+    assert said.out.count("greet") > 1
+    assert said.err == ""
+
+
+def test_a_dangling_one_is_said_and_the_others_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = {"swarm.commands": {"aaa": "no_such_module", "odd": "odd_table", "wave": "waving"}}
+    monkeypatch.syspath_prepend(
+        install(tmp_path, "theirs", groups, odd_table="COMMANDS = 7", waving=commands("wave", "waving"))
+    )
+    assert run(["wave"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "aha\n"
+    assert "aaa (swarm.commands) of theirs cannot be had" in said.err
+    assert "odd_table of theirs has no table of commands" in said.err
+    assert said.err.count("\n") == 2
+
+
+@pytest.mark.parametrize("words", ["status", "experiment list", "experiment", "status all", "one two three"])
+def test_no_plugin_takes_the_words_of_another_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    name = f"taking_{words.replace(' ', '_')}"
+    monkeypatch.syspath_prepend(
+        install(tmp_path, "theirs", {"swarm.commands": {name: name}}, **{name: commands(words, name)})
+    )
+    assert run(["--help"]) == 0
+    assert f"`swarm {words}` of theirs is left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", ["--version", "status --help", "experiment list --help", "node --help"])
+def test_a_command_of_the_core_asks_for_no_entry_points(arguments: str) -> None:
+    code = (
+        "import sys, importlib.metadata as metadata\n"
+        "asked = []\n"
+        "metadata.distribution = metadata.entry_points = lambda *given, **named: asked.append(given or named)\n"
+        "from swarm.cli.main import run\n"
+        f"code = run({arguments.split()!r})\n"
+        "sys.exit(repr(asked) if asked else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
