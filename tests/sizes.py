@@ -1,8 +1,9 @@
 """How big the product is: python -m tests.sizes [--base REV].
 
-Prints for each room its files, lines and statements, and the budget that docs/development.md gives it; then the commands,
-settings, columns, and words of the docs. With --base it also prints how much each differs from an earlier commit. The core is
-what lies in swarm/ outside of swarm/plugins/. Statements are counted without docstrings. It informs, and refuses nothing.
+Prints for each room its files, lines and statements, and the budget that docs/development.md gives it; then the
+commands, settings, columns, and words of the docs. With --base it also prints how much each differs from an earlier
+commit. The core is what lies in swarm/ outside of swarm/plugins/. Statements are counted without docstrings. It
+informs, and refuses nothing.
 """
 
 from __future__ import annotations
