@@ -69,9 +69,6 @@ COMMANDS = {
     "join": Command(
         "node:join", "Join an experiment as a worker, with what it says of itself.", "/mnt/shared --node-id anna"
     ),
-    "answer": Command(
-        "answer:answer", "Answer a swarm's questions yourself, at a terminal.", "/mnt/shared --name anna"
-    ),
     "invite": Command(
         "inviting:invite",
         "Make a folder that Syncthing replicates, and let other machines in.",

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import anyio
 
-from swarm.person.session import HOW, Event, Left, Line, Opened, RoundOver, Session
-from swarm.person.terminal import Terminal
+from swarm.plugins.person.session import HOW, Event, Left, Line, Opened, RoundOver, Session
+from swarm.plugins.person.terminal import Terminal
 from swarm.records.liveness import PERSON
 from swarm.types import Bill, Completion, Dialogue, Ready
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.person.session import Event, Left, Line, Opened, RoundOver, Session
+from swarm.plugins.person.session import Event, Left, Line, Opened, RoundOver, Session
 
 LONGEST = 100
 ASKED = Opened(7, ("1 + 1?", "2 + 2?"), 2)

@@ -13,8 +13,8 @@ from io import StringIO
 import anyio
 import pytest
 
-from swarm.person.person import Person
-from swarm.person.terminal import Terminal
+from swarm.plugins.person.person import Person
+from swarm.plugins.person.terminal import Terminal
 from swarm.types import Completion
 from tests.patience import PATIENCE
 

@@ -24,9 +24,9 @@ from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import check, worker_maker
 from swarm.node.sharing.admission import longest_completion
 from swarm.node.worker.worker import Worker
-from swarm.person.news import News
-from swarm.person.person import Person
-from swarm.person.terminal import Terminal
+from swarm.plugins.person.news import News
+from swarm.plugins.person.person import Person
+from swarm.plugins.person.terminal import Terminal
 from swarm.records.liveness import PERSON
 from swarm.systems import require_for
 from swarm.types import Policy

@@ -7,11 +7,11 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from swarm.cli import answer as module
+from swarm.plugins.person import answer as module
 from swarm.errors import StoreError
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.worker import Worker
-from swarm.person.person import Person
+from swarm.plugins.person.person import Person
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from swarm.person.news import News
+from swarm.plugins.person.news import News
 from tests.layout import Layout
 from tests.unit.views.factories import append, make_experiment, make_round, make_row, run_of
 
