@@ -78,9 +78,6 @@ COMMANDS = {
         "node:workers", "Run several workers in one process until they are done.", "--nodes 4 --experiment demo"
     ),
     "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
-    "top": Command(
-        "top:top", "Watch a swarm live: nodes, curves, who learns from whom, an answer.", "--experiment demo"
-    ),
     "logs": Command(
         "logs:logs",
         "Show the events of all nodes in order, and follow them.",

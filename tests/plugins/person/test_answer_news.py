@@ -7,10 +7,10 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from swarm.plugins.person import answer as module
 from swarm.errors import StoreError
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.worker import Worker
+from swarm.plugins.person import answer as module
 from swarm.plugins.person.person import Person
 from tests.patience import PATIENCE
 

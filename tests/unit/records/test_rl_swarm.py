@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError, ProtocolError, StoreError
+from swarm.plugins.top.reader import TopReader
 from swarm.records.groups import Wanted, read_groups
 from swarm.records.made_by import as_ours, is_rl_swarm, made_by, refuse_foreign, unknown_columns
 from swarm.records.reader import snapshot
@@ -19,7 +20,6 @@ from swarm.records.rl_swarm.rewards import RENAMED_AT, Measured, Unknown, added_
 from swarm.records.rows import read_metrics, read_rows
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.views.top_reader import TopReader
 from swarm.views.validate import validate
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout

@@ -1,4 +1,4 @@
-"""The frames of `swarm top` in a terminal, with keys. Draws alone: what a frame shows is decided in swarm.views.top.
+"""The frames of `swarm top` in a terminal, with keys. Draws alone: what a frame shows is decided in frame.py.
 
 timer ─▶ reader.look in a thread ─▶ Frame ─▶ widgets, of which only what changed is drawn
 """
@@ -20,8 +20,8 @@ from textual.widgets import DataTable, Footer, Static
 
 from swarm.errors import StoreError
 from swarm.harmless import printable_lines
-from swarm.views.top import COLUMNS, LEFT, Frame, fitted, moment_lines
-from swarm.views.top_reader import Look, TopReader
+from swarm.plugins.top.frame import COLUMNS, LEFT, Frame, fitted, moment_lines
+from swarm.plugins.top.reader import Look, TopReader
 
 HELP = """\
 up, down     choose a node

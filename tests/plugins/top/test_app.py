@@ -9,18 +9,20 @@ from pathlib import Path
 import anyio
 import pytest
 
-from swarm.cli import top
 from swarm.cli.main import run
-from swarm.views.top_reader import TopReader
+from swarm.harmless import printable_lines
+from swarm.plugins.top import top
+from swarm.plugins.top.reader import TopReader
 from tests.layout import Layout
+from tests.plugins.top.test_frame import WALL, make_live
 from tests.unit.views.factories import run_of
-from tests.unit.views.test_top import WALL, make_live
+from tests.unit.web.nasty import make_nasty
 
 pytest.importorskip("textual")
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from swarm.cli.top_app import Page, TopApp
+from swarm.plugins.top.app import Page, TopApp
 
 Steps = Callable[[TopApp, Pilot[None]], Awaitable[None]]
 
@@ -58,6 +60,13 @@ def test_without_a_terminal_one_frame_is_printed(tmp_path: Path, capsys: pytest.
     assert "\x1b" not in text
 
 
+def test_a_frame_prints_nothing_that_a_terminal_obeys(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_nasty(tmp_path)
+    assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 0
+    said = "".join(capfd.readouterr())
+    assert printable_lines(said) == said
+
+
 def test_frames_follow_each_other_until_nobody_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,7 +87,7 @@ def test_a_terminal_without_the_extra_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_live(tmp_path)
-    monkeypatch.setitem(sys.modules, "swarm.cli.top_app", None)
+    monkeypatch.setitem(sys.modules, "swarm.plugins.top.app", None)
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True)
     assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 2

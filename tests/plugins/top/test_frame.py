@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.views import top_reader
+from swarm.plugins.top import reader as top_reader
+from swarm.plugins.top.frame import buckets, learns_from, render, sparkline
+from swarm.plugins.top.reader import TopReader
 from swarm.views.groups import columns_of
-from swarm.views.top import buckets, learns_from, render, sparkline
-from swarm.views.top_reader import TopReader
 from tests.layout import Layout
 from tests.objects import KINDS, bounded, put
 from tests.unit.views.factories import (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from swarm.plugins.top.frame import Frame, frame_of, node_detail
+from swarm.plugins.top.moment import Moment, moment_of
 from swarm.records.groups import Wanted, read_groups
 from swarm.records.history import History
 from swarm.records.history_reader import HistoryReader
@@ -13,10 +15,8 @@ from swarm.records.stream import Wanted as WantedEvents
 from swarm.store.run import Run
 from swarm.views import groups as group_view
 from swarm.views.events import render as render_events
-from swarm.views.moment import Moment, moment_of
 from swarm.views.repeats import Repeats
 from swarm.views.status import Status, StatusReader
-from swarm.views.top import Frame, frame_of, node_detail
 
 GROUPS_LOOKED_AT = 64
 """Of a round, for the answer of the moment."""

@@ -15,8 +15,8 @@ from swarm.cli.say import print_result
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.extras import lacking
 from swarm.node.process.host import this_process
-from swarm.views.top import Frame, render
-from swarm.views.top_reader import TopReader
+from swarm.plugins.top.frame import Frame, render
+from swarm.plugins.top.reader import TopReader
 
 REFRESH_SECONDS = 1.0
 LEAST_SECONDS = 0.2
@@ -26,7 +26,6 @@ def top(
     *,
     common: CommonFlags | None = None,
     watch: Annotated[float | None, Parameter("--watch", validator=Number(gte=LEAST_SECONDS))] = None,
-    once: bool = False,
 ) -> None:
     """Watch a swarm live: round and time left, each node's state and curve, who learns from whom, an answer.
 
@@ -35,16 +34,15 @@ def top(
     Args:
         common: which experiment; one that is not there yet is waited for.
         watch: Seconds between two frames. [default: 1 on a terminal]
-        once: Print one frame as text, on a terminal too.
     """
     settings = settings_from(common)
-    live = sys.stdout.isatty() and sys.stdin.isatty() and not once
+    live = sys.stdout.isatty() and sys.stdin.isatty()
     run = open_experiment_when_there(settings) if live or watch else open_experiment(settings)
     reader = TopReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
     if live:
         _run_app(reader, watch or REFRESH_SECONDS)
         return
-    while print_result(reader.look(time.time()).frame, _as_text, as_json=False) and watch and not once:
+    while print_result(reader.look(time.time()).frame, _as_text, as_json=False) and watch:
         sys.stdout.write("\n")
         time.sleep(watch)
 
@@ -55,7 +53,9 @@ def _as_text(frame: Frame) -> str:
 
 def _run_app(reader: TopReader, every: float) -> None:
     try:
-        from swarm.cli.top_app import TopApp
+        from swarm.plugins.top.app import TopApp
     except ImportError:
-        raise lacking("`swarm top` in a terminal", "textual", "top", "`swarm top --once` prints the same") from None
+        raise lacking(
+            "`swarm top` in a terminal", "textual", "top", "`swarm status --watch` shows the same as text"
+        ) from None
     TopApp(reader, every, time.time).run()

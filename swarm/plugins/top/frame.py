@@ -1,7 +1,7 @@
 """What `swarm top` shows at one moment, and the same as plain text; pure.
 
 Status, history, newest groups ─▶ frame_of ─▶ Frame ─┬ render: text of a width, for pipes and files
-                                                     └ swarm.cli.top_app: the same in a terminal, with keys
+                                                     └ swarm.plugins.top.app: the same in a terminal, with keys
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from swarm.harmless import printable
+from swarm.plugins.top.moment import Moment
 from swarm.records.history import History, NodeHistory, by_round
 from swarm.views.groups import columns_of, folded
-from swarm.views.moment import Moment
 from swarm.views.status import NodeStatus, Status, clock_line
 from swarm.views.text import age, count, counts, shorten, size, table
 

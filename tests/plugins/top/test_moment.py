@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from swarm.plugins.top.moment import Moment, moment_of
 from swarm.records.groups import Group
 from swarm.records.history import History, NodeHistory
-from swarm.views.moment import Moment, moment_of
 from tests.unit.views.test_groups import make_group, make_shown
 
 
