@@ -8,8 +8,8 @@ often as wanted, are other sides beside `full`: so rank and rate are chosen, on 
 
 A run's figure is its cumulative reward: mean rewards of the nodes, added up over nodes and rounds. A side's is its mean
 over the seeds, which are the unit; the share of `full` is a ratio of means, with the interval of pairs of one seed
-(swarm/study/analysis/effect_size.py). Seeds come in turn and sides within them. What the result file has of the same
-model and rounds stays and is not repeated, so that it may be stopped and go on.
+(swarm/plugins/study/analysis/effect_size.py). Seeds come in turn and sides within them. What the result file has of the
+same model and rounds stays and is not repeated, so that it may be stopped and go on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.common import RESULTS, arguments_of, keep
 from benchmarks.swarms import run_swarm
-from swarm.study.analysis.effect_size import Effect, improvement, mean_effect
+from swarm.plugins.study.analysis.effect_size import Effect, improvement, mean_effect
 
 BASELINE = "full"
 SIDES = {"lora": {"SWARM_ADAPTER": "lora"}}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import arguments_of, keep
-from swarm.study.analysis.effect_size import improvement, mean_effect
+from swarm.plugins.study.analysis.effect_size import improvement, mean_effect
 
 MEANS = (60.0, 25.0)
 """Cumulative rewards of a configuration and of its baseline, as in the study `sapo`."""

@@ -70,11 +70,25 @@ def distribution_of(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "an unnamed distribution"
 
 
+def of_plugin(plugin: str, name: str) -> Any:
+    """Returns what a plugin of ours offers to Python under a name, for the module that forwards to it.
+
+    Raises:
+        AttributeError: it offers nothing of that name.
+        ModuleNotFoundError: the plugin, or a library that it needs, is not installed.
+    """
+    from importlib import import_module
+
+    if name in ("__path__", "__file__"):  # what the import machinery asks a module for is not the plugin's
+        raise AttributeError(name)
+    return getattr(import_module(f"{PACKAGE}.{plugin}"), name)
+
+
 def unregistered() -> list[str]:
-    """Returns our own plugins that lie here and that no entry point names: swarm was updated, not installed again."""
-    named = {".".join(entry.module.split(".")[:3]) for entry in _own()}
-    here = sorted(file.parent.name for file in Path(__file__).parent.glob("plugins/*/__init__.py"))
-    return [name for name in here if f"{PACKAGE}.{name}" not in named]
+    """Returns our own plugins whose commands no entry point names: swarm was updated, and not installed again."""
+    named = {entry.value for entry in bundled(COMMANDS).values()}
+    here = sorted(file.parent.name for file in Path(__file__).parent.glob("plugins/*/commands.py"))
+    return [name for name in here if f"{PACKAGE}.{name}.commands" not in named]
 
 
 def _own() -> Iterable[EntryPoint]:

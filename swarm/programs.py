@@ -1,6 +1,6 @@
 """Programs that a command starts and looks after, wherever they run.
 
-Launch ─▶ Backend ─┬ LocalBackend   swarm.study.run.launch   a process of this machine, which ends with us
+Launch ─▶ Backend ─┬ LocalBackend   of a study               a process of this machine, which ends with us
                    └ SlurmBackend   swarm.slurm.backend      a job of a cluster, which goes on without us
 """
 

@@ -4,7 +4,7 @@
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
     types lines errors children       what the rest is made   cli views logs     ask, show, tell
     forms                             of                      extras spelling
-                                                              harmless study     chooses settings, which are recorded
+                                                              harmless plugins   choose settings, which are recorded
     config          what settings mean and are by default     warmup             made the embedded models, whose
     algo tasks policy wire            questions, rewards,                        content counts
                                       updates, what is shared  services           start `swarm node`

@@ -2,7 +2,7 @@
 
     tests/golden/*          the example of each form                    from tests/unit/wire/forms.py
     swarm/wire/PROTOCOL.md  tables of fields, examples                  from swarm.wire's messages, and the examples
-    docs/metrics.md         tables of columns                           from swarm.study.tables.columns
+    docs/metrics.md         tables of columns                           from swarm.views.tables.columns
     docs/settings.md        the table of settings                       from swarm.config.settings
     docs/errors.md          the table of errors                         from swarm.errors
     docs/watching.md        the lines of `swarm up --json`              from swarm.cli.progress, swarm.cli.up_json
@@ -30,8 +30,8 @@ from swarm.config.declared import DECLARED
 from swarm.config.meanings import meanings
 from swarm.config.settings import FIELDS
 from swarm.errors import ProtocolError, SwarmError
-from swarm.study.tables import columns
 from swarm.types import Origin
+from swarm.views.tables import columns
 from swarm.wire import judge_messages, messages
 from swarm.wire.codec import encode
 from swarm.wire.kinds import Count

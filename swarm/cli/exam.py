@@ -8,16 +8,16 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.joining import with_tasks_of
-from swarm.cli.say import say
+from swarm.cli.say import say, warn
 from swarm.config import Settings
-from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
+from swarm.errors import CheckpointError, ConfigError, ModelError, ProtocolError, StoreError
 from swarm.harmless import printable
 from swarm.judge.candidates import Candidate, candidates, opened
 from swarm.judge.exam import examine, make_paper
@@ -29,12 +29,10 @@ from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.study.record import RunFile, open_run, read_study
-from swarm.study.run.matrix import run_settings
-from swarm.study.run.run_folder import is_finished
 from swarm.systems import require_for
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.scoring import Scorer
+from swarm.views.studies import reader_of
 from swarm.views.text import shorten, table
 from swarm.wire import keys
 from swarm.wire.judge_messages import ExamRow
@@ -84,10 +82,18 @@ def exam(
         raise CheckpointError(f"not examined: {', '.join(problems)}; the reasons are above")
 
 
+class _StudyStart(msgspec.Struct, kw_only=True, frozen=True):
+    """What a study wrote down of a run before it started it."""
+
+    study: str
+    settings: dict[str, Any]
+    schema_version: int = 1
+
+
 def _refuse_another_start(run: Run, settings: Settings) -> None:
     """Checkpoints know the last part of their model's name alone, and two models may share that."""
     try:
-        written = read_form(run.store, keys.STUDY_RUN, RunFile)
+        written = read_form(run.store, keys.STUDY_RUN, _StudyStart)
     except ProtocolError as error:  # a stranger's, perhaps
         say(f"whether it is of a study is not known: {error}")
         return
@@ -102,12 +108,8 @@ def _refuse_another_start(run: Run, settings: Settings) -> None:
 
 def _runs(settings: Settings, study: str) -> list[Settings]:
     """The settings of the finished runs, with this machine's device and threads."""
-    path, record = settings.shared_folder, read_study(settings.shared_folder, study)
-    finished = [run for run in record.runs if is_finished(open_run(path, run.experiment), record.rounds)]
-    if not finished:
-        raise ExperimentError(f"study {study!r}: no run is finished; run it with `swarm study run`")
-    of_study = [run_settings(record, run, path, hub_token=settings.hub_token) for run in finished]
-    return [_here(_vouched(one, settings), settings) for one in of_study]
+    finished = reader_of(settings.shared_folder, study, warn).finished_runs(settings, study)
+    return [_here(_vouched(one, settings), settings) for one in finished]
 
 
 def _vouched(recorded: Settings, own: Settings) -> Settings:

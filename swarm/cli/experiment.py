@@ -14,7 +14,7 @@ from swarm.cli import looking
 from swarm.cli.flags import CommonFlags, PathFlag, open_experiment, settings_from
 from swarm.cli.joining import MOST_LOOKED_INTO
 from swarm.cli.live import beating_elsewhere
-from swarm.cli.say import asked, print_result, say
+from swarm.cli.say import asked, print_result, say, warn
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError, SwarmError
 from swarm.harmless import printable
@@ -28,8 +28,8 @@ from swarm.records.starts import last_starts
 from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
-from swarm.study.record import read_study, studies
 from swarm.views.starts import render_starts
+from swarm.views.studies import reader_of, studies
 from swarm.views.text import age, shorten, size, table
 from swarm.wire import keys
 
@@ -197,8 +197,8 @@ def _is_there(run: Run, part: str) -> bool:
 def _studies_with(path: Path, run: Run) -> list[str]:
     """Studies that count on this experiment; one may have taken over another's runs."""
     found = []
-    for study in studies(path):
+    for study in studies(path, warn):
         with suppress(ProtocolError):  # a record that cannot be read names no run
-            if run.experiment in {one.experiment for one in read_study(path, study).runs}:
+            if run.experiment in {experiment for _, experiment in reader_of(path, study).contents(path, study).runs}:
                 found.append(study)
     return found

@@ -9,13 +9,13 @@ from typing import Annotated, Literal, NamedTuple
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.cli.say import say
+from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.store.place import open_place
-from swarm.study.record import studies
-from swarm.study.tables.export import FORMATS, Format, encode_frame, refuse_existing, write_frame
-from swarm.study.tables.frames import TABLES, experiment_frame, study_frame
+from swarm.views.studies import reader_of, studies
+from swarm.views.tables.export import FORMATS, Format, encode_frame, refuse_existing, write_frame
+from swarm.views.tables.frames import TABLES, experiment_frame
 
 TableName = Literal["metrics", "events", "rollouts", "rollout_files", "rewards", "judge"]
 
@@ -49,7 +49,8 @@ def export(
     if str(target) != "-":
         refuse_existing(target, force=force)  # before the folder is read, which may take a while
     if source.is_study:
-        frame = study_frame(settings.shared_folder, source.name, TABLES[table])
+        folder = settings.shared_folder
+        frame = reader_of(folder, source.name, warn).frame(folder, source.name, TABLES[table])
     else:
         frame = experiment_frame(settings.place, source.name, TABLES[table])
     if str(target) == "-":
@@ -70,7 +71,7 @@ def _source(settings: Settings, name: str | None, study: str | None, common: Com
         raise ConfigError(f"name one experiment or study, got {' and '.join(named)}")
     if study or name is None:
         return _Source(study or settings.experiment, study is not None)
-    is_study = name in studies(settings.place)
+    is_study = name in studies(settings.place, warn)
     if is_study and name in open_place(settings.place).experiments():
         raise ConfigError(f"{name} is an experiment and a study: say which by --experiment or --study")
     return _Source(name, is_study)

@@ -40,7 +40,6 @@ app = App(
 )
 _GROUPS = {
     "model": "Build the embedded models, and take trained ones out of a run.",
-    "study": "Run matrices of swarms, and see what they show.",
     "experiment": "Look after the experiments of a shared folder.",
     "sink": "Hand the rows of a run to a tracker of experiments: TensorBoard, trackio, Weights & Biases.",
     "task": "Write, try and list questions and rewards of one's own.",
@@ -130,12 +129,6 @@ COMMANDS = {
         "Push a node's model to the Hugging Face Hub, once or while it is being trained.",
         "anna --repo lab/anna --experiment demo --follow --every 100",
     ),
-    "study run": Command(
-        "study:run", "Run a matrix of swarms, or go on with it.", "sapo --rounds 200 --nodes 4 --seeds 1,2,3"
-    ),
-    "study list": Command("studies:list_studies", "Show the studies and how far they are.", "--path /mnt/shared"),
-    "study report": Command("studies:report", "Write what a study shows: a page, figures, tables.", "sapo"),
-    "study compare": Command("studies:compare", "Compare two experiments or studies.", "demo other"),
     "experiment list": Command(
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),

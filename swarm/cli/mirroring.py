@@ -6,11 +6,6 @@ at the end        the nodes have saved ─▶ SIGTERM ─▶ the child copies wh
 
 What is in the mirror when the machine is lost is there again: a state in which a kill could have left each node. The
 rounds since then are done again, by the same questions.
-
-`swarm study run MATRIX --mirror PLACE`: each of its swarms does so. Besides, what the study itself is goes both ways:
-
-before the start  study.json, rehearsal.json ◀─ mirror, then all runs that the place lacks, so that none is done again
-at the start      study.json, rehearsal.json ─▶ mirror
 """
 
 from __future__ import annotations
@@ -19,8 +14,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import anyio
@@ -33,16 +27,13 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
 from swarm.node.process.host import this_process
 from swarm.records.copying import Copier
-from swarm.records.files import read_form, read_peers
+from swarm.records.files import read_peers
 from swarm.records.listing import saved_rounds
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
-from swarm.store.base import Store
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.study.record import LARGEST_RECORD, RECORD, STUDIES, StudyRecord
-from swarm.study.run.rehearsal import FILE as REHEARSAL
 from swarm.views.text import size
 
 WRITER = "mirror"
@@ -116,58 +107,6 @@ def bring_back(settings: Settings, *, here: bool) -> None:
     done = Copier(there.store, own.store, there.archive, own.archive).run()
     counted = f"{done.files} files, {done.records} records, {done.checkpoints} checkpoints"
     say(f"{theirs.clock} rounds are here again: {counted}, {size(done.bytes)}")
-
-
-def refuse_own_place(settings: Settings) -> None:
-    """Raises ConfigError: the mirror of a study is the place that it runs in."""
-    stores = (open_place(place).beside(STUDIES, WRITER) for place in (settings.place, str(settings.mirror)))
-    if len({store.describe() for store in stores}) < 2:
-        raise ConfigError(f"SWARM_MIRROR: expected another place than {settings.place}, got the same")
-
-
-def bring_back_record(settings: Settings, study: str) -> None:
-    """Copy a study's record and rehearsal from the mirror, where the place has none, or one of fewer runs or rounds.
-
-    Raises:
-        ExperimentError: another study of that name is in the mirror.
-    """
-    own, there = (_study_in(place, study) for place in (settings.place, str(settings.mirror)))
-    ours, theirs = (read_form(store, RECORD, StudyRecord, LARGEST_RECORD) for store in (own, there))
-    if theirs is None:
-        return
-    if ours and ours.created_at != theirs.created_at:
-        raise ExperimentError(
-            f"{there.describe()} is another study than {own.describe()}, begun at another time: name another --mirror "
-            "or another --name"
-        )
-    if ours is None or (_extent(ours) < _extent(theirs)):
-        say(f"bringing the study {study} back: {there.describe()} -> {own.describe()}")
-        _copy_study(there, own)
-
-
-def _extent(record: StudyRecord) -> tuple[int, int]:
-    return len(record.runs), record.rounds
-
-
-def bring_back_runs(settings: Settings, record: StudyRecord) -> None:
-    """Copy from the mirror what the place lacks of each run. Raises as bring_back does."""
-    for run in record.runs:
-        bring_back(replace(settings, experiment=run.experiment), here=True)
-
-
-def mirror_study(settings: Settings, study: str) -> None:
-    """Copy a study's record and rehearsal into the mirror; its runs copy themselves. Raises StoreError."""
-    _copy_study(_study_in(settings.place, study), _study_in(str(settings.mirror), study))
-
-
-def _study_in(place: str, study: str) -> Store:
-    return open_place(place).beside(f"{STUDIES}/{study}", WRITER)
-
-
-def _copy_study(source: Store, target: Store) -> None:
-    for name in (RECORD, REHEARSAL):
-        with suppress(FileNotFoundError):
-            target.put(name, source.get(name, LARGEST_RECORD).data)
 
 
 def _diverged(own: Run, there: Run, ours: Reached, theirs: Reached) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from swarm import entry_points
 from swarm.config.adaptive_rules import ADAPTIVE_RULES
 from swarm.config.names import ADVANTAGE_SCALINGS, DATASET_SCORERS, LOSSES, SAMPLERS, TASK_FAMILIES
 from swarm.errors import ConfigError
@@ -55,8 +56,21 @@ class OwnCode(str):
 
 
 def of_the_user(name: str, value: Any) -> Any:
-    """The value of a setting, as its user said it: what it names beyond our own names is OwnCode."""
+    """The value of a setting, as its user said it: what it names beyond our own names is OwnCode.
+
+    A family that an installed package registered in `swarm.tasks` may be named as it is there.
+    """
+    if name == "task_families" and isinstance(value, list | tuple):
+        value = type(value)(_registered(text) for text in value)
     return retyped(value, frozenset(_named(name, value)))
+
+
+def _registered(family: Any) -> Any:
+    """What an entry point of that name names; the name itself where there is none, and nothing is imported."""
+    if family in TASK_FAMILIES or ":" in _text(family):
+        return family
+    found = entry_points.found(entry_points.TASKS).get(_text(family))
+    return found.value if found else family
 
 
 def names_code(name: str, value: Any) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Whether an adaptive rule moved J at all, and what would move it. Pure.
 
 rows of a node ─moves_of─▶ Moves ─┐
-splits of a run (swarm.study) ────┴ said ─▶ a sentence about a rule that never left the J it began with; else nothing
+splits of a run (a study) ────────┴ said ─▶ a sentence about a rule that never left the J it began with; else nothing
 """
 
 from __future__ import annotations

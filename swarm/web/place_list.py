@@ -11,7 +11,7 @@ from swarm.errors import SwarmError
 from swarm.records.made_by import as_ours
 from swarm.records.reader import snapshot
 from swarm.store.place import Place
-from swarm.study.record import StudyRecord, read_study, studies
+from swarm.views.studies import StudyContents, reader_of, studies
 from swarm.web.harmless import bounded, cut
 
 MOST_EXPERIMENTS = 40
@@ -65,17 +65,17 @@ def _look_into(place: Place, name: str) -> dict[str, Any]:
 
 
 def _study(folder: Path, name: str) -> dict[str, Any]:
-    return {"name": name} | _or_problem(lambda: study_document(read_study(folder, name)))
+    return {"name": name} | _or_problem(lambda: study_document(reader_of(folder, name).contents(folder, name)))
 
 
-def study_document(record: StudyRecord) -> dict[str, Any]:
+def study_document(study: StudyContents) -> dict[str, Any]:
     """What a study compares, and its runs by configuration."""
-    runs = record.runs[:MOST_RUNS]
+    runs = study.runs[:MOST_RUNS]
     return {
-        "title": record.title,
-        "rounds": record.rounds,
+        "title": study.title,
+        "rounds": study.rounds,
         "configurations": [
-            {"name": one.name, "runs": [run.experiment for run in runs if run.configuration == one.name]}
-            for one in record.configurations
+            {"name": name, "runs": [experiment for configuration, experiment in runs if configuration == name]}
+            for name in study.configurations
         ],
     }

@@ -76,6 +76,6 @@ def test_a_clone_that_is_called_swarm_hides_nothing_from_the_folder_that_holds_i
     run(sys.executable, "-c", build, cwd=clone)
     (wheel,) = wheels.glob("*.whl")
     python = install(wheel, tmp_path / "environment") / "python"
-    code = "import swarm.notebook, swarm.cli.main; print(swarm.__file__)"
+    code = "import swarm.plugins.notebook, swarm.cli.main; print(swarm.__file__)"
     where = run(python, "-c", code, cwd=clone.parent, env={"PATH": os.environ["PATH"]})
     assert where.strip() == os.fspath(clone / "swarm" / "__init__.py")

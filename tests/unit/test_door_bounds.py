@@ -37,10 +37,10 @@ from swarm.store.memory import MemoryPlace
 from swarm.store.place import open_place
 from swarm.store.replicated.membership import RECORD, Record
 from swarm.store.run import Run
-from swarm.study.tables.rows import reward_rows, rollout_rows
 from swarm.tasks.python.source import turns_of
 from swarm.views.status import StatusReader
 from swarm.views.summary import summarise_run
+from swarm.views.tables.rows import reward_rows, rollout_rows
 from swarm.views.validate import validate
 from swarm.wire import keys
 from tests.unit.views.factories import make_experiment, run_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.study.tables.frames import TABLES
+from swarm.views.tables.frames import TABLES
 from swarm.wire import messages
 from tests.generate import ROOT, outputs
 from tests.unit.wire.forms import FORMS, GOLDEN

@@ -14,19 +14,12 @@ import pytest
 
 from swarm.algo import registry as algorithms
 from swarm.algo.advantages import SCALINGS
-from swarm.cli.exam import _vouched
 from swarm.cli.main import run as swarm
 from swarm.config import Settings, load_settings
 from swarm.config.names import ADVANTAGE_SCALINGS, DATASET_SCORERS, TASK_FAMILIES
 from swarm.config.own_code import names_code, of_the_user, own_codes
 from swarm.errors import ConfigError
 from swarm.provenance import code_digest, own_modules
-from swarm.study.record import ConfigurationRecord, StudyRecord
-from swarm.study.run.defaults import as_begun
-from swarm.study.run.growth import grown
-from swarm.study.run.launch import Launcher
-from swarm.study.run.matrix import Matrix, resolve, run_settings, shared_settings
-from swarm.study.run.matrix_file import read_matrix
 from swarm.tasks.dataset.scorers import SCORERS
 from swarm.tasks.registry import FAMILIES, Families, complete
 from swarm.tasks.scoring import Scorer
@@ -236,79 +229,3 @@ def test_no_record_in_a_place_has_nodes_reach_out_of_it(
     repeated(Layout(tmp_path, "demo"), **{name: REACHING[name]})
     assert swarm(["up", "--from", "demo", "--dry-run"]) == ConfigError.exit_code
     assert "reaches out of the shared place" in capfd.readouterr().err
-    if name == "mirror":
-        return  # no record of a study is asked for one
-    matrix, asked = study_of(tmp_path, '[[configurations]]\nname = "one"\n')
-    if name != "hub_token":
-        with pytest.raises(ConfigError, match="reaches out of the shared place"):
-            as_begun(matrix, msgspec.structs.replace(asked, defaults={**(asked.defaults or {}), name: REACHING[name]}))
-
-
-# ── studies ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-def study_of(tmp_path: Path, text: str) -> tuple[Matrix, StudyRecord]:
-    """A matrix that the user wrote, and the record that it comes to."""
-    file = tmp_path / "mine.toml"
-    file.write_text('name = "mine"\nnodes = 2\nrounds = 4\nseeds = [1]\n' + text)
-    matrix = read_matrix(file)
-    return matrix, recorded(matrix, tmp_path)
-
-
-def recorded(matrix: Matrix, tmp_path: Path) -> StudyRecord:
-    shared = shared_settings(matrix, {"path": str(tmp_path)}, {}, None)
-    return resolve(matrix, shared, judged=False, created_at=1.0, versions={})
-
-
-OWN = """
-[settings]
-task_families = ["reasoning-gym", "mine:FAMILY"]
-[[configurations]]
-name = "one"
-settings = { loss = "mine:loss" }
-"""
-
-
-def test_a_matrix_of_the_users_own_may_name_code_now_and_when_its_study_goes_on(tmp_path: Path) -> None:
-    matrix, asked = study_of(tmp_path, OWN)
-    read_back = msgspec.json.decode(encode(asked), type=StudyRecord)
-    begun = as_begun(matrix, read_back)
-    for record in (asked, grown(read_back, asked), grown(read_back, recorded(begun, tmp_path))):
-        settings = run_settings(record, record.runs[0], tmp_path)
-        assert own_codes([settings.loss, settings.task_families]) == {"mine:loss", "mine:FAMILY"}
-        environment = Launcher(record, tmp_path, {}, {})._environment(record.runs[0])
-        assert (environment["SWARM_LOSS"], environment["SWARM_TASK_FAMILIES"]) == (
-            "mine:loss",
-            "reasoning-gym,mine:FAMILY",
-        )
-
-
-def test_a_studys_record_in_a_place_names_no_code(tmp_path: Path) -> None:
-    _, asked = study_of(tmp_path, OWN)
-    read_back = msgspec.json.decode(encode(asked), type=StudyRecord)
-    settings = run_settings(read_back, read_back.runs[0], tmp_path)
-    assert [*names_code("loss", settings.loss)] == ["mine:loss"]
-    with pytest.raises(ConfigError, match="never imported"):
-        Launcher(read_back, tmp_path, {}, {})._environment(read_back.runs[0])
-
-
-@pytest.mark.parametrize("what", NAMED)
-def test_what_a_record_says_of_defaults_and_of_other_configurations_names_no_code(what: str, tmp_path: Path) -> None:
-    name, value = NAMED[what]
-    matrix, asked = study_of(tmp_path, '[[configurations]]\nname = "one"\n')
-    forged = msgspec.structs.replace(asked, defaults={**(asked.defaults or {}), name: value})
-    with pytest.raises(ConfigError, match="never imported"):
-        as_begun(matrix, forged)
-    another = ConfigurationRecord(name="other", settings={name: value})
-    forged = msgspec.structs.replace(asked, configurations=(*asked.configurations, another))
-    with pytest.raises(ConfigError, match="never imported"):
-        grown(forged, asked)
-
-
-def test_the_models_of_a_study_are_examined_with_a_family_that_the_user_names_again(tmp_path: Path) -> None:
-    _, asked = study_of(tmp_path, OWN)
-    record = msgspec.json.decode(encode(asked), type=StudyRecord)
-    read = run_settings(record, record.runs[0], tmp_path)
-    assert [*names_code("task_families", _vouched(read, Settings()).task_families)]
-    said = load_settings({}, {"SWARM_TASK_FAMILIES": "reasoning-gym,mine:FAMILY"})
-    assert own_codes(_vouched(read, said).task_families) == {"mine:FAMILY"}
-    other = load_settings({}, {"SWARM_TASK_FAMILIES": "mine:OTHER"})
-    assert not own_codes(_vouched(read, other).task_families)

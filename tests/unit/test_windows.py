@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,6 @@ from tests.unit.views.factories import make_experiment
 from tests.windows import missing
 
 ROOT = Path(__file__).parents[2]
-STUDY = ROOT / "tests" / "fixtures" / "study"
 CHILD = """
 import contextlib, io, json, sys, time
 from tests import windows
@@ -45,30 +43,10 @@ left_out += ("swarm.served.generator", "swarm.served.policy")
 left_out += ("swarm.sinks.tensorboard", "swarm.sinks.trackio", "swarm.sinks.wandb")  # each needs its own extra
 names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.")]
 names = [name for name in names if not any(word in name for word in left_out)]
-chosen = [name for name in names if ("swarm.study" in name) == ("analysis" in sys.argv)]
+chosen = [name for name in names if ("swarm.plugins.study" in name) == ("analysis" in sys.argv)]
 for name in chosen:
     importlib.import_module(name)
 print(len(chosen))
-"""
-NOTEBOOK = """
-import json, sys, time
-from tests import windows
-there, place = sys.argv[1:]
-time.time = lambda: 1.8e9
-if there == "windows":
-    windows.pretend("pandas")
-from swarm import notebook
-each = {
-    "list_experiments": lambda: notebook.list_experiments(place),
-    "compare_experiments": lambda: notebook.compare_experiments(place, ["exp", "exp"]).to_csv(),
-    "get_experiment_metrics": lambda: notebook.get_experiment_metrics(place, "exp").to_csv(),
-    "export_experiment_summary": lambda: notebook.export_experiment_summary(place, "exp", f"{place}/summary.json"),
-}
-read = "swarm.notebook.experiments"
-functions = [name for name in notebook.__all__ if name.islower() and getattr(notebook, name).__module__ == read]
-found = {name: each.get(name, lambda: getattr(notebook, name)(place, "exp"))() for name in functions}
-found["written"] = json.load(open(f"{place}/summary.json", encoding="utf-8"))
-print(json.dumps(found))
 """
 
 
@@ -126,21 +104,11 @@ def test_looking_commands_say_there_what_they_say_here(tmp_path: Path) -> None:
     make_experiment(tmp_path)
     where = ["--path", str(tmp_path), "--experiment", "exp"]
     commands = [[*words, *where] for words in LOOKING]
-    commands += [["experiment", "list", "--path", str(tmp_path)], ["study", "list", "--path", str(STUDY)]]
+    commands += [["experiment", "list", "--path", str(tmp_path)]]
     there, here = both(*commands)
     assert there == here
     assert [answer.code for answer in here] == [0] * len(commands)
     assert all(answer.out for answer in here)
-
-
-def test_functions_for_notebooks_give_there_what_they_give_here(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
-    make_experiment(tmp_path)
-    there, here = (json.loads(python(NOTEBOOK, system, str(tmp_path))) for system in ("windows", "this"))
-    assert there == here
-    assert here["get_cumulative_rewards"].keys() == {"alice", "bob"}
-    assert here["tail_logs"]
-    assert here["written"]["experiment_name"] == "exp"
 
 
 def test_the_doctor_looks_at_all_it_can_and_says_that_no_node_runs_there(tmp_path: Path) -> None:
@@ -163,7 +131,6 @@ RUNNING = (
     ["workers", "--nodes", "2"],
     ["down"],
     ["plan"],
-    ["study", "run", "sapo"],
     ["judge", "run"],
     ["judge", "exam"],
 )
@@ -175,35 +142,6 @@ def test_what_runs_nodes_says_what_is_missing_and_where_to_go_before_anything_st
         assert answer.err.startswith(f"swarm: `swarm {words[0]}")
         assert all(word in answer.err for word in ("fork", "fcntl", "WSL2", "Docker", "Colab"))
         assert "Traceback" not in answer.err
-
-
-@pytest.mark.engine
-def test_tables_figures_and_reports_are_there_what_they_are_here(tmp_path: Path) -> None:
-    assert int(python(IMPORTS, "analysis")) > 30
-    found = {}
-    for there in ("windows", "this"):
-        place = tmp_path / there / "place"
-        shutil.copytree(STUDY, place)
-        make_experiment(place)
-        where = ["--path", str(place)]
-        answered = answers(
-            there,
-            ["export", "small", *where, "--output", "-"],
-            ["export", "exp", *where, "--table", "rollouts", "--output", str(place / "r.parquet")],
-            ["summary", *where, "--experiment", "exp", "--plot", str(place / "plot.png")],
-            ["study", "compare", "small:4/0", "small:2/2", *where],
-            ["study", "report", "small", *where],
-            ["experiment", "clean", "exp", *where, "--rollouts", "--yes"],
-            analysis=True,
-        )
-        said = [answer._replace(out=answer.out.replace(str(place), "PLACE")) for answer in answered]
-        files = {str(file.relative_to(place)): file.read_bytes() for file in place.rglob("*") if file.is_file()}
-        found[there] = said, files
-    assert found["windows"] == found["this"]
-    said, files = found["this"]
-    assert [answer.code for answer in said] == [0] * len(said)
-    assert "studies/small/report/index.html" in files
-    assert not [name for name in files if name.startswith("experiments/exp/rollouts")]
 
 
 # ── paths and names ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from huggingface_hub import constants
 
-from swarm.cli import before_start, node, study, up
+from swarm.cli import before_start, node, up
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError, StoreError
@@ -42,7 +42,6 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setattr(up, "_run", None)
-        monkeypatch.setattr(study, "run_all", None)
         yield running
 
 
@@ -53,7 +52,6 @@ STARTING = [
     ["node"],
     ["workers", "--nodes", "3"],
     ["join", "{place}", "--experiment", "demo"],
-    ["study", "run", "sapo", "--seeds", "3"],
     ["plan"],
 ]
 BAD = {

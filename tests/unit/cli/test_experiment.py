@@ -6,7 +6,6 @@ import os
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swarm.cli.experiment import live_nodes
@@ -14,11 +13,9 @@ from swarm.cli.main import run
 from swarm.node.process.host import host_identity, process_started_at
 from swarm.records.listing import size_of
 from swarm.store.folder.store import FolderStore
-from swarm.study.record import RunRecord, StudyRecord
 from swarm.views.text import size
 from tests.layout import Layout
 from tests.unit.cli.test_live import beating
-from tests.unit.study_files import record_file
 from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 
 
@@ -171,23 +168,6 @@ def test_what_is_no_experiment_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "outside").mkdir()
     assert run(["experiment", "clean", name, "--path", str(tmp_path / "shared"), "--yes"]) == 2
     assert (tmp_path / "outside").exists()
-
-
-def test_cleaning_says_which_studies_will_lack_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_experiment(tmp_path)
-    for study, name in (("one", "exp"), ("other", "else"), ("two", "exp")):
-        run_of = RunRecord(configuration="a", seed=1, experiment=name)
-        record = StudyRecord(
-            study=study, title="", created_at=1.0, nodes=2, rounds=3, seeds=(1,), configurations=(), runs=(run_of,)
-        )
-        file = record_file(tmp_path, study)
-        file.parent.mkdir(parents=True)
-        file.write_bytes(msgspec.json.encode(record))
-    (tmp_path / "studies" / "other" / "study.json").write_text("{")
-    assert clean(tmp_path, "--rollouts", "--yes") == 0
-    assert "lack it" not in capsys.readouterr().out
-    assert clean(tmp_path, "--yes") == 0
-    assert "exp is a run of the study one and of the study two, which will lack it" in capsys.readouterr().out
 
 
 def test_the_settings_of_an_experiment_are_found_as_its_status_is(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import get_args
 
@@ -11,8 +10,8 @@ import pytest
 
 from swarm.cli.export import TableName
 from swarm.cli.main import run
-from swarm.study.tables.frames import TABLES
-from tests.unit.study.tables.small_study import FULL, SMALL
+from swarm.views.tables.frames import TABLES
+from tests.unit.views.tables.small_study import FULL, SMALL
 
 pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -40,17 +39,9 @@ def test_the_file_is_named_after_its_source_and_table(capsys: pytest.CaptureFixt
     assert len(lines_of(f"{FULL}-metrics.csv")) == 1 + 18
 
 
-def test_a_study_is_all_its_runs() -> None:
-    assert run(["export", "small", "--table", "judge", "--format", "jsonl"]) == 0
-    rows = [json.loads(line) for line in lines_of("small-judge.jsonl")]
-    assert len(rows) == 154
-    assert rows[0] | {"configuration": "4/0", "seed": 1, "experiment": "small_4-0_s1", "round": 0} == rows[0]
-
-
-@pytest.mark.parametrize("flags", [["--experiment", FULL], ["--study", "small"]])
-def test_the_source_may_be_named_by_a_flag(flags: list[str]) -> None:
-    assert run(["export", *flags, "--output", "a.csv"]) == 0
-    assert lines_of("a.csv")[0].startswith('"configuration"') == ("--study" in flags)
+def test_the_source_may_be_named_by_a_flag() -> None:
+    assert run(["export", "--experiment", FULL, "--output", "a.csv"]) == 0
+    assert lines_of("a.csv")[0].startswith('"timestamp"')
 
 
 def test_the_source_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +80,5 @@ def test_what_is_not_there_and_what_is_ambiguous_is_refused(tmp_path: Path, caps
     assert "no experiment 'nothing'" in capsys.readouterr().err
     assert run(["export", FULL, "--study", "small"]) == 2
     assert f"name one experiment or study, got {FULL} and small" in capsys.readouterr().err
-    shutil.copytree(SMALL / "studies", tmp_path / "both" / "studies")
-    (tmp_path / "both" / "experiments" / "small").mkdir(parents=True)
-    assert run(["export", "small", "--path", "both"]) == 2
-    assert "small is an experiment and a study" in capsys.readouterr().err
-    assert run(["export", "small", "--path", "both", "--table", "weights"]) == 2
+    assert run(["export", FULL, "--table", "weights"]) == 2
     assert not list(tmp_path.glob("*.csv"))

@@ -52,16 +52,6 @@ def test_of_many_experiments_only_the_first_are_named(tmp_path: Path, capsys: py
     assert "run-20" not in said
 
 
-def test_a_study_that_is_not_there_is_refused_with_the_one_that_may_be_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "studies" / "sapo").mkdir(parents=True)
-    (tmp_path / "studies" / "sapo" / "study.json").write_text("{}")
-    for command in ("study report sappo", "judge exam --study sappo", "export --study sappo"):
-        assert run([*command.split(), "--path", str(tmp_path)]) == 2
-        assert "there: sapo; begin one with `swarm study run`; did you mean 'sapo'?" in capsys.readouterr().err
-
-
 def test_a_doctor_who_is_told_no_experiment_looks_at_the_place_and_names_those_that_are_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

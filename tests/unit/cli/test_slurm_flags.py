@@ -7,11 +7,11 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.cli.slurm_flags import SlurmFlags, slurm_of
-from swarm.cli.study_view import StudyDisplay
 from swarm.errors import ConfigError
+from swarm.plugins.study.cli.study_view import StudyDisplay
+from swarm.plugins.study.run.runner import StudyView
 from swarm.slurm import queue
 from swarm.slurm.backend import job_name
-from swarm.study.run.runner import StudyView
 from tests.unit.slurm.fake_slurm import install
 
 pytest.importorskip("submitit")

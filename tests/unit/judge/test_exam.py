@@ -24,13 +24,12 @@ from swarm.judge.exam import Answers, Paper, examine, make_paper
 from swarm.policy.embedded import embedded_path
 from swarm.records.files import read_exam
 from swarm.store.run import Run
-from swarm.study.record import RunFile
 from swarm.types import Completion
+from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import NodeState
 from tests.layout import Layout
 from tests.unit.node.factories import FakeTaskSource, fake_rewards, put
-from tests.unit.study_files import run_file
 from tests.unit.views.factories import run_of
 
 
@@ -107,7 +106,7 @@ def test_a_study_record_of_a_stranger_costs_nobody_an_exam(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: bytes
 ) -> None:
     save(Layout(tmp_path, "exp"), "anna", 3)
-    put(run_file(tmp_path, "exp"), record)
+    put(Layout(tmp_path, "exp").root / keys.STUDY_RUN, record)
 
     async def sit(*_: object) -> list[exam.ExamRow]:
         return [make_row(0, "bf", 0.0), make_row(3, "bf", 0.5)]
@@ -128,17 +127,7 @@ def test_a_run_of_a_study_is_never_compared_with_another_start_of_the_same_last_
     layout = Layout(tmp_path, "ladder-a-s1")
     save(layout, "anna", 3, model="tiny-qwen2-rare")
     started = {"model": ["ladder/0.01/tiny-qwen2-rare"]}
-    file = RunFile(
-        study="ladder",
-        configuration="a",
-        seed=1,
-        experiment="ladder-a-s1",
-        nodes=1,
-        rounds=3,
-        started_at=1.0,
-        settings=started,
-    )
-    put(run_file(tmp_path, "ladder-a-s1"), encode(file))
+    put(layout.root / keys.STUDY_RUN, msgspec.json.encode({"study": "ladder", "settings": started}))
     flags = CommonFlags(path=str(tmp_path), experiment="ladder-a-s1")
     with pytest.raises(ModelError, match=r"MODEL_NAME=ladder/0\.01/tiny-qwen2-rare"):
         exam_command.exam(common=flags)

@@ -14,8 +14,7 @@ from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.records.events import Ending
 from swarm.records.finished import BY_COORDINATOR, BY_WORKERS, Finished, finished, rounds_done
-from swarm.records.reader import RunReader, snapshot
-from swarm.study.run.run_folder import is_finished, read_progress
+from swarm.records.reader import snapshot
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
 from tests.unit.views.factories import (
@@ -112,9 +111,6 @@ def test_all_agree_whether_a_run_is_finished(
     assert status["finished_by"] == over
     assert checks["state is final"] is bool(over)
     assert listed[2] == ("yes" if over else "no")
-    assert is_finished(run, ROUNDS) is bool(over)
-    assert read_progress(RunReader(run)).is_finished(ROUNDS) is bool(over)
-    assert not is_finished(run, ROUNDS + 1)
     if over:
         assert status["round"] == status["max_rounds"] == json.loads(said("summary", "--json", *asked))["rounds"]
         with pytest.raises(ExperimentError, match=f"finished after {ROUNDS} rounds"):

@@ -85,9 +85,6 @@ LOOKING = {
     "experiment archive exp": (),
     "experiment prune exp": ("--keep", "1", "--yes"),
     "experiment clean exp": ("--yes",),
-    "study list": (),
-    "study report mine": (),
-    "study compare exp exp": (),
     "keys known": ("--experiment", "exp"),
     "doctor": ("--experiment", "exp"),
     "bugreport": ("--experiment", "exp", "--write", "report.txt"),
@@ -97,7 +94,7 @@ LOOKING = {
     "up": ("--experiment", "exp", "--dry-run"),
     "node": ("--role", "coordinator", "--experiment", "exp"),
 }
-ALL_THERE_IS = ("experiment list", "doctor", "bugreport", "down", "study", "keys")
+ALL_THERE_IS = ("experiment list", "doctor", "bugreport", "down", "keys")
 """These say what they can, whatever is closed."""
 
 

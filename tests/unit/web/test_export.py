@@ -14,11 +14,10 @@ import pytest
 
 from benchmarks.made_place import make_place
 from swarm.store.place import open_place
-from swarm.study.record import ConfigurationRecord, RunRecord, StudyRecord
 from swarm.web import export
 from swarm.web.assets import served
 from swarm.web.export import MODULES, frozen_page, sampled_rounds
-from swarm.web.place_list import place_document, study_document
+from swarm.web.place_list import place_document
 from swarm.web.series import DRAWN
 from tests.unit.web.web_factory import a_look, make_shown
 
@@ -112,24 +111,3 @@ def test_experiments_and_studies_stand_side_by_side(tmp_path: Path) -> None:
     assert found["exp"]["cumulative"] == pytest.approx(2 * (0.1 + 0.11 + 0.12))
     assert "link" in found["elsewhere"]["problem"]
     assert found["torn"]["rounds_done"] == 0
-
-
-def test_the_runs_of_a_study_stand_below_their_configurations() -> None:
-    record = StudyRecord(
-        study="sapo",
-        title="Does sharing help?",
-        created_at=1.0,
-        nodes=2,
-        rounds=5,
-        seeds=(1, 2),
-        configurations=tuple(ConfigurationRecord(name=name, settings={}) for name in ("8/0", "4/4")),
-        runs=tuple(
-            RunRecord(configuration=name, seed=seed, experiment=f"sapo-{name.replace('/', '-')}-s{seed}")
-            for name in ("8/0", "4/4")
-            for seed in (1, 2)
-        ),
-    )
-    assert study_document(record)["configurations"] == [
-        {"name": "8/0", "runs": ["sapo-8-0-s1", "sapo-8-0-s2"]},
-        {"name": "4/4", "runs": ["sapo-4-4-s1", "sapo-4-4-s2"]},
-    ]

@@ -1,0 +1,290 @@
+"""Measures of a run: sums, the agent average over rounds, rounds to a threshold, oscillation.
+
+    metrics (one row per run, node and round) ─▶ totals          one row per run
+                                              └▶ agent_average   one row per run and round ─▶ rounds_to_threshold
+                                                                                           └▶ oscillation
+
+Every frame begins with the columns that name a run: configuration, seed, experiment.
+
+Format and content: a completion without a closed `<answer>` is never shown to a scorer and earns exactly 0, in every
+task family (swarm.tasks.answer). So a node's mean reward is the share of tagged completions (answer_tag_rate) times the
+mean reward of these, and sums of my_reward over sums of answer_tag_rate are rewards given tagged. Every node and round
+has its share in them by its tagged completions (not a mean of means), and those of runs whose rows have no
+reward_given_tagged are known, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from swarm.plugins.study.analysis.by_model import weaker_over_stronger
+from swarm.plugins.study.analysis.curves import smooth
+from swarm.plugins.study.analysis.learned import learned_from_others
+from swarm.plugins.study.analysis.planted import planted_measures
+from swarm.plugins.study.analysis.splits import quality_and_split, splits_by_round
+from swarm.views.tables.columns import RUN as RUN_COLUMNS
+
+RUN = list(RUN_COLUMNS)
+"""The columns that name a run, first in every frame here."""
+WINDOW = 10
+"""Rounds of the moving average that thresholds and drops are measured on; figures take curves.window_for."""
+FINAL_ROUNDS = 10
+"""Rounds whose mean is a run's final reward."""
+STEEP = 0.1
+"""A drop is steep if it takes more than this share of the run's highest smoothed reward within WINDOW rounds."""
+SHARES_OF_BEST = (0.25, 0.5, 0.75)
+SPENT = (
+    *("bytes_published", "bytes_fetched", "tokens_generated", "tokens_trained"),
+    *("external_wanted", "external_groups", "seconds_round"),
+)
+"""Columns of the metrics that are summed over nodes and rounds."""
+COSTS = ("tokens_per_node", "trained_per_node", "seconds")
+"""Columns of agent_average that say what a run had spent by the end of a round."""
+
+
+def totals(metrics: pd.DataFrame) -> pd.DataFrame:
+    """One row per run.
+
+    Columns:
+        cumulative_reward: sum of my_reward over nodes and rounds (the paper's measure).
+        cumulative_tagged: sum of answer_tag_rate over nodes and rounds: the format's part.
+        reward_given_tagged: cumulative_reward / cumulative_tagged, the content's part, so that their product is the
+            cumulative reward. NaN where no completion was tagged.
+        reward_given_tagged_balanced: mean over the tasks of a task's rewards over its tagged completions, so that it
+            does not depend on how many questions of a task a run happened to draw. NaN where a task has none, or the
+            rows do not tell tasks' tag rates.
+        rounds, nodes: how many different ones have rows.
+        starting_reward, starting_reward_3: mean over the nodes, of round 0 and of the first three rounds. Round 0 is
+            answered before any update.
+        final_reward: mean of the agent average over the last FINAL_ROUNDS rounds.
+        rows: pairs of a node and a round.
+        bytes_published, bytes_fetched, tokens_generated, tokens_trained, external_wanted, external_groups,
+            seconds_round: sums over these.
+        wall_seconds: see `seconds` of agent_average, at the last round.
+        learned_from_others: of swarms of specialists, what they came to know of what only others knew; see
+            swarm.plugins.study.analysis.learned. NaN for others.
+        planted, planted_final, planters_logprob, honest_tagged_final, honest_given_tagged, honest_reward: see
+            swarm.plugins.study.analysis.planted.
+        weaker_over_stronger: of swarms that mix models, see swarm.plugins.study.analysis.by_model. NaN for others.
+        quality_J, quality_J_changes: see analysis.splits.quality_and_split. NaN where no rule was on.
+        mean_adaptive_I, mean_adaptive_J, least_adaptive_J, most_adaptive_J: over the same; NaN where no adaptive rule
+            was on.
+    """
+    runs = metrics.groupby(RUN, sort=False)
+    found = runs.agg(
+        cumulative_reward=("my_reward", "sum"),
+        cumulative_tagged=("answer_tag_rate", "sum"),
+        rounds=("round", "nunique"),
+        nodes=("node_id", "nunique"),
+        rows=("node_id", "size"),
+        **{name: (name, "sum") for name in SPENT},
+    )
+    for name in ("answer_tag_rate", *SPENT):  # a sum of nothing that anybody recorded is not 0
+        column = "cumulative_tagged" if name == "answer_tag_rate" else name
+        found[column] = found[column].where(runs[name].count() > 0)
+    found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
+    found["reward_given_tagged_balanced"] = _balanced(metrics)
+    found["learned_from_others"] = learned_from_others(metrics)
+    found = found.join(planted_measures(metrics))
+    found["weaker_over_stronger"] = weaker_over_stronger(metrics)
+    found = found.join(quality_and_split(splits_by_round(metrics)))
+    splits = metrics.astype({"adaptive_I": "float64", "adaptive_J": "float64"}).groupby(RUN, sort=False)
+    found["mean_adaptive_I"], found["mean_adaptive_J"] = splits["adaptive_I"].mean(), splits["adaptive_J"].mean()
+    found["least_adaptive_J"], found["most_adaptive_J"] = splits["adaptive_J"].min(), splits["adaptive_J"].max()
+    return found.join(_from_curve(agent_average(metrics))).reset_index()
+
+
+def _given(reward: pd.Series[float], tagged: pd.Series[float]) -> pd.Series[float]:
+    return reward / tagged.where(tagged > 0)
+
+
+def _balanced(metrics: pd.DataFrame) -> pd.Series[float] | float:
+    if "task_tag_rates" not in metrics:
+        return math.nan
+    tasks = _task_sums(metrics)
+    given = _given(tasks["reward"], tasks["tagged"])
+    return given.groupby(RUN).mean().where(~given.isna().groupby(RUN).any())
+
+
+def _from_curve(curves: pd.DataFrame) -> pd.DataFrame:
+    runs = curves.groupby(RUN, sort=False)
+    return pd.DataFrame(
+        {
+            "starting_reward": runs["mean"].first(),
+            "starting_reward_3": curves[runs.cumcount() < 3].groupby(RUN)["mean"].mean(),
+            "final_reward": curves[runs.cumcount(ascending=False) < FINAL_ROUNDS].groupby(RUN)["mean"].mean(),
+            "wall_seconds": runs["seconds"].last(),
+        }
+    )
+
+
+def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
+    """The curve of each run, one row per round.
+
+    Columns:
+        round, nodes: the round, and how many nodes have a row for it.
+        mean: of my_reward over these nodes.
+        tagged: mean of answer_tag_rate over them.
+        given_tagged: sum of their my_reward / sum of their answer_tag_rate; NaN where no completion was tagged.
+        full_answers: mean of full_answer_rate over them.
+        local_groups, informative_own, informative_external: own groups, those of them with an advantage, and external
+            groups trained on, which all have one: means over them; missing where the rows do not tell.
+        tokens_per_node, trained_per_node: tokens generated, and trained on, up to and with this round, by the run's
+            nodes on average.
+        seconds: from the start of the first round to the end of this one, by the nodes' own clocks on average: the sum
+            over rounds of their mean seconds_round + seconds_wait. While a run is stopped it does not grow.
+    """
+    timed = metrics.assign(seconds=metrics["seconds_round"] + metrics["seconds_wait"])
+    supply: dict[str, tuple[str, str]] = {}
+    if {"local_groups", "zero_advantage_local"} <= {*metrics}:
+        timed["informative_own"] = (timed["local_groups"] * (1 - timed["zero_advantage_local"])).round()
+        supply = {name: (name, "mean") for name in ("local_groups", "informative_own")}
+        supply["informative_external"] = ("external_groups", "mean")
+    rounds = timed.groupby([*RUN, "round"], sort=True)
+    curves = rounds.agg(
+        nodes=("node_id", "nunique"),
+        mean=("my_reward", "mean"),
+        tagged=("answer_tag_rate", "mean"),
+        full_answers=("full_answer_rate", "mean"),
+        tokens_per_node=("tokens_generated", "sum"),
+        trained_per_node=("tokens_trained", "sum"),
+        seconds=("seconds", "mean"),
+        **supply,
+    )
+    curves["given_tagged"] = _given(curves["mean"], curves["tagged"])
+    so_far = curves[[*COSTS]].groupby(level=RUN).cumsum()
+    nodes = metrics.groupby(RUN)["node_id"].nunique()
+    curves["tokens_per_node"] = so_far["tokens_per_node"] / nodes
+    curves["trained_per_node"] = so_far["trained_per_node"] / nodes
+    curves["seconds"] = so_far["seconds"]
+    return curves.reset_index()
+
+
+def by_task(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Format and content of each task: one row per run and task, none where the rows do not tell tasks' tag rates.
+
+    Columns:
+        tagged_first, tagged_last: mean share of tagged completions, over the nodes that asked themselves the task in
+            the first, and in the last, FINAL_ROUNDS rounds of the run; NaN where none did.
+        given_tagged_first, given_tagged_last: sum of their rewards in the task / sum of these shares.
+    """
+    columns = [*RUN, "task", "tagged_first", "tagged_last", "given_tagged_first", "given_tagged_last"]
+    if "task_tag_rates" not in metrics:
+        return pd.DataFrame(columns=columns)
+    end = metrics.groupby(RUN, sort=False)["round"].transform("max")
+    parts = {
+        "first": metrics[metrics["round"] < FINAL_ROUNDS],
+        "last": metrics[metrics["round"] > end - FINAL_ROUNDS],
+    }
+    first, last = (_task_sums(rows).add_suffix(f"_{part}") for part, rows in parts.items())
+    found = first.join(last, how="outer")
+    for part in parts:
+        found[f"given_tagged_{part}"] = _given(found[f"reward_{part}"], found[f"tagged_{part}"])
+    return found.reset_index()[columns]
+
+
+def _task_sums(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Run and task -> mean tag rate and mean reward, over its rows that tell both."""
+    columns = [*RUN, "task_rewards", "task_tag_rates"]
+    told = [
+        (*run, task, rewards[task], rate)
+        for *run, rewards, rates in metrics[columns].itertuples(index=False)
+        for task, rate in (rates or {}).items()
+        if task in rewards
+    ]
+    rows = pd.DataFrame(told, columns=[*RUN, "task", "reward", "tagged"]).astype({"reward": float, "tagged": float})
+    return rows.groupby([*RUN, "task"])[["reward", "tagged"]].mean()
+
+
+def smoothed(curves: pd.DataFrame, window: int = WINDOW) -> pd.Series[float]:
+    """Moving average of each run's `mean`, looking back: over the round itself and the window - 1 before it.
+
+    At the start it is over those rounds that there are, so that the curve begins at round 0 (and noisily).
+    """
+    means = curves.groupby(RUN, sort=False)["mean"]
+    return means.transform(smooth, window)
+
+
+def thresholds_of(totals: pd.DataFrame, shares: Sequence[float] = SHARES_OF_BEST) -> list[float]:
+    """Thresholds from the data: shares of the best configuration's final reward, its mean over seeds."""
+    best = float(totals.groupby("configuration")["final_reward"].mean().max())
+    return [share * best for share in shares]
+
+
+def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], window: int = WINDOW) -> pd.DataFrame:
+    """How soon each run got there: one row per run and threshold.
+
+    Columns:
+        threshold: of the smoothed agent average.
+        round: the first in which it is at least that; NaN if never, which is censored: it took more than rounds_run.
+        rounds_run: rounds that the run has.
+        tokens_per_node, trained_per_node, seconds: what had been spent by the end of that round, NaN if never.
+    """
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    found = [
+        _first_at(run, threshold) | dict(zip(RUN, name, strict=True))
+        for name, run in smooth.groupby(RUN, sort=False)
+        for threshold in thresholds
+    ]
+    columns = [*RUN, "threshold", "round", "rounds_run", *COSTS]
+    return pd.DataFrame(found, columns=columns).astype({"round": "float64"})
+
+
+def median_or_later(costs: pd.Series[float]) -> float:
+    """Median over the runs of one of these costs; NaN if at least half of them never got there.
+
+    Those that never did (NaN) took longer than they lasted, and so lie above all others.
+    """
+    median = float(costs.fillna(math.inf).median())
+    return median if math.isfinite(median) else math.nan
+
+
+def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:
+    reached = run[run["smoothed"] >= threshold]
+    first = {name: float(reached[name].iloc[0]) for name in ("round", *COSTS)} if len(reached) else {}
+    return {"threshold": threshold, "rounds_run": len(run), **first}
+
+
+def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP) -> pd.DataFrame:
+    """How steadily each run rose, by its smoothed agent average from the first full window on: one row per run.
+
+    Columns:
+        steep_drops: how often it fell, within `window` rounds, by more than `steep` of its highest value in the run. A
+            share of the highest, so that the noise of the low start is no drop; rounds in a row are one drop.
+        max_drawdown: the most by which it ever lay below what it had reached before, in reward.
+        max_drawdown_share: the same as a share of its highest value, 0 where that is 0.
+    """
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    found = []
+    for name, run in smooth.groupby(RUN, sort=False):
+        values = run["smoothed"].iloc[min(window, len(run)) - 1 :]
+        drawdown = float((values.cummax() - values).max())
+        highest = float(values.max())
+        found.append((*name, _steep_drops(values, window, steep), drawdown, drawdown / highest if highest else 0.0))
+    return pd.DataFrame(found, columns=[*RUN, "steep_drops", "max_drawdown", "max_drawdown_share"])
+
+
+def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
+    """How far each run lies below what it had reached before: one row per run and round from the first full window on.
+
+    Columns:
+        round, smoothed: the round, and the agent average as oscillation measures it.
+        drawdown: the highest value so far less this one.
+        drawdown_share: the same as a share of that highest value; 0 where that is 0.
+    """
+    smooth = curves.assign(smoothed=smoothed(curves, window))
+    runs = smooth.groupby(RUN, sort=False)
+    full = smooth[runs.cumcount() >= (runs["round"].transform("size").clip(upper=window) - 1)]
+    highest = full.groupby(RUN, sort=False)["smoothed"].cummax()
+    drawdown = highest - full["smoothed"]
+    share = (drawdown / highest.where(highest > 0)).fillna(0.0)
+    return full[[*RUN, "round", "smoothed"]].assign(drawdown=drawdown, drawdown_share=share).reset_index(drop=True)
+
+
+def _steep_drops(values: pd.Series[float], window: int, steep: float) -> int:
+    lately = values.rolling(window + 1, min_periods=1).max()
+    falling = lately - values > steep * values.max()
+    return int((falling & ~falling.shift(fill_value=False)).sum())

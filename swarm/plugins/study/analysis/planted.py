@@ -1,0 +1,127 @@
+"""How far planted words spread among honest nodes, and what that costs these: of studies with planters.
+
+A node is honest in a round in which its row does not say that it plants. Rows of other studies have neither column:
+there all nodes are honest, and how far words spread is not known. Rates are weighed equally by node and round: every
+row of a run is a mean over the same number of completions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pandas as pd
+
+from swarm.plugins.study.analysis.overlap import overlap
+from swarm.plugins.study.record import StudyRecord
+from swarm.views.tables.columns import RUN as RUN_COLUMNS
+
+RUN = list(RUN_COLUMNS)
+FINAL_ROUNDS = 10
+"""Rounds at the end of a run over which it is also told."""
+UNKNOWN = {"completions": 0, "begin": float("nan"), "pieces": float("nan"), "shards": float("nan")}
+"""What planted_by_round says of a round whose rollout files are gone."""
+MEASURES = (
+    "planted",
+    "planted_final",
+    "planters_logprob",
+    "honest_tagged_final",
+    "honest_given_tagged",
+    "honest_reward",
+)
+
+
+def planted_measures(metrics: pd.DataFrame) -> pd.DataFrame:
+    """One row per run, indexed by it.
+
+    Columns:
+        planted: of the honest nodes' own completions, the share that begins with the planted words; NaN where nobody
+            counted.
+        planted_final: the same over the run's last FINAL_ROUNDS rounds.
+        planters_logprob: mean log-prob per token, under an honest node's policy, of what it trained on of the planters'
+            right answers, over the same rounds, nats: every honest node, round and planter alike. NaN where there was
+            nothing of theirs. It rises long before the words are sampled.
+        honest_tagged_final: share of the honest nodes' own completions with a closed answer, over the same rounds.
+        honest_given_tagged: of the honest nodes, the sum of their rewards over that of their tagged rates, all rounds:
+            the mean reward of a closed answer.
+        honest_reward: sum of my_reward over rounds, mean over the honest nodes: what one of them earns.
+    """
+    rows = metrics[~_plants(metrics)]
+    if "planted_rate" not in metrics:
+        rows = rows.assign(planted_rate=float("nan"))
+    runs = rows.groupby(RUN, sort=False)
+    last = rows["round"] > runs["round"].transform("max") - FINAL_ROUNDS
+    found = pd.DataFrame({"planted": runs["planted_rate"].mean()})
+    found["planted_final"] = rows[last].groupby(RUN, sort=False)["planted_rate"].mean()
+    found["planters_logprob"] = _of_planters(metrics, rows[last])
+    found["honest_tagged_final"] = rows[last].groupby(RUN, sort=False)["answer_tag_rate"].mean()
+    found["honest_given_tagged"] = runs["my_reward"].sum() / runs["answer_tag_rate"].sum(min_count=1)
+    found["honest_reward"] = runs["my_reward"].sum() / runs["node_id"].nunique()
+    return found.astype("float64")
+
+
+def _plants(metrics: pd.DataFrame) -> pd.Series[bool]:
+    """Whether a row is a planter's."""
+    if "plants" not in metrics:
+        return pd.Series(data=False, index=metrics.index)
+    return metrics["plants"].astype("boolean").fillna(value=False).astype(bool)
+
+
+def _of_planters(metrics: pd.DataFrame, honest: pd.DataFrame) -> pd.Series[float]:
+    """Mean over the entries of logprobs_by_peer of these rows that are of planters."""
+    if "logprobs_by_peer" not in metrics:
+        return pd.Series(dtype="float64")
+    planters = set(metrics.loc[_plants(metrics), [*RUN, "node_id"]].itertuples(index=False, name=None))
+    told = [
+        (*run, value)
+        for *run, by_peer in honest[[*RUN, "logprobs_by_peer"]].itertuples(index=False, name=None)
+        for peer, value in (by_peer if isinstance(by_peer, dict) else {}).items()
+        if (*run, peer) in planters
+    ]
+    return pd.DataFrame(told, columns=[*RUN, "logprob"]).groupby(RUN)["logprob"].mean()
+
+
+def planted_by_round(
+    record: StudyRecord, metrics: pd.DataFrame, completions: Callable[[str], pd.DataFrame]
+) -> pd.DataFrame:
+    """One row per run and round: how the honest nodes answered; none for a study that plants no words.
+
+    Args:
+        record: which words are planted.
+        metrics: rows of the runs that are looked at.
+        completions: of an experiment, as swarm.plugins.study.get_rollouts.
+
+    Columns:
+        completions: of honest nodes, in their rollout files.
+        begin, pieces, shards: of these, the share that begins with the whole words, that holds a piece of them, and a
+            shard (swarm.plugins.study.analysis.overlap).
+        tagged, reward: mean of answer_tag_rate and my_reward over the honest nodes' rows.
+    """
+    own = {found.name: {**record.settings, **found.settings} for found in record.configurations}
+    found: list[dict[str, Any]] = []
+    for (configuration, seed, experiment), rows in metrics.groupby(RUN, sort=False):
+        if not (words := own[str(configuration)].get("planted_words")):
+            continue
+        plants = _plants(rows)
+        planters = set(rows.loc[plants, "node_id"])
+        honest = rows[~plants].groupby("round")[["answer_tag_rate", "my_reward"]].mean()
+        counts = _overlaps(completions(str(experiment)), words, planters)
+        for round_, (tagged, reward) in zip(honest.index, honest.itertuples(index=False), strict=True):
+            run = {"configuration": configuration, "seed": seed, "experiment": experiment, "round": round_}
+            found.append(run | counts.get(round_, UNKNOWN) | {"tagged": tagged, "reward": reward})
+    return pd.DataFrame(found)
+
+
+def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict[int, dict[str, float]]:
+    """Of each round with completions of others than the planters."""
+    honest = rows[~rows["peer_id"].isin(planters)]
+    found = {}
+    for round_, texts in honest.groupby("round")["response"]:
+        count = overlap(texts, words)
+        found[int(str(round_))] = {
+            "completions": count.completions,
+            "begin": count.begin / count.completions,
+            "pieces": count.pieces / count.completions,
+            "shards": count.shards / count.completions,
+        }
+    return found

@@ -1,0 +1,129 @@
+"""How adaptive rules move J, and what they see meanwhile. Pure.
+
+metrics (one row per run, node and round) ─splits_by_round─▶ one row per run and round ─split_measures─▶ one per run
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from swarm.records.split_moves import Moves, together
+from swarm.views.tables.columns import RUN as RUN_COLUMNS
+
+RUN = list(RUN_COLUMNS)
+FINAL_ROUNDS = 10
+THIRDS = ("J_first", "J_middle", "J_last")
+NEAR = 0.5
+"""Groups by which J may be off its mean over the last FINAL_ROUNDS rounds and have settled: more is another whole J."""
+_COLUMNS = ("J", "changed", "own_informative", "swarm_quality", "furthest", "surprise")
+
+
+def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
+    """One row per run and round in which a rule chose the split; none where none ever did.
+
+    Columns, means over the nodes, NaN where the rows do not tell:
+        J: what the rule wanted, before it was rounded.
+        changed: share of the nodes whose rounded J is another than in their row before; NaN in their first row.
+        own_informative: share of own groups with an advantage.
+        swarm_quality: share of the peers' groups with an advantage, of nodes that saw any; NaN where none did.
+        furthest: how far J is from the node's first one; the largest of the nodes.
+        surprise: |r - b|, the round's reward against the rule's baseline.
+    """
+    rows = metrics.dropna(subset=["adaptive_J"]).sort_values("round", kind="stable")
+    if rows.empty:
+        return pd.DataFrame(columns=[*RUN, "round", *_COLUMNS])
+    rounded = rows["adaptive_J"].astype("float64")
+    nodes = [rows[name] for name in (*RUN, "node_id")]
+    step = rounded.groupby(nodes, sort=False).diff()
+    wanted = _column(rows, "adaptive_J_continuous").fillna(rounded)
+    seen = _column(rows, "pool_groups")
+    found = rows[[*RUN, "round"]].assign(
+        J=wanted,
+        changed=(step != 0).where(step.notna()).astype("float64"),
+        own_informative=1 - _column(rows, "zero_advantage_local"),
+        swarm_quality=_column(rows, "pool_informative") / seen.where(seen > 0),
+        furthest=(wanted - wanted.groupby(nodes, sort=False).transform("first")).abs(),
+        surprise=(_column(rows, "adaptive_round_reward") - _column(rows, "adaptive_baseline")).abs(),
+    )
+    rounds = found.groupby([*RUN, "round"], sort=True)
+    means = rounds[[*_COLUMNS]].mean()
+    return means.assign(furthest=rounds["furthest"].max()).reset_index()
+
+
+def _column(rows: pd.DataFrame, name: str) -> pd.Series[float]:
+    """NaN where the rows do not tell."""
+    if name not in rows:
+        return pd.Series(float("nan"), index=rows.index)
+    return rows[name].astype("float64")
+
+
+def split_measures(splits: pd.DataFrame) -> pd.DataFrame:
+    """One row per run of these, from splits_by_round.
+
+    Columns:
+        J_first, J_middle, J_last: mean J over the first, the middle and the last third of the run's rounds.
+        changes: share of rounds in which a node's J is another than in the round before.
+        settled: first round from which on J stays within NEAR groups of its mean over the last FINAL_ROUNDS rounds; NaN
+            if that is one of these, so that it had not settled when the run ended.
+    """
+    found = [
+        dict(zip(RUN, name, strict=True)) | _of_run(run["J"].reset_index(drop=True), run["changed"], run["round"])
+        for name, run in splits.groupby(RUN, sort=False)
+    ]
+    return pd.DataFrame(found, columns=[*RUN, *THIRDS, "changes", "settled"])
+
+
+def _of_run(J: pd.Series[float], changed: pd.Series[float], rounds: pd.Series[int]) -> dict[str, float]:
+    third = J.index * len(THIRDS) // len(J)
+    means = {name: float(J[third == number].mean()) for number, name in enumerate(THIRDS)}
+    far = J.index[(J - J.tail(FINAL_ROUNDS).mean()).abs() > NEAR]
+    first = int(far[-1]) + 1 if len(far) else 0
+    settled = float(rounds.iloc[first]) if first <= len(J) - FINAL_ROUNDS else float("nan")
+    return means | {"changes": float(changed.mean()), "settled": settled}
+
+
+def quality_and_split(splits: pd.DataFrame) -> pd.DataFrame:
+    """One row per run of these, by its name: how swarm quality and J of a round go together, over the run's rounds.
+
+    Columns:
+        quality_J: Pearson's correlation of the two. Both may just have a trend, which this cannot tell from a link.
+        quality_J_changes: that of their changes from one round to the next, which has no trend in it.
+
+    NaN of fewer than three rounds with both, and where one of them never changed.
+    """
+    names = ["quality_J", "quality_J_changes"]
+    found = [
+        (
+            *name,
+            _correlation(run["swarm_quality"], run["J"]),
+            _correlation(run["swarm_quality"].diff(), run["J"].diff()),
+        )
+        for name, run in splits.groupby(RUN, sort=False)
+    ]
+    return pd.DataFrame(found, columns=[*RUN, *names]).set_index(RUN)[names].astype("float64")
+
+
+def _correlation(a: pd.Series[float], b: pd.Series[float]) -> float:
+    both = pd.DataFrame({"a": a, "b": b}).astype("float64").dropna()
+    if len(both) < 3 or both.nunique().min() < 2:
+        return float("nan")
+    return float(both["a"].corr(both["b"]))
+
+
+def moves_by_configuration(splits: pd.DataFrame) -> dict[str, Moves]:
+    """Where J went in all runs of a configuration; none of tables of earlier versions, which do not tell."""
+    if splits.empty or "furthest" not in splits:
+        return {}
+    runs = {
+        name: Moves(
+            rounds=len(run),
+            start=float(run["J"].iloc[0]),
+            last=float(run["J"].iloc[-1]),
+            furthest=float(run["furthest"].max()),
+            surprise=float(run["surprise"].mean()),
+        )
+        for name, run in splits.groupby(RUN, sort=False)
+    }
+    names = dict.fromkeys(str(name[0]) for name in runs)
+    found = {name: together(moves for run, moves in runs.items() if run[0] == name) for name in names}
+    return {name: moves for name, moves in found.items() if moves}

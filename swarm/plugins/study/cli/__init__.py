@@ -1,0 +1,1 @@
+"""Holds the commands of studies; `studies` has those that only look."""

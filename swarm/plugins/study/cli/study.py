@@ -1,0 +1,243 @@
+"""`swarm study run`: a matrix of swarms in one command.
+
+matrix, flags, environment ─resolve─▶ StudyRecord ─▶ study.json ─▶ Runner ─▶ terminal, table, how to go on
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from swarm.cli.before_start import make_ready
+from swarm.cli.flags import command_again, flag_words, setting_parameter
+from swarm.cli.say import say
+from swarm.cli.slurm_flags import SLURM, SlurmFlags, describe_jobs, slurm_of
+from swarm.cli.suiting import say_chosen
+from swarm.config import Settings, sources_of, variable
+from swarm.errors import ConfigError
+from swarm.plugins.study.cli.study_mirror import bring_back_record, bring_back_runs, mirror_study, refuse_own_place
+from swarm.plugins.study.cli.study_places import Places, different, places
+from swarm.plugins.study.cli.study_rehearsal import foreseen, hopeless, predicted, rehearsed, wanted
+from swarm.plugins.study.cli.study_running import parts, run_all
+from swarm.plugins.study.record import StudyRecord, read_study, studies, write_study
+from swarm.plugins.study.run.builtin import built_in
+from swarm.plugins.study.run.defaults import as_begun
+from swarm.plugins.study.run.growth import grown
+from swarm.plugins.study.run.launch import Launcher, LocalBackend
+from swarm.plugins.study.run.matrix import Matrix, changed_settings, ignored_settings, resolve, shared_settings
+from swarm.plugins.study.run.matrix_file import read_matrix
+from swarm.plugins.study.run.reuse import with_finished_elsewhere
+from swarm.plugins.study.run.run_folder import progress_of_runs
+from swarm.plugins.study.run.runner import alone
+from swarm.plugins.study.run.suited import PROFILE, models_of, suited
+from swarm.provenance import versions
+from swarm.slurm.backend import SlurmBackend
+from swarm.systems import require_for
+from swarm.tasks.universe import check_tasks
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class StudyFlags:
+    """What a study runs, on top of its matrix."""
+
+    name: Annotated[str | None, Parameter(help="Name of the study; the matrix's if not given.")] = None
+    path: Annotated[str | None, Parameter(help="The shared folder.")] = None
+    mirror: Annotated[str | None, setting_parameter("mirror")] = None
+    config: Annotated[str | None, Parameter(help="TOML file of settings for all runs.")] = None
+    rounds: Annotated[int | None, Parameter(help="Rounds of each run.")] = None
+    nodes: Annotated[int | None, Parameter(help="Workers of each swarm.")] = None
+    seeds: Annotated[str | None, Parameter(help="Seeds separated by commas, or how many: 5 is 1,2,3,4,5.")] = None
+    model: Annotated[str | None, Parameter(help="Embedded name, local path or Hugging Face id.")] = None
+    learning_rate: Annotated[float | None, Parameter(help="Step size of Adam.")] = None
+    jobs: Annotated[int | None, Parameter(help="Swarms at a time; one per core if not given, all with --on slurm.")] = (
+        None
+    )
+    adapter: Annotated[
+        str | None, Parameter(help="Train small matrices beside frozen weights: lora, or none; a part of the study.")
+    ] = None
+    judge: Annotated[bool | None, Parameter(help="A judge asks every node a held-out question each round.")] = None
+
+
+def run(
+    matrix: Annotated[str, Parameter(help="sapo, five-node, thesis, adaptive, samplers, or a TOML file of one's own.")],
+    /,
+    *,
+    dry_run: Annotated[bool, Parameter(help="Say what would be run, and start nothing.")] = False,
+    rehearse: Annotated[
+        bool | None,
+        Parameter(
+            negative="--no-rehearse",
+            help="Run a few rounds of each configuration, say how long the study takes and what it begins with, and "
+            "start no more. Without it a long study is rehearsed, and begins then.",
+        ),
+    ] = None,
+    cluster: SlurmFlags | None = None,
+    flags: StudyFlags | None = None,
+) -> int:
+    """Run a study, or go on with it: what is finished is skipped.
+
+    Ctrl-C once: the swarms finish their step and save, exit 130; twice: end at once. The same command goes on. With
+    --on slurm each swarm is a job, Ctrl-C leaves them running, and the same command follows them again.
+    """
+    require_for("`swarm study run`")
+    flags = flags or StudyFlags()
+    cluster = cluster or SlurmFlags()
+    if rehearse and cluster.on == SLURM:
+        raise ConfigError("--rehearse says how long this machine takes, and --on slurm takes others: leave out one")
+    slurm = slurm_of(cluster)
+    if flags.jobs is not None and flags.jobs < 1:
+        raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")
+    chosen = _overridden(_matrix(matrix), flags)
+    names = ("path", "mirror", "model", "learning_rate", "adapter")
+    given = {name: getattr(flags, name) for name in names}
+    chosen, shared = _as_begun_or_suited(chosen, given, flags.config, bring_back=not dry_run)
+    if shared.mirror and slurm:
+        raise ConfigError("SWARM_MIRROR is for swarms of this machine; for jobs: swarm copy PLACE MIRROR --follow")
+    folder = shared.shared_folder
+    for name in ignored_settings(shared):
+        say(f"{variable(name)} is left out: a study decides it for each run")
+    again = command_again(["swarm", "study", "run", matrix, *flag_words(cluster)], flags)
+    asked = resolve(chosen, shared, judged=bool(flags.judge), created_at=time.time(), versions=versions(shared))
+    _check(asked, folder, shared.hub_token, here=slurm is None)
+    asked = msgspec.structs.replace(asked, command=again)
+    if dry_run:
+        _show_dry_run(_whole(folder, asked), folder, slurm, flags.jobs, shared.hub_token)
+        return 0
+    with alone(folder, chosen.name):
+        if shared.mirror and chosen.name in studies(folder):
+            bring_back_runs(shared, read_study(folder, chosen.name))
+        record = _whole(folder, asked)
+        room = None if slurm else places(record, folder, flags.jobs, shared.hub_token)  # before anything is written
+        if room and wanted(rehearse, record, folder):
+            code = _rehearse(record, folder, room, shared, models_of(chosen, shared), alone_asked=bool(rehearse))
+            if code or rehearse:
+                return code
+        elif room:
+            say(foreseen(record, folder, room))
+        write_study(folder, record)
+        if shared.mirror:
+            mirror_study(shared, record.study)
+        backend = slurm or LocalBackend()
+        launcher = Launcher(record, folder, os.environ, versions(shared), backend, str(shared.mirror or ""))
+        jobs = room.at_once if room else flags.jobs or len(record.runs)
+        return run_all(launcher, jobs, shared.liveness_timeout, again, slurm)
+
+
+def _rehearse(
+    record: StudyRecord, folder: Path, room: Places, shared: Settings, models: list[str], *, alone_asked: bool
+) -> int:
+    """Rehearse a study, and say what that predicts.
+
+    Returns:
+        An exit code: 1 where no group had a signal, so that nothing would be learned.
+    """
+    found = rehearsed(record, folder, room, versions(shared), shared, anew=alone_asked)
+    if isinstance(found, int):
+        return found
+    say(predicted(found, record, folder, room))
+    if what_to_do := hopeless(found, models):
+        say(f"{what_to_do}. --no-rehearse starts the study all the same")
+        return 1
+    return 0
+
+
+def _as_begun_or_suited(
+    matrix: Matrix, given: Mapping[str, Any], config: str | None, *, bring_back: bool
+) -> tuple[Matrix, Settings]:
+    """A new study with what suits its models; one that is there with what it was begun with, which is said.
+
+    Args:
+        bring_back: one that only the mirror has is copied from there first.
+    """
+    named = sources_of(given, os.environ, config)
+
+    def load(one: Matrix) -> Settings:
+        return shared_settings(one, given, os.environ, config)
+
+    new = suited(matrix, load(matrix), named)
+    shared = load(new)
+    if shared.mirror:
+        refuse_own_place(shared)
+        if bring_back:
+            bring_back_record(shared, matrix.name)
+    if matrix.name not in studies(shared.shared_folder):
+        if new.settings.get(PROFILE) != matrix.settings.get(PROFILE):
+            say_chosen(models_of(new, shared))
+        return new, shared
+    there = read_study(shared.shared_folder, matrix.name)
+    begun = as_begun(matrix, there)
+    begun = suited(begun, load(begun), named, there)
+    _say_what_stays(matrix.name, load(begun), shared)
+    return begun, load(begun)
+
+
+def _say_what_stays(study: str, begun: Settings, new: Settings) -> None:
+    before, now = changed_settings(begun), changed_settings(new)
+    for name in sorted({*before, *now}):
+        was, is_now = getattr(begun, name), getattr(new, name)
+        if was != is_now:
+            say(f"{study} goes on with {name} = {was}, as it was begun; a new study would have {is_now}")
+
+
+def _matrix(name: str) -> Matrix:
+    return read_matrix(Path(name)) if name.endswith(".toml") else built_in(name)
+
+
+def _overridden(matrix: Matrix, flags: StudyFlags) -> Matrix:
+    seeds = seeds_of(flags.seeds) if flags.seeds is not None else None
+    given: dict[str, Any] = {"name": flags.name, "rounds": flags.rounds, "nodes": flags.nodes, "seeds": seeds}
+    return replace(matrix, **{name: value for name, value in given.items() if value is not None})
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """`1,2,7` as they are, `3` as 1, 2, 3; `7,` is seed 7 alone.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words if word) or not words[0]:
+        raise ConfigError(f"--seeds must be whole numbers separated by commas, or how many, got {text!r}")
+    return tuple(int(word) for word in words if word) if "," in text else tuple(range(1, int(text) + 1))
+
+
+def _whole(folder: Path, asked: StudyRecord) -> StudyRecord:
+    """The study as it is from now on: the one that is there with what is asked for on top."""
+    there = asked.study in studies(folder)
+    whole = grown(read_study(folder, asked.study), asked) if there else asked
+    return with_finished_elsewhere(whole, folder, asked.versions)
+
+
+def _show_dry_run(
+    record: StudyRecord, folder: Path, slurm: SlurmBackend | None, jobs: int | None, hub_token: str | None
+) -> None:
+    progress = progress_of_runs(record, folder)
+    left = [name for name, done in progress.items() if not done.is_finished(record.rounds)]
+    say(f"{record.title}: {len(left)} of {len(record.runs)} runs are to be done, {record.rounds} rounds of each")
+    if slurm:
+        say(describe_jobs(slurm, [(str(folder), name, part) for name in left for part in parts(record)]))
+    else:
+        at_once = places(record, folder, jobs, hub_token).at_once
+        say("\n".join(f"  {name}, {progress[name].rounds_done} rounds done" for name in left))
+        say(f"{at_once} at a time")
+    say("nothing was started or written; the same command without --dry-run does it")
+
+
+def _check(asked: StudyRecord, folder: Path, hub_token: str | None, *, here: bool) -> None:
+    """Before anything is written or started: what every run would fail with is refused here.
+
+    Args:
+        here: the runs are on this machine.
+    """
+    runs = different(asked, folder, hub_token)
+    for settings in runs:
+        check_tasks(settings)
+    make_ready(runs, here=here)

@@ -1,0 +1,146 @@
+"""Watches the runs of a study, passes signals on, and says what came of them."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+
+from swarm.cli.experiment import live_nodes
+from swarm.cli.say import say
+from swarm.cli.slurm_flags import how_to_follow
+from swarm.cli.surviving import Surviving
+from swarm.node.process.stopping import on_signals
+from swarm.plugins.study.budget import adapts, not_adapting
+from swarm.plugins.study.cli.study_view import StudyDisplay, results
+from swarm.plugins.study.record import StudyRecord, open_run, run_log, study_store
+from swarm.plugins.study.run.launch import JUDGE_PART, Launcher
+from swarm.plugins.study.run.runner import Runner, StudyView
+from swarm.plugins.study.run.schedule import RunState
+from swarm.records.growing import Growing
+from swarm.records.rows import read_metrics
+from swarm.records.split_moves import Moves, moves_of, together
+from swarm.slurm.backend import SlurmBackend
+from swarm.store.base import Store
+from swarm.store.run import Run
+from swarm.views.text import shorten
+
+STOPPING = "stopping: every swarm finishes its step and saves; once more ends them at once"
+LEAVING = "leaving: the jobs go on"
+LAST_LINES = 5
+"""Of the log of a run that failed."""
+MOST_READS = 128
+"""Of such a log, 8 MiB each."""
+LONGEST_LINE = 1000
+"""Characters that are shown of each."""
+
+
+async def watched(
+    launcher: Launcher,
+    jobs: int,
+    liveness_timeout: float,
+    stays: bool = False,
+    seen: Callable[[StudyView], None] = lambda view: None,
+) -> tuple[StudyView, int]:
+    """Run all runs of a record, shown on the terminal.
+
+    Args:
+        stays: its runs go on without this process.
+        seen: is given each look at them, too.
+
+    Returns:
+        How they are in the end, and the exit code of who was asked to stop, else 0.
+    """
+
+    def is_live(run: Run) -> bool:
+        return bool(live_nodes(run, time.time(), liveness_timeout))
+
+    runner = Runner(launcher, jobs, is_live=is_live, monotonic=time.monotonic, wall=time.time)
+    display, surviving = StudyDisplay(time.monotonic), Surviving()
+    exit_code = 0
+    async with anyio.create_task_group() as tasks:
+
+        def stop(code: int) -> None:
+            nonlocal exit_code
+            exit_code = code
+            display.say(LEAVING if stays else STOPPING)
+            runner.stop()
+
+        def show(view: StudyView) -> None:
+            seen(view)
+            with surviving.view("the study's display"):
+                display.show(view)
+
+        tasks.start_soon(on_signals, stop, runner.insist)
+        view = await runner.run(show)
+        tasks.cancel_scope.cancel()
+    return view, exit_code
+
+
+def run_all(
+    launcher: Launcher, jobs: int, liveness_timeout: float, again: str, slurm: SlurmBackend | None = None
+) -> int:
+    """Run a study to its end, and say what came of it. Returns the exit code."""
+    record = launcher.record
+    say(f"{record.title}: {len(record.runs)} runs of {record.rounds} rounds, {jobs} at a time")
+    view, exit_code = anyio.run(watched, launcher, jobs, liveness_timeout, slurm is not None)
+    code = _conclude(view, launcher.path, again, exit_code)
+    if slurm and exit_code:
+        say(how_to_follow(_jobs_of(view, launcher.path, slurm), again))
+    return code
+
+
+def parts(record: StudyRecord) -> tuple[str, ...]:
+    """Of the programs of a run: its swarm, and its judge."""
+    return ("", JUDGE_PART) if record.judged else ("",)
+
+
+def _jobs_of(view: StudyView, folder: Path, slurm: SlurmBackend) -> list[str]:
+    """The ids of the jobs that wait or run."""
+    found = [(run.run.experiment, part) for run in view.runs for part in parts(view.record)]
+    return [job.id for name, part in found if (job := slurm.found(str(folder), name, part))]
+
+
+def _conclude(view: StudyView, folder: Path, again: str, exit_code: int) -> int:
+    say(results(view))
+    for line in not_adapting(view.record, _moves(view, folder)):
+        say(line)
+    if len(view.those(RunState.FINISHED)) == len(view.runs):
+        exit_code = 0  # it was asked to stop when there was nothing left to do
+    failed = say_failed(view, folder)
+    if exit_code or failed:
+        say(f"{'go on' if exit_code else 'try them again'}: {again}")
+    else:
+        say(f"all of it: swarm study report {view.record.study} --path {shlex.quote(str(folder))}")
+    return exit_code or (1 if failed else 0)
+
+
+def _moves(view: StudyView, folder: Path) -> dict[str, Moves]:
+    """Where J went in the finished runs of each configuration that adapts."""
+    found: dict[str, list[Moves]] = {}
+    for one in view.those(RunState.FINISHED):
+        if adapts(view.record, one.run.configuration):
+            rows = read_metrics(open_run(folder, one.run.experiment)).values()
+            found.setdefault(one.run.configuration, []).extend(filter(None, map(moves_of, rows)))
+    return {name: moves for name, of_runs in found.items() if (moves := together(of_runs))}
+
+
+def say_failed(view: StudyView, folder: Path) -> int:
+    """The end of what each run said that failed. Returns how many they are."""
+    failed = view.those(RunState.FAILED)
+    for one in failed:
+        store, log = study_store(folder, view.record.study), run_log(one.run.experiment)
+        say(f"\n{one.run.experiment} failed: {one.problem}; the end of {store.describe(log)}:")
+        for line in _last_lines(store, log):
+            say(f"  {line}")
+    return len(failed)
+
+
+def _last_lines(store: Store, log: str) -> list[str]:
+    """The end of a run's log; nothing of what is no file."""
+    lines = (line for part in Growing(store, log).look(MOST_READS) for line in part.records)
+    return [shorten(line.decode("utf-8", "replace"), LONGEST_LINE) for line in deque(lines, LAST_LINES)]

@@ -1,0 +1,258 @@
+"""The record of a study, `{path}/studies/{study}/study.json`: its configurations, seeds and runs.
+
+    Matrix ─▶ StudyRecord ─▶ study.json        written before the first run, read by everything that looks afterwards
+                 └ runs ─▶ experiments/{experiment}/   each an ordinary experiment of the same shared folder
+
+So a study needs no database: its results are the folders of its runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from swarm.config import EXPERIMENT_NAME
+from swarm.errors import ExperimentError, ProtocolError
+from swarm.records.files import read_form
+from swarm.records.listing import entries
+from swarm.spelling import did_you_mean, named
+from swarm.store.base import Kind, Store
+from swarm.store.place import open_place
+from swarm.store.run import Run
+from swarm.wire import keys
+from swarm.wire.codec import encode
+
+SCHEMA_VERSION = 1
+STUDIES = "studies"
+RECORD = "study.json"
+WRITER = "study"
+LARGEST_RECORD = 16 * 1024 * 1024
+"""Bytes; a run takes some hundred of them."""
+MEASURES = (
+    "cumulative_reward",
+    "final_reward",
+    "cumulative_tagged",
+    "reward_given_tagged",
+    "reward_given_tagged_balanced",
+    "starting_reward",
+    "starting_reward_3",
+    "tokens_generated",
+    "tokens_trained",
+    "wall_seconds",
+    "learned_from_others",
+    "planted",
+    "planted_final",
+    "planters_logprob",
+    "honest_reward",
+    "weaker_over_stronger",
+    "quality_J",
+    "quality_J_changes",
+)
+"""What a comparison may be declared on: columns of swarm.plugins.study.analysis.measures.totals, one value per run."""
+TESTS = ("welch", "paired", "zero")
+"""`welch`: Welch's t-test of two independent means; `paired`: Student's t-test of the differences at equal seeds;
+`zero`: Student's t-test of one mean against 0, without a baseline."""
+
+
+FIRST_DEFAULTS: dict[str, Any] = {"profile": "tiny", "model": ["tiny-qwen2"], "empty_update": "skip"}
+"""Of settings whose default is, or may become, another one: what it was when records did not hold any defaults."""
+RENAMED_RULES = {name: f"{name}-scaled" for name in ("reward-trend", "gradient", "multi-signal")}
+"""What the adaptive rules of such records are called now."""
+FIRST_RULE = RENAMED_RULES["gradient"]
+"""The adaptive rule of such records where none is named."""
+
+
+FolderName = Annotated[str, msgspec.Meta(pattern=f"^(?:{EXPERIMENT_NAME.pattern})\\Z")]
+"""Of an experiment or study: whoever writes a record names nothing outside the shared folder by it."""
+
+
+class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """One way to train a swarm, run once per seed."""
+
+    name: str
+    """Short and unique in the study, such as `4/4`."""
+    settings: dict[str, Any]
+    """Setting name -> value, on top of the study's own."""
+    baseline: str = ""
+    """Name of the configuration that this one is compared with; empty for one that is compared with none."""
+    group: str = ""
+    """What configurations that belong together share, such as their starting model; empty where there is one group."""
+    nodes: int | msgspec.UnsetType = msgspec.UNSET
+    """Workers of its swarms, where not as many as the study's."""
+
+
+class DeclaredComparison(msgspec.Struct, kw_only=True, frozen=True):
+    """A comparison that was fixed before any run of its configuration began; all of a study's are one Holm family."""
+
+    configuration: str
+    baseline: str = ""
+    """Name of the configuration that it is tested against; empty where the test is `zero`."""
+    measure: str = "cumulative_reward"
+    """One of MEASURES."""
+    test: str = "welch"
+    """One of TESTS, two-sided; the seed is the unit."""
+    hypothesis: str = ""
+    """What is expected, in words."""
+
+
+class RunRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """One swarm: a configuration with a seed."""
+
+    configuration: str
+    seed: int
+    experiment: FolderName
+    """Name of its experiment in the shared folder."""
+
+
+class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """A matrix of configurations and seeds, resolved."""
+
+    study: FolderName
+    title: str
+    created_at: float
+    """Unix seconds."""
+    nodes: int
+    """Workers of each swarm, where a configuration does not say otherwise; sums over nodes are shown for so many."""
+    rounds: int
+    seeds: tuple[int, ...]
+    configurations: tuple[ConfigurationRecord, ...]
+    """In the order in which they are shown."""
+    settings: dict[str, Any] = {}
+    """Setting name -> value that all runs share, of those that were named or are not at their defaults."""
+    defaults: dict[str, Any] | None = None
+    """Setting name -> value of all others, as their defaults were when the study was begun, with which it goes on; None
+    in records of earlier versions, until `read_study` fills in what has changed since."""
+    judged: bool = False
+    """A judge asks every node a held-out question each round."""
+    runs: tuple[RunRecord, ...] = ()
+    versions: dict[str, str] = {}
+    """Of swarm, Python and the libraries that decide what a run computes."""
+    declared: tuple[DeclaredComparison, ...] = ()
+    """What was to be tested, said before the runs; empty where nothing was."""
+    command: str = ""
+    """That began it, or went on with it last."""
+    schema_version: int = SCHEMA_VERSION
+    scoring: int | msgspec.UnsetType = msgspec.UNSET
+    """Of the datasets that its runs ask by their names alone; records of earlier versions say none."""
+    exploratory: bool | msgspec.UnsetType = msgspec.UNSET
+    """Nothing was declared and nothing is tested: a report has no p-values."""
+
+    @property
+    def tests(self) -> bool:
+        """Whether a report may have p-values."""
+        return self.exploratory is not True
+
+    def nodes_of(self, configuration: str) -> int:
+        """Workers of a configuration's swarms. Raises StopIteration if there is none of that name."""
+        own = next(one.nodes for one in self.configurations if one.name == configuration)
+        return self.nodes if own is msgspec.UNSET else own
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Configuration -> workers, of those whose swarms have not as many as the study's."""
+        sizes = {one.name: self.nodes_of(one.name) for one in self.configurations}
+        return {name: nodes for name, nodes in sizes.items() if nodes != self.nodes}
+
+
+class RunFile(msgspec.Struct, kw_only=True, frozen=True):
+    """`experiments/{experiment}/study_run.json`: all that a run was started with, written before it starts."""
+
+    study: str
+    configuration: str
+    seed: int
+    experiment: str
+    nodes: int
+    rounds: int
+    started_at: float
+    """Unix seconds, of its latest start."""
+    settings: dict[str, Any]
+    """Every setting, those at their defaults included; no secrets."""
+    judged: bool = False
+    versions: dict[str, str] = {}
+    code: str = ""
+    """Digest of the code that computed all of it (swarm.provenance); empty where it was not one code."""
+    models: dict[str, str] = {}
+    """Model -> digest of its content, of embedded models and local folders."""
+    schema_version: int = SCHEMA_VERSION
+
+
+def open_run(path: Path, experiment: str) -> Run:
+    """A run of a study, which need not be there yet."""
+    return open_place(path).open(experiment, writer=WRITER)
+
+
+def read_run(path: Path, experiment: str) -> RunFile | None:
+    """What a run was started with; None where that is not written, damaged, or of another version."""
+    try:
+        return read_form(open_run(path, experiment).store, keys.STUDY_RUN, RunFile)
+    except ProtocolError:
+        return None
+
+
+def run_log(experiment: str) -> str:
+    """Key of what a run said on its terminal, in its study's store."""
+    return f"logs/{experiment}.log"
+
+
+def study_folder(path: Path, study: str) -> Path:
+    """All of a study that is not in its experiments: its record, the logs of its runs, its report; for messages."""
+    return path / STUDIES / study
+
+
+def study_store(path: Path, study: str) -> Store:
+    """The same, to read and write; it need not be there yet."""
+    return open_place(path).beside(f"{STUDIES}/{study}", WRITER)
+
+
+def write_study(path: Path, record: StudyRecord) -> None:
+    """Write a study down. Raises StoreError if that cannot be done."""
+    study_store(path, record.study).put(RECORD, encode(record))
+
+
+def read_study(path: Path, study: str) -> StudyRecord:
+    """The record of a study.
+
+    Raises:
+        ExperimentError: there is no such study; the message names those that there are.
+        ProtocolError: its record is not readable.
+    """
+    record = read_form(study_store(path, study), RECORD, StudyRecord, LARGEST_RECORD)
+    if record is None:
+        there = studies(path)
+        known = f"there: {named(there) or 'none'}; begin one with `swarm study run`{did_you_mean(study, there)}"
+        raise ExperimentError(f"no study {study!r} in {path}; {known}")
+    return record if record.defaults is not None else _with_first_defaults(record)
+
+
+def _with_first_defaults(record: StudyRecord) -> StudyRecord:
+    """A record of an earlier version, by today's names and with the defaults of then where they have changed."""
+    settings = _renamed(record.settings)
+    first = FIRST_DEFAULTS | ({"adaptive_rule": FIRST_RULE} if settings.get("adaptive") else {})
+    return msgspec.structs.replace(
+        record,
+        settings=settings,
+        defaults={name: value for name, value in first.items() if name not in settings},
+        configurations=tuple(
+            msgspec.structs.replace(one, settings=_with_first_rule(_renamed(one.settings), settings))
+            for one in record.configurations
+        ),
+    )
+
+
+def _with_first_rule(own: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """A rule is named only where one is at work: elsewhere it is refused as of no effect."""
+    return {"adaptive_rule": FIRST_RULE} | own if own.get("adaptive") and "adaptive_rule" not in shared else own
+
+
+def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
+    rule = RENAMED_RULES.get(str(settings.get("adaptive_rule")))
+    return settings | {"adaptive_rule": rule} if rule else settings
+
+
+def studies(path: Path | str) -> list[str]:
+    """The names of the studies of a shared place, sorted."""
+    store = open_place(path).beside(STUDIES)
+    names = [entry.name for entry in entries(store, "") if entry.kind is Kind.PREFIX]
+    return [name for name in names if (entry := store.stat(f"{name}/{RECORD}")) and entry.kind is Kind.FILE]

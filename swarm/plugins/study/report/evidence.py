@@ -1,0 +1,206 @@
+"""The input of a report: a study's per-seed tables, and the rows of its nodes for the figures that show single agents.
+
+shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tables      (seed_tables.py)
+                                  └▶ sections: every number of the page comes from the tables alone
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+
+from swarm.errors import ConfigError, ProtocolError
+from swarm.plugins.study.analysis.by_model import rewards_by_model
+from swarm.plugins.study.analysis.curves import window_for
+from swarm.plugins.study.analysis.judged import pass_at_1
+from swarm.plugins.study.analysis.learned import by_knowledge, taught
+from swarm.plugins.study.analysis.measures import RUN, agent_average, by_task, totals
+from swarm.plugins.study.analysis.planted import planted_by_round
+from swarm.plugins.study.analysis.propagation import crossings, learners, possible
+from swarm.plugins.study.analysis.sizes import as_of_equal_sizes
+from swarm.plugins.study.analysis.splits import splits_by_round
+from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics, get_study_rollout_files
+from swarm.plugins.study.record import StudyRecord, open_run, read_run, read_study
+from swarm.plugins.study.report.figure_style import Look
+from swarm.plugins.study.report.progress import FINISHED, progress_table
+from swarm.records.files import read_exam
+from swarm.store.run import Run
+from swarm.views.tables.frames import get_rollouts
+from swarm.wire.judge_messages import ExamRow
+
+DIGITS = 9
+"""Decimals of the curves over rounds, which make up most of the tables."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a machine costs."""
+
+    per_hour: float
+    currency: str = "USD"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A study at one moment, as tables with a column `configuration` and a column `seed`.
+
+    Runs that count are the finished ones, since runs of unequal length do not compare; all, while none is finished.
+    """
+
+    record: StudyRecord
+    runs: pd.DataFrame
+    """One row per planned run: the columns of progress_table and totals, `possible` crossings, and `other_versions`:
+    how what it was started with differs from what the study was begun with; sums over nodes as of equal sizes."""
+    rounds: pd.DataFrame
+    """One row per run and round: from agent_average, as of equal sizes (swarm.plugins.study.analysis.sizes)."""
+    tasks: pd.DataFrame
+    """One row per run that counts and task: from by_task."""
+    crossings: pd.DataFrame
+    """Of the runs that count."""
+    learners: pd.DataFrame
+    """Of the runs that count."""
+    held_out: pd.DataFrame
+    """One row per run that counts and window of rounds: pass_at_1 of what the judge asked; empty without a judge."""
+    exams: pd.DataFrame
+    """What nodes scored on one fixed set of held-out questions: one row per node, moment and task of the runs that were
+    examined, the columns of ExamRow behind `configuration` and `seed`; empty without any."""
+    window: int
+    """Rounds of the moving averages."""
+    knowledge: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run that counts, round and `whose`: from by_knowledge; empty without specialists."""
+    taught: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """From swarm.plugins.study.analysis.learned.taught, of the runs that count; empty without specialists."""
+    models: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run that counts and model: from rewards_by_model; empty where no swarm mixes models."""
+    planted: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """From planted_by_round, of the runs that count; empty where nobody plants words."""
+    splits: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """From splits_by_round, of the runs that count; empty where no configuration adapts."""
+    rollout_files: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per run and round with rollouts: `nodes` that published, `files` and `bytes` that lie there."""
+    metrics: pd.DataFrame | None = None
+    """From get_study_metrics; None where the tables are all there is."""
+    source: str = ""
+    """What `swarm study report` is to be given to write this again."""
+    price: Price | None = None
+
+    @cached_property
+    def look(self) -> Look:
+        return Look(tuple(found.name for found in self.record.configurations))
+
+    @cached_property
+    def counted(self) -> pd.DataFrame:
+        """The runs that count."""
+        return counted(self.runs)
+
+    @cached_property
+    def counted_rounds(self) -> pd.DataFrame:
+        """Their rounds."""
+        return of_runs(self.rounds, self.counted)
+
+    @property
+    def command(self) -> str:
+        """What writes this report again."""
+        return f"swarm study report {self.source or self.record.study} --window {self.window}"
+
+
+def counted(runs: pd.DataFrame) -> pd.DataFrame:
+    """The finished ones, or all that have begun, while none is finished."""
+    finished = runs["state"] == FINISHED
+    return runs[finished if finished.any() else runs["rounds"] > 0]
+
+
+def of_runs(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of these runs."""
+    return rows[rows["experiment"].isin(runs["experiment"])]
+
+
+def read_evidence(path: Path, study: str, window: int | None) -> Evidence:
+    """Read a study.
+
+    Args:
+        path: the shared folder.
+        study: its name.
+        window: rounds of the moving averages; None: a tenth of the rounds, at most 100.
+
+    Raises:
+        ExperimentError: there is no such study.
+        ConfigError: none of its runs has a round yet, or the window is not positive.
+        ProtocolError: the exam of a run is there and is not a list of such rows.
+    """
+    record = read_study(path, study)
+    window = checked_window(window, record)
+    metrics = get_study_metrics(path, study)
+    if metrics.empty:
+        raise ConfigError(f"there is nothing to report: no run of the study {study!r} in {path} has done a round yet")
+    runs = _runs(path, record, metrics)
+    rows = of_runs(metrics, counted(runs))
+    crossed = crossings(rows)
+    return Evidence(
+        record=record,
+        runs=runs,
+        rounds=as_of_equal_sizes(agent_average(metrics), record).round(DIGITS),
+        tasks=by_task(rows),
+        crossings=crossed,
+        learners=learners(rows, crossed),
+        held_out=pass_at_1(of_runs(get_study_judge_metrics(path, study), counted(runs))),
+        exams=_exams(path, record),
+        window=window,
+        knowledge=by_knowledge(rows).round(DIGITS),
+        taught=taught(rows, crossed),
+        models=rewards_by_model(rows),
+        planted=planted_by_round(record, rows, partial(get_rollouts, path)).round(DIGITS),
+        splits=splits_by_round(rows).round(DIGITS),
+        rollout_files=_rollout_files(path, study),
+        metrics=metrics,
+    )
+
+
+def checked_window(window: int | None, record: StudyRecord) -> int:
+    """The rounds of the moving averages. Raises ConfigError for less than one."""
+    if window is not None and window < 1:
+        raise ConfigError(f"a moving average needs a window of at least 1 round, got {window}")
+    return window or window_for(record.rounds)
+
+
+def _runs(path: Path, record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
+    runs = progress_table(record, metrics).merge(totals(metrics).drop(columns="rounds"), on=RUN, how="left")
+    runs = as_of_equal_sizes(runs, record)
+    runs = runs.merge(possible(metrics).rename("possible").reset_index(), on=RUN, how="left").fillna({"possible": 0})
+    return runs.assign(other_versions=[_other_versions(path, record, name) for name in runs["experiment"]])
+
+
+def _other_versions(path: Path, record: StudyRecord, experiment: str) -> str:
+    """In which versions a run differs from those that the study was begun with; empty for none, or an unknown one."""
+    file = read_run(path, experiment)
+    if file is None:
+        return ""
+    begun_with, own = record.versions, file.versions
+    changed = [name for name in {**begun_with, **own} if own.get(name) != begun_with.get(name)]
+    return ", ".join(f"{name} {own.get(name, 'none')}, not {begun_with.get(name, 'none')}" for name in changed)
+
+
+def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:
+    rows = [
+        {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row) | {"stage": row.stage or 0}
+        for run in record.runs
+        for row in _exam_of(open_run(path, run.experiment))
+    ]
+    return pd.DataFrame(rows, columns=["configuration", "seed", *ExamRow.__struct_fields__])
+
+
+def _rollout_files(path: Path, study: str) -> pd.DataFrame:
+    rounds = get_study_rollout_files(path, study).groupby([*RUN, "round"], sort=False)
+    return rounds.agg(nodes=("peer_id", "nunique"), files=("files", "sum"), bytes=("bytes", "sum")).reset_index()
+
+
+def _exam_of(run: Run) -> list[ExamRow]:
+    """None of a file that is no exam: anybody may have put it there."""
+    try:
+        return read_exam(run)
+    except ProtocolError:
+        return []

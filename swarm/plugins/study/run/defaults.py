@@ -1,0 +1,61 @@
+"""What a setting that nobody names means in a study: today's defaults in a new one, in an old one those it began with.
+
+    nobody named it │ new study                           │ study that is there
+    ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────
+    setting         │ DEFAULTS, else the field's default  │ its record: `settings`, else `defaults`
+    built-in matrix │ its settings                        │ those that the record has for it
+
+So a study goes on with what it was begun with, whatever the defaults are by then; who names another value is refused
+(growth.py). Of the settings in FREE, which do not decide what a run computes, today's count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from swarm.config.from_folder import refuse_strangers_word
+from swarm.config.settings import FIELDS
+from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
+from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
+
+
+def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
+    """A matrix with what the study was begun with in the place of today's defaults.
+
+    Of a built-in matrix its settings, and those of its configurations, are defaults as well; a file names its own.
+
+    Raises:
+        ConfigError: the record names code, or reaches out of its place, where the matrix does not.
+    """
+    named = {} if matrix.built_in else dict(matrix.settings)
+    begun = {name: value for name, value in stated(there).items() if _was_default(name, there, matrix)}
+    configurations = _as_begun(matrix, there)
+    for settings in (begun, *(one.settings for one in configurations)):
+        for name, value in settings.items():
+            refuse_strangers_word(name, value, f"the study {there.study!r}")
+    return replace(matrix, settings=begun | named, configurations=configurations)
+
+
+def _was_default(name: str, there: StudyRecord, matrix: Matrix) -> bool:
+    if name in OWNED or name in FREE or name not in FIELDS:
+        return False
+    return name not in there.settings or name in DEFAULTS or (matrix.built_in and name in matrix.settings)
+
+
+def _as_begun(matrix: Matrix, there: StudyRecord) -> tuple[ConfigurationRecord, ...]:
+    before = {one.name: one.settings for one in there.configurations}
+    return tuple(
+        msgspec.structs.replace(one, settings=_settings_of(one, before.get(one.name, one.settings), matrix))
+        for one in matrix.configurations
+    )
+
+
+def _settings_of(one: ConfigurationRecord, before: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
+    """Of a configuration in a file only its rule can have been a default that the record names: see `read_study`."""
+    if matrix.built_in:
+        return before
+    rule = {name: value for name, value in before.items() if name == "adaptive_rule" and one.settings.get("adaptive")}
+    return {**rule, **one.settings}

@@ -1,1 +1,0 @@
-"""The records of runs as pandas frames and as files; start at frames.py."""

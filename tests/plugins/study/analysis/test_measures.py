@@ -1,0 +1,228 @@
+"""What a run came to, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swarm.plugins.study.analysis.measures import (
+    agent_average,
+    drawdowns,
+    oscillation,
+    rounds_to_threshold,
+    smoothed,
+    thresholds_of,
+    totals,
+)
+from tests.plugins.study.analysis.frames_by_hand import make_curve, make_metrics
+
+curves = st.lists(st.integers(0, 100).map(lambda percent: percent / 100), min_size=1, max_size=40)
+
+
+def test_totals_are_sums_over_nodes_and_rounds() -> None:
+    (row,) = totals(make_metrics([[0.1, 0.3], [0.2, 0.6]])).to_dict("records")
+    assert row["cumulative_reward"] == pytest.approx(1.2)
+    assert (row["rounds"], row["nodes"]) == (2, 2)
+    assert (row["bytes_published"], row["bytes_fetched"]) == (40, 80)
+    assert (row["tokens_generated"], row["tokens_trained"], row["external_groups"]) == (400, 200, 16)
+    assert row["wall_seconds"] == pytest.approx(8)
+    assert math.isnan(row["mean_adaptive_J"])
+
+
+def test_each_run_has_its_own_row_in_the_order_of_the_metrics() -> None:
+    runs = [make_metrics([[1.0]], "8/0", 2), make_metrics([[0.5]], "4/4", 1), make_metrics([[0.25]], "8/0", 1)]
+    found = totals(pd.concat(runs, ignore_index=True))
+    assert found[["configuration", "seed", "experiment"]].to_numpy().tolist() == [
+        ["8/0", 2, "8/0-2"],
+        ["4/4", 1, "4/4-1"],
+        ["8/0", 1, "8/0-1"],
+    ]
+    assert found["cumulative_reward"].tolist() == [1.0, 0.5, 0.25]
+    assert found["final_reward"].tolist() == [1.0, 0.5, 0.25]
+
+
+def test_start_and_end_are_means_over_the_nodes_of_the_first_and_the_last_rounds() -> None:
+    rewards = [[0.0, 0.2], [0.2, 0.2], [0.3, 0.3]] + [[0.5, 0.5]] * 5 + [[0.7, 0.9]] * 5
+    (row,) = totals(make_metrics(rewards)).to_dict("records")
+    assert row["starting_reward"] == pytest.approx(0.1)
+    assert row["starting_reward_3"] == pytest.approx((0.1 + 0.2 + 0.3) / 3)
+    assert row["final_reward"] == pytest.approx((0.5 + 0.8) / 2)
+
+
+def test_the_reward_given_tagged_counts_each_tagged_completion_once() -> None:
+    """Of ten completions per node and round, 1, 8, 0 and 1 are tagged: 10 in all, which earned 1 + 2 + 0 + 0."""
+    metrics = make_metrics([[0.1, 0.2], [0.0, 0.0]]).assign(answer_tag_rate=[0.1, 0.8, 0.0, 0.1])
+    (row,) = totals(metrics).to_dict("records")
+    assert row["cumulative_tagged"] == pytest.approx(1.0)
+    assert row["reward_given_tagged"] == pytest.approx(3 / 10)
+    curve = agent_average(metrics)
+    assert curve["tagged"].tolist() == pytest.approx([0.45, 0.05])
+    assert curve["given_tagged"].tolist() == pytest.approx([3 / 9, 0.0])
+
+
+def test_without_a_tagged_completion_there_is_no_reward_given_tagged() -> None:
+    silent = make_metrics([[0.0, 0.0], [0.1, 0.0]]).assign(answer_tag_rate=[0.0, 0.0, 0.2, 0.0])
+    other = make_metrics([[0.0]], seed=2).assign(answer_tag_rate=0.0)
+    both = pd.concat([silent, other], ignore_index=True)
+    found = totals(both)
+    assert found["reward_given_tagged"][0] == pytest.approx(0.5)
+    assert math.isnan(found["reward_given_tagged"][1])
+    given = agent_average(both)["given_tagged"]
+    assert [math.isnan(value) for value in given] == [True, False, True]
+
+
+def test_the_balanced_reward_given_tagged_does_not_depend_on_how_often_a_task_was_drawn() -> None:
+    """An easy task at 0.8 and a hard one at 0.2: whether one, or the other, is drawn three times of four."""
+    easy, hard = (
+        {"task_rewards": {"easy": 0.4}, "task_tag_rates": {"easy": 0.5}},
+        {
+            "task_rewards": {"hard": 0.2},
+            "task_tag_rates": {"hard": 1.0},
+        },
+    )
+    found = []
+    for seed, drawn in enumerate(([easy, easy, easy, hard], [hard, hard, easy, hard])):
+        metrics = make_metrics([[0.1]] * 4, seed=seed).assign(
+            answer_tag_rate=[sum(d["task_tag_rates"].values()) for d in drawn]
+        )
+        metrics["task_rewards"] = [row["task_rewards"] for row in drawn]
+        metrics["task_tag_rates"] = [row["task_tag_rates"] for row in drawn]
+        found.append(metrics)
+    rows = totals(pd.concat(found, ignore_index=True))
+    assert rows["reward_given_tagged_balanced"].tolist() == pytest.approx([0.5, 0.5])
+    silent = found[0].assign(task_tag_rates=[{"easy": 0.5}] * 3 + [{"hard": 0.0}])
+    assert math.isnan(totals(silent)["reward_given_tagged_balanced"][0])
+    assert math.isnan(totals(make_metrics([[0.1]]))["reward_given_tagged_balanced"][0])
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(st.integers(0, 8), min_size=2, max_size=2), min_size=1, max_size=8), st.floats(0, 1))
+def test_the_cumulative_reward_is_format_times_content(tagged: list[list[int]], worth: float) -> None:
+    shares = [number / 8 for of_nodes in tagged for number in of_nodes]
+    rewards = [[number / 8 * worth for number in of_nodes] for of_nodes in tagged]
+    (row,) = totals(make_metrics(rewards).assign(answer_tag_rate=shares)).to_dict("records")
+    if not any(shares):
+        assert math.isnan(row["reward_given_tagged"])
+        return
+    assert row["cumulative_tagged"] * row["reward_given_tagged"] == pytest.approx(row["cumulative_reward"])
+    assert row["reward_given_tagged"] == pytest.approx(worth)
+
+
+def test_the_mean_split_of_an_adaptive_run_is_over_nodes_and_rounds() -> None:
+    adaptive = make_metrics([[0.1, 0.1], [0.1, 0.1]]).assign(adaptive_J=pd.array([4, 5, 6, 7], dtype="Int64"))
+    fixed = make_metrics([[0.1]], "4/4").assign(adaptive_J=pd.array([None], dtype="Int64"))
+    found = totals(pd.concat([adaptive, fixed], ignore_index=True))["mean_adaptive_J"]
+    assert found[0] == 5.5
+    assert math.isnan(found[1])
+
+
+def test_no_rows_have_no_totals() -> None:
+    nothing = make_metrics([[0.1]]).iloc[:0]
+    assert totals(nothing).empty
+    assert oscillation(agent_average(nothing)).empty
+    assert rounds_to_threshold(agent_average(nothing), [0.5]).empty
+
+
+def test_the_curve_has_the_mean_and_what_was_spent_so_far() -> None:
+    curve = agent_average(make_metrics([[0.1, 0.3], [0.2, 0.6]]))
+    assert curve["round"].tolist() == [0, 1]
+    assert curve["mean"].tolist() == pytest.approx([0.2, 0.4])
+    assert curve["tokens_per_node"].tolist() == [100, 200]
+    assert curve["trained_per_node"].tolist() == [50, 100]
+    assert curve["seconds"].tolist() == [4, 8]
+
+
+def test_a_node_that_misses_a_round_has_generated_nothing_in_it() -> None:
+    curve = agent_average(make_metrics([[0.1, 0.3], [0.2], [0.2, 0.2]]))
+    assert curve["nodes"].tolist() == [2, 1, 2]
+    assert curve["tokens_per_node"].tolist() == [100, 150, 250]
+
+
+def test_the_moving_average_looks_back_and_begins_with_what_there_is() -> None:
+    assert smoothed(make_curve([1.0, 2, 6, 4]), window=3).tolist() == pytest.approx([1, 1.5, 3, 4])
+
+
+def test_the_moving_average_does_not_run_from_one_run_into_the_next() -> None:
+    both = pd.concat([make_curve([4.0, 4]), make_curve([0.0, 0], seed=2)], ignore_index=True)
+    assert smoothed(both, window=2).tolist() == [4, 4, 0, 0]
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 30), st.integers(1, 20), st.floats(0, 1))
+def test_the_moving_average_of_a_constant_is_that_constant(rounds: int, window: int, level: float) -> None:
+    assert smoothed(make_curve([level] * rounds), window).tolist() == pytest.approx([level] * rounds)
+
+
+def test_thresholds_are_shares_of_the_best_configurations_final_reward() -> None:
+    found = pd.DataFrame({"configuration": ["a", "a", "b"], "final_reward": [0.2, 0.6, 0.3]})
+    assert thresholds_of(found) == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_a_threshold_is_reached_in_the_first_round_whose_average_is_at_least_it() -> None:
+    never, reached = rounds_to_threshold(make_curve([0.0, 0.2, 0.4, 0.2]), [0.5, 0.3], window=2).to_dict("records")
+    assert (reached["round"], reached["tokens_per_node"], reached["rounds_run"]) == (2, 2, 4)
+    assert math.isnan(never["round"])
+    assert math.isnan(never["seconds"])
+    assert never["rounds_run"] == 4
+
+
+@settings(max_examples=25)
+@given(curves, st.lists(st.floats(0, 1), min_size=2, max_size=5))
+def test_a_higher_threshold_is_never_reached_sooner(means: list[float], thresholds: list[float]) -> None:
+    found = rounds_to_threshold(make_curve(means), sorted(thresholds))["round"].fillna(np.inf)
+    assert found.is_monotonic_increasing
+
+
+def test_the_drawdown_is_the_most_below_what_was_reached_before() -> None:
+    (row,) = oscillation(make_curve([0.2, 0.8, 0.5, 0.6, 0.4, 1.0]), window=1).to_dict("records")
+    assert row["max_drawdown"] == pytest.approx(0.4)
+    assert row["max_drawdown_share"] == pytest.approx(0.4)
+
+
+def test_rounds_of_one_fall_are_one_steep_drop() -> None:
+    means = [0.5, 1.0, 0.8, 0.6, 0.6, 0.6, 1.0, 1.0, 0.85]
+    assert oscillation(make_curve(means), window=1).loc[0, "steep_drops"] == 2
+
+
+def test_a_slow_decline_is_a_drawdown_and_no_steep_drop() -> None:
+    (row,) = oscillation(make_curve([1.0, 0.95, 0.9, 0.85, 0.8]), window=1).to_dict("records")
+    assert row["steep_drops"] == 0
+    assert row["max_drawdown"] == pytest.approx(0.2)
+
+
+def test_a_fall_within_the_window_is_steep_though_no_single_round_is() -> None:
+    means = [1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5]
+    assert oscillation(make_curve(means), window=3).loc[0, "steep_drops"] == 1
+
+
+def test_the_noise_before_the_first_full_window_is_no_drop() -> None:
+    assert oscillation(make_curve([1.0, 0.0, 0.2, 1.0, 1.0]), window=3).loc[0, "steep_drops"] == 0
+
+
+@settings(max_examples=25)
+@given(curves)
+def test_oscillation_is_finite_and_none_for_a_rising_curve(means: list[float]) -> None:
+    (row,) = oscillation(make_curve(means)).to_dict("records")
+    assert 0 <= row["max_drawdown_share"] <= 1
+    assert 0 <= row["max_drawdown"] <= max(means)
+    (rising,) = oscillation(make_curve(sorted(means))).to_dict("records")
+    assert (rising["steep_drops"], rising["max_drawdown"]) == (0, pytest.approx(0))
+
+
+def test_a_drawdown_is_how_far_a_run_lies_below_what_it_had_reached() -> None:
+    found = drawdowns(make_curve([0.2, 0.4, 0.1, 0.4, 0.5]), window=1)
+    assert found["drawdown"].tolist() == pytest.approx([0.0, 0.0, 0.3, 0.0, 0.0])
+    assert found["drawdown_share"].tolist() == pytest.approx([0.0, 0.0, 0.75, 0.0, 0.0])
+    assert drawdowns(make_curve([0.0, 0.0]), window=1)["drawdown_share"].tolist() == [0.0, 0.0]
+
+
+@given(curves, st.integers(1, 12))
+def test_the_largest_drawdown_is_that_of_oscillation(means: list[float], window: int) -> None:
+    found = drawdowns(make_curve(means), window)
+    assert found["drawdown"].max() == pytest.approx(oscillation(make_curve(means), window).loc[0, "max_drawdown"])
+    assert len(found) == len(means) - min(window, len(means)) + 1

@@ -1,0 +1,110 @@
+"""What commands of the core do with studies: export, exam, clean, and the list of a place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swarm.cli.main import run
+from swarm.plugins.study.record import ConfigurationRecord, RunRecord, StudyRecord
+from swarm.store.place import open_place
+from swarm.web.place_list import place_document
+from tests.plugins.study.study_files import record_file
+from tests.unit.views.factories import make_experiment
+from tests.unit.views.tables.small_study import SMALL
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("GDRIVE_PATH", "EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SWARM_PATH", str(SMALL))
+
+
+def lines_of(name: str) -> list[str]:
+    return Path(name).read_text().splitlines()
+
+
+# ── export ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_an_exported_study_is_all_its_runs() -> None:
+    assert run(["export", "small", "--table", "judge", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in lines_of("small-judge.jsonl")]
+    assert len(rows) == 154
+    assert rows[0] | {"configuration": "4/0", "seed": 1, "experiment": "small_4-0_s1", "round": 0} == rows[0]
+
+
+def test_a_study_may_be_named_by_a_flag() -> None:
+    assert run(["export", "--study", "small", "--output", "a.csv"]) == 0
+    assert lines_of("a.csv")[0].startswith('"configuration"')
+
+
+def test_a_name_of_an_experiment_and_a_study_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(SMALL / "studies", tmp_path / "both" / "studies")
+    (tmp_path / "both" / "experiments" / "small").mkdir(parents=True)
+    assert run(["export", "small", "--path", "both"]) == 2
+    assert "small is an experiment and a study" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.csv"))
+
+
+# ── clean ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_cleaning_says_which_studies_will_lack_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path)
+    for study, name in (("one", "exp"), ("other", "else"), ("two", "exp")):
+        run_of = RunRecord(configuration="a", seed=1, experiment=name)
+        record = StudyRecord(
+            study=study, title="", created_at=1.0, nodes=2, rounds=3, seeds=(1,), configurations=(), runs=(run_of,)
+        )
+        file = record_file(tmp_path, study)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(msgspec.json.encode(record))
+    (tmp_path / "studies" / "other" / "study.json").write_text("{")
+    assert run(["experiment", "clean", "exp", "--path", str(tmp_path), "--rollouts", "--yes"]) == 0
+    assert "lack it" not in capsys.readouterr().out
+    assert run(["experiment", "clean", "exp", "--path", str(tmp_path), "--yes"]) == 0
+    assert "exp is a run of the study one and of the study two, which will lack it" in capsys.readouterr().out
+
+
+# ── what a place has ────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_runs_of_a_study_stand_below_their_configurations(tmp_path: Path) -> None:
+    runs = tuple(
+        RunRecord(configuration=name, seed=seed, experiment=f"sapo-{name.replace('/', '-')}-s{seed}")
+        for name in ("8/0", "4/4")
+        for seed in (1, 2)
+    )
+    record = StudyRecord(
+        study="sapo",
+        title="Does sharing help?",
+        created_at=1.0,
+        nodes=2,
+        rounds=5,
+        seeds=(1, 2),
+        configurations=tuple(ConfigurationRecord(name=name, settings={}) for name in ("8/0", "4/4")),
+        runs=runs,
+    )
+    for name, written in (("sapo", msgspec.json.encode(record)), ("torn", b"{")):
+        record_file(tmp_path, name).parent.mkdir(parents=True)
+        record_file(tmp_path, name).write_bytes(written)
+    whole, torn = place_document(open_place(tmp_path), tmp_path)["studies"]
+    assert (whole["name"], whole["title"], whole["rounds"]) == ("sapo", "Does sharing help?", 5)
+    assert whole["configurations"] == [
+        {"name": "8/0", "runs": ["sapo-8-0-s1", "sapo-8-0-s2"]},
+        {"name": "4/4", "runs": ["sapo-4-4-s1", "sapo-4-4-s2"]},
+    ]
+    assert torn["name"] == "torn"
+    assert "study.json" in torn["problem"]
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_study_that_is_not_there_is_refused_with_the_one_that_may_be_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "studies" / "sapo").mkdir(parents=True)
+    (tmp_path / "studies" / "sapo" / "study.json").write_text("{}")
+    for command in ("study report sappo", "judge exam --study sappo", "export --study sappo"):
+        assert run([*command.split(), "--path", str(tmp_path)]) == 2
+        assert "there: sapo; begin one with `swarm study run`; did you mean 'sapo'?" in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""`swarm study report` and `swarm study compare`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("scipy")
+
+from swarm.cli.main import run
+from swarm.errors import ConfigError
+from swarm.plugins.study.cli import studies
+from tests.plugins.study.report.report_factory import write_study
+
+
+def compared(capsys: pytest.CaptureFixture[str], path: Path, a: str, b: str) -> str:
+    assert run(["study", "compare", a, b, "--path", str(path)]) == 0
+    return capsys.readouterr().out
+
+
+def test_report_says_where_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path, seeds=(1,), rounds=4)
+    target = tmp_path / "page"
+    arguments = ["study", "report", "small", "--path", str(tmp_path), "--output", str(target), "--window", "2"]
+    assert run([*arguments, "--format", "csv, svg"]) == 0
+    assert capsys.readouterr().out == f"wrote {target / 'index.html'}\n"
+    assert {file.suffix for file in target.rglob("*.*")} == {".html", ".csv", ".json", ".svg"}
+    assert "over the last 2 rounds" in (target / "index.html").read_text(encoding="utf-8")
+
+
+def test_compare_tests_configurations_of_three_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path)
+    text = compared(capsys, tmp_path, "small:8/0", "small:4/4")
+    assert "small:4/4 against small:8/0, over the first 12 rounds" in text
+    assert "cumulative reward: Welch t(" in text
+    assert "median round of first reaching" in text
+
+
+def test_compare_of_two_experiments_prints_no_p_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path)
+    text = compared(capsys, tmp_path, "small-0-s1", "small-1-s1")
+    row = next(line.split() for line in text.splitlines() if line.startswith("bytes fetched"))
+    assert row == ["bytes", "fetched", "0", "72,000", "72,000", "-"]
+    assert "no p-value: that takes 3 runs on either side" in text
+    assert "Welch" not in text
+
+
+def test_compare_says_where_one_trained_on_more_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    four = {"local_groups": 4, "external_wanted": 0}
+    write_study(tmp_path, study="small", **four)
+    write_study(tmp_path, study="big", **(four | {"external_wanted": 4}))
+    text = compared(capsys, tmp_path, "small:8/0", "big:8/0")
+    assert text.splitlines()[-1] == (
+        "a round of big:8/0 trains on 8 groups, one of small:8/0 on 4: 2 times as many, so that the difference is not "
+        "the effect of sharing alone"
+    )
+    assert "times as many" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
+
+
+def test_compare_says_where_swarms_are_of_unlike_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path, study="small", nodes=("alice",))
+    write_study(tmp_path, study="big")
+    text = compared(capsys, tmp_path, "small:8/0", "big:8/0")
+    assert "big:8/0 has 2 nodes, small:8/0 1: their sums over nodes do not compare; one node earns" in text
+    assert "do not compare" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
+
+
+def test_names_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(tmp_path)
+    assert run(["study", "compare", "small", "other", "--path", str(tmp_path)]) == 2
+    assert "no experiment 'other'" in capsys.readouterr().err
+    assert run(["study", "report", "other", "--path", str(tmp_path)]) == 2
+    assert "no study 'other'" in capsys.readouterr().err
+    assert run(["export", "--study", "other", "--path", str(tmp_path)]) == 2
+    assert "no study 'other'" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studies, "find_spec", lambda name: None if name == "scipy" else object())
+    with pytest.raises(ConfigError, match=r'needs scipy, not installed: .* -m pip install "swarm-sapo\[analysis\]"'):
+        studies.report("small")
+    with pytest.raises(ConfigError, match="a comparison needs scipy"):
+        studies.compare("a", "b")
+
+
+def test_help_imports_none_of_the_extra_and_reports_no_pyplot(tmp_path: Path) -> None:
+    write_study(tmp_path, seeds=(1,), rounds=3)
+    code = (
+        "import sys, swarm.plugins.study.cli.studies as cli;"
+        "early = {'pandas', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules);"
+        f"cli.report('small', path={str(tmp_path)!r}, formats='');"
+        "sys.exit(bool(early) or 'matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_report_is_of_a_study_or_of_tables_and_a_price_is_a_price(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(tmp_path, seeds=(1,), rounds=4)
+    target = tmp_path / "page"
+    first = ["study", "report", "small", "--path", str(tmp_path), "--output", str(target), "--format", "csv,tex"]
+    assert run([*first, "--price-per-hour", "1.5", "--currency", "EUR"]) == 0
+    assert "EUR, one run" in (target / "tables" / "effort.tex").read_text()
+    again = ["study", "report", "--from-tables", str(target / "tables"), "--output", str(tmp_path / "again")]
+    assert run([*again, "--format", "csv"]) == 0
+    assert (tmp_path / "again" / "tables" / "comparison.csv").exists()
+    capsys.readouterr()
+    for wrong, said in (
+        (["study", "report"], "name either a study, or a folder of tables"),
+        ([*first, "--from-tables", str(target)], "name either a study, or a folder of tables"),
+        ([*first, "--price-per-hour", "-1"], "--price-per-hour must be a price from 0, got -1"),
+    ):
+        assert run(wrong) == 2
+        assert said in capsys.readouterr().err

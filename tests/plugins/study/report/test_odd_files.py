@@ -1,0 +1,90 @@
+"""What a stranger puts in the place of a report or its tables is refused or goes, and is never followed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("scipy")
+
+from swarm.errors import ConfigError, StoreError
+from swarm.plugins.study.record import RECORD, study_folder
+from swarm.plugins.study.report.evidence import read_evidence
+from swarm.plugins.study.report.seed_tables import read_tables, write_tables
+from swarm.plugins.study.report.write import write_report
+from swarm.store.folder.publish import publish_below
+from tests.objects import KINDS, bounded, put
+from tests.plugins.study.report.report_factory import write_study
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "precious").write_bytes(b"precious\n")
+    return tmp_path / "outside"
+
+
+def small_tables(path: Path) -> Path:
+    """The committed tables of a small study."""
+    write_study(path, seeds=(1,))
+    write_tables(read_evidence(path, "small", None), partial(publish_below, path))
+    return path / "tables"
+
+
+@pytest.mark.parametrize("file", [RECORD, "runs.csv"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("hard link", "file")])
+def test_an_object_for_a_committed_table_is_refused(tmp_path: Path, outside: Path, kind: str, file: str) -> None:
+    tables = small_tables(tmp_path)
+    put(kind, tables / file, outside)
+    with bounded(), pytest.raises(ConfigError, match=rf"{file} is no (table|record)"):
+        read_tables(tables, None)
+
+
+def test_a_table_with_columns_without_end_is_refused(tmp_path: Path) -> None:
+    tables = small_tables(tmp_path)
+    (tables / "runs.csv").write_bytes(b"a," * (1 << 24) + b"a\n")
+    with bounded(), pytest.raises(ConfigError, match=r"runs\.csv is no table.*its first line"):
+        read_tables(tables, None)
+
+
+def test_objects_in_the_place_of_a_report_go(tmp_path: Path, outside: Path) -> None:
+    write_study(tmp_path, seeds=(1,))
+    report = study_folder(tmp_path, "small") / "report"
+    files = ["index.html", "tables/study.json", "tables/runs.csv", "tables/rounds.csv", "tables/learners.csv"]
+    kinds = ["folder", "fifo", "link to a file", "hard link", "sparse terabyte"]
+    for file, kind in zip(files, kinds, strict=True):
+        put(kind, report / file, outside)
+    with bounded(4 << 30):
+        page = write_report(tmp_path, "small", formats=("csv",))
+    assert all((report / file).is_file() and not (report / file).is_symlink() for file in files)
+    assert page.read_text().endswith("</html>")
+    assert read_tables(report / "tables", None).record.study == "small"
+    assert (outside / "precious").read_bytes() == b"precious\n"
+
+
+@pytest.mark.parametrize("kind", ["link to a file", "link to a folder", "fifo", "file"])
+def test_an_object_for_the_folder_of_a_report_is_refused(tmp_path: Path, outside: Path, kind: str) -> None:
+    write_study(tmp_path, seeds=(1,))
+    for folder in ("report", "report/tables"):
+        place = study_folder(tmp_path, "small") / folder
+        if kind == "link to a folder":
+            place.parent.mkdir(exist_ok=True)
+            place.symlink_to(outside)
+        else:
+            put(kind, place, outside)
+        with bounded(4 << 30), pytest.raises(StoreError, match=rf"cannot write the report into .*{folder}"):
+            write_report(tmp_path, "small", formats=("csv",))
+        place.unlink()
+    assert [file.name for file in outside.iterdir()] == ["precious"]
+
+
+def test_a_folder_of_the_user_s_own_is_written_without_following_a_link_in_it(tmp_path: Path, outside: Path) -> None:
+    write_study(tmp_path, seeds=(1,))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "tables").symlink_to(outside)
+    with pytest.raises(StoreError, match=r"symbolic link.*see --output"):
+        write_report(tmp_path, "small", tmp_path / "mine", formats=("csv",))
+    assert [file.name for file in outside.iterdir()] == ["precious"]

@@ -1,0 +1,171 @@
+"""How J moved, by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+import msgspec
+import pandas as pd
+
+from swarm.plugins.study.analysis.splits import (
+    moves_by_configuration,
+    quality_and_split,
+    split_measures,
+    splits_by_round,
+)
+from swarm.plugins.study.budget import not_adapting
+from swarm.plugins.study.record import ConfigurationRecord
+from swarm.plugins.study.report.evidence import read_evidence
+from swarm.plugins.study.report.figure_style import Look
+from swarm.plugins.study.report.sections import Picture, Table
+from swarm.plugins.study.report.sections_split import phases_table, split_section, split_trajectory
+from swarm.plugins.study.report.seed_tables import read_tables, write_tables
+from tests.plugins.study.analysis.frames_by_hand import make_metrics
+from tests.plugins.study.report.report_factory import cut_short, make_evidence, make_record, write_study
+
+RECORD = make_record("rules", ("4/4", "gradient"), (1, 2), ("alice", "bob"), 12)
+
+
+def metrics(J: Sequence[Sequence[float]], seed: int = 1, **columns: Any) -> pd.DataFrame:
+    """J[round][node], whose rounded value is what the node asks for."""
+    rows = make_metrics([[0.1] * len(of_nodes) for of_nodes in J], "gradient", seed, **columns)
+    wanted = [value for of_nodes in J for value in of_nodes]
+    return rows.assign(adaptive_J=[float(round(value)) for value in wanted], adaptive_J_continuous=wanted)
+
+
+def measured(J: Sequence[float]) -> dict[str, Any]:
+    (found,) = split_measures(splits_by_round(metrics([[value] for value in J]))).to_dict("records")
+    return {str(name): value for name, value in found.items()}
+
+
+def test_a_round_is_the_mean_over_its_nodes() -> None:
+    rows = metrics([[2.0, 4.0], [2.6, 4.0], [2.0, 4.2]]).assign(
+        zero_advantage_local=[0.5, 1.0, 0.0, 0.5, 0.0, 0.0],
+        pool_groups=[10, 0, 10, 10, 0, 0],
+        pool_informative=[4, 0, 2, 4, 0, 0],
+    )
+    found = splits_by_round(rows)
+    assert found["J"].tolist() == pytest.approx([3.0, 3.3, 3.1])
+    assert found["changed"].tolist()[1:] == [0.5, 0.5]  # alice goes to 3 and back
+    assert math.isnan(found["changed"][0])
+    assert found["own_informative"].tolist() == pytest.approx([0.25, 0.75, 1.0])
+    assert found["swarm_quality"].tolist()[:2] == pytest.approx([0.4, 0.3])  # of the nodes that saw a group
+    assert math.isnan(found["swarm_quality"][2])
+
+
+def test_thirds_are_of_the_rounds_that_the_run_has() -> None:
+    found = measured([1.0] * 4 + [3.0] * 4 + [5.0] * 4)
+    assert (found["J_first"], found["J_middle"], found["J_last"]) == (1.0, 3.0, 5.0)
+    assert found["changes"] == pytest.approx(2 / 11)
+
+
+@pytest.mark.parametrize(
+    ("J", "settled"),
+    [
+        ([4.0] * 12, 0),
+        ([1.0, 2.0, 3.0] + [4.0] * 12, 3),
+        ([4.0] * 3 + [2.0] + [4.0] * 12, 4),  # it came back
+        ([4.0] * 12 + [1.0] + [4.0] * 2, None),  # within the last ten rounds
+        ([4.0] * 5, None),  # fewer rounds than those which say where it came to
+    ],
+)
+def test_j_has_settled_once_it_stays(J: list[float], settled: int | None) -> None:
+    found = measured(J)["settled"]
+    assert math.isnan(found) if settled is None else found == settled
+
+
+def test_runs_and_nodes_are_told_apart() -> None:
+    rows = pd.concat([metrics([[1.0, 5.0]] * 12, 1), metrics([[2.0, 2.0]] * 12, 2)])
+    found = split_measures(splits_by_round(rows)).set_index("seed")
+    assert found["J_first"].to_dict() == {1: 3.0, 2: 2.0}
+    assert found["changes"].to_dict() == {1: 0.0, 2: 0.0}
+
+
+def test_a_configuration_is_the_mean_over_its_runs_and_settles_in_the_median() -> None:
+    early, late = [[4.0]] * 14, [[1.0]] * 2 + [[4.0]] * 12
+    for runs, settled in (((early, late), 1.0), ((early, [[4.0]] * 13 + [[1.0]]), None)):
+        rows = pd.concat([metrics(J, seed) for seed, J in enumerate(runs, start=1)])
+        (row,) = phases_table(make_evidence(RECORD, splits=splits_by_round(rows))).to_dict("records")
+        assert math.isnan(row["settled"]) if settled is None else row["settled"] == settled
+    assert row["J_last"] == pytest.approx((4.0 + 3.25) / 2)
+
+
+def test_rows_without_a_rule_have_no_section() -> None:
+    rows = make_metrics([[0.1, 0.2]])
+    assert splits_by_round(rows).empty
+    empty = dict.fromkeys(("mean_adaptive_I", "mean_adaptive_J", "least_adaptive_J", "most_adaptive_J"), math.nan)
+    runs = pd.DataFrame([{"configuration": "4/4", **empty}])
+    assert split_section(make_evidence(RECORD, runs=runs)) is None
+
+
+def test_committed_tables_say_the_same(tmp_path: Path) -> None:
+    write_study(
+        tmp_path,
+        configurations=("gradient",),
+        adaptive_I=4,
+        adaptive_J=4,
+        adaptive_J_continuous=4.25,
+        pool_groups=8,
+        pool_informative=2,
+    )
+    evidence = read_evidence(tmp_path, "small", None)
+    write_tables(evidence, lambda name, data: (tmp_path / Path(name).name).write_bytes(data))
+    again = split_section(read_tables(tmp_path, None))
+    here = split_section(evidence)
+    assert here
+    assert again
+    tables = {part.name: part.data for part in here.parts if isinstance(part, Table)}
+    read = {part.name: part.data for part in again.parts if isinstance(part, Table)}
+    assert tables["split_phases"]["J_last"].tolist() == [4.25]
+    for name in ("split", "split_phases"):
+        pd.testing.assert_frame_equal(tables[name], read[name])
+    assert [part.name for part in again.parts if isinstance(part, Picture)] == ["split_signals"]
+
+
+def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> None:
+    write_study(tmp_path, configurations=("gradient",), adaptive_I=4, adaptive_J=4)
+    cut_short(tmp_path, "small-0-s3", 5)
+    found = read_evidence(tmp_path, "small", None).metrics
+    assert found is not None
+    figure = split_trajectory(found, Look(("gradient",)), 1)
+    assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5
+
+
+def with_quality(quality: Sequence[float], J: Sequence[float]) -> dict[str, Any]:
+    rows = metrics([[value] for value in J]).assign(
+        pool_groups=100, pool_informative=[100 * q for q in quality], zero_advantage_local=0.0
+    )
+    (found,) = quality_and_split(splits_by_round(rows)).to_dict("records")
+    return {str(name): value for name, value in found.items()}
+
+
+def test_quality_and_j_that_move_together_are_told_from_two_that_only_rise() -> None:
+    together = with_quality([0.1, 0.5, 0.2, 0.6], [1.0, 3.0, 1.5, 3.5])
+    assert together["quality_J"] == pytest.approx(1.0)
+    assert together["quality_J_changes"] == pytest.approx(1.0)
+    rising = with_quality([0.1, 0.3, 0.4, 0.6, 0.7], [1.0, 1.1, 1.3, 1.4, 1.6])
+    assert rising["quality_J"] > 0.9
+    assert rising["quality_J_changes"] == pytest.approx(-1.0)
+
+
+def test_a_j_that_never_changed_has_no_correlation() -> None:
+    assert math.isnan(with_quality([0.1, 0.5, 0.2], [2.0, 2.0, 2.0])["quality_J"])
+
+
+@pytest.mark.parametrize(("last", "adapted"), [(4.25, False), (5.0, True)])
+def test_a_rule_that_never_left_its_first_j_is_said_in_plain_words(tmp_path: Path, last: float, adapted: bool) -> None:
+    rule = ConfigurationRecord(name="gradient", settings={"adaptive": True, "adaptive_rule": "gradient"})
+    record = msgspec.structs.replace(RECORD, configurations=(RECORD.configurations[0], rule))
+    rows = metrics([[4.0]] * 3 + [[last]]).assign(adaptive_round_reward=0.3, adaptive_baseline=0.25)
+    splits = splits_by_round(rows)
+    found = not_adapting(record, moves_by_configuration(splits))
+    assert bool(found) != adapted
+    assert adapted or "0.1 times 0.0500 in the mean" in found[0]
+    assert moves_by_configuration(splits.drop(columns=["furthest", "surprise"])) == {}, "tables of earlier versions"

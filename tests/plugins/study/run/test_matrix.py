@@ -1,0 +1,241 @@
+"""A matrix comes to runs with every setting said, or is refused with what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swarm.errors import ConfigError
+from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
+from swarm.plugins.study.run.builtin import MATRICES, built_in
+from swarm.plugins.study.run.matrix import (
+    Matrix,
+    ignored_settings,
+    resolve,
+    run_settings,
+    shared_settings,
+    with_baseline,
+)
+from swarm.plugins.study.run.matrix_file import read_matrix
+
+
+def configuration(name: str, **settings: Any) -> ConfigurationRecord:
+    return ConfigurationRecord(name=name, settings=settings)
+
+
+ROOT = Path(__file__).parents[4]
+
+
+def make_matrix(*configurations: ConfigurationRecord, **changes: Any) -> Matrix:
+    chosen = configurations or (configuration("a", local_groups=4), configuration("b", local_groups=2))
+    base = Matrix(name="m", title="M", nodes=2, rounds=3, seeds=(1, 2), configurations=chosen, settings={})
+    return replace(base, **changes)
+
+
+def resolved(
+    matrix: Matrix, environ: dict[str, str] | None = None, toml: Path | None = None, **flags: Any
+) -> StudyRecord:
+    shared = shared_settings(matrix, flags, environ or {}, str(toml) if toml else None)
+    return resolve(matrix, shared, judged=False, created_at=1.0, versions={"swarm": "1"})
+
+
+def test_an_early_look_compares_all_configurations_at_the_first_seed() -> None:
+    runs = resolved(make_matrix()).runs
+    assert [run.experiment for run in runs] == ["m-a-s1", "m-b-s1", "m-a-s2", "m-b-s2"]
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_built_in_matrices_are_runnable_and_everything_but_the_baseline_is_compared_with_it(name: str) -> None:
+    record = resolved(built_in(name))
+    first, *others = record.configurations
+    assert first.baseline == ""
+    of_rules = {one.name for one in others if name == "thesis" and one.settings.get("adaptive")}
+    assert {one.baseline for one in others if one.name not in of_rules} == {first.name}
+    assert len(record.runs) == 5 * len(record.configurations)
+    for run in record.runs:
+        settings = run_settings(record, run, Path("/shared"))
+        budget = settings.local_groups + settings.external_groups
+        assert budget == (8 if (name, run.configuration) == ("thesis", "4/4") else record.nodes)
+        assert (settings.seed, settings.experiment, settings.max_rounds) == (run.seed, run.experiment, 100)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs/study").glob("*.toml")), ids=lambda file: file.stem)
+def test_the_matrices_of_the_documentation_are_runnable_and_declare_what_they_test(file: Path) -> None:
+    record = resolved(read_matrix(file))
+    assert record.declared
+    assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
+
+
+def test_an_exploratory_matrix_that_declares_something_is_refused() -> None:
+    declared = (DeclaredComparison(configuration="a", baseline="b"),)
+    with pytest.raises(ConfigError, match=r"expected no \[\[comparisons\]\] where exploratory = true, got 1"):
+        resolved(make_matrix(exploratory=True, declared=declared))
+
+
+EXPLORATORY = sorted((ROOT / "docs/study/exploratory").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", EXPLORATORY, ids=lambda file: file.stem)
+def test_exploratory_matrices_are_runnable_and_declare_nothing(file: Path) -> None:
+    record = resolved(read_matrix(file))
+    assert (record.declared, record.tests) == ((), False)
+    assert (record.seeds, record.study) == ((441, 442, 443), file.stem)
+    assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
+
+
+def test_exploratory_matrices_share_the_runs_of_their_splits() -> None:
+    computed: dict[str, set[str]] = {"8/0": set(), "4/4": set()}
+    for file in EXPLORATORY:
+        record = resolved(read_matrix(file))
+        for run in record.runs:
+            if run.configuration in computed and run.seed == 441:
+                settings = run_settings(record, run, Path("/shared")).as_recorded()
+                said = {name: value for name, value in settings.items() if name not in ("experiment", "path")}
+                computed[run.configuration].add(f"{record.nodes_of(run.configuration)} {sorted(said.items())}")
+    assert {name: len(kinds) for name, kinds in computed.items()} == {"8/0": 1, "4/4": 1}
+
+
+def test_a_configuration_with_nodes_of_its_own_is_a_swarm_of_that_size() -> None:
+    record = resolved(make_matrix(configuration("a"), ConfigurationRecord(name="central", settings={}, nodes=1)))
+    sizes = {run.configuration: run_settings(record, run, Path("/shared")).expected_workers for run in record.runs}
+    assert sizes == {"a": 2, "central": 1}
+    assert record.sizes == {"central": 1}
+
+
+def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
+    splits = {
+        one.name: (one.settings["local_groups"], one.settings["external_groups"])
+        for one in resolved(built_in("sapo")).configurations
+    }
+    assert splits == {"8/0": (8, 0), "6/2": (6, 2), "4/4": (4, 4), "2/6": (2, 6)}
+
+
+def test_flags_beat_the_environment_which_beats_the_file_which_beats_the_matrix(tmp_path: Path) -> None:
+    file = tmp_path / "all.toml"
+    file.write_text("generations = 5\nmax_new_tokens = 5\nlearning_rate = 5e-5\n")
+    matrix = make_matrix(settings={"generations": 4, "max_new_tokens": 4, "learning_rate": 4e-5, "temperature": 0.5})
+    environ = {"SWARM_MAX_NEW_TOKENS": "6", "SWARM_LEARNING_RATE": "6e-5"}
+    settings = resolved(matrix, environ, file, learning_rate=7e-5).settings
+    expected = {"generations": 5, "max_new_tokens": 6, "learning_rate": 7e-5, "temperature": 0.5}
+    assert {name: settings[name] for name in expected} == expected
+
+
+def test_what_the_environment_says_is_recorded_so_that_nothing_leaks_in_unseen() -> None:
+    record = resolved(make_matrix(), {"SWARM_TEMPERATURE": "0.7", "MODEL_NAME": "a,b"})
+    assert (record.settings["temperature"], record.settings["model"]) == (0.7, ["a", "b"])
+    assert run_settings(record, record.runs[0], Path("/p")).model == ("a", "b")
+
+
+def test_a_configuration_s_own_settings_beat_everything_else() -> None:
+    record = resolved(make_matrix(), {"NUM_TRAIN_SAMPLES": "7"}, local_groups=6)
+    assert [run_settings(record, run, Path("/p")).local_groups for run in record.runs[:2]] == [4, 2]
+
+
+def test_what_the_study_decides_is_not_taken_from_the_environment_and_said() -> None:
+    matrix = make_matrix()
+    shared = shared_settings(matrix, {}, {"SEED": "9", "MAX_ROUNDS": "7", "GDRIVE_PATH": "/x"}, None)
+    assert ignored_settings(shared) == ["seed", "max_rounds"]
+    record = resolved(matrix, {"SEED": "9", "HUGGINGFACE_ACCESS_TOKEN": "hf_secret"})
+    assert run_settings(record, record.runs[0], Path("/p")).seed == 1
+    assert "secret" not in str(record)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (make_matrix(rounds=0), "rounds must be at least 1, got 0"),
+        (make_matrix(nodes=0), "nodes must be at least 1, got 0"),
+        (
+            make_matrix(ConfigurationRecord(name="one", settings={}, nodes=0)),
+            "configuration 'one': nodes must be at least 1, got 0",
+        ),
+        (make_matrix(seeds=()), "seeds must be different whole numbers"),
+        (make_matrix(seeds=(1, 1)), r"seeds must be different whole numbers from 0, got \[1, 1\]"),
+        (make_matrix(name="a/b"), "a study's name is"),
+        (make_matrix(name="x" * 126), "choose a shorter --name"),
+        (make_matrix(configuration("a"), configuration("a")), "'a', 'a' would share a folder"),
+        (make_matrix(configuration("4/4"), configuration("4-4")), "'4/4', '4-4' would share a folder"),
+        (make_matrix(configuration("a b")), "configuration 'a b': expected letters"),
+        (make_matrix(configuration("a", local_grups=1)), "unknown setting 'local_grups'; did you mean 'local_groups'"),
+        (make_matrix(configuration("a", seed=1)), "'seed' is not for a study to share: give seeds"),
+        (make_matrix(settings={"path": "/x"}), "'path' is not for a study to share: give --path"),
+        (
+            make_matrix(configuration("a", local_groups="two")),
+            "'a'.*must be a whole number from 1, got 'two' from the matrix;",
+        ),
+        (
+            make_matrix(ConfigurationRecord(name="a", settings={}, baseline="b")),
+            "configuration 'a' has the baseline 'b': expected another configuration",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_what_to_change(matrix: Matrix, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolved(matrix)
+
+
+def declared(*, configuration: str = "b", baseline: str = "a", **more: str) -> Matrix:
+    return make_matrix(declared=(DeclaredComparison(configuration=configuration, baseline=baseline, **more),))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (declared(configuration="c"), "there is no configuration 'c'; expected one of a, b"),
+        (declared(baseline="c"), "comparison of 'b' with 'c': there is no baseline 'c'"),
+        (declared(measure="cumulative_rewards"), "no measure 'cumulative_rewards'; did you mean 'cumulative_reward'"),
+        (declared(test="wlech"), "no test 'wlech'; did you mean 'welch'"),
+        (declared(configuration="a"), "expected two different configurations"),
+        (make_matrix(declared=declared().declared * 2), "'b' against 'a' on cumulative_reward is declared 2 times"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_is_refused_before_anything_is_run(matrix: Matrix, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolved(matrix)
+
+
+def test_what_is_declared_is_in_the_record() -> None:
+    assert resolved(declared(test="paired")).declared == (
+        DeclaredComparison(configuration="b", baseline="a", test="paired"),
+    )
+
+
+def test_sapo_declares_the_three_sharing_splits_against_8_0_on_cumulative_reward_by_welch_s_test() -> None:
+    pairs = [(one.configuration, one.baseline, one.measure, one.test) for one in resolved(built_in("sapo")).declared]
+    assert pairs == [(name, "8/0", "cumulative_reward", "welch") for name in ("6/2", "4/4", "2/6")]
+
+
+def test_test_mode_is_refused() -> None:
+    with pytest.raises(ConfigError, match="TEST_MODE is not for a study"):
+        resolved(make_matrix(), {"TEST_MODE": "1"})
+
+
+def test_an_unknown_matrix_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="no built-in matrix 'sappo'; did you mean 'sapo'"):
+        built_in("sappo")
+
+
+def test_a_baseline_counts_within_its_group_and_not_against_what_a_configuration_says() -> None:
+    ones = [
+        ConfigurationRecord(name="base", settings={}),
+        ConfigurationRecord(name="near", settings={}),
+        ConfigurationRecord(name="own", settings={}, baseline="near"),
+        ConfigurationRecord(name="far", settings={}, group="other"),
+    ]
+    assert [one.baseline for one in with_baseline(ones, "base")] == ["", "base", "near", ""]
+
+
+def test_an_adaptive_rule_that_nobody_switched_on_is_refused_as_it_is_by_swarm_up() -> None:
+    with pytest.raises(ConfigError, match=r"configuration 'lone'.*ADAPTIVE_IJ_ENABLED"):
+        resolved(make_matrix(configuration("lone", adaptive_rule="supply")))
+
+
+def test_a_study_that_was_begun_with_one_scoring_keeps_it_for_datasets_that_it_names() -> None:
+    record = resolved(make_matrix(settings={"tasks": ["leg_counting", "bf"]}))
+    before = msgspec.structs.replace(record, scoring=msgspec.UNSET)
+    assert run_settings(record, record.runs[0], Path("/shared")).task_table is None, "its nodes take the newest"
+    assert run_settings(before, before.runs[0], Path("/shared")).task_table == {"leg_counting": {}}

@@ -1,0 +1,101 @@
+"""How far a run is, and whether what it left is whole enough to go on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swarm.plugins.study.run.run_folder import can_go_on, is_finished, is_saved, read_progress
+from swarm.records.reader import RunReader
+from tests.layout import Layout
+from tests.unit.records.test_finished import OVER, ROUNDS
+from tests.unit.views.factories import (
+    append,
+    append_events,
+    make_event,
+    make_experiment,
+    make_round,
+    make_row,
+    make_state,
+    reward_of,
+    run_of,
+    write,
+)
+
+
+def make_saved(path: Path) -> Layout:
+    """A finished run whose nodes have saved its three rounds."""
+    layout = make_experiment(path)
+    layout.checkpoint(3, "bob").mkdir()
+    return layout
+
+
+def test_a_run_is_finished_when_the_clock_says_so_for_all_rounds_asked_for(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    assert is_finished(run_of(layout), 3)
+    assert not is_finished(run_of(layout), 4)
+    write(layout.state_file, make_state(layout, round=3, finished=False))
+    assert not is_finished(run_of(layout), 3)
+    assert not is_finished(run_of(Layout(tmp_path, "none")), 0)
+
+
+def test_the_cumulative_reward_is_the_sum_over_nodes_and_rounds(tmp_path: Path) -> None:
+    progress = read_progress(RunReader(run_of(make_saved(tmp_path))))
+    assert progress.cumulative_reward == pytest.approx(2 * sum(map(reward_of, range(3))))
+    assert progress.reward == pytest.approx(reward_of(2))
+    assert progress.rounds_done == 3
+
+
+def test_of_a_round_that_was_done_twice_the_last_row_counts_and_new_ones_are_followed(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    reader = RunReader(run_of(layout))
+    before = read_progress(reader).cumulative_reward
+    again = make_row(layout, "alice", 1, my_reward=reward_of(1) + 0.5)
+    append(layout.metrics_file("alice"), msgspec.json.encode(again))
+    assert read_progress(reader).cumulative_reward == pytest.approx(before + 0.5)
+
+
+def test_a_run_that_never_began_can_begin(tmp_path: Path) -> None:
+    assert can_go_on(run_of(Layout(tmp_path, "none")))
+    progress = read_progress(RunReader(run_of(Layout(tmp_path, "none"))))
+    assert (progress.rounds_done, progress.reward, progress.cumulative_reward) == (0, None, 0.0)
+
+
+def test_a_killed_run_goes_on_unless_a_node_lost_updates(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    make_round(layout, "alice", 3)  # more than she saved, and than bob did
+    layout.state_file.write_text('{"round": 3')
+    assert can_go_on(run_of(layout))
+    append_events(layout, "bob", {**make_event("rounds.lost", 3.0), "count": 2})
+    assert not can_go_on(run_of(layout))
+    assert read_progress(RunReader(run_of(layout))).rounds_lost == 2
+
+
+def test_a_run_that_lost_updates_is_over_but_not_finished(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    append_events(layout, "alice", {**make_event("rounds.lost", 3.0), "count": 1})
+    progress = read_progress(RunReader(run_of(layout)))
+    assert (progress.is_over(3), progress.is_finished(3), is_finished(run_of(layout), 3)) == (True, False, False)
+
+
+def test_a_run_is_saved_when_every_node_has_a_checkpoint_of_its_last_round(tmp_path: Path) -> None:
+    layout = make_saved(tmp_path)
+    assert is_saved(run_of(layout))
+    shutil.rmtree(layout.checkpoint(3, "bob"))
+    assert not is_saved(run_of(layout)), "a kill came between its last round and its last checkpoint"
+    layout.checkpoint(2, "bob").mkdir(parents=True)
+    assert not is_saved(run_of(layout))
+    shutil.rmtree(layout.checkpoints)
+    assert is_saved(run_of(layout)), "somebody has cleaned up"
+
+
+@pytest.mark.parametrize("make", OVER, ids=lambda make: make.__name__)
+def test_a_study_agrees_with_the_core_whether_a_run_is_finished(tmp_path: Path, make: Callable[[Path], Layout]) -> None:
+    run = run_of(make(tmp_path))
+    assert is_finished(run, ROUNDS) is bool(OVER[make])
+    assert read_progress(RunReader(run)).is_finished(ROUNDS) is bool(OVER[make])
+    assert not is_finished(run, ROUNDS + 1)
