@@ -41,7 +41,6 @@ app = App(
 _GROUPS = {
     "model": "Build the embedded models, and take trained ones out of a run.",
     "experiment": "Look after the experiments of a shared folder.",
-    "sink": "Hand the rows of a run to a tracker of experiments: TensorBoard, trackio, Weights & Biases.",
     "task": "Write, try and list questions and rewards of one's own.",
     "keys": "Sign what nodes publish, and know who signed what they read.",
     "judge": "Ask nodes held-out questions.",
@@ -147,12 +146,6 @@ COMMANDS = {
         "archiving:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
     ),
     "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
-    "sink run": Command(
-        "sink:run", "Hand the rows of a run over as they come.", "tensorboard --experiment demo --folder ./sinks"
-    ),
-    "sink replay": Command(
-        "sink:replay", "Hand over all rows of a run that is over or was killed.", "wandb --experiment demo"
-    ),
     "task new": Command("task:new", "Write a task of one's own that works as it is.", "riddles"),
     "task try": Command(
         "task:try_task", "Ask a task, score answers to it, and say what is wrong with it.", "riddles.py --answer 42"

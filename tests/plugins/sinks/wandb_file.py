@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 from wandb.proto.wandb_internal_pb2 import Record
 
 MAGIC = b":W&B"
 _HEADER, _BLOCK = 7, 32 * 1024
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-
-
-def steps_of(file: Path) -> Iterator[int]:
-    """The steps of the rows of a file, up to where a kill has cut it."""
-    for record in records_of(file.read_bytes()):
-        if record.WhichOneof("record_type") == "history":
-            yield record.history.step.num
 
 
 def records_of(data: bytes) -> Iterator[Record]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.sinks.values import LONGEST_NAME, MOST_ENTRIES, name_of, values_of
+from swarm.plugins.sinks.values import LONGEST_NAME, MOST_ENTRIES, name_of, values_of
 from tests.layout import Layout
 from tests.unit.views.factories import make_row
 

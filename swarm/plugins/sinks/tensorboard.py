@@ -12,7 +12,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from swarm.sinks.base import BEFORE_ALL, SinkRun
+from swarm.plugins.sinks.base import BEFORE_ALL, SinkRun
 from swarm.types import RoundKey
 
 _STAGE = re.compile(r"stage_([0-9]+)/")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from trackio.sqlite_storage import SQLiteStorage
 
-from swarm.sinks.base import BEFORE_ALL, SinkRun
+from swarm.plugins.sinks.base import BEFORE_ALL, SinkRun
 from swarm.types import RoundKey
 
 Row = tuple[RoundKey, float, dict[str, float]]

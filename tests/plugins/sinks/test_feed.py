@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.sinks import feed as module
-from swarm.sinks.base import BEFORE_ALL, SinkRun, sink_run
-from swarm.sinks.feed import Feed
+from swarm.plugins.sinks import feed as module
+from swarm.plugins.sinks.base import BEFORE_ALL, SinkRun, sink_run
+from swarm.plugins.sinks.feed import Feed
 from swarm.types import RoundKey
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout

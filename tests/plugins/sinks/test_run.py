@@ -1,4 +1,4 @@
-"""`swarm sink run` and `replay`."""
+"""`swarm sink run`, until a run is over or once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli import sink as module
 from swarm.cli.following import Asked
 from swarm.cli.main import run
-from swarm.cli.sink import GRACE, LONGEST_PAUSE
-from swarm.sinks.base import SinkRun
+from swarm.plugins.sinks import run as module
+from swarm.plugins.sinks.base import SinkRun
+from swarm.plugins.sinks.run import GRACE, LONGEST_PAUSE
 from swarm.wire.messages import ExperimentFile
+from tests.distributions import install
 from tests.layout import Layout
-from tests.unit.sinks.test_feed import Memory
+from tests.plugins.sinks.test_feed import Memory
 from tests.unit.views.factories import make_experiment, make_round, set_clock, write
 
 
@@ -59,9 +60,9 @@ def days(monkeypatch: pytest.MonkeyPatch) -> Days:
     return Days(monkeypatch)
 
 
-def sink(layout: Layout, how: str, folder: Path | None = None) -> int:
+def sink(layout: Layout, *how: str, folder: Path | None = None) -> int:
     where = ["--path", str(layout.path), "--experiment", layout.experiment]
-    return run(["sink", how, "tensorboard", *where, "--folder", str(folder or layout.path.parent / "sinks")])
+    return run(["sink", "run", "tensorboard", *where, "--folder", str(folder or layout.path.parent / "sinks"), *how])
 
 
 def test_a_run_is_followed_until_it_has_been_over_for_a_while(layout: Layout, days: Days) -> None:
@@ -75,7 +76,7 @@ def test_a_run_is_followed_until_it_has_been_over_for_a_while(layout: Layout, da
         make_round(layout, "bob", 3)  # who was the last to write
 
     days.then = live()
-    assert sink(layout, "run") == 0
+    assert sink(layout) == 0
     assert days.sink.rounds("alice") == days.sink.rounds("bob") == [0, 1, 2, 3]
     assert days.now >= GRACE
 
@@ -84,7 +85,7 @@ def test_a_sink_that_fails_is_said_opened_again_and_nothing_is_doubled(
     layout: Layout, days: Days, capsys: pytest.CaptureFixture[str]
 ) -> None:
     days.failures = [OSError("disk full")] * 9
-    assert sink(layout, "run") == 0
+    assert sink(layout) == 0
     assert days.sink.rounds("alice") == [0, 1, 2]
     assert days.pauses[:7] == [2, 4, 8, 16, 32, 64, LONGEST_PAUSE]
     said = capsys.readouterr().err
@@ -102,7 +103,7 @@ def test_a_row_that_is_refused_halfway_comes_again(layout: Layout, days: Days, m
         flush()
 
     monkeypatch.setattr(days.sink, "flush", flush_or_not)
-    assert sink(layout, "run") == 0
+    assert sink(layout) == 0
     assert days.sink.rounds("alice") == [0, 1, 2]
 
 
@@ -111,11 +112,11 @@ def test_who_is_asked_to_end_hands_over_what_there_is_and_says_how_the_rest_woul
 ) -> None:
     set_clock(layout, 3, max_rounds=5, finished=False)
     monkeypatch.setattr(Asked, "is_set", lambda _: True)
-    assert sink(layout, "run") == 0
+    assert sink(layout) == 0
     assert days.sink.rounds("alice") == [0, 1, 2]
     days.failures = [OSError("disk full")]
-    assert sink(layout, "run") == 1
-    assert "swarm sink replay tensorboard --path" in capsys.readouterr().err
+    assert sink(layout) == 1
+    assert "swarm sink run tensorboard --path" in capsys.readouterr().err
 
 
 def test_a_run_that_has_not_said_what_it_is_is_waited_for(layout: Layout, days: Days) -> None:
@@ -130,34 +131,35 @@ def test_a_run_that_has_not_said_what_it_is_is_waited_for(layout: Layout, days: 
         set_clock(layout, 3, max_rounds=3, finished=True)
 
     days.then = live()
-    assert sink(layout, "run") == 0
+    assert sink(layout) == 0
     assert days.sink.rounds("alice") == [0, 1, 2]
 
 
-def test_a_run_is_replayed_as_far_as_it_is_there_and_once(
+def test_a_run_that_goes_on_is_handed_over_once_as_far_as_it_is_there(
     layout: Layout, days: Days, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sink(layout, "replay") == 0
+    set_clock(layout, 3, max_rounds=5, finished=False)
+    assert sink(layout, "--once") == 0
     assert "tensorboard has 6 more rows of exp" in capsys.readouterr().out
-    assert sink(layout, "replay") == 0
+    assert sink(layout, "--once") == 0
     assert "tensorboard has 0 more rows of exp" in capsys.readouterr().out
     assert days.pauses == []
 
 
-def test_a_sink_that_cannot_be_written_ends_a_replay_with_its_words(
+def test_a_sink_that_cannot_be_written_ends_what_is_asked_once_with_its_words(
     layout: Layout, days: Days, capsys: pytest.CaptureFixture[str]
 ) -> None:
     days.failures = [OSError("disk full")]
-    assert sink(layout, "replay") == 1
-    assert "tensorboard takes no rows: OSError: disk full [SWARM-SINK]" in capsys.readouterr().err
+    assert sink(layout, "--once") == 1
+    assert "tensorboard takes no rows: OSError: disk full; once that is mended" in capsys.readouterr().err
 
 
 def test_the_place_is_not_written_to_and_takes_no_sink(
     layout: Layout, days: Days, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")}
-    assert sink(layout, "replay") == 0
-    assert sink(layout, "replay", layout.path / "sinks") == 2
+    assert sink(layout, "--once") == 0
+    assert sink(layout, "--once", folder=layout.path / "sinks") == 2
     assert "is in the shared place" in capsys.readouterr().err
     assert {file: file.stat().st_mtime_ns for file in layout.path.rglob("*")} == before
 
@@ -167,7 +169,38 @@ def test_a_kind_that_there_is_not_or_whose_library_is_missing_is_refused(
 ) -> None:
     where = ["--path", str(layout.path), "--experiment", "exp"]
     assert run(["sink", "run", "mlflow", *where]) == 2
-    monkeypatch.setattr("swarm.sinks.opening.find_spec", lambda _: None)
+    monkeypatch.setattr("swarm.plugins.sinks.opening.find_spec", lambda _: None)
     capsys.readouterr()
-    assert run(["sink", "replay", "wandb", *where]) == 2
+    assert run(["sink", "run", "wandb", *where]) == 2
     assert 'pip install "swarm-sapo[wandb]"' in capsys.readouterr().err
+
+
+THEIRS = """
+from pathlib import Path
+from swarm.plugins.sinks.base import BEFORE_ALL
+
+class Lines:
+    def __init__(self, of):
+        self.file = of.folder / "lines"
+        of.folder.mkdir(exist_ok=True)
+    def written(self, node):
+        return BEFORE_ALL
+    def row(self, node, key, at, values):
+        with self.file.open("a") as file:
+            file.write(f"{node} {key.round} {values['my_reward']}\\n")
+    def flush(self):
+        pass
+    def close(self):
+        pass
+"""
+
+
+def test_a_sink_of_another_package_takes_rows_as_ours_do(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(
+        install(tmp_path / "theirs", "swarm-lines", {"swarm.sinks": {"lines": "lines:Lines"}}, lines=THEIRS)
+    )
+    where = ["--path", str(layout.path), "--experiment", "exp", "--folder", str(tmp_path / "kept")]
+    assert run(["sink", "run", "lines", "--once", *where]) == 0
+    assert len((tmp_path / "kept" / "lines").read_text().splitlines()) == 6

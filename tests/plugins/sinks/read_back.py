@@ -1,4 +1,4 @@
-"""Prints what a sink keeps of a run, read by its own library, as JSON: python -m tests.unit.sinks.read_back KIND ..."""
+"""Prints what a sink keeps of a run, read by its own library, as JSON: python -m tests.plugins.sinks.read_back."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from swarm.sinks.base import SinkRun
-from tests.unit.sinks.libraries import KEPT
+from swarm.plugins.sinks.base import SinkRun
+from tests.plugins.sinks.libraries import KEPT
 
 if __name__ == "__main__":
     kind, experiment, name, folder, *nodes = sys.argv[1:]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from swarm.children import child_environment, code_command
-from swarm.sinks.base import BEFORE_ALL, Sink, SinkRun
-from swarm.sinks.opening import SINKS, open_sink
+from swarm.plugins.sinks.base import BEFORE_ALL, Sink, SinkRun
+from swarm.plugins.sinks.opening import open_sink
 from swarm.types import RoundKey
 from tests.patience import PATIENCE
-from tests.unit.sinks.libraries import KEPT, keep_apart
+from tests.plugins.sinks.libraries import KEPT, keep_apart
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # the libraries' own
@@ -25,8 +25,8 @@ pytestmark = [
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from swarm.sinks.base import SinkRun
-from swarm.sinks.opening import open_sink
+from swarm.plugins.sinks.base import SinkRun
+from swarm.plugins.sinks.opening import open_sink
 from swarm.types import RoundKey
 kind, folder, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 sink = open_sink(kind, SinkRun("exp", "exp-1", folder))
@@ -37,7 +37,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.fixture(params=SINKS)
+@pytest.fixture(params=KEPT)
 def kind(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     kind = str(request.param)
     if find_spec(kind) is None:

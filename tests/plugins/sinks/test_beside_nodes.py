@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from swarm.sinks.opening import SINKS
 from tests.engines.test_extras_together import PYTHON, ROOT, run
 from tests.integration.swarms import environment, eventually, rows
 from tests.patience import PATIENCE
-from tests.unit.sinks.libraries import keep_apart
+from tests.plugins.sinks.libraries import KEPT, keep_apart
 
 pytestmark = pytest.mark.engine
 NODES = ("worker-0", "worker-1")
@@ -36,7 +35,7 @@ def start(env: dict[str, str], *words: str) -> subprocess.Popen[str]:
 
 
 def read_back(env: dict[str, str], kind: str, folder: Path, name: str) -> Any:
-    words = ["-m", "tests.unit.sinks.read_back", kind, "test", name, str(folder), *NODES]
+    words = ["-m", "tests.plugins.sinks.read_back", kind, "test", name, str(folder), *NODES]
     read = subprocess.run(
         [PYTHON, *words], cwd=ROOT, env=env, check=False, capture_output=True, text=True, timeout=PATIENCE
     )
@@ -60,19 +59,19 @@ def assert_kept(env: dict[str, str], tmp_path: Path, kind: str) -> None:
 
 
 def test_sinks_are_read_back_by_their_own_libraries() -> None:
-    said = run("-m", "pytest", "-p", "no:cacheprovider", "-rs", "tests/unit/sinks")
+    said = run("-m", "pytest", "-p", "no:cacheprovider", "-rs", "tests/plugins/sinks/test_sinks.py")
     assert "is not installed" not in said, said
 
 
-def test_every_row_of_a_swarm_is_in_every_sink_once_and_a_replay_adds_none(tmp_path: Path) -> None:
+def test_every_row_of_a_swarm_is_in_every_sink_once_and_handing_them_over_again_adds_none(tmp_path: Path) -> None:
     env = apart(tmp_path)
-    up = start(env, "up", "--nodes", "2", "--sink", ",".join(SINKS))
+    up = start(env, "up", "--nodes", "2", "--sink", ",".join(KEPT))
     said, _ = up.communicate(timeout=PATIENCE)
     assert up.returncode == 0, said
-    for kind in SINKS:
+    for kind in KEPT:
         assert f"sink {kind}: {kind} has 8 more rows of test" in said
         assert_kept(env, tmp_path, kind)
-        replay = start(env, "sink", "replay", kind)
+        replay = start(env, "sink", "run", kind, "--once")
         assert "has 0 more rows" in replay.communicate(timeout=PATIENCE)[0]
         assert_kept(env, tmp_path, kind)
 
@@ -109,5 +108,5 @@ def test_a_sink_that_cannot_be_written_costs_the_run_nothing_but_a_warning(tmp_p
     said, _ = up.communicate(timeout=PATIENCE)
     assert up.returncode == 0, said
     assert "tensorboard takes no rows" in said
-    assert "swarm sink replay tensorboard" in said
+    assert "swarm sink run tensorboard" in said
     assert len(rows(tmp_path / "place", "worker-0")) == 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from swarm.plugins.sinks.base import Sink
+from swarm.plugins.sinks.values import values_of
 from swarm.records.growing import Growing
 from swarm.records.listing import nodes_with_logs
 from swarm.records.rows import one_per_stage, parse_row
-from swarm.sinks.base import Sink
-from swarm.sinks.values import values_of
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys

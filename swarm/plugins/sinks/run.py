@@ -1,4 +1,4 @@
-"""`swarm sink run`, `swarm sink replay`: the rows of a run to a tracker of experiments, as they come, or at once.
+"""`swarm sink run`: the rows of a run to a tracker of experiments, as they come, or once.
 
 the place ─▶ Feed ─▶ Sink
 a failure ─▶ a line, a pause that doubles, and the sink is opened anew: it says itself what it has
@@ -9,7 +9,9 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, open_experiment, setting_parameter, settings_from
 from swarm.cli.following import Asked, following, look_every
@@ -17,12 +19,12 @@ from swarm.cli.say import say, warn
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.errors import ConfigError, SinkError, StoreError, SwarmError
+from swarm.plugins.sinks.base import Sink, sink_run
+from swarm.plugins.sinks.feed import MOST_NODES, Feed
+from swarm.plugins.sinks.opening import open_sink, refuse_kinds
 from swarm.records.files import read_experiment
 from swarm.records.finished import Finished
 from swarm.records.reader import RunReader
-from swarm.sinks.base import Sink, sink_run
-from swarm.sinks.feed import MOST_NODES, Feed
-from swarm.sinks.opening import open_sink, refuse_kinds
 from swarm.store.run import Run
 
 ROLE = "sink"
@@ -31,44 +33,31 @@ FIRST_PAUSE, LONGEST_PAUSE = 2.0, 120.0
 GRACE = 10.0
 """Seconds for which rows may still come once a run is finished."""
 
-Kind = Literal["tensorboard", "trackio", "wandb"]
 FolderFlag = Annotated[str | None, setting_parameter("sink_folder")]
 
 
-def run(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
+def run(
+    kind: Annotated[str, Parameter(help="tensorboard, trackio or wandb, each an extra of its own, or a plugin's.")],
+    /,
+    *,
+    common: CommonFlags | None = None,
+    folder: FolderFlag = None,
+    once: Annotated[bool, Parameter(help="Hand over what there is, and end, though the run may go on.")] = False,
+) -> int:
     """Hand the rows of a run to a tracker of experiments as they come, until the run is over.
 
     What was handed over before is not again; what fails is tried again. Ctrl-C ends it after what is there by then.
 
     Args:
-        kind: tensorboard, trackio or wandb, each an extra of its own.
         common: which experiment.
     """
     settings = settings_from(common)
     refuse_kinds([kind], "KIND")
-    following_run = open_experiment_when_there(settings)
+    run_ = open_experiment(settings) if once else open_experiment_when_there(settings)
     with following(settings, ROLE) as asked:
-        return _Handing(settings, kind, following_run, folder).follow(asked)
-
-
-def replay(kind: Kind, /, *, common: CommonFlags | None = None, folder: FolderFlag = None) -> int:
-    """Hand all rows of a run that is over, was killed, or goes on, to a tracker of experiments.
-
-    What was handed over before is not again.
-
-    Args:
-        kind: tensorboard, trackio or wandb, each an extra of its own.
-        common: which experiment.
-    """
-    settings = settings_from(common)
-    refuse_kinds([kind], "KIND")
-    handing = _Handing(settings, kind, open_experiment(settings), folder)
-    try:
-        handing.all_there_is()
-    finally:
-        handing.close()
-    handing.tell()
-    return 0
+        if once:
+            asked.set()
+        return _Handing(settings, kind, run_, folder).follow(asked)
 
 
 class _Handing:
@@ -158,7 +147,7 @@ class _Handing:
     def _give_up(self, error: SwarmError) -> int:
         settings = self._settings
         where = ["--path", settings.place, "--experiment", settings.experiment, "--folder", str(self._folder)]
-        again = shlex.join(["swarm", "sink", "replay", self._kind, *where])
+        again = shlex.join(["swarm", "sink", "run", self._kind, *where])
         warn(f"{error}; once that is mended, what is missing comes by: {again} [{error.code}]")
         return 1
 
