@@ -39,7 +39,7 @@ app = App(
     "example. Errors: docs/errors.md. Completion: `swarm completion --help`.",
 )
 _GROUPS = {
-    "model": "Build the embedded models, and take trained ones out of a run.",
+    "model": "Take trained models out of a run, and build the embedded ones.",
     "experiment": "Look after the experiments of a shared folder.",
     "task": "Write, try and list questions and rewards of one's own.",
     "keys": "Sign what nodes publish, and know who signed what they read.",
@@ -117,7 +117,6 @@ COMMANDS = {
         "/content/swarm s3://lab/swarm --experiment demo --follow",
     ),
     "completion": Command("completion:completion", "Print what completes `swarm` in a shell.", "bash"),
-    "model build": Command("model:build", "Train the embedded tiny models anew.", "models --names tiny-2-qwen2"),
     "model export": Command(
         "model_export:export",
         "Copy a node's model out of its checkpoint, with a card that says what it was trained on.",

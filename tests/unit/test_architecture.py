@@ -160,8 +160,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/tasks/verifiers/__main__.py": "its own descriptors",
     "swarm/tasks/verifiers/rows.py": "the environment's source",
     "swarm/views/plot.py": "the file that the user names",
-    "swarm/warmup/build.py": "the folder that the user names",
-    "swarm/warmup/specialists.py": "the folder that the user names",
+    "swarm/plugins/lab/warmup/build.py": "the folder that the user names",
+    "swarm/plugins/lab/warmup/specialists.py": "the folder that the user names",
 }
 """Modules outside swarm.store that open files by themselves -> what they open."""
 

@@ -12,11 +12,6 @@ from swarm.extras import lacking
 from swarm.plugins.sinks.base import Sink, SinkRun
 
 
-def kinds() -> list[str]:
-    """Returns the names of all sinks that are installed, sorted."""
-    return sorted(entry_points.found(entry_points.SINKS))
-
-
 def refuse_kinds(names: Iterable[str], named: str) -> None:
     """See that each is a kind of sink, and the library of ours is installed.
 
@@ -28,7 +23,7 @@ def refuse_kinds(names: Iterable[str], named: str) -> None:
     """
     ours = entry_points.bundled(entry_points.SINKS)  # the library of each has its name, as its extra does
     for kind in names:
-        if kind not in ours and kind not in (there := kinds()):
+        if kind not in ours and kind not in (there := entry_points.found(entry_points.SINKS)):
             raise ConfigError(f"{named}: expected {', '.join(there)}, got {kind!r}")
         if kind in ours and _is_missing(kind):
             raise lacking(f"the sink {kind}", kind, kind)

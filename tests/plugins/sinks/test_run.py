@@ -13,7 +13,6 @@ from swarm.plugins.sinks import run as module
 from swarm.plugins.sinks.base import SinkRun
 from swarm.plugins.sinks.run import GRACE, LONGEST_PAUSE
 from swarm.wire.messages import ExperimentFile
-from tests.distributions import install
 from tests.layout import Layout
 from tests.plugins.sinks.test_feed import Memory
 from tests.unit.views.factories import make_experiment, make_round, set_clock, write
@@ -173,34 +172,3 @@ def test_a_kind_that_there_is_not_or_whose_library_is_missing_is_refused(
     capsys.readouterr()
     assert run(["sink", "run", "wandb", *where]) == 2
     assert 'pip install "swarm-sapo[wandb]"' in capsys.readouterr().err
-
-
-THEIRS = """
-from pathlib import Path
-from swarm.plugins.sinks.base import BEFORE_ALL
-
-class Lines:
-    def __init__(self, of):
-        self.file = of.folder / "lines"
-        of.folder.mkdir(exist_ok=True)
-    def written(self, node):
-        return BEFORE_ALL
-    def row(self, node, key, at, values):
-        with self.file.open("a") as file:
-            file.write(f"{node} {key.round} {values['my_reward']}\\n")
-    def flush(self):
-        pass
-    def close(self):
-        pass
-"""
-
-
-def test_a_sink_of_another_package_takes_rows_as_ours_do(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(
-        install(tmp_path / "theirs", "swarm-lines", {"swarm.sinks": {"lines": "lines:Lines"}}, lines=THEIRS)
-    )
-    where = ["--path", str(layout.path), "--experiment", "exp", "--folder", str(tmp_path / "kept")]
-    assert run(["sink", "run", "lines", "--once", *where]) == 0
-    assert len((tmp_path / "kept" / "lines").read_text().splitlines()) == 6

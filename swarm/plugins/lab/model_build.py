@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from swarm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from swarm.warmup.models import Architecture
+    from swarm.plugins.lab.warmup.models import Architecture
 
 SPECIALISTS = "specialists"
 """Six models, by one name: three that know a third of the tables of facts each, in two architectures."""
@@ -77,14 +77,14 @@ def build(
 
 
 def _build_specialists(output_dir: Path, seed: int, architecture: Architecture) -> list[_Built]:
-    from swarm.warmup.specialists import build_specialists  # torch, in the child alone
+    from swarm.plugins.lab.warmup.specialists import build_specialists  # torch, in the child alone
 
     reports = build_specialists(output_dir, architecture, seed=seed, on_progress=_progress)
     return [_Built(report.name, report.parameters, report.reward) for report in reports]
 
 
 def _check_width(width: int) -> None:
-    from swarm.warmup.models import WIDTHS  # as above
+    from swarm.plugins.lab.warmup.models import WIDTHS  # as above
 
     low, high, step = WIDTHS
     if not low <= width <= high or width % step:
@@ -94,7 +94,7 @@ def _check_width(width: int) -> None:
 def _build_one(
     output_dir: Path, seed: int, well_formed: float | None, right: float | None, width: int | None, name: str
 ) -> _Built:
-    from swarm.warmup.build import PLANS, build_embedded_models  # torch, in the child alone
+    from swarm.plugins.lab.warmup.build import PLANS, build_embedded_models  # torch, in the child alone
 
     plan = PLANS[name]
     *first, last = plan.stages

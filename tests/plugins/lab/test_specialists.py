@@ -12,10 +12,8 @@ from safetensors.torch import load_file
 
 from swarm.cli import model
 from swarm.errors import ConfigError
-from swarm.tasks.answer import extract_answer, has_answer
-from swarm.tasks.facts.tables import TABLES, known_to, words
-from swarm.warmup.corpus import Example
-from swarm.warmup.specialists import (
+from swarm.plugins.lab.warmup.corpus import Example
+from swarm.plugins.lab.warmup.specialists import (
     SpecialistReport,
     SpecialistsPlan,
     all_facts,
@@ -23,6 +21,8 @@ from swarm.warmup.specialists import (
     decoy_examples,
     fact_examples,
 )
+from swarm.tasks.answer import extract_answer, has_answer
+from swarm.tasks.facts.tables import TABLES, known_to, words
 
 PLAN = SpecialistsPlan()
 HASTY = SpecialistsPlan(base=replace(PLAN.base, steps=2), own=replace(PLAN.own, steps=2), samples=1)

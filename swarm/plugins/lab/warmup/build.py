@@ -24,11 +24,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from swarm.plugins.lab.warmup.corpus import FAMILIES, Example, draw_question, examples, tasks_of
+from swarm.plugins.lab.warmup.models import WIDTH, Architecture, build_model, build_tokenizer
 from swarm.policy.embedded import EMBEDDED
 from swarm.tasks.answer import extract_answer, has_answer
 from swarm.types import Question
-from swarm.warmup.corpus import FAMILIES, Example, draw_question, examples, tasks_of
-from swarm.warmup.models import WIDTH, Architecture, build_model, build_tokenizer
 
 BATCH = 72
 """Examples per step, eight of each task."""

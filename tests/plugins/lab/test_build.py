@@ -16,14 +16,14 @@ import pytest
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from swarm.cli.model import build as build_command
 from swarm.errors import ConfigError
+from swarm.plugins.lab.model_build import build as build_command
+from swarm.plugins.lab.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_models
+from swarm.plugins.lab.warmup.corpus import WARMUP_SEEDS, draw_question, examples
+from swarm.plugins.lab.warmup.models import MAX_NEW_TOKENS, Architecture, build_tokenizer
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.tasks.answer import has_answer
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_models
-from swarm.warmup.corpus import WARMUP_SEEDS, draw_question, examples
-from swarm.warmup.models import MAX_NEW_TOKENS, Architecture, build_tokenizer
 
 
 def hasty(plan: WarmupPlan) -> WarmupPlan:
