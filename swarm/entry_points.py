@@ -26,6 +26,7 @@ SINKS = "swarm.sinks"
 PLACES = "swarm.places"
 REPORT = "swarm.report"
 BESIDE = "swarm.beside"
+MAKERS = "swarm.makers"
 PACKAGE = "swarm.plugins"
 
 

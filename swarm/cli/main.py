@@ -131,9 +131,6 @@ COMMANDS = {
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),
     "experiment status": Command("experiment:show_status", "Show the round and every node of one.", "demo --json"),
-    "experiment import": Command(
-        "importing:import_experiment", "Take over one that rl-swarm made, to read.", "/data/their-run --as theirs"
-    ),
     "experiment settings": Command("experiment:show_settings", "Show what its nodes were started with.", "demo"),
     "experiment archive": Command(
         "archiving:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"

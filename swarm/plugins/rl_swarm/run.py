@@ -10,10 +10,10 @@ import msgspec
 
 from swarm import forms
 from swarm.errors import ProtocolError
+from swarm.plugins.rl_swarm.forms import Clock, Line, Progress, Registration, Reward, Rollouts, said_in
+from swarm.plugins.rl_swarm.nodes import Junk, NodeFacts
 from swarm.records.growing import Growing, lines_of, parse_line
 from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
-from swarm.records.rl_swarm.forms import Clock, Line, Progress, Registration, Reward, Rollouts, said_in
-from swarm.records.rl_swarm.nodes import Junk, NodeFacts
 from swarm.records.rows import MOST_ROWS
 from swarm.store.base import Entry, Store
 from swarm.types import RoundKey

@@ -21,10 +21,10 @@ import msgspec
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LogFile
-from swarm.records.rl_swarm.forms import Payload, Said
-from swarm.records.rl_swarm.nodes import NodeFacts, events_of, is_coordinator, peer_of, rounds_of, rows_of
-from swarm.records.rl_swarm.rewards import Measured, Unknown, measure_file
-from swarm.records.rl_swarm.run import RlSwarmRun
+from swarm.plugins.rl_swarm.forms import Payload, Said
+from swarm.plugins.rl_swarm.nodes import NodeFacts, events_of, is_coordinator, peer_of, rounds_of, rows_of
+from swarm.plugins.rl_swarm.rewards import Measured, Unknown, measure_file
+from swarm.plugins.rl_swarm.run import RlSwarmRun
 from swarm.store.base import (
     MOST_PER_READ,
     PAGE,
@@ -56,6 +56,7 @@ class RlSwarmStore:
     def __init__(self, store: Store, experiment: str) -> None:
         self._store = store
         self._experiment = experiment
+        self.made_by = RL_SWARM
         self._run = RlSwarmRun(store)
         self._rewards: dict[str, tuple[NodeFacts, dict[int, Measured | Unknown]]] = {}
         """Node -> what it was read as, and its rewards by round."""

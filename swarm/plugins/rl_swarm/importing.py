@@ -14,12 +14,13 @@ from collections.abc import Iterator
 import msgspec
 
 from swarm.errors import ProtocolError
+from swarm.plugins.rl_swarm.nodes import rounds_of
+from swarm.plugins.rl_swarm.rewards import Measured, Unknown
+from swarm.plugins.rl_swarm.run import RlSwarmRun
+from swarm.plugins.rl_swarm.store import RL_SWARM, RlSwarmStore
 from swarm.records.growing import Growing
 from swarm.records.listing import count_files, entries
-from swarm.records.rl_swarm.nodes import NOT_RECORDED, rounds_of
-from swarm.records.rl_swarm.rewards import Measured, Unknown
-from swarm.records.rl_swarm.run import RlSwarmRun
-from swarm.records.rl_swarm.store import RL_SWARM, RlSwarmStore
+from swarm.records.made_by import NOT_RECORDED
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.wire import keys

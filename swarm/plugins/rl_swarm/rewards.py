@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from swarm.plugins.rl_swarm.forms import Line, Reward
 from swarm.records.ranges import is_share
-from swarm.records.rl_swarm.forms import Line, Reward
 
 RENAMED_AT = 1760266430.0
 """Unix seconds of the commit from which on metrics.jsonl was called metrics.json (724106c); 245b8ce took that back, 22

@@ -14,7 +14,7 @@ from swarm.cli.say import say
 from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ConfigError, ExperimentError
 from swarm.harmless import printable
-from swarm.records.importing import ImportFile, import_run
+from swarm.plugins.rl_swarm.importing import ImportFile, import_run
 from swarm.records.listing import entries
 from swarm.records.made_by import made_by
 from swarm.store.place import Place, open_folder, open_place

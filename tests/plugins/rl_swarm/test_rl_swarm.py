@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError, ProtocolError, StoreError
-from swarm.plugins.top.reader import TopReader
+from swarm.plugins.rl_swarm import maker
+from swarm.plugins.rl_swarm import run as rl_swarm_run
+from swarm.plugins.rl_swarm.forms import Line, Reward, said_in
+from swarm.plugins.rl_swarm.rewards import RENAMED_AT, Measured, Unknown, added_to, measure, measure_file
 from swarm.records.groups import Wanted, read_groups
-from swarm.records.made_by import as_ours, is_rl_swarm, made_by, refuse_foreign, unknown_columns
+from swarm.records.made_by import as_ours, made_by, refuse_foreign, unknown_columns
 from swarm.records.reader import snapshot
-from swarm.records.rl_swarm import run as rl_swarm_run
-from swarm.records.rl_swarm.forms import Line, Reward, said_in
-from swarm.records.rl_swarm.rewards import RENAMED_AT, Measured, Unknown, added_to, measure, measure_file
 from swarm.records.rows import read_metrics, read_rows
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -63,7 +63,7 @@ def append(place: Path, name: str, line: str) -> None:
 def test_rl_swarm_is_known_by_its_progress_files_or_a_clock_without_a_version(
     top: list[str], clock: bytes | None, made: bool
 ) -> None:
-    assert is_rl_swarm(top, clock) is made
+    assert maker.made(top, clock) is made
 
 
 def test_a_run_of_this_program_stays_its_own_whatever_else_lies_there(tmp_path: Path) -> None:
@@ -378,7 +378,3 @@ def test_its_answers_and_its_nodes_are_shown_without_what_it_never_recorded(plac
     assert {group.node for group in groups} <= {"node_1", "node_2"}
     assert groups[0].question
     assert all(shown.claimed_reward is None or 0 <= shown.claimed_reward <= 1 for shown in groups[0].completions)
-    lines = TopReader(run, liveness_timeout=60.0).look(0.0).frame.nodes
-    worker = next(line for line in lines if line.node == "node_1")
-    assert worker.cells[5:] == (worker.cells[5], "-", "-", "", "-")
-    assert worker.cells[5].strip()

@@ -9,18 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.records.rl_swarm.forms import Line, Progress, Registration, Reward, Said
-from swarm.records.rl_swarm.rewards import Measured, Unknown, added_to, by_round, measure, measure_file
-from swarm.wire.messages import SCHEMA_VERSION, MetricsRow, PeerFile
+from swarm.plugins.rl_swarm.forms import Line, Progress, Registration, Reward, Said
+from swarm.plugins.rl_swarm.rewards import Measured, Unknown, added_to, by_round, measure, measure_file
+from swarm.wire.messages import SCHEMA_VERSION, PeerFile
 
-RECORDED = frozenset(
-    (
-        *("timestamp", "round", "stage", "node_id", "experiment", "my_reward", "model", "cumulative_reward"),
-        *("seconds_round", "adaptive_I", "adaptive_J", "adaptive_J_continuous", "clock", "schema_version"),
-    )
-)
-"""Columns of MetricsRow that an rl-swarm run gives."""
-NOT_RECORDED = frozenset(MetricsRow.__struct_fields__) - RECORDED
 STARTED, COMPLETE, ERROR = "training_started", "training_complete", "error"
 LARGEST_ERROR = 400
 """Characters of an error's text."""
