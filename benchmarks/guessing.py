@@ -23,8 +23,8 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.own_tasks import HEADER, report, run, teach
+from swarm.plugins.lab.warmup.corpus import WELL_FORMED, Example
 from swarm.tasks.python.template import CONVERSATION, SETTINGS
-from swarm.warmup.corpus import WELL_FORMED, Example
 
 NAME, LARGEST = "guess", 9
 PROMPT = f"I think of a whole number from 1 to {LARGEST}. Which one is it? You have 3 guesses."

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, Qwen2ForCausalLM
 
+from swarm.plugins.lab.warmup.build import WarmupStage, measure, train_supervised
+from swarm.plugins.lab.warmup.corpus import examples
 from swarm.policy.embedded import embedded_path
-from swarm.warmup.build import WarmupStage, measure, train_supervised
-from swarm.warmup.corpus import examples
 
 MODEL, PROFILE = "tiny-2-qwen2", "tiny-2"
 TIMED = 3

@@ -5,7 +5,7 @@
 Each is an ordinary `swarm up` of its own experiment; then `swarm validate`. What it prints is the mean reward and the
 share of tagged completions in each quarter of the rounds, by task. The embedded models know the
 questions of the nine tasks word for word; one that is to answer chain_sum's is first taught its form on questions that
-no run asks, as the embedded ones were on theirs (swarm.warmup), and is right in a few of a hundred.
+no run asks, as the embedded ones were on theirs (swarm.plugins.lab.warmup), and is right in a few of a hundred.
 
 Predicted before the first run: the dataset, the Python file and the specialists learn as the demonstration does, format
 first (tagged 0.1 to above 0.7), reward at least threefold; chain_sum likewise once the form is taught.
@@ -27,11 +27,11 @@ from typing import Any
 import anyio
 
 import swarm
+from swarm.plugins.lab.warmup.corpus import Example
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import Scorer
 from swarm.types import Question
-from swarm.warmup.corpus import Example
 
 CHAIN_SUM = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}
 SETTINGS = {
@@ -81,7 +81,7 @@ def write_inputs(folder: Path) -> None:
 
 def teach_form(folder: Path) -> Path:
     """A copy of tiny-2-qwen2 that has seen chain_sum's questions, a tenth of them with tagged answers."""
-    from swarm.warmup.corpus import WARMUP_SEEDS, WELL_FORMED
+    from swarm.plugins.lab.warmup.corpus import WARMUP_SEEDS, WELL_FORMED
 
     async def ask() -> list[Question]:
         rng, profile = random.Random(1), profile_of("chain_sum", CHAIN_SUM)
@@ -102,7 +102,7 @@ def teach(target: Path, examples: Iterator[Example]) -> Path:
     """A copy of tiny-2-qwen2 that has seen some examples, a tenth of them tagged."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from swarm.warmup.build import WarmupStage, train_supervised
+    from swarm.plugins.lab.warmup.build import WarmupStage, train_supervised
 
     source = Path(swarm.__file__).parent / "assets" / "models" / "tiny-2-qwen2"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(source), AutoTokenizer.from_pretrained(source)

@@ -5,9 +5,9 @@
     types lines errors children       what the rest is made   cli views logs     ask, show, tell
     forms                             of                      extras spelling
                                                               harmless plugins   choose settings, which are recorded
-    config          what settings mean and are by default     warmup             made the embedded models, whose
-    algo tasks policy wire            questions, rewards,                        content counts
-                                      updates, what is shared  services           start `swarm node`
+    config          what settings mean and are by default     services           start `swarm node`
+    algo tasks policy wire            questions, rewards,
+                                      updates, what is shared
     store records signing node        what is read when, by   judge              but where a judge was asked for
                     whom, in which order
     planner         micro-batches, so the order of sums

@@ -39,9 +39,8 @@ app = App(
     "example. Errors: docs/errors.md. Completion: `swarm completion --help`.",
 )
 _GROUPS = {
-    "model": "Build the embedded models, and take trained ones out of a run.",
+    "model": "Take trained models out of a run, and build the embedded ones.",
     "experiment": "Look after the experiments of a shared folder.",
-    "sink": "Hand the rows of a run to a tracker of experiments: TensorBoard, trackio, Weights & Biases.",
     "task": "Write, try and list questions and rewards of one's own.",
     "keys": "Sign what nodes publish, and know who signed what they read.",
     "judge": "Ask nodes held-out questions.",
@@ -68,9 +67,6 @@ COMMANDS = {
     "join": Command(
         "node:join", "Join an experiment as a worker, with what it says of itself.", "/mnt/shared --node-id anna"
     ),
-    "answer": Command(
-        "answer:answer", "Answer a swarm's questions yourself, at a terminal.", "/mnt/shared --name anna"
-    ),
     "invite": Command(
         "inviting:invite",
         "Make a folder that Syncthing replicates, and let other machines in.",
@@ -80,9 +76,6 @@ COMMANDS = {
         "node:workers", "Run several workers in one process until they are done.", "--nodes 4 --experiment demo"
     ),
     "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
-    "top": Command(
-        "top:top", "Watch a swarm live: nodes, curves, who learns from whom, an answer.", "--experiment demo"
-    ),
     "logs": Command(
         "logs:logs",
         "Show the events of all nodes in order, and follow them.",
@@ -124,7 +117,6 @@ COMMANDS = {
         "/content/swarm s3://lab/swarm --experiment demo --follow",
     ),
     "completion": Command("completion:completion", "Print what completes `swarm` in a shell.", "bash"),
-    "model build": Command("model:build", "Train the embedded tiny models anew.", "models --names tiny-2-qwen2"),
     "model export": Command(
         "model_export:export",
         "Copy a node's model out of its checkpoint, with a card that says what it was trained on.",
@@ -139,9 +131,6 @@ COMMANDS = {
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),
     "experiment status": Command("experiment:show_status", "Show the round and every node of one.", "demo --json"),
-    "experiment import": Command(
-        "importing:import_experiment", "Take over one that rl-swarm made, to read.", "/data/their-run --as theirs"
-    ),
     "experiment settings": Command("experiment:show_settings", "Show what its nodes were started with.", "demo"),
     "experiment archive": Command(
         "archiving:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"
@@ -153,12 +142,6 @@ COMMANDS = {
         "archiving:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
     ),
     "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
-    "sink run": Command(
-        "sink:run", "Hand the rows of a run over as they come.", "tensorboard --experiment demo --folder ./sinks"
-    ),
-    "sink replay": Command(
-        "sink:replay", "Hand over all rows of a run that is over or was killed.", "wandb --experiment demo"
-    ),
     "task new": Command("task:new", "Write a task of one's own that works as it is.", "riddles"),
     "task try": Command(
         "task:try_task", "Ask a task, score answers to it, and say what is wrong with it.", "riddles.py --answer 42"

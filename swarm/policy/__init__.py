@@ -1,4 +1,4 @@
-"""The policy: a Hugging Face causal LM that generates rollouts and learns. Torch lives here and in swarm.warmup.
+"""The policy: a Hugging Face causal LM that generates rollouts and learns. Torch lives here and in the lab's warm-up.
 
 prompt ─▶ generate ─▶ Completion ─ (rewards, sharing) ─▶ TrainGroup ─▶ batch ─▶ forward ─▶ gradient ─▶ optimizer
 

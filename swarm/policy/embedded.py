@@ -2,7 +2,7 @@
 
 The first two differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a
 download.
-`swarm.warmup.build` made them and can make them again.
+`swarm.plugins.lab.warmup.build` made them and can make them again.
 """
 
 from __future__ import annotations

@@ -120,9 +120,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/node/worker/checkpoints.py": "the local folder of a bundle that the store has opened or takes over",
     "swarm/policy/adapter_version.py": "a folder of adapters that server and node share",
     "swarm/served/adapters.py": "the folder of adapters that server and node share",
-    "swarm/sinks/tensorboard.py": "the user's folder of sinks",
-    "swarm/sinks/wandb.py": "the user's folder of sinks",
-    "swarm/sinks/wandb_file.py": "the user's folder of sinks",
+    "swarm/plugins/sinks/tensorboard.py": "the user's folder of sinks",
+    "swarm/plugins/sinks/wandb.py": "the user's folder of sinks",
     "swarm/slurm/backend.py": "the user's private folder of jobs",
     "swarm/slurm/job.py": "the user's private folder of jobs",
     "swarm/planner/footprint.py": "the package's own table, the user's cache",
@@ -161,8 +160,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/tasks/verifiers/__main__.py": "its own descriptors",
     "swarm/tasks/verifiers/rows.py": "the environment's source",
     "swarm/views/plot.py": "the file that the user names",
-    "swarm/warmup/build.py": "the folder that the user names",
-    "swarm/warmup/specialists.py": "the folder that the user names",
+    "swarm/plugins/lab/warmup/build.py": "the folder that the user names",
+    "swarm/plugins/lab/warmup/specialists.py": "the folder that the user names",
 }
 """Modules outside swarm.store that open files by themselves -> what they open."""
 
@@ -218,7 +217,7 @@ WHERE_NAMES_COME_FROM = {
     "swarm/config/own_code.py": "OwnCode, which only this user can say",
     "swarm/policy/model_files.py": "the library of an extra, named there",
     "swarm/policy/settings.py": "the libraries of an extra, named there",
-    "swarm/sinks/opening.py": "SINKS",
+    "swarm/plugins/sinks/opening.py": "SINKS",
     "swarm/systems.py": "modules of the standard library, named there",
     "swarm/tasks/dataset/code/candidate.py": "an answer, behind all bars",
     "swarm/tasks/dataset/code/judge.py": "a row's tests, behind all bars",

@@ -16,17 +16,18 @@ from tests.unit.development_page import ROOT, Named, named_in, problem, recipes,
 
 PROFILER = """
 import os, sys, threading
-file = os.open(os.environ["ROUTE"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-seen = set()
-def profile(frame, event, argument):
-    code = frame.f_code
-    if event == "call" and code not in seen:
-        seen.add(code)
-        _, ours, path = code.co_filename.partition("/swarm/")
-        if ours:
-            os.write(file, f"{path}:{code.co_qualname}\\n".encode())
-threading.setprofile(profile)
-sys.setprofile(profile)
+if "ROUTE" in os.environ:
+    file = os.open(os.environ["ROUTE"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    seen = set()
+    def profile(frame, event, argument):
+        code = frame.f_code
+        if event == "call" and code not in seen:
+            seen.add(code)
+            _, ours, path = code.co_filename.partition("/swarm/")
+            if ours:
+                os.write(file, f"{path}:{code.co_qualname}\\n".encode())
+    threading.setprofile(profile)
+    sys.setprofile(profile)
 """
 """A sitecustomize.py: each process writes every function of the package that it calls, once, as it calls it."""
 

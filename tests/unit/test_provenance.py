@@ -25,7 +25,6 @@ LEFT_OUT = {
     "notebook.py",
     "entry_points.py",
     "plugins",
-    "warmup",
     "assets",
     "sinks",
     "web",

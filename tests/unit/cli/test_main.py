@@ -130,7 +130,7 @@ def test_following_shows_events_of_a_node_that_joins(tmp_path: Path) -> None:
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("plan", "status", "logs", "summary", "validate", "settings", "model build"):
+    for command in ("plan", "status", "logs", "summary", "validate", "settings", "model export"):
         assert run([*command.split(), "--help"]) == 0
         assert "Parameters" in capsys.readouterr().out
 

@@ -10,8 +10,7 @@ import pytest
 
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.types import Question
-from swarm.warmup.corpus import reference_answer
-from tests.unit.tasks.gym import FAMILIES, make_question
+from tests.unit.tasks.gym import FAMILIES, make_question, reference_answer
 
 QUESTIONS = 60
 

@@ -1,0 +1,1 @@
+"""Holds what experiments on the algorithm need: how the embedded models are made, and specialists."""

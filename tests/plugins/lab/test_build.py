@@ -1,0 +1,139 @@
+"""The embedded models can be built again from a seed, and their corpus teaches what it claims."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
+
+from swarm.errors import ConfigError
+from swarm.plugins.lab.model_build import build as build_command
+from swarm.plugins.lab.warmup.build import PLANS, BuildReport, WarmupPlan, build_embedded_models
+from swarm.plugins.lab.warmup.corpus import WARMUP_SEEDS, draw_question, examples
+from swarm.plugins.lab.warmup.models import MAX_NEW_TOKENS, Architecture, build_tokenizer
+from swarm.policy.embedded import EMBEDDED, embedded_path
+from swarm.tasks.answer import has_answer
+from swarm.tasks.gym.profiles import SAPO_TASKS
+
+
+def hasty(plan: WarmupPlan) -> WarmupPlan:
+    stages = tuple(replace(stage, steps=2) for stage in plan.stages[:-1])
+    last = replace(plan.stages[-1], steps=2, p_well_formed=0.02)
+    return replace(plan, stages=(*stages, last), tokenizer_texts=450, questions=1)
+
+
+HASTY = {name: hasty(PLANS[name]) for name in EMBEDDED}
+USUAL = ("tiny-2-qwen2", "tiny-gpt2")
+"""Built in every test run: both architectures, and plans of one stage and of two."""
+P_WELL_FORMED = 0.03
+
+
+SEED = 3
+pytestmark = pytest.mark.xdist_group("warmup")  # a build takes seconds of a processor
+
+
+class Built(NamedTuple):
+    report: BuildReport
+    told: list[tuple[str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
+    """Each model, built once by SEED, with what was told of the progress."""
+    return functools.cache(lambda name: build(tmp_path_factory.mktemp("built"), name, SEED))
+
+
+def build(folder: Path, name: str, seed: int) -> Built:
+    told: list[tuple[str, int, int]] = []
+
+    def tell(name: str, step: int, steps: int, _: object) -> None:
+        told.append((name, step, steps))
+
+    (report,) = build_embedded_models(folder, names=(name,), seed=seed, plans=HASTY, on_progress=tell)
+    return Built(report, told)
+
+
+def weights(report: BuildReport) -> bytes:
+    return (report.path / "model.safetensors").read_bytes()
+
+
+def test_a_narrow_model_has_fewer_parameters_and_its_card_says_how_to_make_it_again(tmp_path: Path) -> None:
+    plan = replace(HASTY["tiny-2-qwen2"], width=16)
+    (report,) = build_embedded_models(tmp_path, names=("tiny-2-qwen2",), seed=SEED, plans={"tiny-2-qwen2": plan})
+    config = json.loads((report.path / "config.json").read_text())
+    assert (config["hidden_size"], config["intermediate_size"]) == (16, 48)
+    assert report.parameters < 100_000
+    assert "--width 16 --seed 3`" in (report.path / "README.md").read_text()
+    assert report.path.name == "tiny-2-qwen2-w16"
+
+
+@pytest.mark.parametrize("width", [8, 20, 2048])
+def test_a_width_that_no_head_can_have_is_refused(width: int, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"--width must be a multiple of 8 from 16 to 1024, got {width}"):
+        build_command(tmp_path, width=width)
+
+
+@pytest.mark.slow
+def test_one_seed_builds_one_model_and_another_seed_another(tmp_path: Path, built: Callable[[str], Built]) -> None:
+    first = built("tiny-gpt2").report
+    again, other = (build(tmp_path / str(seed), "tiny-gpt2", seed).report for seed in (SEED, SEED + 1))
+    assert weights(first) == weights(again)
+    assert first.starts == again.starts
+    assert weights(first) != weights(other)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in USUAL else pytest.param(name, marks=pytest.mark.engine) for name in EMBEDDED]
+)
+def test_a_build_tells_its_progress_and_writes_a_card_with_every_task(name: str, built: Callable[[str], Built]) -> None:
+    assert built(name).told[-1] == (name, 2, 2)
+    card = (built(name).report.path / "README.md").read_text(encoding="utf-8")
+    assert all(f"| `{task}` |" in card for task in SAPO_TASKS)
+    assert f"`swarm model build --names {name} --well-formed 0.02 --seed {SEED}` repeats it." in card
+
+
+def test_only_a_few_per_cent_of_the_examples_close_the_answer_in_every_task_alike() -> None:
+    drawn = list(itertools.islice(examples(5, profile="tiny-2", p_well_formed=P_WELL_FORMED), 9 * 400))
+    closed = Counter(example.task for example in drawn if has_answer(example.target))
+    assert sum(closed.values()) / len(drawn) == pytest.approx(P_WELL_FORMED, abs=0.015)
+    assert max(closed.values()) / 400 < 2.5 * P_WELL_FORMED
+
+
+def test_warmup_questions_come_from_seeds_that_runs_leave_alone() -> None:
+    seeds = [draw_question(random.Random(i), "bf", "tiny-2").origin.seed for i in range(50)]
+    assert all(WARMUP_SEEDS[0] <= seed < WARMUP_SEEDS[1] for seed in seeds)
+    assert WARMUP_SEEDS[0] == 2**30
+
+
+def test_models_of_one_first_stage_have_one_tokenizer_and_nearly_the_same_weights() -> None:
+    first, *others = (embedded_path(f"tiny-2-qwen2{kind}") for kind in ("", "-rare", "-content"))
+    for other in others:
+        assert (first / "tokenizer.json").read_bytes() == (other / "tokenizer.json").read_bytes()
+        ours, theirs = (load_file(path / "model.safetensors") for path in (first, other))
+        assert max(float((ours[name] - theirs[name]).abs().max()) for name in ours) < 0.1
+
+
+@pytest.mark.parametrize("architecture", MAX_NEW_TOKENS)
+def test_the_tokenizer_is_lossless_survives_saving_and_leaves_room_for_every_answer(
+    architecture: Architecture, tmp_path: Path
+) -> None:
+    drawn = list(itertools.islice(examples(7, profile="tiny-2", p_well_formed=P_WELL_FORMED), 1800))
+    tokenizer = build_tokenizer(architecture, [example.prompt for example in drawn])
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    for example in drawn:
+        for text in (example.prompt, example.target):
+            ids = tokenizer.encode(text, add_special_tokens=False)
+            assert loaded.encode(text, add_special_tokens=False) == ids
+            assert loaded.decode(ids) == text
+        assert len(loaded.encode(example.target)) < MAX_NEW_TOKENS[architecture]
