@@ -15,7 +15,7 @@ import pytest
 
 from swarm.plugins.study import get_study_metrics
 from swarm.plugins.study.record import read_study
-from tests.fixtures import make_study
+from tests.plugins.study import make_study
 from tests.unit.views.tables.small_study import SMALL
 
 pytest.importorskip("pandas")
