@@ -67,11 +67,6 @@ COMMANDS = {
     "join": Command(
         "node:join", "Join an experiment as a worker, with what it says of itself.", "/mnt/shared --node-id anna"
     ),
-    "invite": Command(
-        "inviting:invite",
-        "Make a folder that Syncthing replicates, and let other machines in.",
-        "~/swarm --as lab",
-    ),
     "workers": Command(
         "node:workers", "Run several workers in one process until they are done.", "--nodes 4 --experiment demo"
     ),

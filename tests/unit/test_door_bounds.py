@@ -32,7 +32,6 @@ from swarm.store.folder.bundles import MOST_IN_A_BUNDLE, open_bundle
 from swarm.store.folder.fetch import read_tagged
 from swarm.store.folder.recognised import Recognised
 from swarm.store.memory import MemoryPlace
-from swarm.store.replicated.membership import RECORD, Record
 from swarm.store.run import Run
 from swarm.tasks.python.source import turns_of
 from swarm.views.status import StatusReader
@@ -110,10 +109,6 @@ def test_a_file_of_a_runs_tasks_is_asked_for_up_to_64_mib(tmp_path: Path, asked:
     assert asked == {keys.TASKS: 64 * MIB}
 
 
-def member_record(folder: Path) -> tuple[Path, Callable[[], object]]:
-    return folder / RECORD, Record(folder).read
-
-
 def experiment(folder: Path) -> tuple[Path, Callable[[], object]]:
     return folder / keys.EXPERIMENT, Recognised(folder).see
 
@@ -141,7 +136,7 @@ def python_task(folder: Path) -> tuple[Path, Callable[[], object]]:
 
 @pytest.mark.parametrize(
     "door",
-    [member_record, experiment, saved_state, adapter, configuration, header, python_task],
+    [experiment, saved_state, adapter, configuration, header, python_task],
     ids=lambda f: f.__name__,
 )
 def test_of_a_small_file_that_is_a_hole_of_a_gigabyte_little_is_held(

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.errors import ConfigError, StoreError
+from swarm.plugins.syncthing.membership import Record, member_of
+from swarm.plugins.syncthing.store import ReplicatedStore
 from swarm.store.base import MOST_NAMES, Kind, Store
 from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.folder.place import FolderPlace
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.place import Place
-from swarm.store.replicated.membership import Record, member_of
-from swarm.store.replicated.store import ReplicatedStore
 
 if TYPE_CHECKING:
-    from swarm.store.replicated.state import Replication
+    from swarm.store.replication import Replication
 
 
 class ReplicatedPlace(Place):
@@ -109,12 +109,12 @@ class ReplicatedPlace(Place):
         return ReplicatedStore(self._path, name, self._record, writer, self._follow)
 
     def replication(self, name: str) -> Replication:
-        from swarm.store.replicated.state import replication  # here, for nodes start without it
+        from swarm.store.replication import replication  # here, for nodes start without it
 
         return replication(self._path, self._record.read(), name)
 
     def _follow(self) -> None:
-        from swarm.store.replicated.setting_up import follow  # here, for commands that only look start without it
+        from swarm.plugins.syncthing.setting_up import follow  # here, for commands that only look start without it
 
         follow(self._path)
 

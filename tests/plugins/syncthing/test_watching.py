@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from anyio.abc import ObjectReceiveStream
 
+from swarm.plugins.syncthing import store as replicated
+from swarm.plugins.syncthing.membership import RECORD, Membership, Record
 from swarm.store.base import Store
-from swarm.store.replicated import store as replicated
-from swarm.store.replicated.membership import RECORD, Membership, Record
 from swarm.store.wake_ups import wake_ups
 from tests.patience import PATIENCE
-from tests.unit.store.replicated.test_store import STAGE, Machines, device
+from tests.plugins.syncthing.test_store import STAGE, Machines, device
 
 NEVER = 3600.0
 

@@ -1,4 +1,4 @@
-"""A swarm over three instances of a real Syncthing: `python -m tests.engines.replicated` prints the figures.
+"""A swarm over three instances of a real Syncthing: `python -m tests.plugins.syncthing.replicated` prints the figures.
 
 invite, join ─▶ rounds ─▶ one Syncthing and one worker killed -9, and back ─▶ rounds ─▶ attacks ─▶ Figures
 """
@@ -17,13 +17,13 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from swarm.plugins.syncthing.membership import Record
+from swarm.plugins.syncthing.setting_up import folder_id
+from swarm.plugins.syncthing.syncthing import Syncthing
 from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
-from swarm.store.replicated.membership import Record
-from swarm.store.replicated.setting_up import folder_id
-from swarm.store.replicated.syncthing import Syncthing
-from tests.engines.syncthings import Instance, instances
 from tests.integration.swarms import Daemon, daemons, environment, eventually, run_swarm
+from tests.plugins.syncthing.syncthings import Instance, instances
 
 LAB, BEN, EVA = NAMES = ("lab", "ben", "eva")
 TIMEOUT = 600.0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from swarm.errors import StoreError
-from swarm.store.replicated.syncthing import LARGEST_ANSWER, Syncthing
+from swarm.plugins.syncthing.syncthing import LARGEST_ANSWER, Syncthing
 from tests.unit.store.endless import FAR_TOO_MUCH, endless
 
 

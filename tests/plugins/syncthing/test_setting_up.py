@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from swarm.errors import StoreError
-from swarm.store.place import open_place
-from swarm.store.replicated.membership import RECORD, Member, Membership, Record
-from swarm.store.replicated.setting_up import (
+from swarm.plugins.syncthing.membership import RECORD, Member, Membership, Record
+from swarm.plugins.syncthing.setting_up import (
     LIST,
     apply,
     begin,
@@ -26,9 +25,10 @@ from swarm.store.replicated.setting_up import (
     wanted,
     write_invitation,
 )
-from swarm.store.replicated.state import replication
-from swarm.store.replicated.syncthing import Syncthing
-from tests.unit.store.replicated.rest import DEVICE, KEY, Told, configure, rest
+from swarm.plugins.syncthing.state import replication
+from swarm.plugins.syncthing.syncthing import Syncthing
+from swarm.store.place import open_place
+from tests.plugins.syncthing.rest import DEVICE, KEY, Told, configure, rest
 
 LAB, BEN, EVA = (Member("-".join([letter * 7] * 8)) for letter in "LBE")
 MEMBERS = Membership("place", "lab", "ben", {"lab": LAB, "ben": BEN, "eva": EVA})

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.cli import inviting
 from swarm.cli.main import run
-from swarm.store.replicated.membership import Membership, Record
-from swarm.store.replicated.setting_up import LIST
-from tests.unit.store.replicated.rest import DEVICE, KEY, Told, rest
+from swarm.plugins.syncthing import inviting
+from swarm.plugins.syncthing.membership import Membership, Record
+from swarm.plugins.syncthing.setting_up import LIST
+from tests.plugins.syncthing.rest import DEVICE, KEY, Told, rest
 
 BEN = "-".join(["BBBBBBB"] * 8)
 HOST = "-".join(["HHHHHHH"] * 8)

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
+from swarm.plugins.syncthing.membership import RECORD, Member, Membership
+from swarm.plugins.syncthing.store import ReplicatedStore
 from swarm.records.listing import NodeFiles, nodes_in, rounds_in
 from swarm.store.base import PAGE, Store
 from swarm.store.place import open_place
-from swarm.store.replicated.membership import RECORD, Member, Membership
-from swarm.store.replicated.store import ReplicatedStore
 
 LIMIT = 1 << 16
 STAGE = "rollouts/round_3/stage_0"
@@ -79,7 +79,7 @@ def test_what_each_member_writes_is_one_key_space_on_every_machine(machines: Mac
 def test_however_many_names_a_member_makes_those_of_others_are_listed(
     machines: Machines, monkeypatch: pytest.MonkeyPatch, name: str, limit: int
 ) -> None:
-    for module in ("swarm.store.replicated.store", "swarm.store.folder.fetch", "swarm.records.listing"):
+    for module in ("swarm.plugins.syncthing.store", "swarm.store.folder.fetch", "swarm.records.listing"):
         monkeypatch.setattr(f"{module}.MOST_NAMES", limit)
     for own in ("lab", "eva"):
         machines.plant(own, f"{STAGE}/{own}.json")
@@ -93,7 +93,7 @@ def test_more_names_than_a_member_s_share_are_all_listed_where_others_have_them_
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as the rounds of a long run, on the machine of somebody who came late."""
-    for module in ("swarm.store.replicated.store", "swarm.store.folder.fetch", "swarm.records.listing"):
+    for module in ("swarm.plugins.syncthing.store", "swarm.store.folder.fetch", "swarm.records.listing"):
         monkeypatch.setattr(f"{module}.MOST_NAMES", 60)
     for own in ("lab", "ben"):
         for number in range(25):

@@ -23,10 +23,12 @@ from swarm.cli.say import say, warn
 from swarm.cli.waiting import wait_for
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, StoreError
-from swarm.store.replicated import setting_up
-from swarm.store.replicated.membership import Member, Membership, Record, is_replicated
-from swarm.store.replicated.state import Replication, knocking, replication
-from swarm.store.replicated.syncthing import Syncthing
+from swarm.plugins.syncthing import setting_up
+from swarm.plugins.syncthing.membership import Member, Membership, Record
+from swarm.plugins.syncthing.state import knocking, replication
+from swarm.plugins.syncthing.syncthing import Syncthing
+from swarm.store.place import is_replicated
+from swarm.store.replication import Replication
 from swarm.views.replication import progress
 
 _AS = "Name of this machine as a member: letters, digits and `_`. Its nodes are called that, or that and `-more`."

@@ -23,6 +23,8 @@ from anyio import to_thread
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
+from swarm.plugins.syncthing.membership import Membership, Record
+from swarm.plugins.syncthing.merging import merged
 from swarm.store.base import (
     MOST_NAMES,
     MOST_PER_READ,
@@ -40,8 +42,6 @@ from swarm.store.base import (
 from swarm.store.folder.beneath import EXPERIMENTS, Within
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Room
-from swarm.store.replicated.membership import Membership, Record
-from swarm.store.replicated.merging import merged
 
 FOLLOWED_EVERY = 5.0
 """Seconds between looks at the host's list of members."""

@@ -18,10 +18,10 @@ from swarm import forms
 from swarm.config import JUDGE
 from swarm.errors import StoreError
 from swarm.harmless import quoted
-from swarm.store.folder.beneath import EXPERIMENTS
+from swarm.store.place import REPLICATED
 from swarm.wire import keys
 
-RECORD = "replicated.json"
+RECORD = REPLICATED
 """This machine's own, at the top of the folder."""
 MOST_MEMBERS = 64
 LARGEST_RECORD = 1 << 16
@@ -147,12 +147,6 @@ def decode(data: bytes, where: str) -> Membership:
     if not {found.own, found.host} <= checked.members.keys():
         raise StoreError(f"{where} does not say who is a member: its host, or this machine, is none")
     return checked
-
-
-def is_replicated(path: Path) -> bool:
-    """Whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine: those hold no
-    experiments beside the record, which in an ordinary shared folder anybody may put."""
-    return os.path.isfile(path / RECORD) and not os.path.isdir(path / EXPERIMENTS)
 
 
 class Record:

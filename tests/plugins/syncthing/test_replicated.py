@@ -1,6 +1,6 @@
 """A swarm over three real Syncthings: set up by its commands, broken in the middle, attacked at the end.
 
-Figures of 30 rounds are in docs/replicated.md; `python -m tests.engines.replicated` measures them anew.
+Figures of 30 rounds are in docs/replicated.md; `python -m tests.plugins.syncthing.replicated` measures them anew.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.replicated import NAMES, run_trial
+from tests.plugins.syncthing.replicated import NAMES, run_trial
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("syncthing")]
 ROUNDS = 6

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.store.replicated.syncthing import Syncthing
+from swarm.plugins.syncthing.syncthing import Syncthing
 from tests.engines.s3_servers import free_port
 
 OFF = (

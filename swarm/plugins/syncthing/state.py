@@ -14,42 +14,16 @@ from pathlib import Path
 import msgspec
 
 from swarm.errors import StoreError
+from swarm.plugins.syncthing.membership import Membership, member_of
+from swarm.plugins.syncthing.setting_up import differences, folder_id, wanted
+from swarm.plugins.syncthing.syncthing import Syncthing
 from swarm.store.folder.beneath import EXPERIMENTS, Within, stat_beneath
 from swarm.store.folder.fetch import list_page
-from swarm.store.replicated.membership import Membership, member_of
-from swarm.store.replicated.setting_up import differences, folder_id, wanted
-from swarm.store.replicated.syncthing import Syncthing
+from swarm.store.replication import Peer, Replication
 from swarm.wire import keys
 
 MOST_BEATS = 64
 """Heartbeats of one member that are looked at."""
-
-
-class Peer(msgspec.Struct, frozen=True):
-    """Another member."""
-
-    member: str
-    connected: bool
-    seen_ago: float | None
-    """Seconds since it was last connected; None: never."""
-    to_come: int
-    """Bytes of its subtree that are not here yet."""
-    has: float | None
-    """Share of this machine's subtree that it has, 0 to 1; None while it is not connected."""
-    delay: float | None = None
-    """Seconds from its writing a heartbeat to its being here, the longest of its nodes'; None: there is none."""
-
-
-class Replication(msgspec.Struct, frozen=True):
-    """Of one machine."""
-
-    member: str
-    host: str
-    peers: list[Peer]
-    problems: list[str]
-    """What keeps members apart, or lets one write in another's subtree."""
-    waiting: list[str] = []
-    """Devices that knock and are no members; only the host can let them in."""
 
 
 # what Syncthing answers, by its own names

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.plugins.syncthing.membership import LARGEST_RECORD, RECORD, Member, Membership, Record, decode
+from swarm.plugins.syncthing.syncthing import ANOTHER, Syncthing
 from swarm.store.folder.store import FolderStore
-from swarm.store.replicated.membership import LARGEST_RECORD, RECORD, Member, Membership, Record, decode, is_replicated
-from swarm.store.replicated.syncthing import ANOTHER, Syncthing
+from swarm.store.place import is_replicated
 from swarm.wire import keys
 
 LIST = "members.json"
