@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,8 @@ from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.features import before_publishing
+from swarm.node.worker.hooks import Hooks
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
 from swarm.node.worker.round_files import RoundFiles
@@ -49,8 +51,8 @@ async def replay(
         executor = ComputeExecutor(time.monotonic, thread)
         policy = await executor.run(load_policy)
         ctx = _context(settings, node, universe, source, executor)
-        steps = _Steps(OwnGroups(ctx, policy, RoundFiles(ctx)), Averaging(ctx, policy))
-        redone = await Redo(ctx, policy, cast(Any, steps)).carry_out(plan)
+        rounds = _Rounds(OwnGroups(ctx, policy, RoundFiles(ctx)), Hooks(again=(Averaging(ctx, policy).again,)))
+        redone = await Redo(ctx, policy, cast(Any, rounds)).carry_out(plan)
         if (redone.rounds, redone.lost) != (len(rows), 0):
             return f"{redone.rounds} of {node}'s {len(rows)} rounds could be done once more"
         with tempfile.TemporaryDirectory() as name:
@@ -62,14 +64,15 @@ def _context(
     settings: Settings, node: str, universe: Universe, source: TaskSource, executor: ComputeExecutor
 ) -> WorkerContext:
     ctx, assigned = make_context(settings, node), questions_of(settings, universe)
-    contexts = Contexts(ctx, assigned, source)
+    contexts = Contexts(ctx, assigned, source) if settings.max_stages > 1 else None
     return WorkerContext(
         **vars(ctx),
         compute=executor,
         assigned=assigned,
-        task_source=contexts.source,
+        task_source=contexts.source if contexts else source,
         contexts=contexts,
         writes=WriteQueue(ctx),
+        before_publishing=before_publishing(settings, node),
     )
 
 
@@ -80,18 +83,10 @@ def _difference(replayed: Path, kept: Path) -> str | None:
     return None
 
 
-class _NoJudge:
-    """Held-out questions are not asked once more: they leave the weights alone."""
-
-    async def answer_again(self, round_: int, rounds_trained: int) -> None:
-        pass
-
-
 @dataclass
-class _Steps:
-    """What Redo wants of the steps of a round."""
+class _Rounds:
+    """What Redo wants of a node's rounds. Held-out questions are not asked once more: they leave the weights alone."""
 
     own_groups: OwnGroups
-    averaging: Averaging
-    held_out: _NoJudge = field(default_factory=_NoJudge)
+    hooks: Hooks
     rounds_trained: int = 0

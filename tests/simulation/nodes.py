@@ -11,12 +11,13 @@ from unittest import mock
 from swarm.algo.samplers import Sampler
 from swarm.algo.sampling import sample_external
 from swarm.config import Settings
+from swarm.node import round as round_
 from swarm.node.base.context import NodeContext
 from swarm.node.coordinator import clock_keeper
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Decision, Look, WriteState
 from swarm.node.worker import events as m
-from swarm.node.worker import round_steps, worker
+from swarm.node.worker import worker
 from swarm.node.worker.worker import Worker
 from swarm.tasks.universe import Universe
 from swarm.types import RoundKey, ScoredGroup
@@ -198,7 +199,7 @@ def watched() -> Iterator[None]:
     """For the block, whatever nodes are made are made with these machines."""
     with (
         mock.patch.object(worker, "WorkerMachine", WatchedWorkerMachine),
-        mock.patch.object(round_steps, "sample_external", sample_watched),
+        mock.patch.object(round_, "sample_external", sample_watched),
         mock.patch.object(clock_keeper, "CoordinatorMachine", WatchedCoordinatorMachine),
     ):
         yield

@@ -13,8 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from swarm.node.base.settling import INTERVALS
-from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
-from swarm.node.coordinator.returning import ROUNDS
+from swarm.node.coordinator.coordinator_machine import ROUNDS, Decision, Look, WriteState
 from swarm.types import RoundKey
 from tests.simulation.faults import DRIFT
 

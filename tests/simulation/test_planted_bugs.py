@@ -17,13 +17,13 @@ import pytest
 from swarm.algo.drawing import Drawing
 from swarm.node.base.attendance import Attendance
 from swarm.node.base.clock_belief import ClockBelief
-from swarm.node.base.heartbeats import Heartbeats
-from swarm.node.base.presence import Presence
+from swarm.node.base.presence import Heartbeats, Presence
 from swarm.node.base.settling import Settling, Wait
 from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
+from swarm.node.round import Rounds
 from swarm.node.sharing import intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_completions, own_groups, starting
@@ -31,7 +31,6 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.own_completions import Left
 from swarm.node.worker.redo import Redo, RedoPlan
 from swarm.node.worker.round_files import RoundFiles
-from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.store.memory import MemoryStore
@@ -250,25 +249,18 @@ def redo_takes_external_groups_in_another_order(patch: Patch) -> None:
 
 
 def published_rollouts_are_drawn_anew(patch: Patch) -> None:
-    usual = RoundSteps.publish
-
-    async def publish(self: RoundSteps) -> None:
-        self.work.published = False
-        await usual(self)
-
-    patch.setattr(RoundSteps, "publish", publish)
     patch.setattr(own_groups, "what_is_left", lambda ctx, key, **how: Left(None, None))
 
 
 def the_cumulative_reward_begins_anew_at_a_restart(patch: Patch) -> None:
-    usual = RoundSteps.continue_from
+    usual = Rounds.continue_from
 
-    async def continue_from(self: RoundSteps, rows: Any) -> RoundKey:
+    async def continue_from(self: Rounds, rows: Any) -> RoundKey:
         following = await usual(self, rows)
         self.cumulative_reward = 0.0
         return following
 
-    patch.setattr(RoundSteps, "continue_from", continue_from)
+    patch.setattr(Rounds, "continue_from", continue_from)
 
 
 def a_checkpoint_does_not_wait_for_rows(patch: Patch) -> None:

@@ -1,4 +1,5 @@
-"""Decides whether a node believes what the state file says. Pure.
+"""Reads the state file, as far as a registered coordinator of this experiment can have written it, and decides whether
+a node believes what it says (ClockBelief, pure).
 
     no further than the own next round ─────────────────────────────────▶ believed: it costs no round
     as far as what was believed before ─────────────────────────────────▶ believed
@@ -27,12 +28,18 @@ What was believed and is contradicted for as long, by a coordinator that beats, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
+from swarm.errors import ProtocolError
+from swarm.records.files import read_peer, read_state
 from swarm.records.finished import can_be_written
 from swarm.records.liveness import STOPPED
+from swarm.store.run import Run
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.messages import PeerFile, StateFile
 
 
@@ -178,3 +185,50 @@ class ClockBelief:
             self._offered = said, seen.now
         elif seen.now - self._offered[1] >= self._settle:
             self._terms, self._offered = said, None
+
+
+def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile | None, str]:
+    """As `written_state`, the state alone."""
+    written, problem = written_state(run, most_rounds)
+    return (written[0] if written else None), problem
+
+
+def written_state(
+    run: Run,
+    most_rounds: int | None = None,
+    known: tuple[StateFile, PeerFile] | None = None,
+    read_writer: Callable[[str], PeerFile | None] | None = None,
+) -> tuple[tuple[StateFile, PeerFile] | None, str]:
+    """What a coordinator of this experiment can have written, and that one's registration. Blocking.
+
+    Args:
+        most_rounds: where the clock can be at most; None: where the file itself says that the experiment ends.
+        known: what this gave a moment ago: while the file stays as it is, the registration is not read again.
+        read_writer: reads a node's registration; None: `read_peer` does.
+
+    Returns:
+        Both, or None and what is wrong with the file; None and nothing while there is no file.
+
+    Raises:
+        StoreError: nobody can tell.
+    """
+    try:
+        state = read_state(run)
+    except ProtocolError as error:
+        return None, str(error)
+    if state is None:
+        return None, ""
+    if known and state == known[0]:
+        return known, ""
+    read_writer = read_writer or partial(read_peer, run)
+    writer = read_writer(state.updated_by) if keys.is_node_id(state.updated_by) else None
+    if writer is None or writer.node_role != "coordinator":
+        doubt = f"expected to be written by a registered coordinator, got updated_by = {state.updated_by[:80]!r}"
+    elif not (doubt := _beyond_the_end(state, most_rounds)):
+        return (state, writer), ""
+    return None, f"{run.store.describe(keys.STATE)}: {doubt}"
+
+
+def _beyond_the_end(state: StateFile, most_rounds: int | None) -> str:
+    most = most_rounds if most_rounds is not None else state.max_rounds or state.round  # 0: its writer did not say
+    return f"expected round at most {most}, got {state.round}" if state.round > most else ""

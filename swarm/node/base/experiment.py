@@ -12,14 +12,18 @@ from msgspec import UNSET, UnsetType
 from swarm.config import IDENTITY_DEFAULTS, LITERAL_RULES, Settings, rule_in_settings, variable
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.harmless import quoted
+from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.records import files
 from swarm.records.listing import entries
+from swarm.records.task_files import MOST_BYTES, publish
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import ExperimentFile
+
+logger = get_logger(__name__)
 
 SHARED = ("seed", "profile", "tasks", "task_table", "task_families", "clock", "max_stages", "revise")
 """Settings in which a node that differs from its experiment has nothing to share with its peers. In the others one that
@@ -131,3 +135,12 @@ def other_experiment(run: Run, changed: list[str]) -> str:
         f"{run.store.describe()} holds an experiment with other settings ({'; '.join(changed)}): "
         f"use its settings to go on with it (and its MODEL_NAME), or choose another --experiment for a new one"
     )
+
+
+def publish_task_files(ctx: NodeContext) -> None:
+    """Puts the files that a run's own tasks are asked from into its place, before the experiment is. Blocking; raises
+    StoreError."""
+    if alone := publish(ctx.run.store, ctx.settings.task_table or {}):
+        logger.warning(
+            "tasks.not_published", tasks=alone, most_bytes=MOST_BYTES, consequence="who joins needs their files"
+        )

@@ -2,7 +2,7 @@
 
 One live process per node id: the second one refuses to start. There is no lock on a replicated folder, so this is
 settled by what can be read: a registration of a process of this machine that runs no more is dead, any other one alive
-if it is seen to beat (heartbeats.py). Two that slipped in at the same moment notice each other by their incarnation,
+if it is seen to beat (Heartbeats). Two that slipped in at the same moment notice each other by their incarnation,
 and the one that registered later gives way to the other's beats. A claim that does not beat is written over, and said
 once. A beat that somebody wrote higher than the own one would make this node look dead: the next own one is higher.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Set
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -24,7 +25,6 @@ from swarm.errors import DuplicateNodeError, ExperimentError, StoreError
 from swarm.harmless import quoted
 from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
-from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
 from swarm.records.files import PeerReader, read_peer, read_peers
 from swarm.records.liveness import STARTING, STOPPED, process_runs
@@ -332,3 +332,51 @@ class Presence:
             await self.beat()
         except StoreError as error:
             logger.warning("heartbeat.failed", error=str(error))
+
+
+PROOF_BEATS = 3
+"""Later beats of one incarnation that show that it lives; and the heartbeat intervals in which they are watched for."""
+MOST_WATCHED = 4096
+"""Names that are remembered, the latest."""
+
+
+class _Watched(NamedTuple):
+    incarnation: str
+    beat: int
+    """The highest that was seen."""
+    moved: int
+    """How often it was seen to grow."""
+
+
+class Heartbeats:
+    """Tells registrations that beat from those that merely lie there. Pure.
+
+    A registration is a file, and whoever can write files can write one; so nobody gives way to one for what it says,
+    but only after one and the same incarnation in it has been seen to beat again and again.
+    """
+
+    def __init__(self, proof: int = PROOF_BEATS) -> None:
+        self._proof = proof
+        self._watched: dict[str, _Watched] = {}
+
+    @property
+    def any_moved(self) -> bool:
+        """One of them was seen to grow, be it once."""
+        return any(watched.moved for watched in self._watched.values())
+
+    def observe(self, peer: PeerFile) -> bool:
+        """Take note of one look; whether its incarnation has been seen to beat.
+
+        Another incarnation begins anew, so that files which are put back by turns do not look like one that lives.
+        """
+        before = self._watched.pop(peer.peer_id, None)
+        if before is None or before.incarnation != peer.incarnation:
+            now = _Watched(peer.incarnation, peer.beat, 0)
+        elif peer.beat > before.beat:
+            now = _Watched(peer.incarnation, peer.beat, before.moved + 1)
+        else:
+            now = before
+        self._watched[peer.peer_id] = now
+        if len(self._watched) > MOST_WATCHED:
+            del self._watched[next(iter(self._watched))]
+        return now.moved >= self._proof

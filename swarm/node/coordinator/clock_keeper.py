@@ -22,11 +22,18 @@ from functools import partial
 from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base import settling
-from swarm.node.base.clock_file import written_state
+from swarm.node.base.clock_belief import written_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.heartbeats import PROOF_BEATS, Heartbeats
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import Presence, names_and_keys, peer_reader, read_registered, seen_dead
+from swarm.node.base.presence import (
+    PROOF_BEATS,
+    Heartbeats,
+    Presence,
+    names_and_keys,
+    peer_reader,
+    read_registered,
+    seen_dead,
+)
 from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
@@ -39,8 +46,8 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
-from swarm.node.coordinator.standing import Standing
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
+from swarm.records.standing import IN_WORDS, why_it_stands
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -443,3 +450,44 @@ def _named(nodes: Set[str]) -> list[str]:
 def clock_of(state: StateFile) -> FolderClock:
     """The part of a state file by which the clock goes."""
     return FolderClock(RoundKey(state.round, state.stage), state.finished, state.held)
+
+
+MOST_WORKERS_NAMED = 8
+"""Workers that the event names."""
+
+
+class Standing:
+    """Says once why the clock stands, and that it goes on; the coordinator's registration says it too."""
+
+    def __init__(self, presence: Presence, round_interval: float) -> None:
+        self._presence = presence
+        self._interval = round_interval
+        self._key: RoundKey | None = None
+        self._since = 0.0
+
+    def look(self, key: RoundKey | None, look: Look, *, finished: bool) -> None:
+        """Take note of a look.
+
+        Args:
+            key: the open round; None: workers are awaited before the first.
+        """
+        if key != self._key:
+            self._key, self._since = key, look.now
+        phase = "" if key is None or finished else self._why(key, look)
+        if phase == self._presence.phase:
+            return
+        if phase and key:
+            workers = sorted(look.live or look.coming)[:MOST_WORKERS_NAMED]
+            logger.warning("clock.stands", round=key.round, why=IN_WORDS[phase], workers=workers)
+        else:
+            logger.info("clock.goes_on", round=key.round if key else None)
+        self._presence.phase = phase
+
+    def _why(self, key: RoundKey, look: Look) -> str:
+        return why_it_stands(
+            live=look.live,
+            coming=look.coming,
+            overdue=look.now - self._since >= self._interval,
+            somebody_counts=bool(look.counted_lately if look.live else look.counted),
+            first_rounds=key.round < MOST_EMPTY,
+        )

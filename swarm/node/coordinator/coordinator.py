@@ -15,13 +15,19 @@ import anyio
 
 from swarm.errors import DuplicateNodeError, ExperimentError, StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock_file import believed_state
+from swarm.node.base.clock_belief import believed_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.experiment import claim_experiment, differences, is_begun, other_experiment, read_experiment
+from swarm.node.base.experiment import (
+    claim_experiment,
+    differences,
+    is_begun,
+    other_experiment,
+    publish_task_files,
+    read_experiment,
+)
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.presence import Presence, first_alive
 from swarm.node.base.start_record import record_start
-from swarm.node.base.task_files import publish_task_files
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.node.coordinator.resume import is_over
 from swarm.records.files import read_peers

@@ -8,7 +8,7 @@
                           all who have rewards in the last rounds are ready
     open(R, S) waits for: the reward of every live worker that is worth waiting for (attendance.py), or the end of the
                           interval with any there; and of those that load again after a death: while fewer are live
-                          than are expected, or else for two median rounds (returning.py)
+                          than are expected, or else for two median rounds (Returning)
     open(R, S) unblocks:  the workers, which wait for the state file to move on
 
 The clock never goes back. It stands still while no worker is alive, and MOST_EMPTY rounds after the last one that a
@@ -23,14 +23,15 @@ down; nothing in a replicated folder could keep both from writing meanwhile, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import NamedTuple
 
 from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
 from swarm.node.base.settling import INTERVALS, Settling, Wait
-from swarm.node.coordinator.returning import Returning
 from swarm.types import RoundKey
 
 MOST_EMPTY = 3
@@ -314,3 +315,45 @@ class CoordinatorMachine:
         self.finished = True
         self.key = max(self._resume_at, RoundKey(self._settings.max_rounds))  # not back, if fewer are asked for now
         return WriteState(self.key, finished=True, reason=reason)
+
+
+ROUNDS = 2
+"""Median rounds that a node is waited for: with its own work the round then lasts some three."""
+_REMEMBERED = 32
+"""Rounds of which the median is taken."""
+
+
+class Returning:
+    """Who loads again after a death, and how long the others wait for it.
+
+        starting ──a live worker waits──▶ waited for ──two median rounds──▶ not waited for
+                                              └────────a reward of it────────▶ forgotten: the next time counts anew
+
+    A node that dies again before its next reward gets no more time.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        """Node -> when a live worker began to wait for it."""
+        self._took: deque[float] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def longest(self) -> float | None:
+        """Seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the wait."""
+        return ROUNDS * median(self._took) if self._took else None
+
+    def round_took(self, seconds: float) -> None:
+        """A round is over."""
+        self._took.append(seconds)
+
+    def done(self, nodes: Set[str]) -> None:
+        """These have a reward for the round."""
+        for node in self._since.keys() & nodes:
+            del self._since[node]
+
+    def awaited(self, coming: Set[str], now: float) -> frozenset[str]:
+        """Those of the starting nodes that are still waited for; somebody live waits."""
+        for node in coming:
+            self._since.setdefault(node, now)
+        longest = self.longest
+        return frozenset(node for node in coming if longest is None or now - self._since[node] < longest)

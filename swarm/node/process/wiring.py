@@ -22,8 +22,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.generator_only import endpoint_config, load_generator
 from swarm.node.process.host import this_process
-from swarm.node.process.lag import measured_lag
-from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
+from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking, measured_lag
 from swarm.node.process.together import GenerationTogether
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.planner.free_memory import process_memory

@@ -11,11 +11,16 @@ whether it did: easy questions, copies, replays and forged names are all *other*
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from msgspec import UnsetType
+
 from swarm.algo.sampling import choose_tasks
 from swarm.algo.seeds import derive_random, derive_seed
 from swarm.config import Settings
+from swarm.errors import ProtocolError
 from swarm.tasks.family import QuestionRequest
-from swarm.tasks.universe import Mixture, Universe
+from swarm.tasks.universe import Mixture, Universe, mixture_text
 from swarm.types import RoundKey
 
 OTHERS_ARE_REFUSED = "peers refuse all groups of a node whose SEED, SWARM_TASKS or SWARM_PROFILE is not theirs"
@@ -50,3 +55,53 @@ class AssignedQuestions:
 def questions_of(settings: Settings, universe: Universe) -> AssignedQuestions:
     """Those of a run with these settings."""
     return AssignedQuestions(settings.seed, universe, settings.max_stages)
+
+
+MOST_PEERS = 8192
+"""Of whom it is known; of more the first are forgotten."""
+
+
+class Mixtures:
+    """Which mixture of tasks each peer asks: the one that this node saw first of it holds for the run.
+
+        registration ─▶ first seen ◀─ rollout file
+                            │
+                            ▼ another one: the file is refused (`other_mixture`)
+
+    Who could change its mixture from round to round could choose, of each slot, among as many questions as the run has
+    tasks. A file says its mixture itself, so that it is understood alone, by a reader that came later or redoes rounds.
+    """
+
+    def __init__(self, universe: Universe) -> None:
+        self._universe = universe
+        self._first: dict[str, Mixture] = {}
+
+    def registered(self, peer: str, said: Mapping[str, float] | UnsetType) -> None:
+        """Take note of a registration; of one outside of the universe the peer's files will tell."""
+        if peer not in self._first:
+            try:
+                self._hold(peer, self._universe.mixture_said(said))
+            except ProtocolError:
+                return
+
+    def of_file(self, peer: str, said: Mapping[str, float] | UnsetType) -> Mixture:
+        """The mixture of a peer's file. Raises ProtocolError: `outside_universe`, `other_mixture`."""
+        mixture = self._universe.mixture_said(said)
+        if peer not in self._first:
+            self._hold(peer, mixture)
+        if (first := self._first[peer]) != mixture:
+            raise ProtocolError(
+                "other_mixture",
+                f"{peer} asks {mixture_text(mixture):.200}, after {mixture_text(first):.200}: a mixture is fixed for "
+                "the run",
+            )
+        return mixture
+
+    def known(self, peer: str) -> Mixture:
+        """What a peer asks, as far as anybody knows."""
+        return self._first.get(peer, self._universe.mixture)
+
+    def _hold(self, peer: str, mixture: Mixture) -> None:
+        self._first[peer] = mixture
+        if len(self._first) > MOST_PEERS:
+            del self._first[next(iter(self._first))]

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from swarm.errors import ProtocolError, StoreError
 from swarm.node.base.context import NodeContext
 from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.mixtures import Mixtures
+from swarm.node.sharing.assigned_questions import Mixtures
 from swarm.node.sharing.reading import EarlyGroup, PeersFiles
 from swarm.node.sharing.verification import TaskSource, Verdict, verify
 from swarm.types import RoundKey

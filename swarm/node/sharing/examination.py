@@ -19,15 +19,13 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.sharing.admission import Admission
+from swarm.node.sharing.assigned_questions import Mixtures
 from swarm.node.sharing.contexts import CONTEXT_GONE
 from swarm.node.sharing.early_groups import EarlyGroups
 from swarm.node.sharing.intake_counts import OTHERS, Counts, Refusals
-from swarm.node.sharing.mixtures import Mixtures
-from swarm.node.sharing.pool import Pool
-from swarm.node.sharing.priority_lock import PriorityLock
-from swarm.node.sharing.quarantine import NOT_ITS_OWN
+from swarm.node.sharing.pool import GroupName, Pool, name_of
 from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
-from swarm.node.sharing.trained_groups import GroupName, name_of
+from swarm.node.sharing.selection import NOT_ITS_OWN, PriorityLock
 from swarm.node.sharing.verification import Cost, TaskSource, Verdict, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims

@@ -4,7 +4,7 @@
             selection.py    algo/     examination.py pool.py
                             drawing.py
 
-    waits for   the line: one file at a time, those of peers with a clean record first (priority_lock.py)
+    waits for   the line: one file at a time, those of peers with a clean record first (PriorityLock)
     unblocks    the gathering, by what it tells of each peer: also of one whose file is not to be read at all
 
 What is drawn is examined when the gathering is over; what will be drawn if all live peers publish, as soon as it is
@@ -14,7 +14,7 @@ listed is ever drawn, and of that no more than is needed.
 Where there is no file that can be taken, and later there is, that one is read: the first may be a stranger's. What
 certainly is (a link, something that its author did not sign) is no arrival of the peer's, or takes it back.
 
-How often something is wrong with a peer's files decides whether it is read at all (quarantine.py).
+How often something is wrong with a peer's files decides whether it is read at all (Quarantine).
 """
 
 from __future__ import annotations
@@ -34,15 +34,12 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.node.base.timeline import Timeline
 from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.assigned_questions import AssignedQuestions, Mixtures
 from swarm.node.sharing.contexts import LOOK_AGAIN
 from swarm.node.sharing.examination import ALIVE, CLEAN, COSTLY, REFUSED, STRANGER, Examination, News
 from swarm.node.sharing.intake_counts import Counts
-from swarm.node.sharing.mixtures import Mixtures
-from swarm.node.sharing.pool import copies, each_once
-from swarm.node.sharing.quarantine import Quarantine
-from swarm.node.sharing.selection import Selection, random_order
-from swarm.node.sharing.trained_groups import GroupName, name_of
+from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
+from swarm.node.sharing.selection import Quarantine, Selection, random_order
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow

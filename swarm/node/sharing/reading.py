@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 
 from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
-from swarm.node.sharing.quarantine import NOT_ITS_OWN
+from swarm.node.sharing.selection import NOT_ITS_OWN
 from swarm.store.base import MOST_NAMES, PAGE, Kind, Page
 from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey

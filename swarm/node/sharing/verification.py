@@ -5,7 +5,7 @@
 One file costs at most MOST_KILLED answers whose scoring has to be killed, or as much processor time in slow ones beyond
 what honest ones take, and those of one request more. Then the rest of it is refused as `scorer_abuse`. That is no proof
 of malice, as a model can write endless loops in good faith: a peer is quarantined once a second file of the last rounds
-is like that (see swarm.node.sharing.quarantine).
+is like that (see swarm.node.sharing.selection).
 
     killed   its child was ended: too much time or memory; or it tried what no honest text makes a library try (to
              start, to connect, to write: see swarm.tasks.sandbox)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence, Set
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import NamedTuple
@@ -26,7 +26,8 @@ from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.published import gone
 from swarm.node.worker.averaging_machine import Average, AveragingMachine, Seen
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.round_work import RoundWork
+from swarm.node.worker.hooks import AfterAgain, Hooks, Peers, nothing
+from swarm.node.worker.steps import Opened, Played, Seconds
 from swarm.records.files import read_needs
 from swarm.records.listing import rounds_in
 from swarm.store.copies import Copies, Copy, private_copies
@@ -44,14 +45,15 @@ SHORTEST_PAUSE = 0.05
 """Seconds between two looks, at first."""
 
 
-class Around(NamedTuple):
-    """What a node knows of the others, asked for again and again."""
+class Averaged(NamedTuple):
+    """What came of one averaging."""
 
-    known: Callable[[], Set[str]]
-    """Registered workers, dead or alive."""
-    live: Callable[[], Set[str]]
-    stopping: Callable[[], bool]
-    """This node is to end."""
+    nodes: dict[str, str]
+    """Node -> SHA-256 of the weights whose mean was taken."""
+    published: int = 0
+    """Bytes of the own weights."""
+    fetched: int = 0
+    """Bytes of the peers'."""
 
 
 class Averaging:
@@ -63,6 +65,12 @@ class Averaging:
         self._refused: Counter[str] = Counter()
         self._limit = HEADER
         """Bytes of a file, at most."""
+        self._averaged: Averaged | None = None
+        """After the update in hand; None: none was due."""
+
+    def hooks(self) -> Hooks:
+        """What a round of such a run needs."""
+        return Hooks(after_update=(self.average,), columns=(self.fill,), again=(self.again,))
 
     def is_due(self, key: RoundKey) -> bool:
         """Whether weights are averaged after this stage of this round."""
@@ -71,30 +79,37 @@ class Averaging:
         every = settings.average_every
         return bool(every and settings.trains and last_stage and (key.round + 1) % every == 0)
 
-    def take_refused(self) -> Counter[str]:
-        """Files refused since the last call, by reason."""
-        taken, self._refused = self._refused, Counter()
-        return taken
-
     # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
-    async def average(self, work: RoundWork, around: Around) -> None:
+    async def average(self, opened: Opened, seconds: Seconds, peers: Peers) -> None:
         """Publish the own weights, wait for the others', and take the mean, if it is due after this round."""
-        if not self.is_due(work.key):
+        self._averaged = None
+        if not self.is_due(opened.key):
             return
-        round_, work.averaged = work.key.round, {}
-        with self._ctx.timed(work.seconds, "average"), private_copies() as folder:
+        self._averaged, round_ = Averaged({}), opened.key.round
+        with self._ctx.timed(seconds, "average"), private_copies() as folder:
             if (own := await self._published(round_, folder)) is None:
                 return
-            work.bytes_published += own.size
-            decision, copies = await self._gathered(round_, folder, own, around)
+            self._averaged = Averaged({}, own.size)
+            decision, copies = await self._gathered(round_, folder, own, peers)
             self._tell(round_, decision)
             averaged = {node: copies[node] for node in decision.nodes}
             if averaged:
                 files = [copy.file for copy in averaged.values()]
                 await self._ctx.compute.run(partial(self._trainer.average, files))
-            work.averaged = {node: copy.sha256 for node, copy in averaged.items()}
-            work.weights_fetched = sum(copy.size for node, copy in copies.items() if node != self._ctx.node_id)
+            digests = {node: copy.sha256 for node, copy in averaged.items()}
+            fetched = sum(copy.size for node, copy in copies.items() if node != self._ctx.node_id)
+            self._averaged = Averaged(digests, own.size, fetched)
         await self._ctx.blocking.run(self._prune, round_)
+
+    def fill(self, row: MetricsRow, played: Played) -> None:
+        """Whose weights were averaged, what that took, and how many files were refused since the row before."""
+        taken, self._refused = self._refused, Counter()
+        row.refused_files = dict(Counter(row.refused_files) + taken)
+        if self._averaged is None:
+            return
+        row.averaged, row.seconds_average = self._averaged.nodes, played.seconds.get("average", 0.0)
+        row.bytes_published += self._averaged.published
+        row.bytes_fetched += self._averaged.fetched
 
     async def _published(self, round_: int, folder: Copies) -> Copy | None:
         """The own weights as they lie in the shared place; None: they cannot be there."""
@@ -118,17 +133,15 @@ class Averaging:
         else:
             store.sync(place)
 
-    async def _gathered(
-        self, round_: int, folder: Copies, own: Copy, around: Around
-    ) -> tuple[Average, dict[str, Copy]]:
+    async def _gathered(self, round_: int, folder: Copies, own: Copy, peers: Peers) -> tuple[Average, dict[str, Copy]]:
         settings, clock, me = self._ctx.settings, self._ctx.clock, self._ctx.node_id
         until = clock.monotonic() + settings.round_interval * WAIT_SHARE
         machine = AveragingMachine(me, settings.expected_count, settings.expected_names, until)
         copies, there, refused, pause = {me: own}, set[str](), set[str](), SHORTEST_PAUSE
         while True:
-            known, live = around.known(), around.live()
+            known, live = peers.known(), peers.live()
             there |= await self._looked_for(round_, machine.to_look_for(known, live, there))
-            seen = Seen(clock.monotonic(), known, live, there, copies.keys(), refused, around.stopping())
+            seen = Seen(clock.monotonic(), known, live, there, copies.keys(), refused, peers.stopping())
             for node in machine.to_fetch(seen):
                 await self._take_in(node, round_, folder, copies, refused)
             if decision := machine.look(seen):
@@ -192,18 +205,23 @@ class Averaging:
 
     # ── a round as it was lived ─────────────────────────────────────────────────────────────────────────────────────
     @asynccontextmanager
-    async def again(self, row: MetricsRow) -> AsyncIterator[Sequence[str]]:
-        """Copies of the files that were averaged after a round, in order, for the block; none where none were.
+    async def again(self, row: MetricsRow) -> AsyncIterator[AfterAgain]:
+        """Gets the files that were averaged after a round, for the block, and gives what averages them once more.
 
         Raises:
             ProtocolError: `gone`: one of them is not there any more, or is another one.
         """
         if row.averaged is UNSET or not row.averaged:
-            yield ()
+            yield nothing
             return
         self._limit = len(await self._ctx.compute.run(self._trainer.export_weights)) + HEADER
         with private_copies() as folder:
-            yield [await self._fetched_again(node, row, folder) for node in sorted(row.averaged)]
+            files = [await self._fetched_again(node, row, folder) for node in sorted(row.averaged)]
+
+            async def average(_: int) -> None:
+                await self._ctx.compute.run(partial(self._trainer.average, files))
+
+            yield average
 
     async def _fetched_again(self, node: str, row: MetricsRow, folder: Copies) -> str:
         assert row.averaged is not UNSET

@@ -17,10 +17,12 @@ from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
+from swarm.node.worker.hooks import PublishingHook
 from swarm.records.pace import StepPace
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Mixture
 from swarm.types import GENERATION_FAILED, Question, RoundKey
+from swarm.wire.messages import RolloutFile
 
 Result = TypeVar("Result")
 logger = get_logger(__name__)
@@ -43,8 +45,11 @@ class WorkerContext(NodeContext):
     assigned: AssignedQuestions
     task_source: TaskSource
     """Of questions of all stages."""
-    contexts: Contexts
     writes: WriteQueue
+    contexts: Contexts | None = None
+    """Answers of the stage before, for the questions of stages after the first; None: rounds have one stage."""
+    before_publishing: tuple[PublishingHook, ...] = ()
+    """What changes the files that peers see, in this order."""
     mixture: Mixture | None = None
     """Of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
@@ -71,6 +76,12 @@ class WorkerContext(NodeContext):
             logger.warning("question.not_made", round=key.round, slot=slot, task=request.full_task, error=str(error))
             return None
         return Asked(slot, question)
+
+    def as_sampled(self, file: RolloutFile) -> RolloutFile:
+        """An own file without what the hooks before publishing have changed."""
+        for hook in reversed(self.before_publishing):
+            file = hook.take_back(file)
+        return file
 
     @contextmanager
     def timed(self, seconds: dict[str, float], step: str) -> Iterator[None]:

@@ -12,15 +12,15 @@ all of them would be above what the policy earns.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Protocol
 
 from swarm.algo.advantages import is_informative
 from swarm.errors import ProtocolError
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import Asked, WorkerContext
-from swarm.tasks.scoring import GroupScore
-from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.node.worker.steps import Scores
+from swarm.types import RolloutGroup, RoundKey
 from swarm.wire.messages import CompletionsFile
 
 
@@ -31,20 +31,11 @@ class Sample(Protocol):
         """Attempts are counted from 0."""
 
 
-Scores = dict[int, GroupScore | ProtocolError]
-"""By slot."""
-
-
 def lacking(wanted: int, scores: Scores) -> int:
     """How many groups with a signal are still missing of those that are wanted."""
     return wanted - sum(
         not isinstance(score, ProtocolError) and is_informative(score.rewards) for score in scores.values()
     )
-
-
-def measured(own: Sequence[ScoredGroup], local: int, attempts: int) -> Sequence[ScoredGroup]:
-    """The own groups that a round's reward is the mean of: all, or with more than one attempt those of the first I."""
-    return own if attempts == 1 else [scored for scored in own if scored.group.slot < local]
 
 
 def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> int:
@@ -55,12 +46,11 @@ def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> 
 async def sample_until_informative(
     ctx: WorkerContext, key: RoundKey, questions: list[Asked], sample: Sample
 ) -> tuple[list[RolloutGroup], Scores]:
-    """Groups to these questions and, while some have no signal and attempts are left, to the next ones.
+    """Groups to the questions of the first attempt and, while some have no signal and attempts are left, to the next.
 
     Returns:
-        The groups of all attempts, by slot, and the scores of those that were looked at; with one attempt of none.
+        The groups of all attempts, by slot, and the scores of those that were looked at.
     """
-    questions = [one for one in questions if one.slot < ctx.settings.most_local_groups]  # of the first attempt
     groups, scores, wanted = await sample(questions), Scores(), len(questions)
     asked, fresh = ctx.settings.local_groups, groups
     for attempt in range(1, ctx.settings.dynamic_sampling):

@@ -11,19 +11,24 @@ every fourth round does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.conversing import converse
+from swarm.node.worker.hooks import AfterAgain, Hooks, nothing
+from swarm.node.worker.steps import Played
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Completion, Dialogue, GenerationCall, Generator
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode, turn_entries
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
 from swarm.wire.messages import PolicyInfo
+from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
 
@@ -44,6 +49,26 @@ class HeldOutAnswers:
         self._refused: Counter[str] = Counter()
         self._asked: int | None = None
         """The last round with a question."""
+
+    def hooks(self) -> Hooks:
+        """What a round needs, since a judge may ask at any time."""
+        return Hooks(columns=(self.fill,), after_row=(self.after_row,), again=(self.again,))
+
+    async def after_row(self, row: MetricsRow, rounds_trained: int) -> None:
+        """Answer once the round's last stage is submitted."""
+        if row.stage == self._ctx.settings.max_stages - 1:
+            await self.answer(row.round, rounds_trained)
+
+    @asynccontextmanager
+    async def again(self, row: MetricsRow) -> AsyncIterator[AfterAgain]:
+        """Answers after the last stage of a round that is redone."""
+        is_last = row.stage == self._ctx.settings.max_stages - 1
+        yield partial(self.answer_again, row.round) if is_last else nothing
+
+    def fill(self, row: MetricsRow, _: Played) -> None:
+        """Questions refused since the row before, by reason."""
+        taken, self._refused = self._refused, Counter()
+        row.refused_files = dict(Counter(row.refused_files) + taken)
 
     async def answer_again(self, round_: int, rounds_trained: int) -> None:
         """In a round that is redone: answer it, if the kill came before the answer."""
@@ -93,11 +118,6 @@ class HeldOutAnswers:
             return first_turns
         made = await self._ctx.task_source.make([QuestionRequest.of(question.origin)])
         return await converse(self._ctx.task_source, made, first_turns, generate)
-
-    def take_refused(self) -> Counter[str]:
-        """Questions refused since the last call, by reason."""
-        taken, self._refused = self._refused, Counter()
-        return taken
 
     def _question(self, round_: int) -> JudgeQuestion | None:
         place, node = keys.judge_question(round_, self._ctx.node_id), self._ctx.node_id

@@ -1,14 +1,22 @@
-"""Says once in a node's own log what makes it useless although nothing fails (swarm.records.hints)."""
+"""Says in a node's own log, once each, what nothing fails of and is worth knowing.
+
+HintLog      every few rounds: what makes the node useless (swarm.records.hints)
+Foreseeing   after its first round: how long the others take and what it earned (swarm.records.first_round)
+"""
 
 from __future__ import annotations
 
 from collections import deque
 
+from swarm.config import Settings
 from swarm.errors import SwarmError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.hooks import Hooks
 from swarm.records.files import constant_j, read_experiment
+from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.hints import FEW, KEPT, Facts, Recent, hints_of, recent
+from swarm.records.pace import age
 from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
@@ -22,6 +30,13 @@ class HintLog:
         self._rows: deque[Recent] = deque(maxlen=KEPT)
         self._said: set[str] = set()
         self._facts: Facts | None = None
+
+    def hooks(self) -> Hooks:
+        """What a round needs."""
+        return Hooks(after_row=(self._after_row,))
+
+    async def _after_row(self, row: MetricsRow, _: int) -> None:
+        await self.observe(row)
 
     async def observe(self, row: MetricsRow) -> None:
         """Take note of a round, and look every few of them."""
@@ -45,3 +60,43 @@ class HintLog:
             return constant_j(read_experiment(self._ctx.run)) or 0
         except SwarmError:
             return 0
+
+
+class Foreseeing:
+    """Of one node, from its start to its first round with groups of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._done = False
+
+    def hooks(self) -> Hooks:
+        """What a round needs."""
+        return Hooks(after_row=(self._after_row,))
+
+    async def _after_row(self, row: MetricsRow, _: int) -> None:
+        self.observe(row)
+
+    def observe(self, row: MetricsRow) -> None:
+        """Take note of a stage of a round."""
+        settings, left = self._settings, self._settings.max_rounds - row.round - 1
+        if self._done or row.stage != settings.max_stages - 1 or left < 1:
+            return
+        if found := first_round([row], left, settings.generations):
+            self._done = True
+            _log(found, advice(found, settings.model) if row.round == 0 else "")
+
+
+def _log(found: FirstRound, what_to_do: str) -> None:
+    logger.info(
+        "rounds.foreseen",
+        rounds_left=found.rounds_left,
+        take=age(found.seconds_left),
+        seconds_per_round=round(found.seconds, 2),
+        reward=round(found.reward.mean, 4),
+        reward_low=round(found.reward.low, 4),
+        reward_high=round(found.reward.high, 4),
+        tagged=round(found.tagged.mean, 3),
+        finished=round(found.finished.mean, 3),
+        signal=f"{found.with_signal}/{found.groups}",
+        **({"advice": what_to_do} if what_to_do else {}),
+    )

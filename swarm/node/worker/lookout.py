@@ -23,12 +23,10 @@ from anyio.abc import TaskGroup
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.clock_belief import ClockBelief, Sighting
-from swarm.node.base.clock_file import written_state
+from swarm.node.base.clock_belief import ClockBelief, Sighting, written_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.heartbeats import PROOF_BEATS
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import names_and_keys, peer_reader, read_registered, seen_dead
+from swarm.node.base.presence import PROOF_BEATS, names_and_keys, peer_reader, read_registered, seen_dead
 from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake

@@ -18,9 +18,7 @@ from msgspec.structs import replace
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
-from swarm.node.base.context import NodeContext
-from swarm.node.worker.context import Asked
-from swarm.node.worker.planting import without_planted
+from swarm.node.worker.context import Asked, WorkerContext
 from swarm.store.run import Run
 from swarm.types import Completion, RolloutGroup, RoundKey, Turn
 from swarm.wire import keys
@@ -118,7 +116,7 @@ def _as_sampled(completion: SampledCompletion) -> Completion:
     return replace(convert(completion, Completion, from_attributes=True), earlier=earlier)
 
 
-def what_is_left(ctx: NodeContext, key: RoundKey, *, early: bool = False) -> Left:
+def what_is_left(ctx: WorkerContext, key: RoundKey, *, early: bool = False) -> Left:
     """Read the files, and see that they are on disk: a kill may have come between a write and its sync. Blocking.
 
     Args:
@@ -130,12 +128,12 @@ def what_is_left(ctx: NodeContext, key: RoundKey, *, early: bool = False) -> Lef
     if not found or not found[0].earlier:
         slots = range(ctx.settings.most_local_groups if early else 0)
         return Left(None, sampled, _some(ctx, key, dict.fromkeys(slots, "")))
-    named, last = named_by(found[0]), without_planted(found[0], ctx.settings.plants(ctx.node_id))
+    named, last = named_by(found[0]), ctx.as_sampled(found[0])
     own = {group.slot: OneGroup(group, "", 0) for group in (to_groups(last, ctx.node_id, key) if last.rollouts else ())}
     return Left(None, sampled, own | _some(ctx, key, named), named)
 
 
-def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
+def _file(ctx: WorkerContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
     """With its bytes, those of the groups that it names left out."""
     place = keys.rollout(key, ctx.node_id)
     try:
@@ -153,7 +151,7 @@ def _file(ctx: NodeContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
     return file, len(data)
 
 
-def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
+def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
     """The file with the groups that it names; None where they are not what it names."""
     sizes = [size]
 
@@ -163,24 +161,23 @@ def _published(ctx: NodeContext, key: RoundKey, file: RolloutFile, size: int) ->
 
     try:
         whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.max_file_bytes)
-        whole = without_planted(whole, ctx.settings.plants(ctx.node_id))
-        return Published(to_groups(whole, ctx.node_id, key), sum(sizes))
+        return Published(to_groups(ctx.as_sampled(whole), ctx.node_id, key), sum(sizes))
     except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a group
         logger.warning("rollouts.unreadable", round=key.round, error=str(error))
         return None
 
 
-def _some(ctx: NodeContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[int, OneGroup]:
+def _some(ctx: WorkerContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[int, OneGroup]:
     """The groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
     found = {slot: _one(ctx, key, slot) for slot in wanted}
     return {slot: one for slot, one in found.items() if one and wanted[slot] in ("", one.sha256)}
 
 
-def _one(ctx: NodeContext, key: RoundKey, slot: int) -> OneGroup | None:
+def _one(ctx: WorkerContext, key: RoundKey, slot: int) -> OneGroup | None:
     place = keys.group_file(key, ctx.node_id, slot)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
-        file = without_planted(one_group(data, ctx.node_id, key, slot), ctx.settings.plants(ctx.node_id))
+        file = ctx.as_sampled(one_group(data, ctx.node_id, key, slot))
         group = to_groups(file, ctx.node_id, key)[0]
     except FileNotFoundError:
         return None
@@ -192,7 +189,7 @@ def _one(ctx: NodeContext, key: RoundKey, slot: int) -> OneGroup | None:
     return OneGroup(group, digest(data), len(data))
 
 
-def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
+def _completions(ctx: WorkerContext, key: RoundKey) -> CompletionsFile | None:
     try:
         return read_completions(ctx.run, ctx.node_id, key)
     except FileNotFoundError:

@@ -23,12 +23,12 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 import anyio
 import msgspec
-from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import UNSET
 
 from swarm.algo.seeds import derive_seed
@@ -39,10 +39,10 @@ from swarm.node.sharing.published import gone
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import Asked, WorkerContext
 from swarm.node.worker.conversing import converse
-from swarm.node.worker.dynamic_sampling import Scores, sample_until_informative, slots_before
+from swarm.node.worker.dynamic_sampling import sample_until_informative, slots_before
 from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
 from swarm.node.worker.round_files import RoundFiles, to_rollouts
-from swarm.node.worker.round_work import RoundWork
+from swarm.node.worker.steps import Own, OwnHalf, Sampled, Scores, Seconds
 from swarm.records.archives import with_archive
 from swarm.records.listing import rounds_in
 from swarm.tasks.scoring import GroupScore
@@ -66,6 +66,13 @@ logger = get_logger(__name__)
 MOST_WITHOUT = 3
 """Rounds without a question that a node does before it ends, where it could never make one. The clock stands after as
 many rounds in which nobody published."""
+
+
+class Questions(NamedTuple):
+    """The own questions of a round, and what a former life left of it."""
+
+    asked: list[Asked]
+    left: Left
 
 
 class OwnGroups:
@@ -120,6 +127,7 @@ class OwnGroups:
         """The questions of a stage after the first: of a former life's completions with the same context."""
         if sampled and (known := await self._as_asked_before(questions, sampled)):
             return known
+        assert self._ctx.contexts
         chosen = await self._ctx.contexts.choose(key, questions, clean, self._has_room)
         return [Asked(slot, question) for (slot, _), question in zip(questions, chosen, strict=True)]
 
@@ -138,6 +146,7 @@ class OwnGroups:
 
     async def _as_asked_before(self, questions: list[Asked], sampled: CompletionsFile) -> list[Asked] | None:
         """None: they were others, or their context is gone."""
+        assert self._ctx.contexts
         found: list[Asked] = []
         for (slot, question), group in zip(questions, sampled.groups, strict=False):
             context = () if group.context is UNSET else tuple(group.context)
@@ -149,59 +158,79 @@ class OwnGroups:
         return found if len(found) == len(questions) == len(sampled.groups) else None
 
     # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
-    async def make(self, work: RoundWork, rounds_trained: int, clean: Set[str] = frozenset()) -> None:
-        """Fill `groups`; `queued` is set once the generation is in the line of the compute thread, or needs none.
-
-        Conversations are in that line once they are over: all of their turns are the same policy's.
+    async def ask(self, half: OwnHalf, clean: Set[str] = frozenset()) -> Questions:
+        """Ask the round's questions, and look what a former life left of it.
 
         Args:
-            rounds_trained: updates behind the policy.
             clean: peers with a clean record, whose answers of the stage before are looked at first.
         """
-        work.rounds_trained = rounds_trained
-        with self._ctx.timed(work.seconds, "generate"):
-            left = await self._left(work.key)
-            work.named = left.named
-            asked_before = slots_before(left.sampled, work.split.local, self._attempts(left))
-            questions = [asked for asked in await self._ask(work.key, asked_before) if asked.slot < asked_before]
-            if work.key.stage:
-                questions = await self._ask_again(work.key, questions, left.sampled, clean)
-        if work.skipped or not any(asked.question.turns > 1 for asked in questions):
-            work.queued.set()  # nothing waits between here and the compute thread's line
-        if work.skipped:
+        with self._ctx.timed(half.seconds, "generate"):
+            left = await self._left(half.key)
+            return Questions(await self._questions(half, left, clean), left)
+
+    async def generate(self, half: OwnHalf, questions: Questions, rounds_trained: int) -> None:
+        """Sample completions, or take up what a former life left.
+
+        `queued` is set once the generation is in the line of the compute thread, or needs none. Conversations are in
+        that line once they are over: all of their turns are the same policy's. Groups that are published one by one
+        are scored as well.
+
+        Args:
+            half: gets `sampled`, unless it was skipped meanwhile.
+            rounds_trained: updates behind the policy.
+        """
+        asked, left = questions
+        if half.skipped or not any(one.question.turns > 1 for one in asked):
+            half.queued.set()  # nothing waits between here and the compute thread's line
+        if half.skipped:
             return
-        if groups := self._sampled_before(left, questions, rounds_trained):  # of all attempts
+        if before := self._sampled_before(left, asked, rounds_trained):  # of all attempts
             assert left.sampled
-            work.groups, work.ahead = groups, left.sampled.ahead
-            work.rounds_trained = left.sampled.rounds_trained
-        elif self._one_by_one and not work.ahead and not left.published:
-            work.groups = await self._sampled_one_by_one(work, left, questions)
+            sampled = Sampled(half.key, before, left.sampled.rounds_trained, left.sampled.ahead)
+        elif self._one_by_one and not half.ahead and not left.published:
+            half.sampled = await self._sampled_one_by_one(half, left, asked, rounds_trained)
+            half.queued.set()
+            return
         else:
-            work.groups, work.scores = await self._sample_all(work.key, questions, work.seconds)
-        work.queued.set()  # where all turns of conversations are said
-        if not work.scored.is_set():
-            work.groups = [self._as_it_was(work, left, group) for group in work.groups]
-        if left.some:
-            logger.info("rollouts.taken_up", round=work.key.round, groups=len(left.some), rewritten=not work.adopted)
-        if left.published:
-            work.published, work.bytes_published = True, left.published.bytes
-            work.adopted = not same_texts(work.groups, left.published.groups)
-            work.groups = left.published.groups if work.adopted else work.groups
-            logger.info("rollouts.taken_up", round=work.key.round, groups=len(work.groups), rewritten=not work.adopted)
-        if not groups and not work.adopted and self._keeps_what_it_samples():
-            file = to_file(work.groups, self._generator.tokenizer, rounds_trained, ahead=work.ahead)
-            if file:
-                self._files.completions(file)
+            groups, scores = await self._sample_all(half.key, asked, half.seconds)
+            sampled = Sampled(half.key, groups, rounds_trained, half.ahead, scores)
+        half.queued.set()  # where all turns of conversations are said
+        half.sampled = sampled = _as_it_was(sampled, left)
+        if not before:
+            self._keep(sampled)
+
+    async def _questions(self, half: OwnHalf, left: Left, clean: Set[str]) -> list[Asked]:
+        """Those of the round's slots; of a former life's attempts as well."""
+        count, attempts = half.split.local, self._attempts(left)
+        if attempts > 1:
+            count = slots_before(left.sampled, count, attempts)
+        questions = [asked for asked in await self._ask(half.key, count) if asked.slot < count]
+        return await self._ask_again(half.key, questions, left.sampled, clean) if half.key.stage else questions
+
+    def _keep(self, sampled: Sampled) -> None:
+        """Have what was sampled written, for a node that comes back.
+
+        Not where what is published counts instead, nor where a write is paid for and a redo samples the same once more.
+        """
+        settings, generator = self._ctx.settings, self._generator
+        if sampled.adopted or (settings.sparing and settings.staleness == 0 and generator.repeats):
+            return
+        file = to_file(sampled.groups, generator.tokenizer, sampled.rounds_trained, ahead=sampled.ahead)
+        if file:
+            self._files.completions(file)
 
     # ── one by one ──────────────────────────────────────────────────────────────────────────────────────────────────
     @property
     def _one_by_one(self) -> bool:
         return self._ctx.settings.publish_frequency == "generation"
 
-    async def _sampled_one_by_one(self, work: RoundWork, left: Left, questions: list[Asked]) -> list[RolloutGroup]:
+    async def _sampled_one_by_one(
+        self, half: OwnHalf, left: Left, questions: list[Asked], rounds_trained: int
+    ) -> Sampled:
         """Sample the groups, and publish each one while others are written; `own` is complete then."""
         send, receive = anyio.create_memory_object_stream[RolloutGroup](math.inf)
-        told = set[int]()
+        told, early, verdicts = set[int](), _Early(), _Verdicts()
+        empty = Sampled(half.key, (), rounds_trained, named=left.named)
 
         def pass_on(group: RolloutGroup) -> None:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the node has ended meanwhile
@@ -211,69 +240,61 @@ class OwnGroups:
             if questions[number].question.turns > 1:
                 return  # it is only said in part
             told.add(questions[number].slot)
-            self._ctx.compute.tell(partial(pass_on, self._group(work.key, *questions[number], completions)))
+            self._ctx.compute.tell(partial(pass_on, self._group(half.key, *questions[number], completions)))
+
+        async def publish_each() -> None:
+            """But for the last one, and those that were ready with it, which the last file holds."""
+            with receive:
+                async for group in receive:
+                    group = early.as_it_was(group, left)
+                    with self._ctx.timed(half.seconds, "score"):
+                        (score,) = await score_groups(self._ctx.task_source, [group])
+                    is_early = group.slot in told - early.names.keys() and len(verdicts.groups) + 1 < len(questions)
+                    scored = verdicts.add(group, score, adopted=early.adopted)
+                    if scored and is_early and not left.named:
+                        early.add(group.slot, *self._publish_early(empty, scored))
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._publish_each, work, left, receive, told, len(questions))
+            tasks.start_soon(publish_each)
             with send:
-                for group in await self.sample(work.key, questions, work.seconds, ready):
+                for group in await self.sample(half.key, questions, half.seconds, ready):
                     if group.slot not in told:  # by a generator that cannot tell before the end
                         pass_on(group)
-        work.own.sort(key=lambda scored: scored.group.slot)
-        work.scored.set()
-        return [scored.group for scored in work.own]
+        own = sorted(verdicts.groups, key=lambda scored: scored.group.slot)
+        sampled = early.told_of(replace(empty, groups=[scored.group for scored in own]))
+        half.own = Own(sampled, own, verdicts.killed, verdicts.errors)
+        half.scored.set()
+        if left.some:
+            _say_taken_up(sampled, len(left.some))
+        self._keep(sampled)
+        return sampled
 
-    async def _publish_each(
-        self, work: RoundWork, left: Left, groups: MemoryObjectReceiveStream[RolloutGroup], told: Set[int], count: int
-    ) -> None:
-        """But for the last one, and those that were ready with it, which the last file holds."""
-        with groups:
-            async for group in groups:
-                group = self._as_it_was(work, left, group)
-                with self._ctx.timed(work.seconds, "score"):
-                    (score,) = await score_groups(self._ctx.task_source, [group])
-                is_early = group.slot in told - work.earlier.keys() and len(work.own) + 1 < count
-                if (scored := self._judged(work, group, score)) and is_early and not left.named:
-                    self.publish_early(work, scored)
+    def _publish_early(self, sampled: Sampled, scored: ScoredGroup) -> tuple[str, int]:
+        """Give one group to the peers; returns its SHA-256 and bytes. It says no time: it is the same bytes whenever it
+        is made."""
+        file = to_rollouts(self._ctx, self._generator, sampled, [scored], timestamp=0.0)
+        return self._files.early(file, scored.group.slot)
 
-    def _as_it_was(self, work: RoundWork, left: Left, group: RolloutGroup) -> RolloutGroup:
-        """What a former life has published of a group stays, whatever comes out now."""
-        if (one := left.some.get(group.slot)) is None:
-            return group
-        work.earlier |= {group.slot: one.sha256} if one.sha256 else {}
-        work.bytes_published += one.bytes
-        if same_texts([group], [one.group]):
-            return group
-        work.adopted = True
-        return one.group
-
-    def publish_early(self, work: RoundWork, scored: ScoredGroup) -> None:
-        """Give one group to the peers. It says no time: it is the same bytes whenever it is made."""
-        file = to_rollouts(self._ctx, self._generator, work, [scored], timestamp=0.0)
-        work.earlier[scored.group.slot], size = self._files.early(file, scored.group.slot)
-        work.bytes_published += size
-
-    async def publish(self, work: RoundWork) -> None:
-        """Give the groups to the peers, those that were published before by name.
+    async def publish(self, own: Own) -> int:
+        """Give the groups to the peers, those that were published before by name; returns the bytes of all.
 
         Where nothing was answered nothing is published: a file without groups is refused.
         """
-        if not work.own:
-            return
-        for scored in work.own:
-            if scored.group.slot in work.named.keys() - work.earlier.keys():
-                self.publish_early(work, scored)
-        if not work.named or work.earlier != work.named:  # else the file is there, and all that it names is there again
-            rest = [scored for scored in work.own if scored.group.slot not in work.earlier]
-            file = to_rollouts(self._ctx, self._generator, work, rest, self._ctx.clock.wall(), work.earlier)
-            work.bytes_published += await self._files.rollouts(file)
-        if work.earlier:
-            self._files.keep_early(work.key, work.earlier)
-
-    def _keeps_what_it_samples(self) -> bool:
-        """Not where a write is paid for and a redo samples the same once more."""
-        settings = self._ctx.settings
-        return not (settings.sparing and settings.staleness == 0 and self._generator.repeats)
+        sampled = own.sampled
+        if sampled.published or not own.groups:
+            return sampled.bytes_published
+        early = _Early(dict(sampled.earlier), sampled.bytes_published)
+        for scored in own.groups:
+            if scored.group.slot in sampled.named.keys() - early.names.keys():
+                early.add(scored.group.slot, *self._publish_early(sampled, scored))
+        size = early.bytes
+        if not sampled.named or early.names != sampled.named:  # else all that the file names is there again, as it is
+            rest = [scored for scored in own.groups if scored.group.slot not in early.names]
+            file = to_rollouts(self._ctx, self._generator, sampled, rest, self._ctx.clock.wall(), early.names)
+            size += await self._files.rollouts(file)
+        if early.names:
+            self._files.keep_early(sampled.key, early.names)
+        return size
 
     async def _left(self, key: RoundKey) -> Left:
         """Of a former life. Where requests are spared it is looked for in the first round, in those that may have been
@@ -311,9 +332,12 @@ class OwnGroups:
         return same_size and file.tokenizer == self._generator.tokenizer
 
     async def _sample_all(
-        self, key: RoundKey, questions: list[Asked], seconds: dict[str, float]
+        self, key: RoundKey, questions: list[Asked], seconds: Seconds
     ) -> tuple[list[RolloutGroup], Scores]:
         """With dynamic sampling those of all attempts, and what was scored for it."""
+        questions = [one for one in questions if one.slot < self._ctx.settings.most_local_groups]
+        if self._ctx.settings.dynamic_sampling == 1:
+            return await self.sample(key, questions, seconds), {}
         sample = partial(self.sample, key, seconds=seconds)
         return await sample_until_informative(self._ctx, key, questions, sample)
 
@@ -321,7 +345,7 @@ class OwnGroups:
         self,
         key: RoundKey,
         questions: list[Asked],
-        seconds: dict[str, float],
+        seconds: Seconds,
         ready: Ready | None = None,
         attempt: int = 0,
     ) -> list[RolloutGroup]:
@@ -341,7 +365,8 @@ class OwnGroups:
 
         asked_of = [asked.question for asked in questions]
         first_turns = await generate([question.prompt for question in asked_of])
-        answers = await converse(self._ctx.task_source, asked_of, first_turns, generate)
+        goes_on = any(question.turns > 1 for question in asked_of)
+        answers = await converse(self._ctx.task_source, asked_of, first_turns, generate) if goes_on else first_turns
         return [
             self._group(key, *asked, completions)
             for asked, completions in zip(questions, answers, strict=True)
@@ -351,29 +376,19 @@ class OwnGroups:
     def _group(self, key: RoundKey, slot: int, question: Question, completions: tuple[Completion, ...]) -> RolloutGroup:
         return RolloutGroup(self._ctx.node_id, *key, slot, question, completions, self._generator.name)
 
-    async def score(self, work: RoundWork) -> None:
+    async def score(self, half: OwnHalf) -> None:
         """Score the completions, as boundedly as anybody's; fill `own` and set `scored`."""
-        with self._ctx.timed(work.seconds, "score"):
-            known = {} if work.adopted else work.scores
-            unknown = [group for group in work.groups if group.slot not in known]
+        assert half.sampled
+        sampled, verdicts = half.sampled, _Verdicts()
+        with self._ctx.timed(half.seconds, "score"):
+            known = {} if sampled.adopted else sampled.scores
+            unknown = [group for group in sampled.groups if group.slot not in known]
             found = await score_groups(self._ctx.task_source, unknown)
             scores = known | {group.slot: score for group, score in zip(unknown, found, strict=True)}
-        for group in work.groups:
-            self._judged(work, group, scores[group.slot])
-        work.scored.set()
-
-    def _judged(self, work: RoundWork, group: RolloutGroup, score: GroupScore | ProtocolError) -> ScoredGroup | None:
-        """Add a group to `own` with what it is worth."""
-        if isinstance(score, ProtocolError):
-            if not work.adopted:
-                raise score  # an own question cannot be regenerated: nothing that follows would be true
-            logger.warning("rollouts.unscorable", round=work.key.round, slot=group.slot, error=str(score))
-            return None  # published before a crash, by another version of the task
-        asked = msgspec.structs.replace(group, question=score.question)
-        work.own.append(ScoredGroup(asked, score.rewards, score.answered))
-        work.killed += score.killed
-        work.errors += score.errors
-        return work.own[-1]
+        for group in sampled.groups:
+            verdicts.add(group, scores[group.slot], adopted=sampled.adopted)
+        half.own = Own(sampled, verdicts.groups, verdicts.killed, verdicts.errors)
+        half.scored.set()
 
     # ── a round as it was lived ─────────────────────────────────────────────────────────────────────────────────────
     async def again(self, key: RoundKey, count: int, *, published: bool) -> list[ScoredGroup]:
@@ -401,7 +416,9 @@ class OwnGroups:
     async def _groups_again(self, left: Left, key: RoundKey, count: int) -> list[RolloutGroup]:
         if groups := self._as_published(left):
             return groups
-        questions = await self._ctx.ask(key, slots_before(left.sampled, count, self._attempts(left)))
+        if (attempts := self._attempts(left)) > 1:
+            count = slots_before(left.sampled, count, attempts)
+        questions = await self._ctx.ask(key, count)
         if key.stage:
             questions = await self._asked_then(questions, left)
         if left.published is None and left.sampled and (groups := to_own_groups(left.sampled, questions)):
@@ -410,3 +427,77 @@ class OwnGroups:
         if left.published is None or same_texts(sampled, left.published.groups):
             return sampled
         return left.published.groups
+
+
+# ── as they come ────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass
+class _Early:
+    """The groups that are published before the file that names them, those of a former life among them."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    """Slot -> SHA-256."""
+    bytes: int = 0
+    adopted: bool = False
+
+    def add(self, slot: int, sha256: str, size: int) -> None:
+        self.names |= {slot: sha256} if sha256 else {}
+        self.bytes += size
+
+    def as_it_was(self, group: RolloutGroup, left: Left) -> RolloutGroup:
+        """What a former life has published of a group stays, whatever comes out now."""
+        if (one := left.some.get(group.slot)) is None:
+            return group
+        self.add(group.slot, one.sha256, one.bytes)
+        if same_texts([group], [one.group]):
+            return group
+        self.adopted = True
+        return one.group
+
+    def told_of(self, sampled: Sampled) -> Sampled:
+        return replace(sampled, earlier=self.names, bytes_published=self.bytes, adopted=self.adopted)
+
+
+@dataclass
+class _Verdicts:
+    """The own groups with what they are worth."""
+
+    groups: list[ScoredGroup] = field(default_factory=list)
+    killed: int = 0
+    errors: int = 0
+
+    def add(self, group: RolloutGroup, score: GroupScore | ProtocolError, *, adopted: bool) -> ScoredGroup | None:
+        """Add a group; None for one that a former life published, and that another version of its task refuses.
+
+        Raises:
+            ProtocolError: an own question cannot be regenerated: nothing that follows would be true.
+        """
+        if isinstance(score, ProtocolError):
+            if not adopted:
+                raise score
+            logger.warning("rollouts.unscorable", round=group.round, slot=group.slot, error=str(score))
+            return None
+        asked = msgspec.structs.replace(group, question=score.question)
+        self.groups.append(ScoredGroup(asked, score.rewards, score.answered))
+        self.killed += score.killed
+        self.errors += score.errors
+        return self.groups[-1]
+
+
+def _as_it_was(sampled: Sampled, left: Left) -> Sampled:
+    """With what a former life has published in the place of what comes out now."""
+    early = _Early()
+    groups = [early.as_it_was(group, left) for group in sampled.groups]
+    sampled = replace(early.told_of(sampled), groups=groups, named=left.named)
+    if left.some:
+        _say_taken_up(sampled, len(left.some))
+    if left.published:
+        adopted = not same_texts(groups, left.published.groups)
+        groups = left.published.groups if adopted else groups
+        size = left.published.bytes
+        sampled = replace(sampled, groups=groups, adopted=adopted, published=True, bytes_published=size)
+        _say_taken_up(sampled, len(groups))
+    return sampled
+
+
+def _say_taken_up(sampled: Sampled, groups: int) -> None:
+    logger.info("rollouts.taken_up", round=sampled.key.round, groups=groups, rewritten=not sampled.adopted)

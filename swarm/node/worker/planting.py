@@ -12,17 +12,22 @@ run of a study; its registration, its rows and its log say so then.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from msgspec import UNSET
 
 from swarm.config import variable
 from swarm.errors import ConfigError
+from swarm.node.worker.hooks import ColumnsHook, PublishingHook
+from swarm.node.worker.row import mean
+from swarm.node.worker.steps import Played
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.wire import keys
 from swarm.wire.messages import RolloutEntry, RolloutFile
+from swarm.wire.metrics import MetricsRow
 
 
 def refuse_to_plant(run: Run, words: str) -> None:
@@ -52,6 +57,22 @@ def without_planted(file: RolloutFile, words: str) -> RolloutFile:
         return msgspec.structs.replace(entry, response=entry.response.removeprefix(f"{words} "))
 
     return _of_right_answers(file, restore) if words else file
+
+
+def planting(words: str) -> PublishingHook:
+    """Hook of a node that plants these words."""
+    return PublishingHook(partial(with_planted, words=words), partial(without_planted, words=words))
+
+
+def counting(words: str, *, plants: bool) -> ColumnsHook:
+    """Hook of every node of such a run: how far the words have spread, and whether this node plants them."""
+
+    def fill(row: MetricsRow, played: Played) -> None:
+        said = (one.text for scored in played.own.groups for one in scored.group.completions)
+        row.planted_rate = mean(text.lstrip().startswith(words) for text in said)
+        row.plants = plants
+
+    return fill
 
 
 def _of_right_answers(file: RolloutFile, change: Callable[[RolloutEntry], RolloutEntry]) -> RolloutFile:

@@ -18,7 +18,7 @@ before the update of the round before it, and so they are here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -31,12 +31,13 @@ from swarm.algo.registry import advantage_scaling
 from swarm.config import Settings, variable
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
+from swarm.node.round import Rounds, to_train
+from swarm.node.sharing.pool import GroupName, name_of, parse_names
 from swarm.node.sharing.published import PublishedGroups, gone
-from swarm.node.sharing.trained_groups import GroupName, name_of, parse_names
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.dynamic_sampling import measured
-from swarm.node.worker.round_steps import RoundSteps
-from swarm.node.worker.round_work import mean, to_train
+from swarm.node.worker.hooks import AfterAgain
+from swarm.node.worker.row import mean
+from swarm.node.worker.steps import measured
 from swarm.records.archives import with_archive
 from swarm.types import RoundKey, ScoredGroup, Trainer, TrainReport
 from swarm.wire.messages import NodeState
@@ -112,10 +113,10 @@ NOTHING_REDONE = Redone(0, 0)
 class Redo:
     """Carries a plan out, on the policy that the checkpoint was loaded into."""
 
-    def __init__(self, ctx: WorkerContext, trainer: Trainer, steps: RoundSteps) -> None:
+    def __init__(self, ctx: WorkerContext, trainer: Trainer, rounds: Rounds) -> None:
         self._ctx = ctx
         self._trainer = trainer
-        self._steps = steps
+        self._rounds = rounds
         self._published = PublishedGroups(replace(ctx, run=with_archive(ctx.run)), ctx.assigned)
         self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
         self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
@@ -142,13 +143,14 @@ class Redo:
         return Redone(redone, lost)
 
     async def _redo(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
-        """Raises ProtocolError if a group that it was trained on, or weights that were averaged, cannot be had any
+        """Raises ProtocolError where a group that it was trained on, or what a feature needs of it, cannot be had any
         more; nothing has changed then."""
-        async with self._steps.averaging.again(round_.row) as weights:
-            await self._redo_with(weights, round_, following, then_live=then_live)
+        async with AsyncExitStack() as stack:
+            after = [await stack.enter_async_context(hook(round_.row)) for hook in self._rounds.hooks.again]
+            await self._redo_with(after, round_, following, then_live=then_live)
 
     async def _redo_with(
-        self, weights: Sequence[str], round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool
+        self, after: Sequence[AfterAgain], round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool
     ) -> None:
         external = await self._external(round_.external)
         own = self._ahead.pop(round_.key, None) or await self._own(round_)
@@ -158,15 +160,13 @@ class Redo:
         rest = to_train(external, external=True, scaling=self._scaling)
         update = partial(self._trainer.finish_update, rest)
         report = await self._ctx.compute.run(update)
-        self._steps.rounds_trained += report.updated
-        if weights:
-            await self._ctx.compute.run(partial(self._trainer.average, weights))
-        of_reward = measured(own, round_.local, self._ctx.settings.dynamic_sampling)
-        exact = _measures_the_same(of_reward, report, round_.row)
+        self._rounds.rounds_trained += report.updated
+        first = round_.local if self._ctx.settings.dynamic_sampling > 1 else None
+        exact = _measures_the_same(measured(own, first), report, round_.row)
         self._exact += exact
         logger.info("round.redone", round=round_.row.round, exact=exact)
-        if round_.key.stage == self._ctx.settings.max_stages - 1:
-            await self._steps.held_out.answer_again(round_.row.round, self._steps.rounds_trained)
+        for hook in after:
+            await hook(self._rounds.rounds_trained)
 
     async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
         """Before the update, as the machine has it: write what was written ahead, or what would be next."""
@@ -175,11 +175,11 @@ class Redo:
             with suppress(ProtocolError):  # it is found out again when it is that round's turn
                 self._ahead[after] = await self._own(following[0])
         if then_live and self._ctx.settings.staleness and after.round < self._ctx.settings.max_rounds:
-            await self._steps.generate_ahead(after)
+            await self._rounds.prepare(after)
 
     async def _own(self, round_: RoundToRedo) -> list[ScoredGroup]:
         published = round_.row.bytes_published > 0
-        return await self._steps.own_groups.again(round_.key, round_.local, published=published)
+        return await self._rounds.own_groups.again(round_.key, round_.local, published=published)
 
     async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
         """In the order of the row, for sums of floats depend on it."""

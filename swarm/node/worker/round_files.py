@@ -21,8 +21,7 @@ from swarm.node.base.log_once import until_readable
 from swarm.node.base.submissions import has_submitted
 from swarm.node.base.write_queue import Write
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.planting import with_planted
-from swarm.node.worker.round_work import RoundWork
+from swarm.node.worker.steps import Sampled
 from swarm.records.liveness import EVALUATOR
 from swarm.types import Generator, RoundKey, ScoredGroup
 from swarm.wire import keys
@@ -166,16 +165,16 @@ class RoundFiles:
 def to_rollouts(
     ctx: WorkerContext,
     generator: Generator,
-    work: RoundWork,
+    sampled: Sampled,
     groups: Sequence[ScoredGroup],
     timestamp: float,
     earlier: Mapping[int, str] | None = None,
 ) -> RolloutFile:
-    """As to_rollout_file, of a node and its policy."""
+    """As to_rollout_file, of a node and its policy; the hooks before publishing have had their way."""
     settings = ctx.settings
     policy = PolicyInfo(
         model=generator.name,
-        rounds_trained=work.rounds_trained,
+        rounds_trained=sampled.rounds_trained,
         tokenizer=generator.tokenizer if settings.publish_logprobs else "",
         temperature=settings.temperature,
         licence=settings.licence or UNSET,
@@ -184,11 +183,13 @@ def to_rollouts(
     file = to_rollout_file(
         groups,
         ctx.node_id,
-        work.key,
+        sampled.key,
         timestamp,
         policy,
         with_logprobs=settings.publish_logprobs,
         earlier=earlier,
         mixture=ctx.mixture and ctx.mixture.weights,
     )
-    return with_planted(file, settings.plants(ctx.node_id))
+    for hook in ctx.before_publishing:
+        file = hook.change(file)
+    return file

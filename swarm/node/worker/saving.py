@@ -10,11 +10,11 @@ from msgspec import UNSET
 from swarm.errors import CheckpointError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.write_queue import PATIENCE_AT_STOP
+from swarm.node.round import Rounds
 from swarm.node.worker.checkpoints import save_checkpoint
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.events import Phase, Saved, SaveFailed
 from swarm.node.worker.last_state import LastState, say_kept
-from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.types import Policy, RoundKey
 from swarm.wire.messages import NodeState
@@ -29,13 +29,13 @@ class Saver:
     """Of one worker. A checkpoint on the way that fails costs no round; the last one is tried for a while."""
 
     def __init__(
-        self, ctx: WorkerContext, machine: WorkerMachine, policy: Policy, steps: RoundSteps, last_state: LastState
+        self, ctx: WorkerContext, machine: WorkerMachine, policy: Policy, rounds: Rounds, last_state: LastState
     ) -> None:
         self._ctx = ctx
         self._last_state = last_state
         self._machine = machine
         self._policy = policy
-        self._steps = steps
+        self._rounds = rounds
         self._writing = anyio.Lock()
         self._said_behind = False
         self._failing_since: float | None = None
@@ -108,9 +108,9 @@ class Saver:
             node_id=self._ctx.node_id,
             rounds_done=done.round,
             stages_done=done.stage or UNSET,
-            rounds_trained=self._steps.rounds_trained,
+            rounds_trained=self._rounds.rounds_trained,
             seed=self._ctx.settings.seed,
-            cumulative_reward=self._steps.cumulative_reward,
+            cumulative_reward=self._rounds.cumulative_reward,
             model=self._policy.name,
             prompt_date=getattr(self._policy, "prompt_date", None) or UNSET,
         )

@@ -10,17 +10,16 @@ import anyio
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.experiment import claim_experiment
+from swarm.node.base.experiment import claim_experiment, publish_task_files
 from swarm.node.base.log_once import until_readable
-from swarm.node.base.task_files import publish_task_files
+from swarm.node.round import Rounds
 from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
-from swarm.node.sharing.trained_groups import parse_names
+from swarm.node.sharing.pool import parse_names
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.last_state import LastState
 from swarm.node.worker.redo import NOTHING_TO_REDO, Redo, Redone, plan_redo
-from swarm.node.worker.round_steps import RoundSteps
 from swarm.records.retention import Lived
 from swarm.records.rows import read_own_rows
 from swarm.store.run import Run
@@ -38,7 +37,7 @@ class Started(NamedTuple):
     """A worker that is ready for its next round."""
 
     policy: Policy
-    steps: RoundSteps
+    rounds: Rounds
     next: RoundKey
     rounds_saved: int
     """Behind its newest checkpoint."""
@@ -72,12 +71,12 @@ async def start(
     state, saved = await ctx.compute.run(_restored, ctx, policy, kept)
     rounds_saved = state.rounds_done if state else 0
     saved_to = RoundKey(rounds_saved, state.stages_done or 0) if state else RoundKey(0)
-    steps = RoundSteps(ctx, policy, policy, intake, state.rounds_trained if state else 0)
-    following = max(saved_to, await steps.continue_from(history.rows))
+    rounds = Rounds(ctx, policy, policy, intake, state.rounds_trained if state else 0)
+    following = max(saved_to, await rounds.continue_from(history.rows))
     plan = plan_redo(history.rows, state, ctx.settings) if ctx.settings.trains else NOTHING_TO_REDO
-    redone = await Redo(ctx, policy, steps).carry_out(plan)
+    redone = await Redo(ctx, policy, rounds).carry_out(plan)
     loaded = tuple(one for one in saved if one <= rounds_saved)
-    return Started(policy, steps, following, rounds_saved, loaded, _lived(history.rows), redone)
+    return Started(policy, rounds, following, rounds_saved, loaded, _lived(history.rows), redone)
 
 
 def _lived(rows: Iterable[MetricsRow]) -> tuple[Lived, ...]:

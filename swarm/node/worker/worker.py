@@ -1,23 +1,23 @@
 """The worker: carries out what WorkerMachine decides.
 
-                 ┌────────────── one event loop ───────────────┐        ┌─ Compute: one step at a time ──┐
-    store ───▶ wake-ups ─▶ look: state, listings ─▶ Intake      │        │                                │
-                 │             │ ClockSeen            │ PeerArrived      │                                │
-    peers/ ──▶ heartbeats ─────┴──▶ mailbox ◀─────────┘         │        │                                │
-                 │                    │                         │        │                                │
-                 │              WorkerMachine ─▶ Generate, GenerateAhead┼▶│ generator.generate             │
-                 │                    │          Score  ─▶ scoring children                              │
-                 │                    │          Publish ─▶ write queue                                  │
-                 │                    │          BeginUpdate ───┼───────▶│ trainer.begin_update           │
-                 │                    │          Draw   ─▶ Intake, scoring children                       │
-                 │                    │          Train  ────────┼───────▶│ trainer.finish_update          │
-                 │                    │          Submit, Save ──┼───────▶│ trainer.snapshot               │
-                 │                    │                 └─▶ write queue, Blocking                        │
-                 └─────────────────────────────────────────────┘        └────────────────────────────────┘
+                 ┌────────────── one event loop ────────────────────────┐        ┌─ Compute: one step at a time ──┐
+    store ───▶ wake-ups ─▶ look: state, listings ─▶ Intake              │        │                                │
+                 │             │ ClockSeen            │ PeersArrived     │        │                                │
+    peers/ ──▶ heartbeats ─────┴──▶ mailbox ◀─────────┘                 │        │                                │
+                 │                    │                                 │        │                                │
+                 │              WorkerMachine ─▶ Generate ─▶ play_round │        │                                │
+                 │                    ▲          Score, Publish,  │ ▲ ──┼───────▶│ generator.generate             │
+                 │                    │          Draw, Train,     │ │   │        │ trainer.finish_update          │
+                 │                    │          Submit ──────────┼─┘   │        │                                │
+                 │                    └── Generated, Scored, ... ─┘     │        │                                │
+                 │                               GenerateAhead, ────────┼───────▶│ generator.generate             │
+                 │                               BeginUpdate ───────────┼───────▶│ trainer.begin_update           │
+                 │                               Save ──────────────────┼───────▶│ trainer.snapshot               │
+                 └──────────────────────────────────────────────────────┘        └────────────────────────────────┘
 
-Each instruction runs as a task of its own and ends by putting an event into the mailbox, so the loop is free for
-peers' files while the compute thread works. What comes before the first round: starting.py; what is seen: lookout.py;
-what a round does: round_steps.py; when it is saved: saving.py; what waits while the store refuses: write_queue.py.
+A round is one task, told in swarm/node/round.py; it hears what the machine decides between two of its steps. So the
+loop is free for peers' files while the compute thread works. What comes before the first round: starting.py; what is
+seen: lookout.py; when it is saved: saving.py; what waits while the store refuses: write_queue.py.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ from swarm.node.base.presence import Presence
 from swarm.node.base.settling import in_words
 from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, PATIENCE_FOR_THE_REST, WriteQueue
+from swarm.node.round import Around, Rounds
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import News
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
-from swarm.node.worker.averaging import Around
 from swarm.node.worker.context import WorkerContext
+from swarm.node.worker.features import before_publishing
+from swarm.node.worker.hooks import Peers
 from swarm.node.worker.last_state import LastState
 from swarm.node.worker.lookout import Lookout
 from swarm.node.worker.planting import refuse_to_plant
 from swarm.node.worker.redo import NOTHING_REDONE
-from swarm.node.worker.round_steps import RoundSteps
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.starting import Prepare, compare_experiment, start
 from swarm.node.worker.worker_machine import WorkerMachine
@@ -87,14 +88,16 @@ class Worker:
             others_ready: returns once all nodes that are to begin their first round together have asked as often.
         """
         assigned, mixture = questions_of(ctx.settings, universe), own_mixture(ctx.settings, universe)
-        contexts = Contexts(ctx, assigned, task_source)
+        contexts = Contexts(ctx, assigned, task_source) if ctx.settings.max_stages > 1 else None
+        source = contexts.source if contexts else task_source
         self._ctx = WorkerContext(
             **vars(ctx),
             compute=compute,
             assigned=assigned,
-            task_source=contexts.source,
-            contexts=contexts,
+            task_source=source,
             writes=WriteQueue(ctx),
+            contexts=contexts,
+            before_publishing=before_publishing(ctx.settings, ctx.node_id),
             mixture=mixture,
         )
         self._load_policy = load_policy
@@ -102,16 +105,18 @@ class Worker:
         self._loop_lag = loop_lag
         self._others_ready = others_ready
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
+        self._to_round, self._round_hears = anyio.create_memory_object_stream[m.Instruction](math.inf)
+        """What the machine decides on how far the round in hand has come."""
         self._machine = WorkerMachine(ctx.settings)
         role, model = ctx.settings.registered_role, ctx.settings.model[0]
         self._presence = Presence(ctx, role, model=model, mixture=mixture and mixture.weights)
         self._cleaning = Cleaning(ctx)
-        self._intake = Intake(ctx, assigned, contexts.source, self._on_news)
+        self._intake = Intake(ctx, assigned, source, self._on_news)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
-        self._around = Around(self._lookout.known_peers, self._lookout.live_peers, self._machine.is_stopping)
+        self._peers = Peers(self._lookout.known_peers, self._lookout.live_peers, self._machine.is_stopping)
         self._stop_code: int | None = None
         self._began = self._ctx.clock.monotonic()
-        self._steps: RoundSteps
+        self._rounds: Rounds
         self._saver: Saver
 
     @property
@@ -137,8 +142,9 @@ class Worker:
         Raises:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
         """
-        with self._events, self._mailbox:
-            await self._ctx.blocking.run(refuse_to_plant, self._ctx.run, self._ctx.settings.plants(self._ctx.node_id))
+        with self._events, self._mailbox, self._to_round, self._round_hears:
+            if words := self._ctx.settings.plants(self._ctx.node_id):
+                await self._ctx.blocking.run(refuse_to_plant, self._ctx.run, words)
             async with self._presence.held():
                 try:
                     await self._ctx.blocking.run(self._ctx.run.store.recover)
@@ -186,8 +192,8 @@ class Worker:
         await compare_experiment(self._ctx)
         last_state = LastState(self._ctx)
         started = await start(self._ctx, self._load_policy, self._prepare, self._intake, last_state)
-        self._steps = started.steps
-        self._saver = Saver(self._ctx, self._machine, started.policy, started.steps, last_state)
+        self._rounds = started.rounds
+        self._saver = Saver(self._ctx, self._machine, started.policy, started.rounds, last_state)
         self._cleaning.take_up(started.lived, started.saved)
         await record_start(self._ctx, started.rounds_saved)
         await self._others_ready()
@@ -201,7 +207,7 @@ class Worker:
             checkpoint_round=started.rounds_saved,
             rounds_redone=started.redone.rounds,
             rounds_lost=started.redone.lost,
-            cumulative_reward=started.steps.cumulative_reward,
+            cumulative_reward=started.rounds.cumulative_reward,
         )
         if self._machine.waits_for_newcomers(started.next):
             logger.info("workers.awaited", **in_words(self._ctx.settings))
@@ -241,22 +247,13 @@ class Worker:
             case m.Generate(key):
                 self._presence.round, self._presence.stage = key
                 self._presence.needs_from = self._cleaning.needed_from(key.round)
-                generate = partial(self._steps.generate, instruction, on_own_clock=self._machine.on_own_clock)
-                tasks.start_soon(self._then, generate, m.Generated(key))
+                tasks.start_soon(self._play, instruction, self._machine.on_own_clock, tasks)
+            case m.Score() | m.Publish() | m.Draw() | m.Train() | m.Submit():
+                self._to_round.send_nowait(instruction)
             case m.GenerateAhead(key):
-                tasks.start_soon(self._steps.generate_ahead, key)
-            case m.Score(key):
-                tasks.start_soon(self._then, self._steps.score, m.Scored(key))
-            case m.Publish(key):
-                tasks.start_soon(self._publish, key, tasks)
+                tasks.start_soon(self._rounds.prepare, key)
             case m.BeginUpdate(key):
-                tasks.start_soon(self._steps.begin_update, key)
-            case m.Draw():
-                tasks.start_soon(self._draw, instruction, tasks)
-            case m.Train(key):
-                tasks.start_soon(self._then, partial(self._steps.train, instruction, self._around), m.Trained(key))
-            case m.Submit(key):
-                tasks.start_soon(self._submit, key, self._loop_lag())
+                tasks.start_soon(self._rounds.begin_update, key)
             case m.Save(rounds_done, stages_done):
                 tasks.start_soon(self._save, RoundKey(rounds_done, stages_done))
             case m.Finish("missed", missed):
@@ -288,31 +285,25 @@ class Worker:
         own = {variable("node_id"): self._ctx.node_id}
         return {"resume": command_line({**self._ctx.settings.as_environment(), **own}, self._ctx.settings.role)}
 
-    async def _then(self, step: Callable[[], Awaitable[None]], event: m.Event) -> None:
-        await step()
-        self._tell(event)
+    async def _play(self, begins: m.Generate, on_own_clock: bool, tasks: TaskGroup) -> None:
+        around = Around(self._peers, self._decided, partial(self._look, tasks), self._loop_lag, tasks)
+        done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
+        self._tell(m.Submitted(done.key))
+        if (bill := self._rounds.bill) and bill.closed:
+            self.stop(0)
+        self._cleaning.done(Lived(done.key.round, done.oldest))
+        if not self._ctx.writes.keeps_back:  # else it would have been through nothing, should it be killed now
+            await self._cleaning.after(done.key.round, done.live, self._machine.earned)
 
-    async def _publish(self, key: RoundKey, tasks: TaskGroup) -> None:
-        await self._steps.publish()
+    async def _decided(self, event: m.Event) -> m.Instruction:
+        """What the machine decides on how far the round has come; never, where that is undone."""
+        self._tell(event)
+        return await self._round_hears.receive()
+
+    async def _look(self, tasks: TaskGroup) -> None:
         await self._lookout.look_at_peers()  # whom to wait for, as of now
         if self._machine.on_own_clock and self._ctx.settings.shares:
             await self._lookout.list_rollouts(tasks)  # of several rounds any will do: all that is there takes part
-        self._tell(m.Published(key, self._ctx.clock.monotonic()))
-
-    async def _submit(self, key: RoundKey, loop_lag: float) -> None:
-        live, learned = self._lookout.live_peers(), self._steps.work.external
-        lived = Lived(key.round, min((key.round, *(scored.group.round for scored in learned))))
-        await self._steps.submit(len(live), loop_lag)
-        self._tell(m.Submitted(key))
-        if (bill := self._steps.bill) and bill.closed:
-            self.stop(0)
-        self._cleaning.done(lived)
-        if not self._ctx.writes.keeps_back:  # else it would have been through nothing, should it be killed now
-            await self._cleaning.after(key.round, live, self._machine.earned)
-
-    async def _draw(self, instruction: m.Draw, tasks: TaskGroup) -> None:
-        complete = await self._steps.draw(instruction, tasks)
-        self._tell(m.Drawn(instruction.key, complete, self._ctx.clock.monotonic()))
 
     async def _save(self, done: RoundKey) -> None:
         came_of_it = await self._saver.save(done)

@@ -9,8 +9,7 @@ from typing import Any, Literal
 from swarm.config import Settings
 from swarm.node.base.attendance import MOST_ABSENCES
 from swarm.node.worker import events as m
-from swarm.node.worker.pace import GatherPace
-from swarm.node.worker.worker_machine import GATHER_SHARE, LATE_GRACE, WorkerMachine
+from swarm.node.worker.worker_machine import GATHER_SHARE, LATE_GRACE, GatherPace, WorkerMachine
 from swarm.types import RoundKey, stage_after
 
 STEPS = (m.Generate, m.Score, m.Publish, m.Draw, m.Train, m.Submit)

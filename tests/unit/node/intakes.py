@@ -11,7 +11,7 @@ import anyio
 from swarm.errors import ProtocolError
 from swarm.node.sharing.examination import News
 from swarm.node.sharing.intake import Intake, Wanted
-from swarm.node.sharing.trained_groups import GroupName, name_of
+from swarm.node.sharing.pool import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode

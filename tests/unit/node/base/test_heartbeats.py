@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.node.base.heartbeats import MOST_WATCHED, PROOF_BEATS, Heartbeats
+from swarm.node.base.presence import MOST_WATCHED, PROOF_BEATS, Heartbeats
 from tests.unit.node.factories import make_peer
 
 

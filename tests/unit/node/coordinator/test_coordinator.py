@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
-from swarm.node.base.clock_file import believed_state
+from swarm.node.base.clock_belief import believed_state
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.liveness import STANDBY, STOPPED

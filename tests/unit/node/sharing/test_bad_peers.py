@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.node.worker.pace import GatherPace
+from swarm.node.worker.worker_machine import GatherPace
 from swarm.types import RoundKey, TrainGroup
 from swarm.views.status import Status, StatusReader, render
 from swarm.wire.messages import RolloutFile

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from swarm.errors import ProtocolError
 from swarm.node.sharing import mixtures
-from swarm.node.sharing.mixtures import Mixtures
+from swarm.node.sharing.assigned_questions import Mixtures
 from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
 from tests.unit.node.factories import DRAWS, TASKS, UNIVERSE

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.drawing import NOTHING
-from swarm.node.sharing.pool import Pool, copies
-from swarm.node.sharing.trained_groups import GroupName, name_of
+from swarm.node.sharing.pool import GroupName, Pool, copies, name_of
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from swarm.node.sharing.priority_lock import PriorityLock
+from swarm.node.sharing.selection import PriorityLock
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio

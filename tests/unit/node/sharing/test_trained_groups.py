@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.node.sharing.trained_groups import GroupName, TrainedGroups, name_of, parse_names
+from swarm.node.sharing.pool import GroupName, TrainedGroups, name_of, parse_names
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import to_groups
 from swarm.wire.messages import MetricsRow

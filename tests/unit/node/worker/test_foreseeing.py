@@ -7,7 +7,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.node.worker.foreseeing import Foreseeing
+from swarm.node.worker.hint_log import Foreseeing
 from swarm.wire.metrics import MetricsRow
 from tests.unit.records.test_hints import row
 

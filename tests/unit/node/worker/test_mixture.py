@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError
-from swarm.node.worker.pace import GatherPace
+from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from swarm.wire.codec import encode

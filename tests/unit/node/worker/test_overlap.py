@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.node.worker.round_steps import MOST_SPANS
-from swarm.types import RoundKey
+from swarm.node.worker.row import MOST_SPANS
+from swarm.tasks.scoring import GroupScore
+from swarm.types import Completion, Origin, RoundKey
 from swarm.wire.codec import encode
 from tests.layout import Layout
-from tests.unit.node.factories import FakePolicy, FakeTaskSource, make_ghost, make_rollouts, put
+from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_ghost, make_rollouts, put
 from tests.unit.node.nodes import (
     make_coordinator,
     make_worker,
@@ -118,6 +120,42 @@ async def test_a_round_that_was_generated_ahead_and_skipped_leaves_no_trace(layo
     assert not rows_of(layout, "alice")[1].generated_ahead
     own = {entries[0].prompt for entries in rollouts_of(layout, 7, "alice").rollouts.values()}
     assert {group.prompt for group in policy.trained[1]} == own
+
+
+class LateVerdicts(FakeTaskSource):
+    """Says of one round's answers what they are worth when it is let go."""
+
+    def __init__(self, key: RoundKey) -> None:
+        super().__init__()
+        self._late = {request.seed for request in DRAWS.questions("alice", key, 2)}
+        self.go, self.gone = anyio.Event(), 0
+
+    async def score(
+        self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]
+    ) -> GroupScore:
+        if origin.seed in self._late:
+            await self.go.wait()
+            self.gone += 1
+        return await super().score(origin, claimed_prompt, completions)
+
+
+async def test_a_skipped_round_that_is_scored_late_takes_nothing_from_the_update_of_another(layout: Layout) -> None:
+    policy, source = FakePolicy(), LateVerdicts(RoundKey(1))
+    make_ghost(layout, "bob")
+    async with running(make_worker(layout, "alice", policy, source, staleness=1, liveness_timeout=60.0)):
+        await set_clock(layout, 0)
+        await until(layout.rollout_file(R0, "alice").exists)
+        put_rollouts(layout, "bob")
+        await until(lambda: rows_of(layout, "alice"))
+        await set_clock(layout, 7)
+        await until(lambda: policy.begun)
+        own = {entries[0].prompt for entries in rollouts_of(layout, 7, "alice").rollouts.values()}
+        assert {group.prompt for group in policy.begun} == own
+        source.go.set()
+        await until(lambda: source.gone == 2)
+        put(layout.rollout_file(RoundKey(7), "bob"), encode(make_rollouts("bob", RoundKey(7))))
+        await until(lambda: len(policy.trained) == 2)
+    assert {group.prompt for group in policy.trained[1] if not group.external} == own
 
 
 async def test_without_staleness_the_groups_of_a_round_are_of_the_newest_policy(layout: Layout) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.worker.pace import GatherPace
+from swarm.node.worker.worker_machine import GatherPace
 
 
 def make_pace(*waits: float, longest: float = 30.0) -> GatherPace:

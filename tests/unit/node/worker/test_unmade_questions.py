@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.node.worker.pace import GatherPace
+from swarm.node.worker.worker_machine import GatherPace
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Question, RoundKey
 from tests.layout import Layout

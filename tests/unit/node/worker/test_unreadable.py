@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.node.worker.pace import GatherPace
+from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from tests.layout import Layout

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from swarm.config import Settings
 from swarm.errors import CheckpointError, DuplicateNodeError, MissedError
 from swarm.node.base import rhythm
-from swarm.node.worker.pace import GatherPace
+from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.records.liveness import STOPPED
 from swarm.store.base import Store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,10 @@ from msgspec import UNSET
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import std
-from swarm.algo.drawing import Sample
-from swarm.node.worker.round_work import RoundWork, mean, mean_rewards, metrics_row, to_train
+from swarm.algo.drawing import EMPTY, Sample
+from swarm.node.round import to_train
+from swarm.node.worker.row import mean, mean_rewards, metrics_row
+from swarm.node.worker.steps import Drawn, Heard, Opened, Own, Played, Sampled, Updated
 from swarm.store.health import Room
 from swarm.types import (
     Completion,
@@ -44,18 +47,33 @@ def make_scored(
     return ScoredGroup(group, rewards, tuple(reward > 0 for reward in rewards) if tagged is None else tagged)
 
 
-def make_row(work: RoundWork) -> dict[str, object]:
-    row = metrics_row(work, timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny")
+def make_row(played: Played) -> dict[str, object]:
+    row = metrics_row(played, timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny")
     return {name: getattr(row, name) for name in row.__struct_fields__}
 
 
-def make_work(**more: object) -> RoundWork:
-    return RoundWork(RoundKey(3), Split(2, 4, 4.0), started=0.0, **more)  # type: ignore[arg-type]
+def make_played(
+    own: Sequence[ScoredGroup] = (),
+    external: Sequence[ScoredGroup] = (),
+    sample: Sample = EMPTY,
+    heard: Heard | None = None,
+    updated: Updated | None = None,
+    before: float = 0.0,
+    seconds: Mapping[str, float] | None = None,
+) -> Played:
+    return Played(
+        Opened(RoundKey(3), Split(2, 4, 4.0), started=2.0, before=before),
+        Own(Sampled(RoundKey(3), [scored.group for scored in own], 0), own),
+        drawn=Drawn(external, sample),
+        heard=heard or Heard(),
+        updated=updated or Updated(),
+        seconds=seconds or {},
+    )
 
 
 def test_my_reward_is_the_mean_per_completion_over_all_own_questions() -> None:
-    work = make_work(own=[make_scored(1.0, 0.0, 0.5, 0.5), make_scored(0.0, 0.0, task="arc_1d")])
-    row = make_row(work)
+    played = make_played(own=[make_scored(1.0, 0.0, 0.5, 0.5), make_scored(0.0, 0.0, task="arc_1d")])
+    row = make_row(played)
     assert row["my_reward"] == pytest.approx(2 / 6)
     assert row["task_rewards"] == {"arc_1d": 0.0, "bf": 0.5}
     assert row["zero_advantage_local"] == 0.5
@@ -65,7 +83,7 @@ def test_my_reward_is_the_mean_per_completion_over_all_own_questions() -> None:
 
 def test_a_floor_that_a_task_gives_for_nothing_is_no_right_answer() -> None:
     """Reward 0.01 for "no answer" was once counted as learning."""
-    row = make_row(make_work(own=[make_scored(0.01, 0.01, 0.01, 1.0)]))
+    row = make_row(make_played(own=[make_scored(0.01, 0.01, 0.01, 1.0)]))
     assert row["full_answer_rate"] == 0.25
 
 
@@ -73,7 +91,7 @@ def test_rewards_given_tagged_leave_out_what_has_no_answer_and_count_each_comple
     """bf: one right and one wrong answer of four; sums: a right one and a half one of two."""
     bf = make_scored(1.0, 0.0, 0.0, 0.0, tagged=(True, True, False, False))
     sums = make_scored(1.0, 0.5, task="sums", tagged=(True, True))
-    row = make_row(make_work(own=[bf, sums]))
+    row = make_row(make_played(own=[bf, sums]))
     assert row["reward_given_tagged"] == pytest.approx(2.5 / 4)
     assert row["answer_tag_rate"] == pytest.approx(4 / 6)
     assert row["task_rewards_given_tagged"] == {"bf": 0.5, "sums": 0.75}
@@ -83,16 +101,16 @@ def test_rewards_given_tagged_leave_out_what_has_no_answer_and_count_each_comple
 def test_several_groups_of_a_task_are_pooled_and_not_averaged() -> None:
     """One answer of four that is right, and four of four that are wrong: a fifth is right, and not half."""
     groups = [make_scored(1.0, 0.0, 0.0, 0.0), make_scored(0.0, 0.0, 0.0, 0.0, tagged=(True,) * 4)]
-    row = make_row(make_work(own=groups))
+    row = make_row(make_played(own=groups))
     assert row["reward_given_tagged"] == pytest.approx(0.2)
     assert row["task_rewards_given_tagged"] == {"bf": pytest.approx(0.2)}
 
 
 def test_a_task_without_a_tagged_completion_has_a_rate_of_zero_and_no_reward_given_tagged() -> None:
-    row = make_row(make_work(own=[make_scored(1.0, 0.0), make_scored(0.0, 0.0, task="sums")]))
+    row = make_row(make_played(own=[make_scored(1.0, 0.0), make_scored(0.0, 0.0, task="sums")]))
     assert row["task_tag_rates"] == {"bf": 0.5, "sums": 0.0}
     assert row["task_rewards_given_tagged"] == {"bf": 1.0}
-    silent = make_row(make_work(own=[make_scored(0.0, 0.0)]))
+    silent = make_row(make_played(own=[make_scored(0.0, 0.0)]))
     assert (silent["reward_given_tagged"], silent["task_rewards_given_tagged"]) == (UNSET, {})
 
 
@@ -101,7 +119,7 @@ def test_the_reward_is_the_tag_rate_times_the_reward_given_tagged(groups: list[l
     """None: a completion without a closed answer, which earns 0 in every family."""
     own = [make_scored(*(x or 0.0 for x in one), tagged=tuple(x is not None for x in one)) for one in groups]
     row = metrics_row(
-        make_work(own=own), timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny"
+        make_played(own=own), timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny"
     )
     if row.reward_given_tagged is UNSET:
         assert row.answer_tag_rate == row.my_reward == 0.0
@@ -110,8 +128,8 @@ def test_the_reward_is_the_tag_rate_times_the_reward_given_tagged(groups: list[l
 
 
 def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
-    work = make_work(own=[make_scored(0.0, 0.0)], external=[make_scored(1.0, 1.0, peer="bob", model="gpt2")])
-    row = make_row(work)
+    played = make_played(own=[make_scored(0.0, 0.0)], external=[make_scored(1.0, 1.0, peer="bob", model="gpt2")])
+    row = make_row(played)
     assert (row["my_reward"], row["train_reward"]) == (0.0, 0.5)
     assert (row["external_by_peer"], row["external_by_model"]) == ({"bob": 1}, {"gpt2": 1})
 
@@ -119,27 +137,25 @@ def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
 def test_the_pool_is_counted_before_and_after_the_filter() -> None:
     pool = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
     sample = Sample(pool, slots=3, of=3, enough=False)
-    row = make_row(make_work(sample=sample, heard=frozenset({"bob", "carol"}), awaited=frozenset({"bob"})))
+    row = make_row(make_played(sample=sample, heard=Heard(frozenset({"bob", "carol"}), frozenset({"bob"}))))
     assert (row["pool_groups"], row["pool_informative"]) == (3, 1)
     assert (row["peers_heard"], row["peers_awaited"]) == (2, 1)
 
 
 def test_staleness_is_how_many_rounds_old_the_external_groups_were() -> None:
     external = [make_scored(1.0, 0.0, round_=3), make_scored(1.0, 0.0, round_=1)]
-    assert make_row(make_work(external=external))["staleness"] == 1.0
+    assert make_row(make_played(external=external))["staleness"] == 1.0
 
 
 def test_a_round_without_anything_is_all_zeros() -> None:
-    row = make_row(make_work())
+    row = make_row(make_played())
     assert (row["my_reward"], row["train_reward"], row["finished_rate"], row["loss"]) == (0.0, 0.0, 0.0, 0.0)
     assert mean([]) == 0.0
 
 
 def test_the_trainers_report_and_the_times_of_the_steps_are_columns() -> None:
     report = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, updated=False)
-    work = make_work(report=report, waited=1.5)
-    work.seconds["generate"] += 2.0
-    row = make_row(work)
+    row = make_row(make_played(updated=Updated(report), before=0.5, seconds={"generate": 2.0}))
     assert (row["loss"], row["grad_norm"], row["tokens_trained"], row["updated"]) == (0.25, 2.0, 7, False)
     assert (row["seconds_generate"], row["seconds_wait"]) == (2.0, 1.5)
 
@@ -148,8 +164,9 @@ def test_how_likely_the_policy_was_to_write_what_it_took_is_a_column_by_peer() -
     external = [make_scored(1.0, 0.0, peer=peer) for peer in ("bob", "carol", "bob", "dan")]
     found = tuple(Likeliness(*one) for one in ((-4.0, 4), (-9.0, 1), (-8.0, 4), (0.0, 0)))
     report = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, external_likeliness=found)
-    assert make_row(make_work(external=external, report=report))["logprobs_by_peer"] == {"bob": -1.5, "carol": -9.0}
-    assert make_row(make_work(external=external))["logprobs_by_peer"] is UNSET
+    row = make_row(make_played(external=external, updated=Updated(report)))
+    assert row["logprobs_by_peer"] == {"bob": -1.5, "carol": -9.0}
+    assert make_row(make_played(external=external))["logprobs_by_peer"] is UNSET
 
 
 def test_what_the_gradients_parts_say_is_in_columns_as_far_as_it_is_known() -> None:
@@ -162,20 +179,19 @@ def test_what_the_gradients_parts_say_is_in_columns_as_far_as_it_is_known() -> N
         gradient=GradientEstimate(square=-0.5, noise=2.0, alignment=math.inf, bias=None),
         external_alignment=(1.0, -2.0, 4.0, math.nan),
     )
-    row = make_row(make_work(external=external, report=report))
+    row = make_row(make_played(external=external, updated=Updated(report)))
     assert (row["gradient_square"], row["gradient_noise"]) == (-0.5, 2.0)
     assert row["gradient_alignment"] is row["gradient_bias"] is UNSET, "JSON has no infinity"
     assert row["gradient_alignment_by_peer"] == {"bob": 2.5, "carol": -2.0}
     unmeasured = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7)
-    assert make_row(make_work(external=external, report=unmeasured))["gradient_square"] is UNSET
+    assert make_row(make_played(external=external, updated=Updated(unmeasured)))["gradient_square"] is UNSET
 
 
 def test_how_full_device_and_disk_are_is_a_column_where_it_is_known() -> None:
-    work = make_work()
-    assert make_row(work)["memory_total"] is make_row(work)["disk_used"] is UNSET
-    work.memory = MemoryUse(allocated=3, peak=4, total=10**15, free=10)
-    work.room = Room(free=25, inodes=None, total=100)
-    row = make_row(work)
+    row = make_row(make_played())
+    assert row["memory_total"] is row["disk_used"] is UNSET
+    memory, room = MemoryUse(allocated=3, peak=4, total=10**15, free=10), Room(free=25, inodes=None, total=100)
+    row = make_row(make_played(updated=Updated(None, memory, room)))
     assert (row["memory_allocated"], row["memory_peak"], row["memory_free"]) == (3, 4, 10)
     assert row["memory_total"] == 10**12, "the largest that readers take"
     assert row["memory_reserved"] is UNSET

@@ -1,0 +1,76 @@
+"""The hooks of a round: where a feature that is on joins in. Of one that is off, nothing is called.
+
+    before publishing   PublishingHook    changes the file that peers see, and takes the change back on reading
+    after drawing       DrawingHook       sees the external groups, and may give others in their place
+    after the update    UpdateHook        is awaited before the round is submitted; may change the weights
+    columns of the row  ColumnsHook       fills its own columns, after all others
+    after the row       RowHook           is awaited when the reward is submitted: nobody waits for the round any longer
+    a round once more   AgainHook         joins in where a round is redone after a kill
+
+features.py says which of the product's own features are on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Set
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from swarm.node.worker.steps import Drawn, Opened, Played, Seconds
+from swarm.wire.messages import RolloutFile
+from swarm.wire.metrics import MetricsRow
+
+
+class Peers(NamedTuple):
+    """What a node knows of the others, asked for again and again."""
+
+    known: Callable[[], Set[str]]
+    """Registered workers, dead or alive."""
+    live: Callable[[], frozenset[str]]
+    stopping: Callable[[], bool]
+    """This node is to end."""
+
+
+class PublishingHook(NamedTuple):
+    """A change to what peers see, and its inverse: a node that comes back reads what it had sampled."""
+
+    change: Callable[[RolloutFile], RolloutFile]
+    take_back: Callable[[RolloutFile], RolloutFile]
+
+
+DrawingHook = Callable[[Opened, Drawn], Drawn]
+UpdateHook = Callable[[Opened, Seconds, Peers], Awaitable[None]]
+ColumnsHook = Callable[[MetricsRow, Played], None]
+RowHook = Callable[[MetricsRow, int], Awaitable[None]]
+"""The row of a stage, and how many updates are behind the weights."""
+
+AfterAgain = Callable[[int], Awaitable[None]]
+"""Awaited after an update that is made once more, with how many are then behind the weights."""
+AgainHook = Callable[[MetricsRow], AbstractAsyncContextManager[AfterAgain]]
+"""Entered with a row before anything of its round is redone. Raises ProtocolError (`gone`): that cannot be done."""
+
+
+async def nothing(_: int) -> None:
+    """Do nothing after a round that is redone."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What joins in, each in the order given."""
+
+    after_drawing: tuple[DrawingHook, ...] = ()
+    after_update: tuple[UpdateHook, ...] = ()
+    columns: tuple[ColumnsHook, ...] = ()
+    after_row: tuple[RowHook, ...] = ()
+    again: tuple[AgainHook, ...] = ()
+
+    def __add__(self, other: Hooks) -> Hooks:
+        """Those of both, these first."""
+        return Hooks(
+            self.after_drawing + other.after_drawing,
+            self.after_update + other.after_update,
+            self.columns + other.columns,
+            self.after_row + other.after_row,
+            self.again + other.again,
+        )

@@ -1,0 +1,172 @@
+"""What each step of a round hands to the next: one frozen record per step.
+
+    Opened ─▶ Sampled ─▶ Own ─▶ (bytes published) ─▶ Drawn ─▶ Updated ─▶ Played, of which the row is made (row.py)
+
+The one thing that changes is OwnHalf: with staleness the own groups of a round are made while another round is played,
+and whoever needs them waits for its events.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import anyio
+
+from swarm.algo.adaptive_rule import Split
+from swarm.algo.drawing import EMPTY, Sample
+from swarm.errors import ProtocolError
+from swarm.store.health import Room
+from swarm.tasks.scoring import GroupScore
+from swarm.types import MemoryUse, RolloutGroup, RoundKey, ScoredGroup, TrainReport
+
+Scores = dict[int, GroupScore | ProtocolError]
+"""By slot."""
+Seconds = dict[str, float]
+"""The stopwatch of a round: seconds by step (generate, score, publish, gather, train)."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A round that has begun; times are monotonic seconds."""
+
+    key: RoundKey
+    split: Split
+    """I and J of the round."""
+    clock: str = "coordinator"
+    """Who opened the round: a `coordinator`, or the node on its `own`."""
+    started: float = 0.0
+    before: float = 0.0
+    """When this node's round before it had ended."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The own groups as the policy wrote them now, or in a former life that died in this round."""
+
+    key: RoundKey
+    groups: Sequence[RolloutGroup]
+    rounds_trained: int
+    """Updates behind the policy that generated them."""
+    ahead: bool = False
+    """They were generated before the round was open, one update earlier."""
+    scores: Scores = field(default_factory=dict)
+    """Of `groups`, as far as dynamic sampling had to know them."""
+    published: bool = False
+    """The node died in this round after it had published: its groups are in the folder."""
+    named: Mapping[int, str] = field(default_factory=dict)
+    """Slot -> SHA-256, as the file says that a former life published."""
+    earlier: Mapping[int, str] = field(default_factory=dict)
+    """Slot -> SHA-256 of the groups that were published before the file that names them."""
+    bytes_published: int = 0
+    adopted: bool = False
+    """They were taken from what is published, since the policy did not write the same again."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """The own groups with what they are worth."""
+
+    sampled: Sampled
+    groups: Sequence[ScoredGroup]
+    killed: int = 0
+    """Answers whose scoring had to be killed."""
+    errors: int = 0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The external groups."""
+
+    groups: Sequence[ScoredGroup] = ()
+    sample: Sample = EMPTY
+    """What was looked at of the pool."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """How the gathering ended."""
+
+    heard: frozenset[str] = frozenset()
+    """Peers who had published, or whose files were not to be read."""
+    awaited: frozenset[str] = frozenset()
+    """Live peers that were worth waiting for."""
+    timed_out: bool = False
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What the update did, and how full device and place were then."""
+
+    report: TrainReport | None = None
+    memory: MemoryUse | None = None
+    room: Room | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """A whole round, as its row tells it."""
+
+    opened: Opened
+    own: Own
+    bytes_published: int = 0
+    drawn: Drawn = field(default_factory=Drawn)
+    heard: Heard = field(default_factory=Heard)
+    updated: Updated = field(default_factory=Updated)
+    seconds: Mapping[str, float] = field(default_factory=lambda: defaultdict(float))
+    first: int | None = None
+    """The reward of the round is measured on the own groups of the first slots, so many; None: on all."""
+
+    @property
+    def key(self) -> RoundKey:
+        """The round and stage."""
+        return self.opened.key
+
+    @property
+    def measured(self) -> Sequence[ScoredGroup]:
+        """The own groups that the round's reward is the mean of."""
+        return measured(self.own.groups, self.first)
+
+
+def measured(own: Sequence[ScoredGroup], first: int | None) -> Sequence[ScoredGroup]:
+    """Returns the groups of the first slots, so many; of None all."""
+    return own if first is None else [scored for scored in own if scored.group.slot < first]
+
+
+class Done(NamedTuple):
+    """A round that is submitted: who was alive then, and the oldest round whose groups it was trained on."""
+
+    key: RoundKey
+    live: frozenset[str]
+    oldest: int
+
+
+@dataclass
+class OwnHalf:
+    """The own groups of a round on their way: made in it, or ahead of it while the round before is played.
+
+    queued ─▶ the update before may go on      scored ─▶ `own` is there      begun ─▶ their gradients are added up
+    """
+
+    key: RoundKey
+    split: Split
+    ahead: bool = False
+    seconds: Seconds = field(default_factory=lambda: defaultdict(float))
+    sampled: Sampled | None = None
+    own: Own | None = None
+    queued: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the generation is in the executor's queue, or needs none."""
+    scored: anyio.Event = field(default_factory=anyio.Event)
+    """Set when `own` is there, or never will be."""
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the gradients of `own` are added up."""
+    skipped: bool = False
+    """It was prepared ahead, and then the clock left its round out."""
+
+    def skip(self) -> None:
+        """Give it up: nobody waits for it, and its gradients are not added up any more."""
+        self.skipped = True
+        self.scored.set()
