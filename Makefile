@@ -39,7 +39,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.words
 
-# Golden files, and the tables of PROTOCOL.md, docs/metrics.md and docs/settings.md, from the declarations in the code.
+# Golden files, and the tables of FORMS.md, docs/metrics.md and docs/settings.md, from the declarations in the code.
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.generate
 

@@ -25,6 +25,8 @@ TASKS = "swarm.tasks"
 SINKS = "swarm.sinks"
 PLACES = "swarm.places"
 REPORT = "swarm.report"
+BESIDE = "swarm.beside"
+MAKERS = "swarm.makers"
 PACKAGE = "swarm.plugins"
 
 
@@ -63,6 +65,21 @@ def load(entry: EntryPoint) -> Any:
             f"{entry.name} ({entry.group}) of {distribution} cannot be had: {entry.value} raises "
             f"{type(error).__name__}: {error}; install {distribution} again, or remove it: pip uninstall {distribution}"
         ) from error
+
+
+def needed(group: str, name: str, what: str) -> Any:
+    """Returns what a plugin registered under its name, for something that a user asked for.
+
+    Args:
+        what: asks for it, such as a variable.
+
+    Raises:
+        ConfigError: there is no such plugin, or it cannot be imported.
+    """
+    entry = bundled(group).get(name) or found(group).get(name)
+    if entry is None:
+        raise ConfigError(f"{what} needs the plugin {name}, which is not registered here: install swarm again, with it")
+    return load(entry)
 
 
 def distribution_of(entry: EntryPoint) -> str:

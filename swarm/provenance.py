@@ -48,7 +48,6 @@ PARTS = (
         "policy",
         "endpoint",
         "served",
-        "person",
         "wire",
         "store",
         "records",

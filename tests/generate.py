@@ -1,7 +1,7 @@
 """Generates what follows from the declarations: python -m tests.generate, or `make docs`.
 
     tests/golden/*          the example of each form                    from tests/unit/wire/forms.py
-    swarm/wire/PROTOCOL.md  tables of fields, examples                  from swarm.wire's messages, and the examples
+    swarm/wire/FORMS.md     tables of fields, examples                  from swarm.wire's messages, and the examples
     docs/metrics.md         tables of columns                           from swarm.views.tables.columns
     docs/settings.md        the table of settings                       from swarm.config.settings
     docs/errors.md          the table of errors                         from swarm.errors
@@ -53,7 +53,7 @@ def outputs() -> dict[Path, bytes]:
     """Every generated file: its path and what should be in it."""
     forms = {GOLDEN / name: encode(message) for name, message in FORMS.items()}
     pages = [
-        ROOT / "swarm/wire/PROTOCOL.md",
+        ROOT / "swarm/wire/FORMS.md",
         ROOT / "docs/metrics.md",
         ROOT / "docs/settings.md",
         ROOT / "docs/errors.md",

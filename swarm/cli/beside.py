@@ -16,11 +16,11 @@ import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import anyio
 from anyio.abc import Process
 
+from swarm import entry_points
 from swarm.children import child_environment, module_command
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.model_push import PATIENCE as LAST_PUSH
@@ -29,11 +29,12 @@ from swarm.cli.supervisor import RESTART_PAUSES
 from swarm.config import Settings, variable, without_settings
 from swarm.errors import ConfigError
 from swarm.policy.hub_push import repo_problem
-from swarm.sinks.opening import refuse_kinds
 
 PATIENCE = LAST_PUSH + 30.0
 """Seconds that the programs have to end once the nodes have."""
 NICENESS = 10
+PLUGINS = {"sinks": "sinks"}
+"""Setting that asks for programs -> the plugin that says which, by an entry point in `swarm.beside`."""
 LONGEST_LINE = 4096
 """Bytes of a line without an end."""
 
@@ -61,14 +62,10 @@ def programs_beside(swarm: LocalSwarm) -> list[Program]:
         ConfigError: one of them cannot start: a name is none, or a library is not installed.
     """
     settings, names = swarm.settings, swarm.worker_names
-    refuse_kinds(settings.sinks or (), variable("sinks"))
-    sinks = [_sink(settings, kind) for kind in dict.fromkeys(settings.sinks or ())]
-    return [*sinks, *(_push(settings, name, len(names)) for name in names if settings.push_repo)]
-
-
-def _sink(settings: Settings, kind: str) -> Program:
-    folder = str(Path(settings.sink_folder).expanduser().absolute())
-    return Program(f"sink {kind}", ("sink", "run", kind, "--folder", folder, *_where(settings)), {})
+    asked = [(setting, plugin) for setting, plugin in PLUGINS.items() if getattr(settings, setting)]
+    makers = [entry_points.needed(entry_points.BESIDE, plugin, variable(setting)) for setting, plugin in asked]
+    beside = [program for programs in makers for program in programs(settings, names)]
+    return [*beside, *(_push(settings, name, len(names)) for name in names if settings.push_repo)]
 
 
 def _push(settings: Settings, node: str, of: int) -> Program:
@@ -76,12 +73,13 @@ def _push(settings: Settings, node: str, of: int) -> Program:
     if problem := repo_problem(repo):
         raise ConfigError(f"{variable('push_repo')}: {problem}")
     every = ["--every", str(settings.push_every)] if settings.push_every else []
-    words = ("model", "push", node, "--repo", repo, "--follow", *every, *_where(settings))
+    words = ("model", "push", node, "--repo", repo, "--follow", *every, *where(settings))
     token = {variable("hub_token"): settings.hub_token} if settings.hub_token else {}
     return Program(f"push of {node}", words, token)
 
 
-def _where(settings: Settings) -> tuple[str, ...]:
+def where(settings: Settings) -> tuple[str, ...]:
+    """Returns the flags that name the place and the experiment."""
     return ("--path", settings.place, "--experiment", settings.experiment)
 
 

@@ -41,7 +41,6 @@ app = App(
 _GROUPS = {
     "model": "Take trained models out of a run, and build the embedded ones.",
     "experiment": "Look after the experiments of a shared folder.",
-    "sink": "Hand the rows of a run to a tracker of experiments: TensorBoard, trackio, Weights & Biases.",
     "task": "Write, try and list questions and rewards of one's own.",
     "keys": "Sign what nodes publish, and know who signed what they read.",
     "judge": "Ask nodes held-out questions.",
@@ -63,18 +62,7 @@ COMMANDS = {
     "join": Command(
         "node:join", "Join an experiment as a worker, with what it says of itself.", "/mnt/shared --node-id anna"
     ),
-    "answer": Command(
-        "answer:answer", "Answer a swarm's questions yourself, at a terminal.", "/mnt/shared --name anna"
-    ),
-    "invite": Command(
-        "inviting:invite",
-        "Make a folder that Syncthing replicates, and let other machines in.",
-        "~/swarm --as lab",
-    ),
     "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
-    "top": Command(
-        "top:top", "Watch a swarm live: nodes, curves, who learns from whom, an answer.", "--experiment demo"
-    ),
     "logs": Command(
         "logs:logs",
         "Show the events of all nodes in order, and follow them.",
@@ -129,9 +117,6 @@ COMMANDS = {
     "experiment list": Command(
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),
-    "experiment import": Command(
-        "importing:import_experiment", "Take over one that rl-swarm made, to read.", "/data/their-run --as theirs"
-    ),
     "experiment archive": Command(
         "archiving:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"
     ),
@@ -142,12 +127,6 @@ COMMANDS = {
         "archiving:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
     ),
     "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
-    "sink run": Command(
-        "sink:run", "Hand the rows of a run over as they come.", "tensorboard --experiment demo --folder ./sinks"
-    ),
-    "sink replay": Command(
-        "sink:replay", "Hand over all rows of a run that is over or was killed.", "wandb --experiment demo"
-    ),
     "task new": Command("task:new", "Write a task of one's own that works as it is.", "riddles"),
     "task try": Command(
         "task:try_task", "Ask a task, score answers to it, and say what is wrong with it.", "riddles.py --answer 42"

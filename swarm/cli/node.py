@@ -34,7 +34,7 @@ from swarm.records.files import read_experiment
 from swarm.records.finished import BY_COORDINATOR
 from swarm.records.liveness import is_alive
 from swarm.records.reader import Snapshot, snapshot
-from swarm.store.place import open_place
+from swarm.store.place import open_place, replicated_places
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.wire.messages import ExperimentFile
@@ -109,9 +109,7 @@ def join(
     require_for("`swarm join`")
     place = place or settings_from(flags).path
     if invitation is not None:
-        from swarm.cli.inviting import become_member
-
-        become_member(place, invitation, own, address)
+        replicated_places("--invitation").become_member(place, invitation, own, address)
     elif own is not None or address:
         raise ConfigError("--as and --address belong to --invitation")
     flags = replace(flags or NodeFlags(), path=place)

@@ -1,8 +1,8 @@
 """Tells who made a run: nodes of this program, or another one that leaves a folder of nearly the same names.
 
     experiment.json                          what its `made_by` says; nodes of this program where it says nothing
-    else progress_{node}.json at the top, or
-    a clock with a round and no version      rl-swarm
+    else a name that no node of this program
+    writes, or a clock of another form       what a plugin says that knows such runs (`swarm.makers`)
     else                                     nodes of this program, or nobody yet
 
 Whoever looks opens a run by `as_ours`, and reads it then as any other. A node refuses to start in a run that is not its
@@ -12,56 +12,84 @@ own kind's (`refuse_foreign`).
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from contextlib import suppress
+from functools import cache
+from typing import Any, Protocol
 
+from swarm import entry_points
 from swarm.errors import ExperimentError, ProtocolError
 from swarm.records.files import SMALL_FILE, maker_of, read_experiment
 from swarm.records.growing import parse_line
 from swarm.records.listing import entries
-from swarm.records.rl_swarm.nodes import NOT_RECORDED
-from swarm.records.rl_swarm.run import PROGRESS
-from swarm.records.rl_swarm.store import RL_SWARM, RlSwarmStore
 from swarm.store.base import PAGE, Store
 from swarm.store.run import Run
 from swarm.wire import keys
+from swarm.wire.messages import MetricsRow
 
+RECORDED = frozenset(
+    (
+        *("timestamp", "round", "stage", "node_id", "experiment", "my_reward", "model", "cumulative_reward"),
+        *("seconds_round", "adaptive_I", "adaptive_J", "adaptive_J_continuous", "clock", "schema_version"),
+    )
+)
+"""Columns of MetricsRow that a run of another program gives."""
+NOT_RECORDED = frozenset(MetricsRow.__struct_fields__) - RECORDED
+ANOTHER = "another program"
+"""Who made a run whose clock is none of ours, and of which no plugin knows who."""
 _OURS = {"schema_version", "experiment_name", "updated_by"}
-"""What every clock of this program has; rl-swarm's first one has a name, its later ones a writer, none a version."""
+"""What every clock of this program has; those of other programs lack one of them at least."""
+_STATE_FOLDER, _JUDGE_FOLDER = keys.STATE.partition("/")[0], keys.JUDGE_ANSWERS.partition("/")[0]
+_TOP = {
+    *(keys.EXPERIMENT, keys.TASKS, _STATE_FOLDER, keys.PEERS, keys.ROLLOUTS, keys.COMPLETIONS, keys.WEIGHTS),
+    *(keys.REWARDS, keys.WINNERS, _JUDGE_FOLDER, keys.CHECKPOINTS, keys.LOGS, keys.EXAM, keys.STUDY_RUN, keys.IMPORT),
+    *(keys.CLEANED, keys.DRAFTS),
+}
+"""Names that nodes and commands of this program write at the top of an experiment."""
 
 
-def is_rl_swarm(top: Collection[str], clock: bytes | None) -> bool:
-    """Tells whether rl-swarm made a run without experiment.json.
+class Maker(Protocol):
+    """What an entry point in `swarm.makers` is, under the name of another program: a module with these functions."""
 
-    Args:
-        top: the names at the top of its folder.
-        clock: its state/current_state.json; None: there is none that can be read.
-    """
-    if any(name.startswith(PROGRESS) and keys.node_of(name.removeprefix(PROGRESS)) for name in top):
-        return True
-    said = parse_line(clock, dict[str, Any]) if clock is not None else None
-    return said is not None and {"round", "stage"} <= said.keys() and not said.keys() >= _OURS
+    def made(self, top: Collection[str], clock: bytes | None) -> bool:
+        """Returns whether that program made a run without experiment.json.
+
+        Args:
+            top: the names at the top of its folder.
+            clock: its state/current_state.json; None: there is none that can be read.
+        """
+
+    def adapted(self, store: Store, experiment: str) -> AdaptedStore:
+        """Returns the run as a store of our keys and forms, to read and nothing else; of a row's columns RECORDED."""
+
+
+class AdaptedStore(Store, Protocol):
+    """A store through which another program's run is read."""
+
+    @property
+    def made_by(self) -> str:
+        """The name of that program."""
 
 
 def made_by(run: Run) -> str:
-    """RL_SWARM, or "" for a run of this program's nodes, or of nobody yet. Raises StoreError: the place fails."""
-    if isinstance(run.store, RlSwarmStore):
-        return RL_SWARM
+    """Returns the program that made a run; "": nodes of this one, or nobody yet. Raises StoreError: the place fails."""
+    if maker := _adapted_from(run.store):
+        return maker
     if run.store.stat(keys.EXPERIMENT) is not None:
         return _said(run)
     top = [entry.name for _, entry in zip(range(PAGE), entries(run.store, ""), strict=False)]
-    return RL_SWARM if is_rl_swarm(top, _clock(run.store)) else ""
+    return _maker_of(top, _clock(run.store))
 
 
 def as_ours(run: Run) -> Run:
-    """Returns the run to look at: one that rl-swarm made is read through its adapter and cannot be written to."""
-    if isinstance(run.store, RlSwarmStore) or run.store.stat(keys.EXPERIMENT) or not made_by(run):
+    """Returns the run to look at: one that another program made as a plugin reads it, and nothing is written to it."""
+    if _adapted_from(run.store) or run.store.stat(keys.EXPERIMENT) or (name := made_by(run)) not in makers():
         return run
-    return Run(run.experiment, RlSwarmStore(run.store, run.experiment))
+    return Run(run.experiment, makers()[name].adapted(run.store, run.experiment))
 
 
 def unknown_columns(run: Run) -> frozenset[str]:
-    """Returns columns of MetricsRow that nobody recorded in this run: their values are defaults, and say nothing."""
-    return NOT_RECORDED if made_by(run) == RL_SWARM else frozenset()
+    """Returns the columns of MetricsRow that nobody recorded in this run: their values are defaults and say nothing."""
+    return NOT_RECORDED if made_by(run) else frozenset()
 
 
 def refuse_foreign(run: Run) -> None:
@@ -75,6 +103,29 @@ def refuse_foreign(run: Run) -> None:
             f"{run.store.describe()} was made by {maker}: it is read and never gone on with, for its rewards, files "
             "and clock mean other things; choose another --experiment for a new run"
         )
+
+
+def _adapted_from(store: Store) -> str:
+    return str(getattr(store, "made_by", ""))
+
+
+def _maker_of(top: Collection[str], clock: bytes | None) -> str:
+    said = parse_line(clock, dict[str, Any]) if clock is not None else None
+    foreign = said is not None and {"round", "stage"} <= said.keys() and not said.keys() >= _OURS
+    if not foreign and _TOP.issuperset(top):
+        return ""
+    found = next((name for name, maker in makers().items() if maker.made(top, clock)), "")
+    return found or (ANOTHER if foreign else "")
+
+
+@cache
+def makers() -> dict[str, Maker]:
+    """Returns name -> who knows that program's runs; asked for where something looks like none of ours."""
+    found = {}
+    for name, entry in entry_points.found(entry_points.MAKERS).items():
+        with suppress(entry_points.DanglingError):  # a run that cannot be told from ours is looked at as one
+            found[name] = entry_points.load(entry)
+    return found
 
 
 def _said(run: Run) -> str:

@@ -1,18 +1,20 @@
 """Place: opens, lists, moves and removes the experiments of a shared place: a folder, a bucket, a replicated folder.
 
 --path ─▶ open_place ─┬ FolderPlace       swarm.store.folder.place
-                      ├ ReplicatedPlace   swarm.store.replicated.place: a folder with this machine's record of members
+                      ├ plugin syncthing  a folder with this machine's record of members
                       └ BucketPlace       swarm.store.bucket.place
 """
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from swarm import entry_points
 from swarm.config.place import bucket_url, is_url
 from swarm.errors import ExperimentError
 from swarm.spelling import did_you_mean, named
@@ -24,7 +26,10 @@ from swarm.wire import keys
 from swarm.wire.trust import TRUSTING, Trust
 
 if TYPE_CHECKING:
-    from swarm.store.replicated.state import Replication
+    from swarm.store.replication import Replication
+
+REPLICATED = "replicated.json"
+"""At the top of a replicated folder: this machine's record of members."""
 
 
 def open_place(path: Path | str) -> Place:
@@ -37,15 +42,33 @@ def open_place(path: Path | str) -> Place:
         from swarm.store.bucket.place import open_bucket_place  # here, for nobody else needs obstore
 
         return open_bucket_place(bucket_url(path))
-    from swarm.store.replicated.membership import is_replicated
-
     if is_replicated(Path(path)):
-        from swarm.store.replicated.place import ReplicatedPlace
-
-        return ReplicatedPlace(Path(path))
+        place: Place = replicated_places(f"the replicated folder {path}").open_place(Path(path))
+        return place
     from swarm.store.folder.place import FolderPlace
 
     return FolderPlace(Path(path))
+
+
+def is_replicated(path: Path) -> bool:
+    """Returns whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine.
+
+    Those hold no experiments beside the record, which in an ordinary shared folder anybody may put.
+    """
+    return os.path.isfile(path / REPLICATED) and not os.path.isdir(path / EXPERIMENTS)
+
+
+def replicated_places(what: str) -> ReplicatedPlaces:
+    """Returns the plugin that knows replicated folders.
+
+    Args:
+        what: needs it.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    found: ReplicatedPlaces = entry_points.needed(entry_points.PLACES, "syncthing", what)
+    return found
 
 
 def open_folder(folder: Path) -> Run:
@@ -53,6 +76,21 @@ def open_folder(folder: Path) -> Run:
     from swarm.store.folder.store import FolderStore
 
     return Run(folder.resolve().name, FolderStore(folder))
+
+
+class ReplicatedPlaces(Protocol):
+    """What the entry point `syncthing` in `swarm.places` is: a module with these functions."""
+
+    def open_place(self, path: Path) -> Place:
+        """Returns a replicated folder as a place."""
+
+    def become_member(self, place: str, invitation: str, own: str | None, address: tuple[str, ...]) -> None:
+        """Make this machine a member of a replicated folder, by what `swarm invite` printed on another one.
+
+        Args:
+            own: its name there.
+            address: where its Syncthing is reached; none: as it finds out.
+        """
 
 
 class Place(ABC):

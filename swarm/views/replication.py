@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.store.replicated.state import Peer, Replication
+from swarm.store.replication import Peer, Replication
 from swarm.views.text import age, shorten, size
 
 MOST_PEERS = 20

@@ -18,7 +18,7 @@ from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round,
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, Snapshot
 from swarm.records.standing import IN_WORDS, NO_WORKERS
-from swarm.store.replicated.state import Replication
+from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.hints import render_hints

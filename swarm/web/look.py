@@ -18,7 +18,7 @@ from swarm.records.history_reader import HistoryReader
 from swarm.records.liveness import Machine
 from swarm.records.rollouts import RolloutFiles, oldest_round
 from swarm.records.starts import last_starts
-from swarm.store.replicated.state import Replication
+from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.views.status import StatusReader

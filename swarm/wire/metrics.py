@@ -1,4 +1,4 @@
-"""The row of metrics of one node and round; docs/metrics.md, PROTOCOL.md and the frames are made of its fields."""
+"""The row of metrics of one node and round; docs/metrics.md, FORMS.md and the frames are made of its fields."""
 
 from __future__ import annotations
 

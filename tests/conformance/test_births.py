@@ -12,7 +12,6 @@ from threading import Barrier
 
 import pytest
 
-from swarm.errors import StoreError
 from swarm.node.base.experiment import claim_experiment, read_experiment
 from swarm.node.process.host import this_process
 from swarm.records.files import id_of
@@ -20,7 +19,7 @@ from swarm.signing.birth import STANDS_FOR, Birth
 from swarm.signing.known_keys import KnownKeys
 from swarm.store.base import Store
 from swarm.store.run import Run
-from tests.conformance.worlds import WORLDS, ReplicatedFarAway
+from tests.conformance.worlds import WORLDS
 from tests.layout import Layout
 from tests.unit.node.nodes import make_context
 
@@ -92,14 +91,3 @@ def test_two_births_are_one_where_a_place_has_no_sure_winner(tmp_path: Path) -> 
             list(threads.map(Machine.claim, machines))
         id_ = born_in(place.open())
         assert [machine.id_after_a_while() for machine in machines] == [id_] * len(machines)
-
-
-def test_in_a_replicated_folder_the_host_alone_gives_birth_and_its_members_come_to_its_id(tmp_path: Path) -> None:
-    with ExitStack() as undo:
-        world = ReplicatedFarAway(tmp_path, undo)
-        eva = Machine(tmp_path, "eva", world.as_seen_by("eva", tmp_path / "eva's machine", "eva"))
-        with pytest.raises(StoreError, match="lab's"):
-            eva.claim()
-        assert eva.id_after_a_while() is None
-        Machine(tmp_path, "lab", world.open("lab")).claim()
-        assert eva.id_after_a_while() == born_in(world.open())

@@ -7,9 +7,9 @@ import socket
 import stat
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Protocol, cast
+from typing import Protocol
 
 import pytest
 
@@ -18,8 +18,6 @@ from swarm.store.faults import Faults, FaultyPlace
 from swarm.store.faulty import FaultyStore
 from swarm.store.folder.store import FolderStore
 from swarm.store.memory import MemoryPlace
-from swarm.store.replicated.membership import Member, Membership, Record
-from swarm.store.replicated.store import ReplicatedStore
 
 
 class World(Protocol):
@@ -128,48 +126,6 @@ class Disk:
                 os.truncate(path, 0)
 
 
-class OfTheLab(Membership, frozen=True):
-    """Every key is the member lab's: the checks let many nodes write, as those of one machine do."""
-
-    def owner_of(self, key: str) -> str | None:
-        folders = [part for part in key.split("/") if "." not in part]
-        return None if key.split("/") == folders and folders[-1].startswith(("rollouts", "round_", "stage_")) else "lab"
-
-    def subtrees_of(self, key: str) -> list[str]:
-        return list(self.members) if not key or self.owner_of(key) is None else ["lab"]
-
-
-class Replicated(Folder):
-    """The subtrees of two members, of whom the lab writes."""
-
-    def __init__(self, tmp: Path, undo: ExitStack) -> None:
-        super().__init__(tmp, undo)
-        self.path = tmp / "lab's machine"
-        self.root = self.path / "lab" / "experiments" / "demo"
-        (self.path / "eva").mkdir(parents=True)
-
-    def open(self, writer: str | None = None) -> Store:
-        return self.as_seen_by("lab", self.path, writer)
-
-    def as_seen_by(self, own: str, path: Path, writer: str | None) -> Store:
-        members = {name: Member("-".join([letter * 7] * 8)) for name, letter in (("lab", "L"), ("eva", "E"))}
-        record = SimpleNamespace(read=lambda: OfTheLab("place", "lab", own, members))
-        return ReplicatedStore(path, "demo", cast(Record, record), writer)
-
-
-class ReplicatedFarAway(Replicated):
-    """The same, read on the other member's machine, where what the lab wrote appears at once."""
-
-    def __init__(self, tmp: Path, undo: ExitStack) -> None:
-        super().__init__(tmp, undo)
-        self._far = tmp / "eva's machine"
-        (self._far / "eva").mkdir(parents=True)
-        (self._far / "lab").symlink_to(self.path / "lab")
-
-    def open(self, writer: str | None = None) -> Store:
-        return super().open(writer) if writer else self.as_seen_by("eva", self._far, None)
-
-
 class Memory:
     """The memory of this process, which loses its power as a whole."""
 
@@ -239,12 +195,29 @@ class Faultless:
 WORLDS: dict[str, Callable[[Path, ExitStack], World]] = {
     "folder": Folder,
     "folder read by path": FolderByPath,
-    "replicated": Replicated,
-    "replicated far away": ReplicatedFarAway,
     "memory": Memory,
     "bucket": Bucket,
     "packed bucket": PackedBucket,
     "faulty memory": lambda tmp, undo: Faultless(Memory(tmp, undo)),
     "faulty folder": lambda tmp, undo: Faultless(Folder(tmp, undo)),
-    "faulty replicated": lambda tmp, undo: Faultless(Replicated(tmp, undo)),
 }
+
+
+def _replicated(tmp: Path, undo: ExitStack) -> Folder:
+    from tests.plugins.syncthing.worlds import Replicated
+
+    return Replicated(tmp, undo)
+
+
+def _far_away(tmp: Path, undo: ExitStack) -> Folder:
+    from tests.plugins.syncthing.worlds import ReplicatedFarAway
+
+    return ReplicatedFarAway(tmp, undo)
+
+
+if find_spec("swarm.plugins.syncthing"):
+    WORLDS |= {
+        "replicated": _replicated,
+        "replicated far away": _far_away,
+        "faulty replicated": lambda tmp, undo: Faultless(_replicated(tmp, undo)),
+    }

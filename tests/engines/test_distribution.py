@@ -39,7 +39,8 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_and_sdist_hold_the_package_its_models_and_its_forms(built: Path) -> None:
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     names = set(zipfile.ZipFile(wheel).namelist())
-    needed = {"swarm/py.typed", "swarm/wire/PROTOCOL.md", "swarm/assets/models/tiny-qwen2/model.safetensors"}
+    pages = {"swarm/wire/PROTOCOL.md", "swarm/wire/FORMS.md"}
+    needed = pages | {"swarm/py.typed", "swarm/assets/models/tiny-qwen2/model.safetensors"}
     assert needed <= names
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"swarm", "services"}
     with tarfile.open(sdist) as archive:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import struct
 import tracemalloc
 from collections import defaultdict
@@ -20,10 +19,9 @@ from swarm.policy import peft_form
 from swarm.policy.model_files import folder_problem
 from swarm.records import archives, packing
 from swarm.records.copying import Copier
-from swarm.records.files import SMALL_FILE, read_exam, read_peer, read_peers, read_state
+from swarm.records.files import read_exam, read_peer, read_peers, read_state
 from swarm.records.groups import Wanted, read_groups
-from swarm.records.importing import import_run
-from swarm.records.made_by import as_ours, made_by
+from swarm.records.made_by import made_by
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.task_files import localised
 from swarm.store.base import MOST_PER_RECORD, Blob
@@ -34,8 +32,6 @@ from swarm.store.folder.bundles import MOST_IN_A_BUNDLE, open_bundle
 from swarm.store.folder.fetch import read_tagged
 from swarm.store.folder.recognised import Recognised
 from swarm.store.memory import MemoryPlace
-from swarm.store.place import open_place
-from swarm.store.replicated.membership import RECORD, Record
 from swarm.store.run import Run
 from swarm.tasks.python.source import turns_of
 from swarm.views.status import StatusReader
@@ -106,28 +102,11 @@ def test_no_reader_asks_for_more_of_a_file_than_is_believed_of_its_kind(
         assert limit <= (64 * MIB if first in taken_as_they_are else LARGEST[first]), first
 
 
-def test_of_another_programs_run_no_more_is_asked_for(tmp_path: Path, asked: dict[str, int]) -> None:
-    place = Path(shutil.copytree(RL_SWARM, tmp_path / "place"))
-    (name,) = open_place(place).experiments()[:1]
-    run = open_place(place).open(name)
-    assert made_by(run)
-    ours = as_ours(run)
-    summarise_run(ours)
-    assert asked.pop(keys.REWARDS, 0) <= SMALL_FILE
-    assert max(asked.values()) <= 16 * MIB
-    import_run(run.store, open_place(tmp_path / "target").open(name, writer="import"), 1.0)
-    assert max(asked.values()) <= 64 * MIB
-
-
 def test_a_file_of_a_runs_tasks_is_asked_for_up_to_64_mib(tmp_path: Path, asked: dict[str, int]) -> None:
     layout = make_experiment(tmp_path)
     with suppress(SwarmError):
         localised(run_of(layout).store, {"t": {"dataset": "x.jsonl", "sha256": SHA256}}, tmp_path / "cache")
     assert asked == {keys.TASKS: 64 * MIB}
-
-
-def member_record(folder: Path) -> tuple[Path, Callable[[], object]]:
-    return folder / RECORD, Record(folder).read
 
 
 def experiment(folder: Path) -> tuple[Path, Callable[[], object]]:
@@ -157,7 +136,7 @@ def python_task(folder: Path) -> tuple[Path, Callable[[], object]]:
 
 @pytest.mark.parametrize(
     "door",
-    [member_record, experiment, saved_state, adapter, configuration, header, python_task],
+    [experiment, saved_state, adapter, configuration, header, python_task],
     ids=lambda f: f.__name__,
 )
 def test_of_a_small_file_that_is_a_hole_of_a_gigabyte_little_is_held(

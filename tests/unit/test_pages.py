@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.main import app
+from swarm.cli.main import add_plugins, app
 from tests.generate import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)")
+
+add_plugins([])
 
 
 def commands() -> list[tuple[str, str]]:

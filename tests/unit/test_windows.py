@@ -40,7 +40,7 @@ windows.pretend(*(windows.ANALYSIS if "analysis" in sys.argv else ()))
 import swarm
 left_out = ("__main__", "swarm.policy", "swarm.plugins.lab.warmup", "swarm.planner.trace", "swarm.planner.probe")
 left_out += ("swarm.served.generator", "swarm.served.policy")
-left_out += ("swarm.sinks.tensorboard", "swarm.sinks.trackio", "swarm.sinks.wandb")  # each needs its own extra
+left_out += tuple(f"swarm.plugins.sinks.{kind}" for kind in ("tensorboard", "trackio", "wandb"))  # extras
 names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.")]
 names = [name for name in names if not any(word in name for word in left_out)]
 chosen = [name for name in names if ("swarm.plugins.study" in name) == ("analysis" in sys.argv)]

@@ -3,7 +3,7 @@
     role generator ─▶ as_generator: J = 0, the next round generated while this one is gathered, no redo
                    ─▶ load_generator ─▶ OnlyGenerates ─┬ ModelGenerator of swarm.policy, no optimizer, no gradients
                                                        └ EndpointGenerator of swarm.endpoint, no torch
-    role person    ─▶ as a generator, asked one round at a time; its policy is swarm.person
+    role person    ─▶ as a generator, asked one round at a time; its policy is of the plugin person
     role evaluator ─▶ as_evaluator: I = 0, all groups of its peers looked at; AnswersNothing
 
 Its checkpoints hold no weights, but what the endpoint has cost, so that a cap holds over restarts.

@@ -19,7 +19,7 @@ from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.rows import Glance, parse_row
 from swarm.store.health import Health, Survey
-from swarm.store.replicated.state import Replication
+from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.views.doctor.watching import Dated, Timing, Watched, watch_nodes
 from swarm.wire import keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swarm.store.replicated.state import Replication
+from swarm.store.replication import Replication
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import shorten, size
 

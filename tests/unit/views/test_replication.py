@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.store.replicated.state import Peer, Replication
+from swarm.store.replication import Peer, Replication
 from swarm.views.doctor.check import Verdict
 from swarm.views.doctor.replicated import judge
 from swarm.views.replication import progress, render_replication

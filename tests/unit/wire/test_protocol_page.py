@@ -1,19 +1,41 @@
-"""PROTOCOL.md says what the code refuses; its tables of fields and its examples are generated."""
+"""PROTOCOL.md says what the code refuses, leads somewhere, and can be read in an hour; FORMS.md has the fields."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
 import swarm
 from swarm.types import OTHER_VERSION
+from tests.unit.test_pages import LINK, anchors
 
 PACKAGE = Path(swarm.__file__).parent
+PROTOCOL, FORMS = PACKAGE / "wire" / "PROTOCOL.md", PACKAGE / "wire" / "FORMS.md"
 
 
 def test_the_table_of_refusals_lists_every_reason_of_the_code() -> None:
-    page = (PACKAGE / "wire" / "PROTOCOL.md").read_text("utf-8")
-    listed = set(re.findall(r"^\| `(\w+)` \| .* \| (?:file|group) \|$", page, re.MULTILINE))
+    listed = set(re.findall(r"^\| `(\w+)` \| .* \| (?:file|group) \|$", PROTOCOL.read_text("utf-8"), re.MULTILINE))
     code = "".join(file.read_text("utf-8") for file in PACKAGE.rglob("*.py"))
     raised = set(re.findall(r'(?:ProtocolError|Refused)\(\s*"(\w+)"', code))
     assert listed == raised | {"not_a_file", "unreadable", OTHER_VERSION}
+
+
+def test_each_form_of_the_tree_has_its_fields() -> None:
+    tree = re.findall(r"^\| `[^|]*\| [^|]* \| [^|]* \| (.*) \|$", PROTOCOL.read_text("utf-8"), re.MULTILINE)
+    named = set(re.findall(r"\b[A-Z]\w+(?:File|Row|Start|State|Question|Answer)\b", " ".join(tree)))
+    assert len(named) > 10
+    assert {form.lower() for form in named} - anchors(FORMS) == set()
+
+
+def test_it_is_short_enough_to_be_read() -> None:
+    assert len(PROTOCOL.read_text("utf-8").split()) <= 6000
+
+
+@pytest.mark.parametrize("page", [PROTOCOL, FORMS], ids=lambda page: page.name)
+def test_its_links_lead_to_files_and_headings(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text("utf-8")):
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        assert not anchor or anchor[1:] in anchors(file), f"{target}{anchor}"

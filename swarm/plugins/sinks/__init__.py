@@ -1,0 +1,17 @@
+"""Trackers of experiments that get the rows of a run: TensorBoard, trackio, Weights & Biases, each by its own library.
+
+    the place ─ Growing ─▶ Feed ─▶ Sink: written, row, flush, close ─┬ tensorboard   event files
+                            │                                        ├ trackio       its local database
+       rows as numbers: values                                       ├ wandb         its offline files
+                                                                     └ anybody's     an entry point in `swarm.sinks`
+
+A sink says itself which rows it keeps, so that none is doubled or lost by whatever ended the program before.
+
+base          the contract, and what a sink is opened for
+values        a row of metrics -> names and finite numbers
+feed          follows a run, and hands each row over once
+opening       kind -> sink, by entry points in `swarm.sinks`; what is missing for it
+tensorboard, trackio, wandb   the sinks
+run           `swarm sink run`
+beside        what `swarm up` starts for SWARM_SINKS
+"""
