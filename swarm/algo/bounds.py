@@ -20,7 +20,7 @@ class Floors(NamedTuple):
     """Natural logarithms of the least probability at which an external token is learned from; None: there is none."""
 
     any_advantage: float | None = None
-    """Of every token. Below 0."""
+    """Floor of every token. Below 0."""
     negative_advantage: float | None = None
     """Of tokens with a negative advantage alone; 0: none of them is learned from.
 

@@ -52,7 +52,7 @@ class Nothing:
 
 NOTHING = Nothing()
 Ranks = Callable[[Source], Sequence[int]]
-"""Of each slot of a source that takes part: a lower one comes first."""
+"""Rank of each slot of a source that takes part: a lower one comes first."""
 _EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
 """Ranks of 64 bits in one digest."""
 

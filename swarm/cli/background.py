@@ -34,7 +34,7 @@ SHOWN_FOR = 15.0
 """Seconds for which its output is shown: what is refused is refused by then, but for models that are fetched first."""
 POLL_SECONDS = 0.1
 _BEGINS = "$ swarm "
-"""Of the line that names a command, above its output."""
+"""Start of the line that names a command, above its output."""
 
 
 def background(*words: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]) -> int:

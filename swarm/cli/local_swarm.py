@@ -36,7 +36,7 @@ class LocalSwarm:
     settings: Settings
     """What they share; the models of all workers, in their order."""
     workers: tuple[Settings, ...]
-    """Of each worker."""
+    """Settings of each worker."""
     in_process: bool
     """All workers in one process."""
 

@@ -32,7 +32,7 @@ from swarm.node.process.host import process_started_at
 
 UP = "up"
 COPY = "copy"
-"""Of who copies into the experiment."""
+"""Role of who copies into the experiment."""
 _MOST_BYTES = 1 << 20
 _FLOCK = ("qqihh", 3, 2) if sys.platform == "darwin" else ("hhqqi", 0, 4)
 """struct flock of fcntl(2), and which of its fields are the kind of lock and the process id."""

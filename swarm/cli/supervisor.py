@@ -44,7 +44,7 @@ class Child:
     """One daemon."""
 
     node_id: str
-    """Of its node; with a `*` in it, of its nodes."""
+    """Name of its node; with a `*` in it, of its nodes."""
     role: str
     """Which of DAEMONS it is."""
     settings: dict[str, str]

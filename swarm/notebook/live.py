@@ -25,9 +25,9 @@ if sys.platform != "win32":  # where nothing runs in the background
     import fcntl
 
 OUTPUT = "swarm.log"
-"""Of `swarm background`, in the working folder."""
+"""Output of `swarm background`, in the working folder."""
 LINES = 8
-"""Of that output, shown below the status."""
+"""Lines of that output, shown below the status."""
 LONGEST_TAIL = 16_384
 """Bytes that are looked at for them."""
 _STYLE = "white-space: pre; overflow-x: auto; line-height: 1.3; font-size: 12px"

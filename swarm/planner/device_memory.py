@@ -42,7 +42,7 @@ class DeviceMemory:
     """The memory that the nodes of one device share."""
 
     device: str
-    """As torch names it: `cpu`, `cuda:0`."""
+    """Name as torch names it: `cpu`, `cuda:0`."""
     free: int
     total: int
     host_free: int

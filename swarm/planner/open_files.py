@@ -6,7 +6,7 @@ import math
 import sys
 
 ENOUGH = 4096
-"""Of several nodes in one process."""
+"""Files of several nodes in one process."""
 LEAST = 64
 """One node has some 20 open, and as many more for moments."""
 

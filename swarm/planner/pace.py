@@ -20,7 +20,7 @@ from swarm.planner.plan import Plan
 from swarm.planner.probe import ProbeReport
 
 FLOPS_SHARE, BANDWIDTH_SHARE = 0.2, 0.3
-"""Of a device's best, at the slow end of the range: assumed, not measured."""
+"""Share of a device's best, at the slow end of the range: assumed, not measured."""
 _FP32, _HALF = 4, 2
 
 

@@ -26,7 +26,7 @@ from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
 from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter, not_plain
 
 _Shapes = Mapping[str, tuple[int, ...]]
-"""Of each tensor, by name."""
+"""Shape of each tensor, by name."""
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 """What safetensors calls the types that weights have."""
 _A_TENSOR = 4096

@@ -38,7 +38,7 @@ _EQUAL = 1e-3
 _ROUNDING = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Mean gap that rounding explains, some six steps of the dtype. In 8 and 4 bits as in bf16."""
 _NOISES = 3.0
-"""As many times the noise that is measured."""
+"""Bound: as many times the noise that is measured."""
 _MOST = 0.3
 """What no rounding explains: a wrong mask or position is off by about as much as tokens differ from each other."""
 _LONGEST = 200

@@ -29,7 +29,7 @@ from swarm.errors import ModelError
 from swarm.policy.settings import LoraConfig
 
 _PREFIX = "base_model.model."
-"""Of PEFT: what it calls the model that it wraps."""
+"""Prefix of PEFT: what it calls the model that it wraps."""
 
 
 class Use(Protocol):

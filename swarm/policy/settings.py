@@ -63,7 +63,7 @@ class LoraConfig:
     base_bits: int | None = None
     """4 or 8: the frozen weights of linear layers are held in so many (bitsandbytes); None: in what is computed in."""
     seed: int = 42
-    """Of the draw of A; B begins at zero."""
+    """Seed of the draw of A; B begins at zero."""
 
     @property
     def scale(self) -> float:
@@ -96,7 +96,8 @@ class OuterConfig:
 
 
 DEFAULT_MAX_NEW_TOKENS = 256
-"""Of a completion. genrl's too; the longest answer of the nine tasks, a binary matrix, takes some 200 of them."""
+"""Tokens of a completion. genrl's too; the longest answer of the nine tasks, a binary matrix, takes some 200 of
+them."""
 MOST_NAMED_TOKENS = 1024
 """The most that is taken from a model's generation config: a longer limit is a chat's, not that of I x G rows a round.
 """
@@ -168,7 +169,7 @@ class GrpoConfig:
     external_negative_floor: float | None = None
     """The same of those with a negative advantage alone; 0: none of these gets one."""
     mask_below: float = -2.0
-    """Of the loss `grpo_masked`, as in LossSettings."""
+    """Bound of the loss `grpo_masked`, as in LossSettings."""
     batch_std: bool = False
     """Advantages are r - mean, to be divided by their standard deviation over all groups of the update."""
     gradient_halves: bool = False

@@ -39,7 +39,7 @@ LARGEST_PART = PART_BYTES + LARGEST_FILE + 4 * BLOCK * (MOST_IN_PART + 2)
 """Bytes, packed or not."""
 LARGEST_ABOUT = 2**20
 MOST_PARTS = 64
-"""Of one round that are looked at: one is usual."""
+"""Parts of one round that are looked at: one is usual."""
 
 
 def begun_at(run: Run) -> float:

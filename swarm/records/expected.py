@@ -32,7 +32,7 @@ class Expected(NamedTuple):
     nodes: int | None = None
     """Workers."""
     names: Set[str] = frozenset()
-    """Of workers, as far as they were to be certain ones."""
+    """Names of workers, as far as they were to be certain ones."""
     external: int | None = None
     """External groups of a round (J)."""
 

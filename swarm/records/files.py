@@ -35,7 +35,7 @@ READS_AT_FIRST = 2
 LONGEST_MAKER = 40
 """Characters."""
 _EVERYTHING = Need(0, -1)
-"""Of a worker of which nothing is known."""
+"""Need of a worker of which nothing is known."""
 LARGEST_EXAM = 16 * 2**20
 """Bytes."""
 

@@ -46,14 +46,14 @@ class Rules(NamedTuple):
     """Keep what is taken away in the archive."""
     most_files: int
     most_bytes: int
-    """Of nodes that nobody knows, in one round: what is archived of theirs."""
+    """Bytes of nodes that nobody knows, in one round: what is archived of theirs."""
 
 
 class Cleaned(NamedTuple):
     """Counts what one pass of cleaning has done."""
 
     rounds: int = 0
-    """Of which nothing is left."""
+    """Rounds of which nothing is left."""
     files: int = 0
     """That were archived."""
     bytes: int = 0

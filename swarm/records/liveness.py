@@ -30,7 +30,7 @@ LONGEST_INCARNATION = 64
 
 class _Life(NamedTuple):
     began: float
-    """As its registration says, Unix seconds."""
+    """Start as its registration says, Unix seconds."""
     beat: int
     """The highest that was seen."""
 

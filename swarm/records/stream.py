@@ -31,7 +31,7 @@ LARGEST_EVENT = 64 * 1024
 MOST_PARSED = 200_000
 """Lines of all logs together that are parsed of each part that is read, to find the last events: some second."""
 LEAST_PARSED = 1000
-"""Of one log."""
+"""Lines of one log that are parsed at least."""
 READS_FOR_LAST = 64
 """Reads of one log in search of its last events, 512 MiB together: 240,000 rounds."""
 AT_ONCE, LEAST_AT_ONCE = 512 * 1024, 1024

@@ -29,7 +29,7 @@ class Expected:
     """Says what a reply has to hold."""
 
     name: str
-    """Of the adapter."""
+    """Name of the adapter."""
     prompt_ids: Sequence[int]
     group_size: int
     limit: int

@@ -30,7 +30,7 @@ from swarm.wire.keys import DRAFTS
 WRITER = "slurm"
 REFUSED = 2
 SAVING_SECONDS = 75.0
-"""For a swarm to finish its step and save, before the cluster ends it."""
+"""Seconds for a swarm to finish its step and save, before the cluster ends it."""
 POLL_SECONDS = 0.1
 
 

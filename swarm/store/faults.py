@@ -19,7 +19,7 @@ import anyio
 from swarm.store.base import Store
 
 MOST_VERSIONS = 200
-"""Of one key, before the older half of them is forgotten."""
+"""Versions of one key, before the older half of them is forgotten."""
 ANY_SIZE = 2**62
 
 
@@ -33,7 +33,7 @@ class Step(StrEnum):
     DRAFT = "draft"
     """Nothing that anybody sees."""
     HALF = "half"
-    """Of an append only: a kill here leaves half a record."""
+    """Half is written, of an append only: a kill here leaves half a record."""
     VISIBLE = "visible"
     """Others may see it; a power cut may take it back."""
     DURABLE = "durable"

@@ -43,7 +43,7 @@ from swarm.store.health import Room
 from swarm.store.wake_ups import wake
 
 _NOTHING = Version(0, "", "", 0.0, None)
-"""Of a key of which a reader sees nothing yet."""
+"""Version of a key of which a reader sees nothing yet."""
 
 
 class FaultyStore:

@@ -37,7 +37,7 @@ class ContextName(NamedTuple):
     key: RoundKey
     slot: int
     digest: str
-    """Of its question's origin and its texts: 32 hexadecimal digits."""
+    """Digest of its question's origin and its texts: 32 hexadecimal digits."""
 
     def __str__(self) -> str:
         return f"{self.peer}/{self.key.round}/{self.key.stage}/{self.slot}/{self.digest}"

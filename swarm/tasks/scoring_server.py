@@ -209,7 +209,7 @@ class Bad(Enum):
 
 
 SLOW = 0.1
-"""Of its limit. Answers that take more are as dear, several together, as one that has to be killed."""
+"""Share of its limit. Answers that take more are as dear, several together, as one that has to be killed."""
 Item = str | Conversation | tuple[Said, ...]
 """An answer or a conversation to be scored, or the turns that are to be replied to."""
 Found = Raw | Bad

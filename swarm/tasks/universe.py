@@ -39,7 +39,7 @@ class Universe:
     profiles: Mapping[str, str]
     """Task, by its full name -> profile; in the order in which they are drawn from."""
     weights: Mapping[str, float]
-    """Of all of them."""
+    """Weights of all of them."""
 
     @classmethod
     def of(cls, tasks: Sequence[str], profile: str) -> Self:

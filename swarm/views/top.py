@@ -40,7 +40,7 @@ class NodeLine(NamedTuple):
     node: str
     live: bool
     cells: tuple[str, ...]
-    """Of COLUMNS."""
+    """Cells of COLUMNS."""
 
 
 class Frame(NamedTuple):

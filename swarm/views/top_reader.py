@@ -19,7 +19,7 @@ from swarm.views.status import Status, StatusReader
 from swarm.views.top import Frame, frame_of, node_detail
 
 GROUPS_LOOKED_AT = 64
-"""Of a round, for the answer of the moment."""
+"""Groups of a round, for the answer of the moment."""
 GROUPS_SHOWN = 8
 EVENTS_SHOWN = 200
 

@@ -29,7 +29,7 @@ from swarm.wire.messages import ExperimentFile
 MOST_NODES = 200
 """Whose standing is told."""
 MOST_PARTS = 64
-"""Of one part of a start, such as its versions."""
+"""Entries of one part of a start, such as its versions."""
 BEYOND = 100
 """Rounds by which, and as many again as it has, a node may be beyond the run."""
 LATE = 60.0

@@ -24,7 +24,7 @@ MOST_GROUPS = 1024
 MOST_COMPLETIONS = 1024
 """What one file may hold: scoring costs the reader, whatever a file's size in bytes."""
 MOST_TOKENS = 2**15
-"""Of one completion, for its token_ids and logprobs to be used."""
+"""Tokens of one completion, for its token_ids and logprobs to be used."""
 _MOST_TOKEN_BYTES = 32 * MOST_TOKENS
 """No honest list of as many numbers is longer."""
 _MOST_FORCED_BYTES = 64

@@ -77,7 +77,7 @@ class _Said(NamedTuple):
     finished: bool
     since: float
     beat: tuple[str, int]
-    """Of the writer when it began."""
+    """Beat of the writer when it began."""
 
 
 class _Terms(NamedTuple):

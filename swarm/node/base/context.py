@@ -109,7 +109,7 @@ class NodeContext:
     blocking: Blocking
     process: ProcessIdentity
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of the libraries on which the figures of a run depend."""
+    """Versions of the libraries on which the figures of a run depend."""
     process_memory: Callable[[], MemoryUse | None] = lambda: None
     """What this process holds of the machine's memory; None: nobody knows."""
     kept: str = ""

@@ -19,7 +19,7 @@ SHORTEST = 1.0
 """Seconds between two looks when something has just changed."""
 GROWTH = 1.5
 EARLY = 0.9
-"""Of the time that it took before: from then on it is looked for."""
+"""Share of the time that it took before: from then on it is looked for."""
 
 
 class Rhythm:

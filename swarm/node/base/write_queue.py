@@ -97,7 +97,7 @@ class WriteQueue:
         self.publishing = Timeline(ctx.clock.monotonic)
         """When rollouts were on their way into the shared place; whoever waits for that counts it in."""
         self._patience: float | None = None
-        """Of a node that ends: seconds that it waits for what is left."""
+        """Patience of a node that ends: seconds that it waits for what is left."""
         self._ending_since = 0.0
         self._told = False
 

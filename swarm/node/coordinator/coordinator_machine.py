@@ -70,7 +70,7 @@ class Look:
     rival: str | None = None
     """A live coordinator with the older claim."""
     without_a_say: frozenset[str] = frozenset()
-    """Of all who submitted, those who move no clock: not the expected ones, where workers are expected by name."""
+    """Nodes that submitted and move no clock: not the expected ones, where workers are expected by name."""
 
     @property
     def counted(self) -> frozenset[str]:
@@ -134,7 +134,7 @@ class CoordinatorMachine:
         self._attendance = Attendance(settings.round_interval)
         self._returning = Returning()
         self._settling: Settling | None = None
-        """Of the beginning; None: it is over, or has not begun."""
+        """Settling of the beginning; None: it is over, or has not begun."""
         self.held_by: frozenset[str] = frozenset()
         """Those that load again and alone keep the round open."""
         self.key: RoundKey | None = None

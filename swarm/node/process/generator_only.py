@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from swarm.endpoint.generator import EndpointGenerator
 
 USAGE = "usage.json"
-"""Of a checkpoint: what the endpoint has cost in all lives of the node."""
+"""File of a checkpoint: what the endpoint has cost in all lives of the node."""
 MOST_USAGE = 4096
 FOREVER = 1e9
 """Seconds."""

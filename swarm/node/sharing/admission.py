@@ -29,7 +29,7 @@ LONGEST_PROMPT = 2**16
 CHARACTERS_PER_TOKEN = 64
 """Four times the tokens of an own completion, which is what is trained on at most, of 16 characters each."""
 USUAL_TOKENS = 256
-"""Of the longest completion, where no setting says it: what models without a limit of their own get."""
+"""Limit of the longest completion, where no setting says it: what models without a limit of their own get."""
 NO_LICENCE = "none"
 """In SWARM_LICENCES: texts whose publisher names none."""
 

@@ -45,7 +45,7 @@ LOOK_AGAIN = 0.5
 TRIES = 2
 """Peers that are looked at for each that is to be shown."""
 MOST_HELD = 2**25
-"""Of the texts that are held: their characters, and PER_TEXT for each."""
+"""Size of the texts that are held: their characters, and PER_TEXT for each."""
 PER_TEXT = 256
 """What the shortest text takes beside its characters."""
 STRANGERS_FILES = 4
@@ -55,7 +55,7 @@ PATIENCE = 10.0
 
 HasRoom = Callable[[str], Awaitable[bool]]
 Groups = dict[int, tuple[RolloutGroup, Claims]]
-"""Of one file, by slot."""
+"""Groups of one file, by slot."""
 
 
 class Contexts:

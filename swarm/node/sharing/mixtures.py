@@ -18,7 +18,7 @@ from swarm.errors import ProtocolError
 from swarm.tasks.universe import Mixture, Universe, mixture_text
 
 MOST_PEERS = 8192
-"""Of whom it is known; of more the first are forgotten."""
+"""Peers of whom it is known; of more the first are forgotten."""
 
 
 class Mixtures:

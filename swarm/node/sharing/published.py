@@ -29,7 +29,7 @@ class PublishedGroups:
         self._files = PeersFiles(ctx.settings, ctx.run)
         self._admission = Admission(ctx.settings, assigned)
         self.bytes_read = 0
-        """Of all files so far."""
+        """Bytes of all files so far."""
 
     async def nodes(self, key: RoundKey) -> frozenset[str]:
         """Returns the nodes whose file for a stage is there."""

@@ -50,7 +50,7 @@ class Reading:
     tag: str
     """Its version, by the store."""
     digest: bytes
-    """Of its bytes."""
+    """SHA-256 of its bytes."""
     size: int
     """Bytes, those of the groups that it names included."""
     again: int = 0
@@ -77,7 +77,7 @@ class PeersFile(NamedTuple):
     earlier: Mapping[int, str]
     """Slot -> SHA-256 of the groups that it names."""
     mixture: Mapping[str, float] | UnsetType = UNSET
-    """As it says."""
+    """Mixture as it says."""
 
 
 class EarlyGroup(NamedTuple):

@@ -46,7 +46,7 @@ class OneGroup(NamedTuple):
 
     group: RolloutGroup
     sha256: str
-    """Of its file; empty for a group in the last file itself."""
+    """SHA-256 of its file; empty for a group in the last file itself."""
     bytes: int
 
 

@@ -17,7 +17,7 @@ class GatherPace:
 
     FACTOR, SLACK, WINDOW = 2.0, 0.5, 8
     LEAST = 0.1
-    """Of the longest wait: who was last for a while, and waited for nobody, still waits when it is first."""
+    """Share of the longest wait: who was last for a while, and waited for nobody, still waits when it is first."""
 
     def __init__(self, longest: float) -> None:
         self.longest = longest

@@ -32,7 +32,7 @@ from swarm.wire.messages import CompletionsFile, PolicyInfo, RewardFile, Rollout
 from swarm.wire.metrics import MetricsRow
 
 BYTES_PER_TOKEN = 32
-"""Of a completions file, at most: a token id, a log-prob to its last digit, and two commas."""
+"""Bytes of a completions file, at most: a token id, a log-prob to its last digit, and two commas."""
 
 
 class RoundFiles:

@@ -45,7 +45,7 @@ class NodeFacts(NamedTuple):
     registration: Registration | None
     said: Said
     lines: list[Line]
-    """Of its metrics.json or metrics.jsonl."""
+    """Lines of its metrics.json or metrics.jsonl."""
     old_name: bool
     """It is metrics.json."""
     junk: Junk
@@ -56,7 +56,7 @@ class NodeFacts(NamedTuple):
     """By round; read where it has no lines."""
     progress: list[Progress]
     completions: int
-    """Of one round; 0: unknown."""
+    """Completions of one round; 0: unknown."""
     published: int
     """Rounds up to the last one with rollouts or a reward of it."""
     crashed_with: str = ""

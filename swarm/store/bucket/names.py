@@ -27,7 +27,7 @@ class Segment(NamedTuple):
     """Part of a growing file."""
 
     birth: str
-    """Of the file: the later, the greater."""
+    """Birth of the file: the later, the greater."""
     start: int
     size: int
 

@@ -24,7 +24,7 @@ LARGE = 4 * 2**20
 TYPICAL = 60_000
 """Bytes of a typical rollout file."""
 SECONDS = 2.0
-"""Of replacing; at least FEWEST are done."""
+"""Seconds of replacing; at least FEWEST are done."""
 FEWEST = 3
 SEEN_IN = 10.0
 """Seconds for which a write is looked for."""
@@ -40,7 +40,7 @@ class Probe:
         self.client = client
         self.prefix = prefix
         self.names: list[str] = []
-        """Of all objects that may be there."""
+        """Names of all objects that may be there."""
 
     def name(self, last: str) -> str:
         self.names.append(f"{self.prefix}/{last}")

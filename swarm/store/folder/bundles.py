@@ -45,11 +45,11 @@ from swarm.wire import keys
 MOST_IN_A_BUNDLE = 10_000
 """Files and folders; a checkpoint has some ten."""
 MOST_BYTES_IN_A_BUNDLE = 1 << 38
-"""Of all its files; those of a model of 7 billion parameters and its optimizer have 84 GB."""
+"""Bytes of all its files; those of a model of 7 billion parameters and its optimizer have 84 GB."""
 DEEPEST_IN_A_BUNDLE = 20
 """Folders within each other."""
 LEAST_SPARSE, LEAST_WRITTEN = 64 * 2**20, 0.1
-"""Of files of more bytes, those of one folder together, at least this share was written: a hole costs nobody anything
+"""Files of more bytes, those of one folder together, must have at least this share written: a hole costs nobody anything
 but who copies it. One of them may be a hole: to file systems that compress, the zeros of an optimizer are one."""
 _MOST_HOLES = 10_000
 _REPLACED = "replaced-"

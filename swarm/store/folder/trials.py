@@ -16,7 +16,7 @@ from swarm.store.health import Delivery, Renaming
 
 BYTES = 64 * 1024
 SECONDS = 0.4
-"""Of replacing while another thread reads."""
+"""Seconds of replacing while another thread reads."""
 TRIALS = 5
 PATIENCE = 1.5
 """Seconds that an event is waited for."""

@@ -55,7 +55,7 @@ OPTIONS: dict[str, Any] = {
     "rust_timeout": RETURN_MS,
     "yield_on_timeout": True,
 }
-"""Of watchfiles, as nodes watch and as the doctor tries it."""
+"""Options of watchfiles, as nodes watch and as the doctor tries it."""
 BACK_OFF_FIRST, BACK_OFF_MOST = 1.0, 60.0
 HEALTHY = 30.0
 """Seconds that a watcher has to watch for its next failure to count as a first one."""

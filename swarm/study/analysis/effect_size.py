@@ -15,7 +15,7 @@ from swarm.study.analysis.significance import FEWEST_SEEDS, Sample
 _LARGEST_T = 1000.0
 """scipy's noncentral t loses its digits beyond."""
 _LARGEST_ERROR = 2.0
-"""Of a ratio's logarithm. Runs that are not below 0 have at most sqrt(2); beyond, a mean is nothing but noise."""
+"""Error of a ratio's logarithm. Runs that are not below 0 have at most sqrt(2); beyond, a mean is nothing but noise."""
 
 
 class Effect(NamedTuple):

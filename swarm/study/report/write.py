@@ -30,7 +30,7 @@ from swarm.study.report.sections import Picture, Section, Table
 from swarm.study.report.seed_tables import FILES, TABLES, Put, csv_bytes, read_tables, write_record, write_tables
 
 REPORT = "report"
-"""Of a study, where no other folder is named."""
+"""Folder of a study, where no other folder is named."""
 PAGE = "index.html"
 FORMATS = ("png", "svg", "pdf", "csv", "parquet", "tex")
 """What can be written beside the page."""

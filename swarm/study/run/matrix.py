@@ -61,7 +61,7 @@ class Matrix:
     """Says what to compare."""
 
     name: str
-    """Of the study, if no other is given."""
+    """Name of the study, if no other is given."""
     title: str
     nodes: int
     """Workers of each swarm, where a configuration does not say otherwise."""

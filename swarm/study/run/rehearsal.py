@@ -28,7 +28,7 @@ ROUNDS = 10
 SAVED_EVERY = 5
 """Rounds between two checkpoints at the most, so that one is among the rounds that are timed."""
 SHARE = 0.1
-"""Of a study's rounds: a rehearsal that takes more is not begun by itself."""
+"""Share of a study's rounds: a rehearsal that takes more is not begun by itself."""
 FILE = "rehearsal.json"
 
 
@@ -36,10 +36,10 @@ class Pace(msgspec.Struct, frozen=True):
     """Says how long one configuration takes, in seconds."""
 
     least: float
-    """Of a round."""
+    """Seconds of a round."""
     most: float
     once: float
-    """Of a run beside its rounds but the first: its start, the first round, its end."""
+    """Seconds of a run beside its rounds but the first: its start, the first round, its end."""
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +62,9 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that the nodes of a swarm held of their device at the most; 0: not known."""
     memory_total: int = 0
     checkpoint_bytes: int = 0
-    """Of one run, the largest: those of one round."""
+    """Bytes of one run, the largest: those of one round."""
     round_bytes: float = 0.0
-    """Of one run and round, the largest."""
+    """Bytes of one run and round, the largest."""
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Observed(msgspec.Struct, frozen=True):
     seconds: float
     """From its start to its end."""
     rows: list[MetricsRow]
-    """Of all its nodes."""
+    """Rows of all its nodes."""
     checkpoint_bytes: int
     other_bytes: int
 

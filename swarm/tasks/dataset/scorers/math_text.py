@@ -30,7 +30,7 @@ from swarm.tasks.gym.imports import make_sympy_ready
 STRICT = 2
 """The first scoring that is stricter than the library."""
 LEAST_PLACES = 6
-"""Of decimals, as the library compares them."""
+"""Places of decimals, as the library compares them."""
 MOST_PLACES = 100
 _PLACES = re.compile(r"[.](\d+)", re.ASCII)
 _RATIO = re.compile(r"[\w)}\]]\s*(?::|\\colon(?![a-z]))\s*[\w({\\-]")
