@@ -49,7 +49,7 @@ MOST_BYTES_IN_A_BUNDLE = 1 << 38
 DEEPEST_IN_A_BUNDLE = 20
 """Folders within each other."""
 LEAST_SPARSE, LEAST_WRITTEN = 64 * 2**20, 0.1
-"""Files of more bytes, those of one folder together, must have at least this share written: a hole costs nobody anything
+"""Files of more bytes, those of one folder together, have at least this share written: a hole costs nobody anything
 but who copies it. One of them may be a hole: to file systems that compress, the zeros of an optimizer are one."""
 _MOST_HOLES = 10_000
 _REPLACED = "replaced-"
