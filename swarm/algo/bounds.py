@@ -53,6 +53,5 @@ def learned_tokens(old_logprob_M: Tensor, advantage_M: Tensor, own_M: Tensor, fl
 
 def without_gradient(logprob_M: Tensor, learned_M: Tensor) -> Tensor:
     """Returns the same log-probs [M], constants where a token is not learned from: whatever the loss, it gets no
-    gradient.
-    """
+    gradient."""
     return logprob_M.where(learned_M, logprob_M.detach())

@@ -163,8 +163,7 @@ def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | Non
 
 def open_experiment(settings: Settings, writer: str | None = None) -> Run:
     """Returns the experiment that the settings name: for a writer, there or not; to read alone, one that is there,
-    whoever made it.
-    """
+    whoever made it."""
     run = open_place(settings.place).open(settings.experiment, writer)
     return as_ours(run) if writer is None else run
 

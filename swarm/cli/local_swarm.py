@@ -127,8 +127,7 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int
 
 def name_here(settings: Settings, name: str) -> str:
     """Returns the name of a node of this command: where this machine has a name in the place, the node bears that
-    first.
-    """
+    first."""
     return "-".join(filter(None, (open_place(settings.place).member, name)))
 
 

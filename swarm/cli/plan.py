@@ -86,8 +86,7 @@ def pace_of(made: Plan, settings: Settings, report: ProbeReport | None) -> Pace 
 
 def one_node(made: Plan) -> int:
     """Returns the bytes that a probe of one node should see: on a CPU its process, too, on a GPU what torch takes
-    alone.
-    """
+    alone."""
     return made.node.peak + (0 if made.device.is_gpu else PROCESS)
 
 

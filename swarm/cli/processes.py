@@ -212,8 +212,7 @@ def command_of(pid: int) -> list[str]:
 
 def _runtime_folders() -> list[Path]:
     """Returns the folders where processes are written down, the first for new ones: `down` may be typed in a session
-    that has no XDG_RUNTIME_DIR.
-    """
+    that has no XDG_RUNTIME_DIR."""
     of_session = os.environ.get("XDG_RUNTIME_DIR", "")
     fallback = Path(tempfile.gettempdir()) / f"swarm-{os.geteuid()}"
     return [Path(of_session) / "swarm", fallback] if os.path.isabs(of_session) else [fallback]

@@ -291,8 +291,7 @@ def read_answer(run: Run, slot: Slot, question_id: str) -> JudgeAnswer:
 
 def _slots(store: Store, prefix: str, rounds: Collection[int] | None = None) -> set[Slot]:
     """Returns whose files lie in the rounds of a prefix; what a stranger put in the place of a round's folder holds
-    none.
-    """
+    none."""
     found = set()
     for entry in entries(store, prefix):
         round_ = keys.round_of(entry.name)

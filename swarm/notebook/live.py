@@ -1,6 +1,5 @@
 """Shows where an experiment stands, in a cell's output: text and HTML that are replaced again and again, without
-widgets.
-"""
+widgets."""
 
 from __future__ import annotations
 

@@ -115,8 +115,7 @@ def parse_smi(line: str) -> Gpu:
 
 def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path) -> Gpu | None:
     """Returns the GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it
-    cannot.
-    """
+    cannot."""
     if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
         raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
     if device is None and _visible_name(index, environ) is None:
@@ -137,8 +136,7 @@ def _cuda_index(device: str) -> int:
 
 def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
     """Returns the name that CUDA_VISIBLE_DEVICES has for torch's index-th GPU, a number or the start of a UUID; None:
-    hidden.
-    """
+    hidden."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(index)

@@ -185,8 +185,7 @@ def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:
 
 def _reading_bytes(model: SizedModel, batch: MicroBatch, rows: int, prompts: int, talk: Talk) -> int:
     """Returns the bytes of reading the prompts, each once; in the last turn of a conversation each row has one of its
-    own.
-    """
+    own."""
     tokens = batch.prompt_tokens
     if talk.turns > 1:
         prompts, tokens = rows, tokens + batch.new_tokens

@@ -23,8 +23,7 @@ def limit() -> float:
 
 def raise_limit() -> None:
     """Raises the limit to ENOUGH, or as far as the hard limit lets; never lowers it. What this process starts has the
-    same.
-    """
+    same."""
     if sys.platform == "win32" or limit() >= ENOUGH:
         return
     import resource

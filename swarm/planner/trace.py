@@ -211,8 +211,7 @@ class Traced:
 
     def peaks(self, batch: MicroBatch) -> tuple[int, int]:
         """Returns the highest points of forward and backward pass, bytes; batches without shared prompts have to come
-        last.
-        """
+        last."""
         model, tensors = self._model, stack_rows(_rows(batch), self._model)
         if not batch.prompts and not model.module.training:
             enable_checkpointing(model)

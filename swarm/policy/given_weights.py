@@ -54,8 +54,7 @@ def take_weights(name: str, module: nn.Module, folder: Path) -> None:
 
 def missed_targets(module: nn.Module, saved: SavedAdapter) -> list[str]:
     """Returns the parts other than linear layers of the body that an adapter adds to, such as the head, as `key =
-    value`.
-    """
+    value`."""
     targets = saved.target_modules if isinstance(saved.target_modules, list) else []
     return [f"target_modules = {quoted(target)}" for target in unmatched(module, targets)]
 

@@ -197,8 +197,7 @@ class GrpoConfig:
 
 def asking_of(settings: Settings) -> Asking:
     """Returns how a node puts its questions. Raises ConfigError: an argument of the template is not the user's to
-    choose.
-    """
+    choose."""
     return Asking(settings.system_prompt, settings.instruction, settings.chat_template_args or {})
 
 
@@ -288,8 +287,7 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
 
 def bits_problem(settings: Settings) -> str:
     """Returns why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are
-    asked.
-    """
+    asked."""
     if settings.adapter_base_bits == "none":
         return ""
     name, value = variable("adapter_base_bits"), settings.adapter_base_bits

@@ -300,8 +300,7 @@ def _read_manifest(root: Path) -> Manifest:
 
 def _digest(file: BinaryIO, size: int) -> str:
     """Returns the digest of a file's first `size` bytes: who may write a file can make it grow without end while it is
-    read.
-    """
+    read."""
     digest = hashlib.sha256()
     while size > 0 and (piece := file.read(min(size, 1 << 20))):
         size -= len(piece)

@@ -166,8 +166,7 @@ def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -
 
 def _rounds(run: Run) -> list[int]:
     """Returns the rounds of which there are rollouts, as far as the clock has come: a folder's name costs a stranger
-    nothing.
-    """
+    nothing."""
     state = read_clock(run).state
     there = {*rounds_in(run.store, keys.ROLLOUTS), *Archive(run).rounds()}
     return sorted(round_ for round_ in there if state is None or round_ <= state.round)

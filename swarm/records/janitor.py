@@ -226,8 +226,7 @@ class _Packing:
 
     def _there(self) -> set[tuple[str, bytes]]:
         """Reads which files the archive already has of the round; a stranger's archive file may claim any, so each is
-        read.
-        """
+        read."""
         if self._before is None:
             self._before = set()
             for part in self._archive.of_round(self._round)[:PARTS_LOOKED_AT]:

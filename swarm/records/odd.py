@@ -1,6 +1,5 @@
 """Counts what was odd about one node's rows: how many were left out, clamped or cut, and the first few of them in
-words.
-"""
+words."""
 
 from __future__ import annotations
 

@@ -97,8 +97,7 @@ def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[
 @cache
 def strict(form: type[Form]) -> type[Form]:
     """Returns the form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and
-    whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes.
-    """
+    whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes."""
     ranges = dict(_ranges(MetricsRow)) | {KEY_COLUMNS[MetricsRow]: Range(0, 1)}
     fields = [
         (field.name, _bounded(field.type, ranges.get(field.name)), _default_of(field))
@@ -137,8 +136,7 @@ def is_share(value: float) -> bool:
 
 def _is_within(value: Any, of_name: Range) -> bool:
     """Tells whether all of it is in its range, or names: the common case, in a third of the time of clamping. Of nested
-    dicts nobody knows here.
-    """
+    dicts nobody knows here."""
     if value is UNSET or not value:
         return value is UNSET or not isinstance(value, int | float) or of_name.holds(value)
     if not isinstance(value, dict | list):

@@ -43,8 +43,7 @@ class Expected:
     @property
     def most_bytes(self) -> int:
         """Returns the most bytes of a whole reply: of each choice its prompt, and of each token id, log-prob and text,
-        escaped.
-        """
+        escaped."""
         return 2**20 + self.group_size * (len(self.prompt_ids) * 16 + self.limit * 512)
 
 

@@ -34,8 +34,7 @@ def refuse_kinds(kinds: Iterable[str], named: str) -> None:
 
 def open_sink(kind: str, of: SinkRun) -> Sink:
     """Returns a sink for a run, which its library may still refuse with any error. Raises ConfigError as refuse_kinds
-    does.
-    """
+    does."""
     refuse_kinds([kind], "the sink")
     made = getattr(import_module(f"swarm.sinks.{kind}"), SINKS[kind])
     return cast(Sink, made(of))

@@ -24,8 +24,7 @@ PROJECT = "swarm"
 
 class WandbSink:
     """Hands rows to wandb. Its service holds rows back, and a kill loses them: the next sink reads in its files which
-    are there.
-    """
+    are there."""
 
     def __init__(self, of: SinkRun) -> None:
         self._of = of

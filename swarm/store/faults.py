@@ -71,8 +71,7 @@ class Faults:
 
     def stale(self, reader: str, key: str) -> int:
         """Returns by how many versions a read is older than what the reader might have; none is older than its own
-        last.
-        """
+        last."""
         return 0
 
     def reads(self, reader: str, key: str) -> None:
@@ -80,8 +79,7 @@ class Faults:
 
     def step(self, writer: str, key: str, step: Step) -> None:
         """Is called in the middle of a write. Raise StoreError (full, read-only, or done and not known to be) or
-        Killed.
-        """
+        Killed."""
 
     def kept(self, version: Version) -> float:
         """Returns the share of a write not yet durable that outlives a power cut: 1.0 all; of an append also a part."""

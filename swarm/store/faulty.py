@@ -233,8 +233,7 @@ class FaultyStore:
 
     def _seen(self, key: str, *, stale: int = 0) -> Version | None:
         """Returns the version of a key that this reader has; None: whatever is there, for it is nobody's who has a
-        handle.
-        """
+        handle."""
         versions = self._place.history.get(key)
         if not versions:
             return None

@@ -199,8 +199,7 @@ def run_log(experiment: str) -> str:
 
 def study_folder(path: Path, study: str) -> Path:
     """Returns all of a study that is not in its experiments: its record, the logs of its runs, its report; for
-    messages.
-    """
+    messages."""
     return path / STUDIES / study
 
 

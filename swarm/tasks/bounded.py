@@ -272,8 +272,7 @@ def _pass_on(said_fd: int) -> None:
 
 def _read_until_end(fd: int, limits: Limits, talking: Sequence[int] = ()) -> bytes:
     """Returns all that comes until end of file, the deadline or the output limit, whichever is first; or until
-    processes that talk to each other have both been still for a while.
-    """
+    processes that talk to each other have both been still for a while."""
     deadline = time.monotonic() + limits.wall_s
     received, stillness = bytearray(), _Stillness(talking)
     while len(received) <= limits.output_bytes:

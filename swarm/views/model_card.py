@@ -82,8 +82,7 @@ def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
 
 def _header(made: Trained) -> list[str]:
     """Returns the card's header as the Hub reads it. It leaves out a base model that the Hub cannot know: it would
-    refuse the card.
-    """
+    refuse the card."""
     base = made.base or _begun_from(made.start)
     return [
         "---",

@@ -1,6 +1,5 @@
 """Counts what the workers of a run asked of its bucket, and what that costs at public prices; a run in a folder has
-none.
-"""
+none."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ def spans(numbers: set[int]) -> str:
 
 def gaps(end: int, there: Set[int]) -> list[range]:
     """Returns the numbers from 0 to below `end` that are not there, a few ranges even where a stranger's clock says
-    2^53.
-    """
+    2^53."""
     edges = [-1, *sorted(number for number in there if 0 <= number < end), end]
     return [range(before + 1, after) for before, after in itertools.pairwise(edges) if after - before > 1]
 

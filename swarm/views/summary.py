@@ -248,8 +248,7 @@ def _external_by_model(rows: Iterable[AnyRow]) -> dict[str, int]:
 
 def _duration(nodes: Mapping[str, Sequence[AnyRow]]) -> float:
     """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
-    round together.
-    """
+    round together."""
     rows = [row for of_node in nodes.values() for row in of_node]
     if not rows:
         return 0.0

@@ -157,7 +157,6 @@ def host_name(header: str) -> str:
 
 def cookies_of(header: str, name: str) -> list[str]:
     """Returns the values of a cookie: any other service of this machine may have set one of this name, whatever its
-    port.
-    """
+    port."""
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return [value for key, _, value in pairs if key == name]

@@ -95,8 +95,7 @@ class Look:
 
     def _known_first(self, nodes: Iterable[str]) -> list[str]:
         """Returns at most as many nodes as are drawn: those with rows before others, which cost who invents them
-        nothing.
-        """
+        nothing."""
         return sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
 
     def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
@@ -112,8 +111,7 @@ class Look:
 
     def made_with(self) -> dict[str, Any]:
         """Returns what the run was started with: by node the settings that are not at their defaults, versions,
-        machine.
-        """
+        machine."""
         try:
             experiment = read_experiment(self.run)
         except ProtocolError:

@@ -98,8 +98,7 @@ class ProcessIdentity:
 @dataclass(frozen=True)
 class NodeContext:
     """Holds what every part of one node uses for the node's life: settings, run, clock, and ways to block and to
-    compute.
-    """
+    compute."""
 
     settings: Settings
     node_id: str

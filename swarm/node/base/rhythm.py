@@ -53,8 +53,7 @@ class Rhythm:
 
     async def sleep(self, longest: float) -> None:
         """Sleeps until the next look is due, at most so many seconds unless nothing can be there; resting, until
-        quickened.
-        """
+        quickened."""
         with self._clock.move_on_after(None if self._resting else self._next(longest)):
             await self._quickened.wait()
         self._quickened = anyio.Event()

@@ -273,8 +273,7 @@ class CoordinatorMachine:
 
     def _those_returning(self, look: Look) -> frozenset[str]:
         """Returns those that are starting while some of the expected workers are missing; or else those that load
-        again.
-        """
+        again."""
         if self._settings.expected_workers is not None:
             return frozenset() if self.expected_are_there(look) else look.coming
         coming = look.coming & self._attendance.earned

@@ -29,8 +29,7 @@ class Returning:
     @property
     def longest(self) -> float | None:
         """Returns seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the
-        wait.
-        """
+        wait."""
         return ROUNDS * median(self._took) if self._took else None
 
     def round_took(self, seconds: float) -> None:

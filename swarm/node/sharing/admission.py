@@ -120,8 +120,7 @@ def _asked(group: RolloutGroup) -> QuestionRequest | None:
 
 def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
     """Returns why a group without origin is refused, or None: it needs an answer of its publisher and a prompt of
-    sensible length.
-    """
+    sensible length."""
     if any(completion.earlier for completion in group.completions):
         return ProtocolError("reply_mismatch", f"group {group.slot} is of a conversation that nobody can have again")
     if not (group.question.answer or "").strip():

@@ -129,8 +129,7 @@ class Examination:
 
     async def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
         """Tells whether it was not read yet, or what was read is none of the peer's files, and something else lies
-        there.
-        """
+        there."""
         before = self._readings.get(key, {}).get(peer)
         if before is None:
             return True

@@ -136,8 +136,7 @@ class Intake:
 
     def foresee(self, wanted: Callable[[RoundKey], Wanted | None]) -> None:
         """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
-        known yet.
-        """
+        known yet."""
         self._foresee = wanted
 
     async def draw(self, wanted: Wanted, sources: Sequence[Source], until: float, tasks: TaskGroup) -> Sample:

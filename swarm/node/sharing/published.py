@@ -54,8 +54,7 @@ class PublishedGroups:
 
     async def verified(self, source: TaskSource, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
         """Returns the groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where
-        one of them is refused.
-        """
+        one of them is refused."""
         wanted = await self.admitted(peer, key, slots)
         return await verified(source, wanted)
 

@@ -1,6 +1,5 @@
 """Holds what every part of a worker is given besides a node's context: where it computes, and where questions come
-from.
-"""
+from."""
 
 from __future__ import annotations
 

@@ -44,15 +44,13 @@ def lacking(wanted: int, scores: Scores) -> int:
 
 def measured(own: Sequence[ScoredGroup], local: int, attempts: int) -> Sequence[ScoredGroup]:
     """Returns the own groups that a round's reward is the mean of: all, or with more than one attempt those of the
-    first I.
-    """
+    first I."""
     return own if attempts == 1 else [scored for scored in own if scored.group.slot < local]
 
 
 def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> int:
     """Returns the slots that a former life sampled for in so many attempts at most; I where it left nothing, or had
-    one.
-    """
+    one."""
     return max(local, min(local * attempts, len(sampled.groups) if sampled else 0))
 
 

@@ -204,8 +204,7 @@ def _completions(ctx: NodeContext, key: RoundKey) -> CompletionsFile | None:
 
 def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
     """Reads what a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have
-    written.
-    """
+    written."""
     place = keys.completions(key.round, node, key.stage)
     file = decode(run.get_checked(place, LARGEST).data, CompletionsFile, run.store.describe(place))
     if (file.peer_id, file.round, file.stage) != (node, *key):

@@ -92,8 +92,7 @@ class RoundFiles:
 
     def _append(self, row: MetricsRow) -> None:
         """Appends a row to the node's metrics; one whose rollouts no peer will ever see says that 0 bytes were
-        published.
-        """
+        published."""
         if self._ctx.writes.gave_up_rollouts(RoundKey(row.round, row.stage)):
             row = msgspec.structs.replace(row, bytes_published=0)
         records = [msgspec.json.encode(row)]
@@ -128,8 +127,7 @@ class RoundFiles:
 
     def _without_reward(self, rows: Sequence[MetricsRow]) -> list[MetricsRow]:
         """Returns the rows without a reward, in order; always the last one, whose reward may be there and on no disk
-        yet.
-        """
+        yet."""
         lacking = list[MetricsRow]()
         for row in reversed(rows):
             if lacking and has_submitted(self._ctx.run, row.key, self._ctx.node_id):

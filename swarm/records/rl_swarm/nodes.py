@@ -98,8 +98,7 @@ def _rounds_of_files(facts: NodeFacts) -> Iterator[Round]:
 
 def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
     """Yields the node's metrics rows: what is not recorded is not written, and `rl_swarm` says where the reward is
-    from.
-    """
+    from."""
     cumulative, before = 0.0, facts.registration.registered_at if facts.registration else 0.0
     for done in rounds_of(facts):
         seconds, before = (done.timestamp - before if before else None), done.timestamp
@@ -145,8 +144,7 @@ def rounds_done(facts: NodeFacts) -> int:
 
 def events_of(facts: NodeFacts) -> Iterator[bytes]:
     """Yields the node's progress as our events. It says that training is complete whatever ended it, so that is held
-    against what it did.
-    """
+    against what it did."""
     for entry in facts.progress:
         head = {"timestamp": entry.timestamp, "level": "info", "node_id": facts.node, "said": entry.event}
         if entry.event == STARTED:

@@ -192,8 +192,7 @@ class RlSwarmRun:
 
     def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], Junk, bool]:
         """Returns the lines of a growing file that are of a form, those that are not, and whether it ends in half a
-        line.
-        """
+        line."""
         growing, found, junk, count = Growing(self.store, key), list[Form](), list[bytes](), 0
         for part in growing.look(MOST_READS):
             for line in part.records:

@@ -50,8 +50,7 @@ def plain_list(bucket: object) -> ListPlainly | None:
 
 def _signed(bucket: S3Store, prefix: str, after: str) -> str:
     """Returns the URL of one page. obstore signs paths alone, so the query is part of the endpoint; servers ignore
-    `x-id`.
-    """
+    `x-id`."""
     config = dict(bucket.config)
     region = config.get("region") or "us-east-1"
     endpoint = str(config.get("endpoint") or f"https://s3.{region}.amazonaws.com").rstrip("/")
@@ -80,8 +79,7 @@ def _page(url: str) -> PlainPage:
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Refuses redirects: a signed request goes to nobody else. The answer that redirects becomes an error with its
-    status.
-    """
+    status."""
 
     def redirect_request(self, *_: object) -> None:
         return None

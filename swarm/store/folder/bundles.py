@@ -277,8 +277,7 @@ def _take(folder: int, own: Path, room: _Room, depth: int = 0, *, linked: bool =
 
 def _looked_at(folder: int, names: Iterable[str]) -> dict[str, os.stat_result]:
     """Returns the stats of those names that exist; refuses a bundle whose files are mostly holes. Raises ProtocolError:
-    `oversized`.
-    """
+    `oversized`."""
     looked: dict[str, os.stat_result] = {}
     size = written = 0
     for name in names:

@@ -149,8 +149,7 @@ class _Watcher:
 
     def _may_vanish(self) -> bool:
         """Tells whether a folder that went before it was watched is an event like any other: not where nothing else
-        happens, as while the place itself is gone.
-        """
+        happens, as while the place itself is gone."""
         now = anyio.current_time()
         since = self._vanishing_since = now if self._vanishing_since is None else self._vanishing_since
         return now - since < VANISHING_MOST

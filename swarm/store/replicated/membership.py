@@ -151,8 +151,7 @@ def decode(data: bytes, where: str) -> Membership:
 
 def is_replicated(path: Path) -> bool:
     """Tells whether a folder is one that `swarm invite` or `swarm join --invitation` made on this machine: those hold
-    no experiments beside the record, which in an ordinary shared folder anybody may put.
-    """
+    no experiments beside the record, which in an ordinary shared folder anybody may put."""
     return os.path.isfile(path / RECORD) and not os.path.isdir(path / EXPERIMENTS)
 
 

@@ -71,8 +71,7 @@ class Variance(NamedTuple):
 
 def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     """Returns the runs that have all their rounds: the sum of a shorter one says less, and nothing about its
-    configuration.
-    """
+    configuration."""
     return totals[totals["rounds"] >= record.rounds]
 
 

@@ -112,8 +112,7 @@ def improvement(a: Sample, baseline: Sample, *, paired: bool = False) -> Effect:
 
 def _standard_error(*samples: NDArray[np.float64]) -> tuple[float, float]:
     """Returns the standard error of the difference of their means, or of the mean of a single one, and its degrees of
-    freedom.
-    """
+    freedom."""
     parts = [(float(np.var(x, ddof=1)) / len(x), len(x) - 1) for x in samples]
     total = sum(part for part, _ in parts)
     weights = sum(part**2 / free for part, free in parts)

@@ -167,8 +167,7 @@ def _changed(settings: Settings) -> list[str]:
 
 def _as_read_back(value: Any) -> Any:
     """Returns a value as it comes out of the record's file, so that a study equals itself: lists for tuples. What the
-    user named as code of his own still is that here, as in a record that is read it never is.
-    """
+    user named as code of his own still is that here, as in a record that is read it never is."""
     return kept(value, msgspec.json.decode(msgspec.json.encode(plain(value))))
 
 

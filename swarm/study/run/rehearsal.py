@@ -141,8 +141,7 @@ def _names(runs: Iterable[Observed]) -> list[str]:
 
 def _pace(runs: Sequence[Observed]) -> Pace:
     """Estimates the pace from the lower quartile of its rounds to the upper one, or to what they take if all groups
-    teach something.
-    """
+    teach something."""
     timed = [_rounds(run.rows) for run in runs]
     seconds = [took for of_run in timed for took, _ in of_run]
     full = [whole for of_run in timed for _, whole in of_run if whole is not None]
@@ -154,8 +153,7 @@ def _pace(runs: Sequence[Observed]) -> Pace:
 
 def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
     """Returns for each round but the first the seconds from the end of the one before, and what they would be with all
-    groups trained on; None: nothing was trained on, so that nobody knows.
-    """
+    groups trained on; None: nothing was trained on, so that nobody knows."""
     numbers = sorted({row.round for row in rows})
     of_round = {number: [row for row in rows if row.round == number] for number in numbers}
     ends = {number: max(row.timestamp for row in of_round[number]) for number in numbers}
@@ -164,8 +162,7 @@ def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
 
 def _if_all_train(seconds: float, rows: Sequence[MetricsRow]) -> float | None:
     """Estimates the seconds if all groups were trained on: in one process one node computes at a time, so that their
-    updates add up.
-    """
+    updates add up."""
     trained = sum(row.local_groups * (1 - row.zero_advantage_local) + row.external_groups for row in rows)
     asked = sum(row.local_groups + row.external_wanted for row in rows)
     if trained <= 0:

@@ -104,8 +104,7 @@ def _length(found: Any) -> int:
 
 def _claims(given: Any) -> list[tuple[Any, Any]]:
     """Returns both sides of equations between numbers alone, which the library does not look at: it takes the last
-    side.
-    """
+    side."""
     relations = given.args if type(given).__name__ == "And" else [given]
     return [(one.lhs, one.rhs) for one in relations if getattr(one, "is_Equality", False) and not one.free_symbols]
 
