@@ -45,8 +45,7 @@ def escaped(text: str, keep: str = "") -> str:
 
 def quoted(value: object) -> str:
     """Returns a value that a stranger may have written as Python shows it, bounded in length and depth: `repr` of a
-    value that is nested as deeply as JSON may be fails, and one of megabytes is no message.
-    """
+    value that is nested as deeply as JSON may be fails, and one of megabytes is no message."""
     return printable(_SHORT.repr(value))
 
 

@@ -52,7 +52,7 @@ class RuleSettings(NamedTuple):
     alpha: float
     """Step size, in (0, 1]."""
     memory: float
-    """Of the reward baseline, in [0, 1]."""
+    """Memory of the reward baseline, in [0, 1]."""
     min_j: int
     """At least 0."""
     max_j: int

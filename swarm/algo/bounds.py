@@ -20,7 +20,7 @@ class Floors(NamedTuple):
     """Natural logarithms of the least probability at which an external token is learned from; None: there is none."""
 
     any_advantage: float | None = None
-    """Of every token. Below 0."""
+    """Floor of every token. Below 0."""
     negative_advantage: float | None = None
     """Of tokens with a negative advantage alone; 0: none of them is learned from.
 
@@ -53,6 +53,5 @@ def learned_tokens(old_logprob_M: Tensor, advantage_M: Tensor, own_M: Tensor, fl
 
 def without_gradient(logprob_M: Tensor, learned_M: Tensor) -> Tensor:
     """Returns the same log-probs [M], constants where a token is not learned from: whatever the loss, it gets no
-    gradient.
-    """
+    gradient."""
     return logprob_M.where(learned_M, logprob_M.detach())

@@ -52,7 +52,7 @@ class Nothing:
 
 NOTHING = Nothing()
 Ranks = Callable[[Source], Sequence[int]]
-"""Of each slot of a source that takes part: a lower one comes first."""
+"""Rank of each slot of a source that takes part: a lower one comes first."""
 _EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
 """Ranks of 64 bits in one digest."""
 
@@ -84,8 +84,7 @@ class Sample(NamedTuple):
     @property
     def judged(self) -> list[ScoredGroup]:
         """Returns the groups that the pool is judged by: where looking ended early, all but the group with which it
-        did.
-        """
+        did."""
         return self.groups[:-1] if self.enough and self.slots < self.of else self.groups
 
     @property
@@ -162,8 +161,7 @@ class Drawing(Generic[Source]):
         self, results: Results[Source], share: float = 0.0
     ) -> tuple[list[ScoredGroup], list[tuple[Source, int]], int]:
         """Returns the originals, what is unknown, and how many slots that makes; of those unknown `share` counts as
-        found.
-        """
+        found."""
         seen: list[ScoredGroup] = []
         unknown: list[tuple[Source, int]] = []
         slots, found = 0, 0.0
@@ -193,8 +191,7 @@ class Drawing(Generic[Source]):
 
 def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[int]]:
     """Returns a function that gives the random ranks of a name's first slots, for one purpose such as ("external",
-    node, round).
-    """
+    node, round)."""
     key = hashlib.blake2b(purpose_text(seed, *purpose).encode(), digest_size=32).digest()
 
     def ranks(name: str, slots: int) -> list[int]:

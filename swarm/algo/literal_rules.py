@@ -39,7 +39,7 @@ class RewardTrend(Moving):
     """
 
     rewards: tuple[float, ...] = ()
-    """Of the last 2 * WINDOW rounds."""
+    """Rewards of the last 2 * WINDOW rounds."""
 
     @property
     def baseline(self) -> float | None:
@@ -89,7 +89,7 @@ class MultiSignal(Moving):
     """
 
     rewards: tuple[float, ...] = ()
-    """Of the last 2 * WINDOW rounds."""
+    """Rewards of the last 2 * WINDOW rounds."""
     variances: tuple[float, ...] = ()
     """Likewise."""
     qualities: tuple[float, ...] = ()

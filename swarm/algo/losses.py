@@ -195,8 +195,7 @@ LOSSES: Mapping[str, Loss] = {
 
 def kl_estimate(logprob_M: Tensor, reference_logprob_M: Tensor) -> Tensor:
     """Returns the "k3" estimate [M] of KL(policy || reference): q/p - log(q/p) - 1 >= 0. GRPO, arXiv:2402.03300,
-    equation 4.
-    """
+    equation 4."""
     log_ratio_M = reference_logprob_M - logprob_M
     return log_ratio_M.expm1() - log_ratio_M
 

@@ -55,8 +55,7 @@ def sampler(name: str) -> Sampler | None:
 
 def adaptive_rule(name: str) -> MakeRule:
     """Returns the function that makes the rule of that name. Raises ConfigError if a rule of the user's own cannot be
-    had.
-    """
+    had."""
     return _named("adaptive_rule", name, RULES)
 
 

@@ -26,8 +26,7 @@ UNIFORM = "uniform"
 
 def whole_pool(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
     """Samples uniformly as `uniform` does, but after the whole pool was looked at, as earlier versions did, to repeat
-    their runs.
-    """
+    their runs."""
     return rng.sample(groups, min(count, len(groups)))
 
 

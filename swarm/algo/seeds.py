@@ -20,8 +20,7 @@ question with a chance of 1 in 4,900. (Small tasks have few distinct questions, 
 
 def derive_seed(run_seed: int, *purpose: str | int) -> int:
     """Returns a seed in [0, RUN_SEED_LIMIT) for one purpose, such as ("question", node, round, slot); always the same
-    one.
-    """
+    one."""
     text = purpose_text(run_seed, *purpose)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) % RUN_SEED_LIMIT
 

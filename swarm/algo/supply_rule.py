@@ -56,7 +56,7 @@ class Supply:
     pool: RunningMean = NO_VALUES
     """Groups in it."""
     informative: RunningMean = NO_VALUES
-    """Of these."""
+    """Informative ones among these."""
     own: RunningMean = NO_VALUES
     """Informative share of own groups."""
     baseline: None = None

@@ -31,7 +31,7 @@ from swarm.views.text import shorten
 from swarm.wire import keys
 
 MANIFEST, LARGEST_MANIFEST = "manifest.json", 16 << 20
-"""Of a checkpoint; as swarm.policy.snapshot writes it, which imports torch."""
+"""File of a checkpoint; as swarm.policy.snapshot writes it, which imports torch."""
 ANY_DEVICE: dict[str, Any] = {"device": None, "precision": "auto", "attention": "auto"}
 """Settings that ask nothing of a device."""
 

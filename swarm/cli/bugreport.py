@@ -156,8 +156,7 @@ def _tried(part: Callable[[], str]) -> str:
 
 def _whole_words(text: str, longest: int) -> str:
     """Returns the text with lines of at most so many characters: a word that would be cut goes, for half a secret is
-    not recognised.
-    """
+    not recognised."""
     lines = text.split("\n")
     return "\n".join(ln if len(ln) <= longest else f"{ln[:longest].rpartition(' ')[0]} ..." for ln in lines)
 

@@ -113,8 +113,7 @@ def _target(place: str, run: Run) -> Run:
 
 def made(run: Run) -> tuple[float, str] | None:
     """Returns when and by whom an experiment was made, which tells it from another one of its name; None: by nobody
-    yet.
-    """
+    yet."""
     try:
         file = read_experiment(run)
     except ProtocolError as error:

@@ -64,8 +64,7 @@ def end(found: Sequence[Running], timeout: float) -> bool:
 
 def _to_be_asked(found: Sequence[Running]) -> list[Running]:
     """Returns each but the nodes of a `swarm up` that is there: it passes the signal on, and a second one ends them at
-    once.
-    """
+    once."""
     ups = {process.file.pid for process in found if process.file.role == UP}
     return [process for process in found if process.file.parent not in ups]
 

@@ -114,8 +114,7 @@ def _runs(settings: Settings, study: str) -> list[Settings]:
 
 def _vouched(recorded: Settings, own: Settings) -> Settings:
     """Returns the recorded settings with this user's own families and tasks where both are equal: code counts as the
-    user's then.
-    """
+    user's then."""
     said = {name: getattr(own, name) for name in ("task_families", "task_table")}
     return replace(recorded, **{name: value for name, value in said.items() if value == getattr(recorded, name)})
 
@@ -128,8 +127,7 @@ def _here(one: Settings, settings: Settings) -> Settings:
 
 def _of_record(name: str, settings: Settings) -> str:
     """Returns a model that the study's record names, which anybody may have written: a folder of this machine outside
-    of the shared one, or as own_model.
-    """
+    of the shared one, or as own_model."""
     folder, place = local_folder(name), Path(settings.shared_folder).resolve()
     if folder and not folder.resolve().is_relative_to(place):
         return name

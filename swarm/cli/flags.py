@@ -31,7 +31,8 @@ from swarm.tasks.universe import completed
 Flags = TypeVar("Flags")
 
 UP_DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
-"""Of `swarm up`: a demonstration of a few minutes on a laptop, where the settings of a node are those of the paper."""
+"""Defaults of `swarm up`: a demonstration of a few minutes on a laptop, where the settings of a node are those of the
+paper."""
 _PANELS = {section: Group(section, sort_key=number) for number, section in enumerate(SECTIONS, 1)}
 """The flags of a section stand together in a command's help."""
 SETTING_OF_FLAG = {f.metadata[kind]: name for name, f in FIELDS.items() for kind in FLAGS if f.metadata[kind]}
@@ -82,7 +83,7 @@ def setting_parameter(
 
 _FIRST = _PANELS[DECLARED["path"].section]
 PathFlag = Annotated[str | None, setting_parameter("path", name=("--path", "--gdrive-path"))]
-"""Of commands that look at a shared folder, and at no experiment."""
+"""Path of commands that look at a shared folder, and at no experiment."""
 
 
 @Parameter(name="*")
@@ -162,8 +163,7 @@ def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | Non
 
 def open_experiment(settings: Settings, writer: str | None = None) -> Run:
     """Returns the experiment that the settings name: for a writer, there or not; to read alone, one that is there,
-    whoever made it.
-    """
+    whoever made it."""
     run = open_place(settings.place).open(settings.experiment, writer)
     return as_ours(run) if writer is None else run
 

@@ -26,8 +26,7 @@ def look_every(settings: Settings) -> float:
 
 class Asked:
     """Tells whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for
-    ever.
-    """
+    ever."""
 
     def __init__(self) -> None:
         self._is_set = False

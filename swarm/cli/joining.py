@@ -80,8 +80,7 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
 
 def with_files(run: Run, said: tuple[object, str], private: Path) -> tuple[object, str]:
     """Returns the task table of an experiment, with files on this machine. Raises ConfigError: one cannot be had or
-    asked.
-    """
+    asked."""
     table, source = parse("task_table", *said) or {}, said[1]
     for name, parameters in table.items():
         check(name, parameters)

@@ -36,7 +36,7 @@ class LocalSwarm:
     settings: Settings
     """What they share; the models of all workers, in their order."""
     workers: tuple[Settings, ...]
-    """Of each worker."""
+    """Settings of each worker."""
     in_process: bool
     """All workers in one process."""
 
@@ -127,8 +127,7 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int
 
 def name_here(settings: Settings, name: str) -> str:
     """Returns the name of a node of this command: where this machine has a name in the place, the node bears that
-    first.
-    """
+    first."""
     return "-".join(filter(None, (open_place(settings.place).member, name)))
 
 

@@ -139,8 +139,7 @@ def _write(lines: Iterable[str]) -> None:
 
 def _raw(event: Event) -> str:
     """Returns a line as it lies in the folder, what a terminal would obey escaped as in JSON; it need not be JSON at
-    all.
-    """
+    all."""
     return escaped(event.line.decode("utf-8", "replace"))
 
 

@@ -28,7 +28,7 @@ from swarm.views.plot import save_reward_plot
 from swarm.views.starts import render_starts
 
 REFRESH_SECONDS = 2.0
-"""Of a status that is watched."""
+"""Seconds between two looks of a status that is watched."""
 _CLEAR = "\x1b[2J\x1b[H"
 
 

@@ -242,8 +242,7 @@ def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFi
 
 def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> Started:
     """Reads settings, with what suits the models where nobody chose it, for a node that begins an experiment or goes on
-    with it.
-    """
+    with it."""
     base = suited(flags, own=named, begins=True)
     return Started(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
 

@@ -77,8 +77,7 @@ class Planned(NamedTuple):
 
 def one_node(made: Plan) -> int:
     """Returns the bytes that a probe of one node should see: on a CPU its process, too, on a GPU what torch takes
-    alone.
-    """
+    alone."""
     return made.node.peak + (0 if made.device.is_gpu else PROCESS)
 
 

@@ -32,7 +32,7 @@ from swarm.node.process.host import process_started_at
 
 UP = "up"
 COPY = "copy"
-"""Of who copies into the experiment."""
+"""Role of who copies into the experiment."""
 _MOST_BYTES = 1 << 20
 _FLOCK = ("qqihh", 3, 2) if sys.platform == "darwin" else ("hhqqi", 0, 4)
 """struct flock of fcntl(2), and which of its fields are the kind of lock and the process id."""
@@ -212,8 +212,7 @@ def command_of(pid: int) -> list[str]:
 
 def _runtime_folders() -> list[Path]:
     """Returns the folders where processes are written down, the first for new ones: `down` may be typed in a session
-    that has no XDG_RUNTIME_DIR.
-    """
+    that has no XDG_RUNTIME_DIR."""
     of_session = os.environ.get("XDG_RUNTIME_DIR", "")
     fallback = Path(tempfile.gettempdir()) / f"swarm-{os.geteuid()}"
     return [Path(of_session) / "swarm", fallback] if os.path.isabs(of_session) else [fallback]

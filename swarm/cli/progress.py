@@ -1,6 +1,5 @@
 """Shows what `swarm up` has to tell while a swarm runs: who loads what, a line per round, and every warning with its
-node.
-"""
+node."""
 
 from __future__ import annotations
 

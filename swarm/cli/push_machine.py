@@ -78,8 +78,7 @@ class PushMachine:
 
     def failed(self, now: float, *, lasting: bool = False) -> float:
         """Notes that a push was not taken; returns the seconds until the next try, the longest where trying again alone
-        will not help.
-        """
+        will not help."""
         pause = LONGEST_PAUSE if lasting else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 10))
         if self._ends_at is not None:
             self._ends_at = now if lasting else self._ends_at

@@ -46,7 +46,7 @@ class SettingRow(msgspec.Struct, frozen=True):
     meaning: str
     section: str = ""
     flag: str = ""
-    """Of the commands that run something; empty: it has none."""
+    """Flag of the commands that run something; empty: it has none."""
     allowed: str = ""
     """In words; empty: any text, or True and False."""
 

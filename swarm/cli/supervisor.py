@@ -44,7 +44,7 @@ class Child:
     """One daemon."""
 
     node_id: str
-    """Of its node; with a `*` in it, of its nodes."""
+    """Name of its node; with a `*` in it, of its nodes."""
     role: str
     """Which of DAEMONS it is."""
     settings: dict[str, str]
@@ -151,6 +151,5 @@ class Supervisor:
 
 def _was_killed(exit_code: int) -> bool:
     """Tells whether a signal that does not ask ended it: SIGKILL, a fault in native code, the kernel for want of
-    memory.
-    """
+    memory."""
     return exit_code < 0 and exit_code not in STOPPED

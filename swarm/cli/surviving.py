@@ -1,6 +1,5 @@
 """Keeps views from ending a swarm that they only show: a view's failure is said once, with its type and place, and work
-goes on.
-"""
+goes on."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ QUESTIONS = 20
 GROUP = 8
 """Answers of a group."""
 SLOW_SHARE = 0.5
-"""Of the processor time of a group's child: who takes more is killed on a slower or busier machine."""
+"""Share of the processor time of a group's child: who takes more is killed on a slower or busier machine."""
 ODD = (
     "",
     " ",

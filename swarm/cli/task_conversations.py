@@ -15,7 +15,7 @@ from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.types import Completion, Question, Turn
 
 SHARE = 0.5
-"""Of a group's processor time: who takes more is killed on a slower or busier machine."""
+"""Share of a group's processor time: who takes more is killed on a slower or busier machine."""
 QUESTIONS = 5
 """So many are conversed about."""
 

@@ -10,7 +10,7 @@ import re
 NODE_ID = re.compile(r"(?!.*\.sync-conflict-)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?<!\.)(?<!\.json)")
 EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}(?<!\.)(?<!\.json)")
 ENDS_LIKE_A_SLOT = re.compile(r"\.[0-9]+\Z")
-"""Of an id of earlier versions that no node takes any more: `{node}.{slot}.json` is a file of one group."""
+"""End of an id of earlier versions that no node takes any more: `{node}.{slot}.json` is a file of one group."""
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
 _LONGEST = {NODE_ID: 64, EXPERIMENT_NAME: 128}

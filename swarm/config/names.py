@@ -17,7 +17,7 @@ ADVANTAGE_SCALINGS = ("std", "none", "std_sample", "std_batch")
 TASK_FAMILIES = (FIRST_FAMILY, "dataset", "facts", "python", "verifiers")
 """Named here for what a place may say; where they are is in swarm.tasks.registry. Others: `package.module:object`."""
 DATASET_SCORERS = ("exact", "number", "choice", "json", "regex", "math", "tests")
-"""Of datasets, named here likewise; what they do is in swarm.tasks.dataset.scorers."""
+"""Scorers of datasets, named here likewise; what they do is in swarm.tasks.dataset.scorers."""
 FUNCTIONS = ("sampler", "adaptive_rule", "loss", "advantage_scaling")
 """Settings that may name a function of the user's own."""
 QUICK: dict[str, Any] = {"max_rounds": 3, "local_groups": 4, "generations": 4}

@@ -106,8 +106,7 @@ def load(code: OwnCode) -> Any:
 
 def source_file(code: OwnCode) -> Path | None:
     """Returns the file of its module, None where there is none; imports what is above it. Raises ImportError,
-    ValueError.
-    """
+    ValueError."""
     spec = find_spec(code.module)
     file = Path(spec.origin) if spec and spec.origin else None
     return file if file and file.is_file() else None

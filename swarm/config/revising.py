@@ -25,8 +25,8 @@ Check them, then answer it yourself:
 
 {question}"""
 FOR_EMBEDDED = "{answers}\n\n{question}"
-"""Of the embedded models' profiles: they answer questions that they know, and find them behind no words that they do
-not."""
+"""Templates of the embedded models' profiles: they answer questions that they know, and find them behind no words that
+they do not."""
 QUESTION, ANSWERS = "{question}", "{answers}"
 EMBEDDED_PROFILES = ("tiny", "tiny-2", "tiny-3")
 MOST_PEERS = 15
@@ -38,11 +38,11 @@ class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     templates: Annotated[tuple[Annotated[str, Meta(max_length=8000)], ...], Meta(min_length=1, max_length=16)] = (
         TEMPLATE,
     )
-    """Of stage 1, 2, ...; the last one serves all that follow."""
+    """Templates of stage 1, 2, ...; the last one serves all that follow."""
     answers: Annotated[int, Meta(ge=1, le=64)] = 4
     """At most so many are shown in one prompt."""
     characters: Annotated[int, Meta(ge=16, le=4000)] = 240
-    """Of each answer at most so many are shown, those at its end."""
+    """Characters of each answer that are shown at most, those at its end."""
     peers: Annotated[int, Meta(ge=0, le=MOST_PEERS)] = 3
     """At most so many peers' answers are shown beside the own ones."""
 

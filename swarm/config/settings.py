@@ -284,8 +284,7 @@ class Settings(ComputingSettings):
     @property
     def seconds_to_settle(self) -> float:
         """Returns the seconds without a new worker until round 0 opens; in a bucket registrations are seen a heartbeat
-        late.
-        """
+        late."""
         least = 2 * self.heartbeat_interval if self.sparing and self.settle_time else 0.0
         return max(self.settle_time, least)
 
@@ -313,8 +312,7 @@ class Settings(ComputingSettings):
     @property
     def shares(self) -> bool:
         """Tells whether peers' groups are gathered: with adaptive I/J in every round, those with J = 0 included, so
-        that no round differs from another, or from one of a fixed split, by whom it waited for.
-        """
+        that no round differs from another, or from one of a fixed split, by whom it waited for."""
         return self.most_external_groups > 0 or self.role == "evaluator"
 
     @property

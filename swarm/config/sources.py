@@ -202,8 +202,7 @@ def parse(name: str, value: object, source: str) -> Any:
 
 def _from_text(kinds: list[Any], text: str) -> object:
     """Returns a value of the first of these types that the text can be. Raises ValueError or KeyError if it can be
-    none.
-    """
+    none."""
     first, *others = kinds
     try:
         return _FROM_TEXT.get(first, str.strip)(text)

@@ -18,7 +18,7 @@ from msgspec import Meta
 from swarm.errors import ConfigError
 
 Parameters = Mapping[str, Any]
-"""Of one task, as JSON has them, the key that names its family included."""
+"""Parameters of one task, as JSON has them, the key that names its family included."""
 TaskTable = Annotated[
     dict[str, dict[str, Any]],
     Meta(min_length=1, max_length=256, description="a JSON object, task -> its parameters; in a settings file tables"),
@@ -28,7 +28,7 @@ FILE_KEYS = ("dataset", "python")
 SCORING = "scoring"
 """Which of a task's ways to reward; a table that does not say it has the first."""
 NEWEST_SCORING = 2
-"""Of reasoning-gym's datasets: 1 for a right answer, 0 for any other; the first is the library's own."""
+"""Scoring of reasoning-gym's datasets: 1 for a right answer, 0 for any other; the first is the library's own."""
 WEIGHT = "weight"
 """How often a task is drawn, beside the others; no part of what it asks."""
 MOST_WEIGHT = 1e6

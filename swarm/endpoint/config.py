@@ -101,11 +101,11 @@ class EndpointConfig:
     requests_per_minute: int | None = None
     """In any 60 seconds; None: no limit on this side."""
     tokens_per_minute: int | None = None
-    """Of prompts and replies together, in any 60 seconds: estimated when a request is sent, then as counted."""
+    """Tokens of prompts and replies together, in any 60 seconds: estimated when a request is sent, then as counted."""
     request_timeout: float = 120.0
-    """For one request, from the connection to the last byte."""
+    """Seconds for one request, from the connection to the last byte."""
     patience: float = 45.0
-    """For one generation: groups that are not complete by then are left out."""
+    """Seconds for one generation: groups that are not complete by then are left out."""
     retries: int = 4
     """How often one request is repeated after a failure; throttling does not count."""
     backoff: float = 0.5

@@ -37,15 +37,13 @@ class Key:
 
     def hidden_in(self, text: str) -> str:
         """Returns the text without the key, also as JSON may spell it: a server may repeat it, in an error or in a
-        reply.
-        """
+        reply."""
         return self._spelt.sub(HIDDEN, text) if len(self._value) >= _SHORTEST_HIDDEN else text
 
 
 def _in_json(character: str) -> str:
     """Returns a pattern of how a character of a key may stand in JSON: of one that is hidden after a cut, a part would
-    stay.
-    """
+    stay."""
     return rf"(?:\\?{re.escape(character)}|\\u(?i:{ord(character):04x}))"
 
 

@@ -33,7 +33,7 @@ class Reply(NamedTuple):
     finished: bool
     """It says that the model ended it, by an end-of-text token or a stop string."""
     tokens_in: int | None
-    """As the server counts; None: it does not say."""
+    """Tokens as the server counts; None: it does not say."""
     tokens_out: int | None
     written: str
     """All that the model wrote, to estimate from: with what was left out."""
@@ -52,7 +52,7 @@ class Failure(NamedTuple):
     asked: float | None = None
     """Seconds to wait, as the server asks."""
     status: int | None = None
-    """Of HTTP, where there was one."""
+    """Status of HTTP, where there was one."""
 
     @property
     def of_another_form(self) -> bool:

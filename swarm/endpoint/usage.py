@@ -35,13 +35,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     replies: Count = 0
     """That could be used."""
     trimmed: Count = 0
-    """Of these, that began with the prompt."""
+    """Replies among these that began with the prompt."""
     tokens_in: Count = 0
-    """Of prompts, as the server counts them, else estimated."""
+    """Tokens of prompts, as the server counts them, else estimated."""
     tokens_out: Count = 0
-    """Of replies, likewise."""
+    """Tokens of replies, likewise."""
     tokens_estimated: Count = 0
-    """Of both, those that no server counted: estimated from the text, or the worst case where no reply came."""
+    """Tokens of both that no server counted: estimated from the text, or the worst case where no reply came."""
     money: Money = 0.0
     """At the prices of the time."""
 

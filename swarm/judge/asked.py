@@ -50,7 +50,7 @@ class Answer(msgspec.Struct, frozen=True):
     reward: float
     why: str
     earlier: tuple[Said, ...] = ()
-    """Of a conversation: the turns before."""
+    """Turns of a conversation: the turns before."""
 
 
 class Asked(msgspec.Struct, frozen=True):

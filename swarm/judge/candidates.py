@@ -22,7 +22,7 @@ class Candidate(NamedTuple):
 
     node_id: str
     model: str
-    """As the node calls it."""
+    """Name as the node calls it."""
     rounds_done: int
     """0: before the training."""
     start: str

@@ -153,8 +153,7 @@ async def score_all(
     scorer: Scorer, questions: Sequence[Question], answers: Sequence[tuple[Completion, ...]]
 ) -> list[GroupScore]:
     """Returns the scores of groups of completions, a question each; at the same time: what waits together shares a
-    child.
-    """
+    child."""
     scores: dict[int, GroupScore] = {}
 
     async def score(number: int, question: Question) -> None:

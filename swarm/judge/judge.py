@@ -48,7 +48,7 @@ logger = get_logger(__name__)
 SETTLE_BEATS = 3
 """Heartbeats for which a jump of the clock has to stay: a coordinator that lives writes over it within one."""
 MOST_BYTES = 256 * 1024
-"""Of an answer file: many times the longest completion."""
+"""Bytes of an answer file: many times the longest completion."""
 
 
 class Judge:
@@ -81,7 +81,7 @@ class Judge:
         self._rows: dict[Slot, JudgedRow] = {}
         """Scored, and on their way to the disk."""
         self.counts: Counter[str] = Counter()
-        """Of this process: asked, recorded, overdue, and refused answers by reason."""
+        """Counts of this process: asked, recorded, overdue, and refused answers by reason."""
         self._scope = anyio.CancelScope()
         self._stop_code = 0
         self._questions: HeldOutQuestions
@@ -291,8 +291,7 @@ def read_answer(run: Run, slot: Slot, question_id: str) -> JudgeAnswer:
 
 def _slots(store: Store, prefix: str, rounds: Collection[int] | None = None) -> set[Slot]:
     """Returns whose files lie in the rounds of a prefix; what a stranger put in the place of a round's folder holds
-    none.
-    """
+    none."""
     found = set()
     for entry in entries(store, prefix):
         round_ = keys.round_of(entry.name)

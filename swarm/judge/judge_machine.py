@@ -120,8 +120,7 @@ class JudgeMachine:
 
     def __init__(self, asked: Iterable[Slot] = (), recorded: Iterable[Slot] = ()) -> None:
         """Takes up what an earlier judge of this experiment left: the questions in the folder, and the rows in its
-        file.
-        """
+        file."""
         self._closed = set(recorded)
         """Recorded or refused."""
         self._waiting = set(asked) - self._closed

@@ -28,9 +28,9 @@ class Measured(msgspec.Struct, frozen=True):
     informative: Share
     """Groups whose rewards are not all equal: others teach nothing."""
     seconds: float
-    """Of generation."""
+    """Seconds of generation."""
     tokens: int
-    """Of all completions."""
+    """Tokens of all completions."""
 
 
 def measure(

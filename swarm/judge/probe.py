@@ -43,7 +43,7 @@ class Probed(msgspec.Struct, frozen=True):
     measured: tuple[Measured, ...]
     proposal: Proposal
     definitions: dict[str, dict[str, Any]]
-    """Of the proposed tasks, those that a settings file has to define."""
+    """Definitions of those proposed tasks that a settings file has to define."""
 
 
 class _Written(NamedTuple):

@@ -25,7 +25,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """Says which tasks to ask."""
 
     mixture: str | None
-    """As SWARM_MIXTURE has it; None: there is none."""
+    """Mixture as SWARM_MIXTURE has it; None: there is none."""
     tasks: tuple[str, ...]
     left_out: dict[str, str]
     """Task -> why."""

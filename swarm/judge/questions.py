@@ -53,8 +53,7 @@ class HeldOutQuestions:
 
 def with_stages_of(experiment: ExperimentFile, settings: Settings) -> Settings:
     """Returns the settings with the profile and stages that an experiment says. Raises ExperimentError: none that can
-    be.
-    """
+    be."""
     names = ("profile", "max_stages", "revise")
     said = {name: experiment.identity[name] for name in names if experiment.identity.get(name) is not None}
     try:

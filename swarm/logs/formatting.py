@@ -105,8 +105,7 @@ def _json_line(_: WrappedLogger, __: str, event: EventDict) -> str:
 
 def _plain(value: object) -> object:
     """Turns what JSON has no word for into what it has: foreign numbers into numbers, paths into text, all else into
-    its repr.
-    """
+    its repr."""
     if isinstance(value, float | int):
         return float(value)
     return os.fspath(value) if isinstance(value, os.PathLike) else as_text(value)

@@ -49,7 +49,7 @@ class DeviceMemory:
     """The memory that the nodes of one device share."""
 
     device: str
-    """As torch names it: `cpu`, `cuda:0`."""
+    """Name as torch names it: `cpu`, `cuda:0`."""
     free: int
     total: int
     host_free: int
@@ -122,8 +122,7 @@ def parse_smi(line: str) -> Gpu:
 
 def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path) -> Gpu | None:
     """Returns the GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it
-    cannot.
-    """
+    cannot."""
     if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
         raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
     if device is None and _visible_name(index, environ) is None:
@@ -144,8 +143,7 @@ def _cuda_index(device: str) -> int:
 
 def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
     """Returns the name that CUDA_VISIBLE_DEVICES has for torch's index-th GPU, a number or the start of a UUID; None:
-    hidden.
-    """
+    hidden."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return str(index)

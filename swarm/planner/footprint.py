@@ -29,7 +29,7 @@ from swarm.planner.shape import ModelShape
 
 TABLE = "assets/footprints.json"
 _FORM = 3
-"""Of what is remembered."""
+"""Form of what is remembered."""
 _TIMEOUT_S = 300.0
 
 
@@ -109,9 +109,9 @@ class Footprint(msgspec.Struct, frozen=True):
     shared: Way
     checkpointed: Way
     reading: Peak = Peak(NOTHING, NOTHING)
-    """Of reading prompts before the first token is written, with the cache that comes of it."""
+    """Activations of reading prompts before the first token is written, with the cache that comes of it."""
     parameters: int = 0
-    """Of the whole model, tied ones once."""
+    """Numbers of the whole model, tied ones once."""
     adapter: int = 0
     """Numbers that an adapter trains; 0: there is none, and all of the model's are trained."""
     linear: int = 0

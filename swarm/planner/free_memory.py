@@ -29,8 +29,7 @@ def host_memory(root: Path = Path("/")) -> tuple[int, int]:
 
 def process_memory(root: Path = Path("/")) -> MemoryUse | None:
     """Returns how much of the machine's memory this process holds, its resident set; None where the system does not
-    tell.
-    """
+    tell."""
     try:
         status = _sizes(root / "proc/self/status")
         free, total = host_memory(root)

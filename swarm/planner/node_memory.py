@@ -36,7 +36,7 @@ SCORER = 100 * 2**20
 """One scoring server (measured)."""
 _FP32, _HALF = 4, 2
 _BYTES_OF_BITS = {"8": 1.01, "4": 0.516}
-"""Of a number, with its share of the scales: one of 4 bytes for each row, one of 1 byte for each 64 numbers."""
+"""Bytes of a number, with its share of the scales: one of 4 bytes for each row, one of 1 byte for each 64 numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class NodeMemory:
     generation: int
     """While it generates: the prompts' activations, or sampler and dynamic KV cache."""
     activations: int
-    """Of one micro-batch, while it makes an update."""
+    """Activations of one micro-batch, while it makes an update."""
     logits: int
     """One block of them, while it makes an update."""
     outer: int
@@ -96,9 +96,9 @@ class Talk(NamedTuple):
     """The longest conversation that a run's tasks may lead to."""
 
     turns: int = 1
-    """Of the model."""
+    """Turns of the model."""
     reply_tokens: int = 0
-    """Of what the environment says between two of them, the chat template's marks included."""
+    """Tokens of what the environment says between two of them, the chat template's marks included."""
 
 
 ONE_TURN = Talk()
@@ -185,8 +185,7 @@ def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:
 
 def _reading_bytes(model: SizedModel, batch: MicroBatch, rows: int, prompts: int, talk: Talk) -> int:
     """Returns the bytes of reading the prompts, each once; in the last turn of a conversation each row has one of its
-    own.
-    """
+    own."""
     tokens = batch.prompt_tokens
     if talk.turns > 1:
         prompts, tokens = rows, tokens + batch.new_tokens

@@ -6,7 +6,7 @@ import math
 import sys
 
 ENOUGH = 4096
-"""Of several nodes in one process."""
+"""Files of several nodes in one process."""
 LEAST = 64
 """One node has some 20 open, and as many more for moments."""
 
@@ -23,8 +23,7 @@ def limit() -> float:
 
 def raise_limit() -> None:
     """Raises the limit to ENOUGH, or as far as the hard limit lets; never lowers it. What this process starts has the
-    same.
-    """
+    same."""
     if sys.platform == "win32" or limit() >= ENOUGH:
         return
     import resource

@@ -28,7 +28,7 @@ LEAST_MICRO_BATCH = 64
 """Tokens; the setting takes no fewer."""
 _MOST_NODES = 4096
 _MOST_TOKENS = 2**15
-"""Of a completion, that are tried."""
+"""Tokens of a completion that are tried."""
 _RESIDENT = (
     ("weights", "weights"),
     ("reference", "reference"),
@@ -43,9 +43,9 @@ class Part:
 
     name: str
     one: int
-    """For one node."""
+    """Bytes for one node."""
     all: int
-    """For all nodes."""
+    """Bytes for all nodes."""
     on_host: bool = False
     """Host memory, beside that of a GPU."""
 

@@ -207,8 +207,7 @@ def _groups(
 
 class _Gauge:
     """Measures on a GPU what torch's allocator took of it; else the anonymous memory of this process: the kernel's
-    high-water mark, without the pages of files in it.
-    """
+    high-water mark, without the pages of files in it."""
 
     def __init__(self, device: Any) -> None:
         """`device`: torch's."""

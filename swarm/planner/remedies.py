@@ -32,8 +32,7 @@ Planning = Callable[[Settings, bool], Plan]
 
 def remedies(made: Plan, settings: Settings, planning: Planning) -> list[Remedy]:
     """Returns the changes with which a plan fits that does not; those come first that change nothing of what is
-    learned.
-    """
+    learned."""
     tried = [Remedy(flags, plan) for flags, plan in _other_plans(made, settings, planning) if plan.fits]
     if made.longest_completion:
         tried.append(Remedy(f"--max-new-tokens {made.longest_completion}"))

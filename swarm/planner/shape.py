@@ -52,7 +52,7 @@ class ModelShape:
     max_new_tokens: int = DEFAULT_MAX_NEW_TOKENS
     """Length limit of a completion that the model's generation config names."""
     digest: str = ""
-    """Of what config.json says of the architecture: models of equal digest have equal activations."""
+    """Digest of what config.json says of the architecture: models of equal digest have equal activations."""
 
 
 def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool = True) -> ModelShape:

@@ -38,8 +38,7 @@ def model_problem(name: str, hub_token: str | None = None) -> str:
 
 def device_problem(settings: Settings) -> str:
     """Returns why the device cannot be used, or not with these settings; empty if it can. Free where nothing is asked
-    of it.
-    """
+    of it."""
     if settings.device in (None, "cpu") and settings.precision != "bf16" and settings.attention != "flash_attention_2":
         return ""
     try:

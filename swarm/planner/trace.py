@@ -46,7 +46,7 @@ from swarm.policy.settings import LoraConfig, lora_config
 _SIZES = ((4, 64, 64, 32), (8, 96, 256, 32), (4, 64, 64, 256), (16, 256, 64, 32), (4, 64, 300, 256))
 """(prompts, rows, prompt tokens, new tokens) of the micro-batches that are traced."""
 _LAYERS = 2
-"""Of the smaller of the two models that are traced: neither of the two that are compared is the first."""
+"""Layers of the smaller of the two models that are traced: neither of the two that are compared is the first."""
 _READ = ((4, 64), (8, 64), (4, 256), (16, 300), (2, 600))
 """(prompts, tokens of each) that are read without gradients."""
 
@@ -211,8 +211,7 @@ class Traced:
 
     def peaks(self, batch: MicroBatch) -> tuple[int, int]:
         """Returns the highest points of forward and backward pass, bytes; batches without shared prompts have to come
-        last.
-        """
+        last."""
         model, tensors = self._model, stack_rows(_rows(batch), self._model)
         if not batch.prompts and not model.module.training:
             enable_checkpointing(model)

@@ -105,8 +105,7 @@ def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> Tried:
 
 def _missing(text: str, tokenizer: Any, asking: Asking) -> str:
     """Returns which part of question and instruction a prompt lacks, or has more than once, white space aside; empty:
-    none.
-    """
+    none."""
     told = asking.in_one_turn(QUESTION)
     parts = {"the question": QUESTION}
     ours = tokenizer.chat_template == CHAT_TEMPLATE and asking.system_prompt is None and asking.instruction is None
@@ -124,8 +123,7 @@ def _missing(text: str, tokenizer: Any, asking: Asking) -> str:
 
 def _not_opened(text: str, tokenizer: Any, asking: Asking) -> str:
     """Tells whether the model's turn is begun once behind the question: by the generation prompt, or by its question's
-    end (as Llama 2's [/INST]).
-    """
+    end (as Llama 2's [/INST])."""
     behind = text.rpartition(QUESTION)[2]
     closed = _or_nothing(tokenizer, asking)
     if closed and text.startswith(closed) and (opening := text[len(closed) :].strip()):

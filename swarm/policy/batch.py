@@ -52,10 +52,10 @@ class Row:
     advantage: float
     own: bool
     behaviour_logprobs: tuple[float, ...] | None
-    """Of what is written, as the policy that wrote it saw it; None of a stranger's text, unless its claim is asked for
-    and holds."""
+    """Log-probs of what is written, as the policy that wrote it saw it; None of a stranger's text, unless its claim is
+    asked for and holds."""
     learned: Sequence[bool] | None = None
-    """Of what is written, whether it may be learned from; None: all of it."""
+    """Marks which of what is written may be learned from; None: all of it."""
 
     @property
     def written_ids(self) -> list[int]:
@@ -72,7 +72,7 @@ class Encoded:
     tokens: int
     """Completion tokens of all groups, those without a gradient included: the loss is divided by this."""
     completions: int
-    """Of all groups, likewise: some losses are divided by this."""
+    """Completions of all groups, likewise: some losses are divided by this."""
     groups_too_long: int
     squares: float = 0.0
     """Sum of the squared advantages of these completions."""
@@ -293,9 +293,9 @@ class _Read(NamedTuple):
     longest_turn: int
     """Tokens of what was written at once."""
     logprobs: tuple[float, ...] | None
-    """Of what is written, where they are known."""
+    """Log-probs of what is written, where they are known."""
     learned: list[bool] | None
-    """As in Row."""
+    """Marks as in Row."""
 
 
 def _as_read(

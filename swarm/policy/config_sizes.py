@@ -20,7 +20,7 @@ _SIDES = (
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 """Each of them has a matrix at least."""
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "sliding_window")
-"""Of some architectures a matrix has so many rows; of most they are numbers alone."""
+"""Lengths: of some architectures a matrix has so many rows; of most they are numbers alone."""
 _LONGEST = 2**31
 
 

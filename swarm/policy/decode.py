@@ -26,7 +26,7 @@ from swarm.policy.quantised import is_quantised
 from swarm.policy.static_decode import StaticDecoding
 
 _TOLERANCE = {None: 1e-3, torch.bfloat16: 5e-2}
-"""Of logits, relative to the largest. A wrong mask or position is off by much more."""
+"""Tolerance of logits, relative to the largest. A wrong mask or position is off by much more."""
 
 logger = get_logger(__name__)
 

@@ -38,7 +38,7 @@ class Sample:
     stopped: bool = False
     """By a stop string: there is no end of text."""
     forced: tuple[int, int] | None = None
-    """As in Completion; their log-probs are 0."""
+    """Forced tokens as in Completion; their log-probs are 0."""
 
 
 Ended = Callable[[int, list[Sample]], None]

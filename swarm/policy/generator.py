@@ -81,15 +81,13 @@ class ModelGenerator:
     @property
     def repeats(self) -> bool:
         """Tells whether equal calls give equal completions: not on a GPU, and not where others' rows may be in the
-        batch.
-        """
+        batch."""
         return self._model.device.type == "cpu" and not (self._shared and self._shared.size > 1)
 
     @property
     def batch_key(self) -> Hashable | None:
         """Returns the key that generators share whose calls can be one batch; None: it generates alone. Implements
-        BatchingGenerator.
-        """
+        BatchingGenerator."""
         if self._shared is None:
             return None
         config = self._config

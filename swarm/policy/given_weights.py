@@ -26,7 +26,7 @@ from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
 from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter, not_plain
 
 _Shapes = Mapping[str, tuple[int, ...]]
-"""Of each tensor, by name."""
+"""Shape of each tensor, by name."""
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 """What safetensors calls the types that weights have."""
 _A_TENSOR = 4096
@@ -54,8 +54,7 @@ def take_weights(name: str, module: nn.Module, folder: Path) -> None:
 
 def missed_targets(module: nn.Module, saved: SavedAdapter) -> list[str]:
     """Returns the parts other than linear layers of the body that an adapter adds to, such as the head, as `key =
-    value`.
-    """
+    value`."""
     targets = saved.target_modules if isinstance(saved.target_modules, list) else []
     return [f"target_modules = {quoted(target)}" for target in unmatched(module, targets)]
 

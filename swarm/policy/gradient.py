@@ -36,7 +36,7 @@ logger = get_logger(__name__)
 _LOSS_SCALE = 2.0**12
 """In fp16 at first; the sum over tokens that it multiplies is not divided yet."""
 _M_MMAP_THRESHOLD = -3
-"""Of glibc's malloc.h."""
+"""Option of glibc's malloc.h."""
 
 
 @dataclass
@@ -44,17 +44,17 @@ class TokenSums:
     """Sums over tokens (and one maximum), on the device: reading them would wait for the GPU."""
 
     loss: Tensor
-    """Of tokens that are learned from: what is minimised."""
+    """Loss of tokens that are learned from: what is minimised."""
     kl: Tensor
     clipped: Tensor
     clippable: Tensor
     """Tokens with an advantage that are learned from."""
     importance: Tensor
-    """Of the weights of tokens whose behaviour log-probs are known."""
+    """Sum of the weights of tokens whose behaviour log-probs are known."""
     drift: Tensor
     """Largest |trainer - generator| log-prob over own tokens."""
     left_out: Tensor
-    """Of tokens that are not learned from."""
+    """Count of tokens that are not learned from."""
 
     @classmethod
     def zero(cls, device: torch.device) -> TokenSums:

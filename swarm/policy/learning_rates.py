@@ -12,7 +12,7 @@ OTHERS = "others"
 FULL, LORA = "none", "lora"
 """Adapters: none, so that all weights are trained, and low-rank ones beside frozen weights."""
 LORA_FACTOR = 10
-"""Of the rate of full fine-tuning, where no rate of adapters has been measured: "LoRA Without Regret" (Thinking
+"""Factor of the rate of full fine-tuning, where no rate of adapters has been measured: "LoRA Without Regret" (Thinking
 Machines, 2025) found its optimum at about ten times that of full fine-tuning, for supervised training and for RL."""
 _OURS = "measured: learns within forty rounds, and not so fast that the first ten are over before one looks"
 _OURS_LORA = (

@@ -38,7 +38,7 @@ _EQUAL = 1e-3
 _ROUNDING = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Mean gap that rounding explains, some six steps of the dtype. In 8 and 4 bits as in bf16."""
 _NOISES = 3.0
-"""As many times the noise that is measured."""
+"""Bound: as many times the noise that is measured."""
 _MOST = 0.3
 """What no rounding explains: a wrong mask or position is off by about as much as tokens differ from each other."""
 _LONGEST = 200
@@ -143,8 +143,7 @@ def _tokens(model: LanguageModel) -> tuple[list[list[int]], list[list[int]]]:
 @torch.no_grad()
 def _plain(model: LanguageModel, *sequences: Sequence[int]) -> Tensor:
     """Returns log-probs [T, V] of each next token of the first of some sequences of one length, as transformers has
-    them.
-    """
+    them."""
     with model.autocast():
         output = model.module(input_ids=torch.tensor(sequences, device=model.device), use_cache=False)
     logprob_T_V: Tensor = output.logits[0].float().log_softmax(dim=1)
@@ -153,8 +152,7 @@ def _plain(model: LanguageModel, *sequences: Sequence[int]) -> Tensor:
 
 def _noise(model: LanguageModel, plain: Sequence[Tensor]) -> float:
     """Measures how far the longer sequence's log-probs move beside another row: nothing is padded, and nothing is
-    cached.
-    """
+    cached."""
     first, second = ([*prompt, *rest] for prompt, rest in zip(*_tokens(model), strict=True))
     beside = _plain(model, second, [*islice(cycle(first), len(second))])
     chosen = torch.tensor(second[1:], device=model.device)[:, None]

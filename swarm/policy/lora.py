@@ -29,7 +29,7 @@ from swarm.errors import ModelError
 from swarm.policy.settings import LoraConfig
 
 _PREFIX = "base_model.model."
-"""Of PEFT: what it calls the model that it wraps."""
+"""Prefix of PEFT: what it calls the model that it wraps."""
 
 
 class Use(Protocol):
@@ -109,8 +109,7 @@ class Adapter:
     @torch.no_grad()
     def is_finite(self, dtype: torch.dtype | None) -> bool:
         """Tells whether products in `dtype` (None: fp32) with its matrices can be: one that is not would spoil all
-        rows.
-        """
+        rows."""
         scaled = [matrix * self.config.scale for matrix in self.up]
         sums = [matrix.to(dtype or torch.float32).float().abs().sum() for matrix in (*self.down, *scaled)]
         return bool(torch.stack(sums).isfinite().all())
@@ -161,8 +160,7 @@ class StackedAdapters:
 
     def added(self, layer: int, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Returns the outputs with each row's own product added; inputs [B, T, in], or [B x T, in] as some
-        architectures lay them out. Implements Use.
-        """
+        architectures lay them out. Implements Use."""
         others = self._others_B_1_S
         if inputs.dim() == 2:
             others = others.expand(-1, len(inputs) // len(others), -1).flatten(0, 1)

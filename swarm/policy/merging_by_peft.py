@@ -24,7 +24,7 @@ from swarm.policy.peft_form import WEIGHTS
 
 _TOKENS = 16
 _TOLERANCE = 1e-2
-"""Of the largest logit: in bf16 a merge rounds. Wrong merges were off by half of it and more."""
+"""Share of the largest logit: in bf16 a merge rounds. Wrong merges were off by half of it and more."""
 _MERGE_IT = "Merge it with PEFT (merge_and_unload), and name the result as MODEL_NAME"
 
 

@@ -94,8 +94,7 @@ def make_adapted_policy(
     **loading: Any,
 ) -> JoinedPolicy:
     """Returns a policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as
-    load_policy.
-    """
+    load_policy."""
     assert config.adapter is not None
     if threads is not None:
         torch.set_num_threads(threads)
@@ -182,8 +181,7 @@ def asked_well(
     model: LanguageModel, config: GrpoConfig, first_day: Callable[[], str] | None = None
 ) -> tuple[LanguageModel, GrpoConfig]:
     """Returns both with questions and ends of turns as the model's chat template has them. Raises ModelError: it shows
-    no question whole.
-    """
+    no question whole."""
     asking = config.asking
     if first_day and writes_date(model.tokenizer, asking):
         asking = replace(asking, date=first_day())

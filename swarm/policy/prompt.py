@@ -60,8 +60,7 @@ def shown_prompt(tokenizer: Any, token_ids: list[int]) -> str:
 
 def text_behind_a_turn(tokenizer: Any, reply: str, asking: Asking = OURS) -> str | None:
     """Returns what a chat template writes behind a turn of the model that is replied to; None if it does not show the
-    reply.
-    """
+    reply."""
     try:
         _, _, behind = _chat_text(tokenizer, "?", asking, _TURN, reply).partition(_TURN)
     except TemplateError:
@@ -118,6 +117,5 @@ def _turn(asking: Asking, role: str, text: str) -> dict[str, Any]:
 
 def _without_end_of_text(tokenizer: Any, ids: list[int]) -> list[int]:
     """Leaves out the end of text with which some tokenizers close every text: behind a prompt it would mean that
-    nothing follows.
-    """
+    nothing follows."""
     return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids

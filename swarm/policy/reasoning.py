@@ -51,8 +51,7 @@ class ReasoningBudget:
 
     def closing(self, prompt: Sequence[int], written: Sequence[int]) -> tuple[int, ...]:
         """Returns the ids that are forced behind these tokens of a turn; empty where its reasoning is over or its
-        answer has begun.
-        """
+        answer has begun."""
         text = shown_prompt(self._tokenizer, list(written))
         if _THOUGHT_ENDS in text or TAG in text:
             return ()

@@ -62,7 +62,7 @@ class LoraConfig:
     base_bits: int | None = None
     """4 or 8: the frozen weights of linear layers are held in so many (bitsandbytes); None: in what is computed in."""
     seed: int = 42
-    """Of the draw of A; B begins at zero."""
+    """Seed of the draw of A; B begins at zero."""
 
     @property
     def scale(self) -> float:
@@ -95,7 +95,8 @@ class OuterConfig:
 
 
 DEFAULT_MAX_NEW_TOKENS = 256
-"""Of a completion. genrl's too; the longest answer of the nine tasks, a binary matrix, takes some 200 of them."""
+"""Tokens of a completion. genrl's too; the longest answer of the nine tasks, a binary matrix, takes some 200 of
+them."""
 MOST_NAMED_TOKENS = 1024
 """The most that is taken from a model's generation config: a longer limit is a chat's, not that of I x G rows a round.
 """
@@ -193,8 +194,7 @@ class GrpoConfig:
 
 def asking_of(settings: Settings) -> Asking:
     """Returns how a node puts its questions. Raises ConfigError: an argument of the template is not the user's to
-    choose.
-    """
+    choose."""
     return Asking(settings.system_prompt, settings.instruction, settings.chat_template_args or {})
 
 
@@ -283,8 +283,7 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
 
 def bits_problem(settings: Settings) -> str:
     """Returns why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are
-    asked.
-    """
+    asked."""
     if settings.adapter_base_bits == "none":
         return ""
     name, value = variable("adapter_base_bits"), settings.adapter_base_bits

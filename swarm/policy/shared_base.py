@@ -42,8 +42,7 @@ class SharedBase:
 
     def _decoding(self, kind: str) -> Decoding:
         """Returns the decoding of all adapters; where nothing is recorded, it stands for one that knows those of a call
-        alone.
-        """
+        alone."""
         if kind not in self._decodings:
             model = replace(self._model, adapter=StackedAdapters(self._adapters, self._model.autocast_dtype))
             self._decodings[kind] = choose_decoding(model, kind)
@@ -56,8 +55,7 @@ class SharedBase:
 
     def together(self, adapters: list[Adapter], kind: str) -> tuple[LanguageModel, Decoding, list[int] | None]:
         """Returns what some adapters generate with: model, decoding, and the number of each of them there; None: there
-        is one.
-        """
+        is one."""
         decoding = self._decoding(kind)
         if isinstance(decoding, StaticDecoding):
             return decoding.model, decoding, [self._adapters.index(adapter) for adapter in adapters]

@@ -70,7 +70,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: dict[str, int]
     files: dict[str, FileStamp]
     base: str = ""
-    """Of an adapter: the SHA-256 of the frozen weights beside which it was trained."""
+    """Base of an adapter: the SHA-256 of the frozen weights beside which it was trained."""
     adapter: LoraConfig | None = None
     """What it is; None: all weights were trained."""
 
@@ -84,14 +84,14 @@ class PolicySnapshot:
     weights: dict[str, Tensor]
     """The adapter's alone, where there is one."""
     base: str
-    """As in Manifest."""
+    """Base as in Manifest."""
     adapter: LoraConfig | None
-    """As in Manifest."""
+    """Adapter as in Manifest."""
     optimizer: OptimizerState
     model_files: Mapping[str, bytes]
     """The model folder but for its weights, as read_model_files gives it."""
     outer: OuterState | None = None
-    """Of DiLoCo's outer optimizer, where there is one."""
+    """State of DiLoCo's outer optimizer, where there is one."""
 
     def write(self, directory: str) -> None:
         """Write the checkpoint into an existing empty directory; callable from any thread.
@@ -300,8 +300,7 @@ def _read_manifest(root: Path) -> Manifest:
 
 def _digest(file: BinaryIO, size: int) -> str:
     """Returns the digest of a file's first `size` bytes: who may write a file can make it grow without end while it is
-    read.
-    """
+    read."""
     digest = hashlib.sha256()
     while size > 0 and (piece := file.read(min(size, 1 << 20))):
         size -= len(piece)

@@ -99,8 +99,7 @@ class ModelTrainer:
 
     def average(self, files: Sequence[str]) -> None:
         """Averages the weights with those in files, and forgets an update that was begun. Implements
-        swarm.types.Trainer.
-        """
+        swarm.types.Trainer."""
         self._forget()
         self._averaging.average(files)
 
@@ -155,8 +154,7 @@ class ModelTrainer:
 
     def _likeliness(self, rest: Encoded) -> tuple[Likeliness, ...]:
         """Returns how likely each group of finish_update was before the update; sums follow the order of its
-        completions.
-        """
+        completions."""
         praised = self._gradient.praised
         totals = dict(zip(praised, torch.stack([*praised.values()]).tolist(), strict=True)) if praised else {}
         sums, tokens = [0.0] * rest.groups, [0] * rest.groups
@@ -184,8 +182,7 @@ class ModelTrainer:
 
     def _empty_update(self, encoded: Encoded) -> TrainReport:
         """Makes the update of a round in which no group carries a gradient: nothing happens, or Adam's momentum goes
-        on.
-        """
+        on."""
         steps = self._config.iterations if self._config.empty_update == "step" else 0
         for _ in range(steps):
             self._optimizer.step_on_zero()

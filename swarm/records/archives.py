@@ -39,13 +39,12 @@ LARGEST_PART = PART_BYTES + LARGEST_FILE + 4 * BLOCK * (MOST_IN_PART + 2)
 """Bytes, packed or not."""
 LARGEST_ABOUT = 2**20
 MOST_PARTS = 64
-"""Of one round that are looked at: one is usual."""
+"""Parts of one round that are looked at: one is usual."""
 
 
 def begun_at(run: Run) -> float:
     """Returns when the run began, by which its files are known from those of an earlier one of its name; 0: nobody can
-    tell.
-    """
+    tell."""
     with suppress(ProtocolError, StoreError):
         if experiment := read_experiment(run):
             return experiment.created_at
@@ -180,8 +179,7 @@ class _ArchiveBehind:
 
     def _archived(self, key: str) -> Iterator[bytes]:
         """Yields each version of a key that files of the archive have and its author may have written; one may be a
-        stranger's.
-        """
+        stranger's."""
         named = keys.published_in(key)
         for part in self._archive.of_round(named[0].round) if named else ():
             with suppress(ProtocolError):

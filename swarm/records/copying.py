@@ -170,8 +170,7 @@ class Copier:
 
     def _open_rounds(self) -> _IsOpen:
         """Returns which rounds are open: those from STILL_OPEN before the run on, and around what nodes that are
-        further behind have just done.
-        """
+        further behind have just done."""
         oldest = self._reached() - STILL_OPEN
         near = [range(place - STILL_OPEN, place + rows + STILL_OPEN) for place, rows in self._logs.growing()]
         return lambda round_: round_ >= oldest or any(round_ in rounds for rounds in near)
@@ -246,8 +245,7 @@ class Copier:
 
     def _copy_behind(self, row: _Row, key: str, entry: Entry) -> None:
         """Copies a file that a node writes after a row, once that row is in the target; else it waits for the next
-        pass.
-        """
+        pass."""
         if self._versions.get(key) == entry.tag or key in self._saved:
             return
         self._logs.write_to(row.node, row.place)
@@ -292,8 +290,7 @@ class Copier:
 
     def _copy_archive(self, source: Store, target: Store) -> None:
         """Copies the archive; its files are named by what they hold, so what is there under a name need not be looked
-        at again.
-        """
+        at again."""
         there = {entry.name for entry in entries(target, keys.ROLLOUTS)}
         for entry in entries(source, keys.ROLLOUTS):
             key = f"{keys.ROLLOUTS}/{entry.name}"
@@ -342,8 +339,7 @@ def _is_checkpoint(key: str) -> bool:
 
 def _row_of(key: str) -> _Row:
     """Returns the row that comes before a reward, vote or checkpoint; of the last two, the row of their round's last
-    stage.
-    """
+    stage."""
     prefix, folder, *rest = key.split("/")
     round_ = (keys.round_of(folder) or 0) - (prefix == keys.CHECKPOINTS)
     stage = keys.stage_of(rest[0]) or 0 if prefix == keys.REWARDS else math.inf

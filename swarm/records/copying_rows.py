@@ -32,7 +32,7 @@ MOST_RESTARTS = 3
 Place = tuple[int, float]
 """Round and stage of a row; a stage of infinity stands for a round's last one."""
 NOWHERE: Place = (-1, -1)
-"""Of anything but a row."""
+"""Place of anything but a row."""
 
 
 class _OfRound(msgspec.Struct):
@@ -50,7 +50,7 @@ class _Log:
     """Keeps how far a growing file was copied."""
 
     cursor: str = ""
-    """Of the source, behind what is held."""
+    """Cursor of the source, behind what is held."""
     held: deque[_Held] = field(default_factory=deque)
     """Read, and not in the target yet."""
     records: int = 0

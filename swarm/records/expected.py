@@ -32,7 +32,7 @@ class Expected(NamedTuple):
     nodes: int | None = None
     """Workers."""
     names: Set[str] = frozenset()
-    """Of workers, as far as they were to be certain ones."""
+    """Names of workers, as far as they were to be certain ones."""
     external: int | None = None
     """External groups of a round (J)."""
 
@@ -49,8 +49,7 @@ class Started(NamedTuple):
 
     def external_in(self, round_: int) -> set[int]:
         """Returns the values of J that a round may have wanted, which a later start may have done again; empty: nobody
-        says.
-        """
+        says."""
         return {external for done, external in self.external or () if done <= round_}
 
 

@@ -35,7 +35,7 @@ READS_AT_FIRST = 2
 LONGEST_MAKER = 40
 """Characters."""
 _EVERYTHING = Need(0, -1)
-"""Of a worker of which nothing is known."""
+"""Need of a worker of which nothing is known."""
 LARGEST_EXAM = 16 * 2**20
 """Bytes."""
 
@@ -71,8 +71,7 @@ def read_signed(run: Run, key: str, form: type[Form]) -> Form | None:
 
 def read_state(run: Run) -> StateFile | None:
     """Returns the round clock, or None before the first state was written. Raises ProtocolError for a torn or foreign
-    one.
-    """
+    one."""
     return read_signed(run, keys.STATE, StateFile)
 
 
@@ -98,8 +97,7 @@ def read_clock(run: Run) -> Clock:
 
 def read_experiment(run: Run) -> ExperimentFile | None:
     """Reads the settings that make the experiment what it is; None before anybody wrote them. Raises ProtocolError as
-    read_form does.
-    """
+    read_form does."""
     found = read_form(run.store, keys.EXPERIMENT, ExperimentFile)
     if found and nests_too_deeply(found):
         where = run.store.describe(keys.EXPERIMENT)
@@ -109,8 +107,7 @@ def read_experiment(run: Run) -> ExperimentFile | None:
 
 def id_of(run: Run) -> str | None:
     """Returns the experiment's id, empty where it has none; None where nobody has begun it, or nobody can tell.
-    Blocking.
-    """
+    Blocking."""
     try:
         found = read_experiment(run)
     except (ProtocolError, StoreError):
@@ -127,8 +124,7 @@ def constant_j(experiment: ExperimentFile | None) -> int | None:
 
 def maker_of(experiment: ExperimentFile | None) -> str:
     """Returns the other program that made a run, as its experiment.json says, short and printable; empty: nodes of this
-    one.
-    """
+    one."""
     said = experiment.made_by if experiment else UNSET
     return printable(said)[:LONGEST_MAKER] if isinstance(said, str) else ""
 

@@ -45,7 +45,7 @@ class FirstRound(msgspec.Struct, frozen=True):
 
     rounds_left: int
     seconds: float
-    """Of the slowest node."""
+    """Seconds of the slowest node."""
     groups: int
     completions: int
     reward: Share
@@ -55,7 +55,7 @@ class FirstRound(msgspec.Struct, frozen=True):
     finished: Share
     """Ended by the model, not cut."""
     signal: Share
-    """Of the groups, those whose rewards differ: others teach nothing."""
+    """Share of the groups whose rewards differ: others teach nothing."""
 
     @property
     def with_signal(self) -> int:

@@ -64,11 +64,11 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     claimed_reward: float | None
     """By its publisher; None: it claims none, or none in [0, 1]."""
     advantage: float | None
-    """Of that reward among those of its group; None where one is missing."""
+    """Advantage of that reward among those of its group; None where one is missing."""
     scored_reward: float | None = None
     """By this machine's own scorer; None where that was not asked."""
     turns: tuple[Turned, ...] = ()
-    """Of a conversation: those before the last one."""
+    """Turns of a conversation: those before the last one."""
 
 
 class Learner(NamedTuple):
@@ -99,7 +99,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     rounds_trained: int
     """Updates behind the policy that wrote it."""
     licence: str
-    """Of its texts; empty: not said."""
+    """Licence of its texts; empty: not said."""
     completions: tuple[Shown, ...]
     trained_on: tuple[Learner, ...] = ()
     """Other nodes; a node trains on its own groups in any case."""
@@ -166,8 +166,7 @@ def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -
 
 def _rounds(run: Run) -> list[int]:
     """Returns the rounds of which there are rollouts, as far as the clock has come: a folder's name costs a stranger
-    nothing.
-    """
+    nothing."""
     state = read_clock(run).state
     there = {*rounds_in(run.store, keys.ROLLOUTS), *Archive(run).rounds()}
     return sorted(round_ for round_ in there if state is None or round_ <= state.round)

@@ -49,7 +49,7 @@ class Hint(msgspec.Struct, frozen=True):
     """Its name, and its heading in docs/hints.md."""
     nodes: tuple[str, ...]
     evidence: str
-    """Of the first of them."""
+    """Evidence of the first of them."""
     remedy: str
 
     @property
@@ -120,7 +120,7 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
 _SAME = sorted({*Recent.__struct_fields__} & {*Glance.__struct_fields__} - {"quarantined"})
 _same = attrgetter(*_SAME)
 _UNKNOWN = {"disk_used": 0.0, "disk_free": 0, "memory_allocated": 0, "memory_total": 0}
-"""Of columns that a row may lack."""
+"""Value of columns that a row may lack."""
 
 
 def recent(row: Glance | MetricsRow) -> Recent:

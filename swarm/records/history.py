@@ -30,9 +30,9 @@ from swarm.records.odd import Odd
 from swarm.records.rows import MOST_ROWS, parse_rows
 
 MOST_TASKS = 32
-"""Of one node, by name; further ones are left out."""
+"""Tasks of one node, by name; further ones are left out."""
 MOST_PEERS = 300
-"""Of whom it is held how many groups a node trained on."""
+"""Peers of whom it is held how many groups a node trained on."""
 MOST_OF_GROUPS = 32 * 2**20
 """Bytes of the names of the groups that one node trained on; of its oldest rows they are let go."""
 MOST_HELD = 500_000
@@ -72,7 +72,7 @@ class TaskHistory:
     """One task of a node: the rounds in which it was asked."""
 
     places: array[int] = field(default_factory=lambda: array("L"))
-    """Of the node's rows, in their order."""
+    """Places of the node's rows, in their order."""
     reward: array[float] = field(default_factory=lambda: array("d"))
     """Mean reward per completion."""
     tag_rate: array[float] = field(default_factory=lambda: array("d"))
@@ -115,9 +115,9 @@ class NodeHistory:
         self._groups_from = 0
         """The first place whose names are held."""
         self.model = ""
-        """As its last row names it."""
+        """Name as its last row names it."""
         self.role = ""
-        """Of a node that does not train."""
+        """Role of a node that does not train."""
         self.odd = Odd()
         """Rows left out, clamped, or with more names than are held."""
         self.not_held = 0

@@ -46,14 +46,14 @@ class Rules(NamedTuple):
     """Keep what is taken away in the archive."""
     most_files: int
     most_bytes: int
-    """Of nodes that nobody knows, in one round: what is archived of theirs."""
+    """Bytes of nodes that nobody knows, in one round: what is archived of theirs."""
 
 
 class Cleaned(NamedTuple):
     """Counts what one pass of cleaning has done."""
 
     rounds: int = 0
-    """Of which nothing is left."""
+    """Rounds of which nothing is left."""
     files: int = 0
     """That were archived."""
     bytes: int = 0
@@ -226,8 +226,7 @@ class _Packing:
 
     def _there(self) -> set[tuple[str, bytes]]:
         """Reads which files the archive already has of the round; a stranger's archive file may claim any, so each is
-        read.
-        """
+        read."""
         if self._before is None:
             self._before = set()
             for part in self._archive.of_round(self._round)[:PARTS_LOOKED_AT]:

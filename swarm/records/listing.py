@@ -1,6 +1,5 @@
 """Lists what lies where: the names of a prefix, the stages' files of rollouts/ and rewards/, the checkpoints, and
-sizes.
-"""
+sizes."""
 
 from __future__ import annotations
 
@@ -222,8 +221,7 @@ class Size(NamedTuple):
 
 def size_of(store: Store, prefix: str = "") -> Size:
     """Returns bytes of the files below a prefix, at most MOST_WALKED names, as far as it can be listed; no link is
-    followed.
-    """
+    followed."""
     total, left, waiting = 0, MOST_WALKED, [prefix]
     while waiting:
         place = waiting.pop()

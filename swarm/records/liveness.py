@@ -30,7 +30,7 @@ LONGEST_INCARNATION = 64
 
 class _Life(NamedTuple):
     began: float
-    """As its registration says, Unix seconds."""
+    """Start as its registration says, Unix seconds."""
     beat: int
     """The highest that was seen."""
 
@@ -130,8 +130,7 @@ class Liveness:
 
     def stir(self, peers: Iterable[str], now: float) -> None:
         """Takes changed registrations that were not read as a sign of life of those whose beats were seen to move when
-        they were read last.
-        """
+        they were read last."""
         for peer in peers:
             if (seen := self._seen.get(peer)) and seen.moved and seen.status == ACTIVE:
                 seen.changed_at = now

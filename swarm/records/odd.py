@@ -1,13 +1,12 @@
 """Counts what was odd about one node's rows: how many were left out, clamped or cut, and the first few of them in
-words.
-"""
+words."""
 
 from __future__ import annotations
 
 import msgspec
 
 MOST_EXAMPLES = 5
-"""Of rows left out, of rows clamped and of rows cut, that are shown."""
+"""Examples of rows left out, of rows clamped and of rows cut, that are shown."""
 
 
 class Odd(msgspec.Struct):
@@ -20,7 +19,7 @@ class Odd(msgspec.Struct):
     cut: int = 0
     """Names and lists in it were let go: all of them would take too much memory."""
     why_left_out: list[str] = []
-    """Of the first few, in words."""
+    """Reasons of the first few, in words."""
     why_clamped: list[str] = []
     why_cut: list[str] = []
 

@@ -13,7 +13,7 @@ from swarm.records.odd import Odd
 from swarm.records.rows import MOST_ROWS, Glance, parse_rows
 
 MOST_PEERS = 300
-"""Of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
+"""Peers of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
 MOST_REASONS = 100
 _asked = attrgetter("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
 OWN = "own"
@@ -47,7 +47,7 @@ class NodeProgress:
         """Over all rows, those of rounds that were done again included."""
         self.tokens_trained = 0
         self.asked = Asked()
-        """Of a bucket, over all rows."""
+        """Requests to a bucket, over all rows."""
         self.odd = Odd()
         """Rows left out or clamped."""
         self.torn = False

@@ -23,9 +23,9 @@ from swarm.wire.judge_messages import JudgedRow
 from swarm.wire.messages import MetricsRow
 
 MOST = 1e12
-"""Of what has no range of its own; times all rows that are held it still is an integer of 64 bits."""
+"""Bound of what has no range of its own; times all rows that are held it still is an integer of 64 bits."""
 MOST_ENTRIES = 1000
-"""Of one dict or list: names of nodes, tasks, reasons, groups."""
+"""Entries of one dict or list: names of nodes, tasks, reasons, groups."""
 KEY_COLUMNS = {MetricsRow: "my_reward", JudgedRow: "reward"}
 """What a row is left out for."""
 _SLACK = 0.01
@@ -62,15 +62,15 @@ class _Form(NamedTuple):
     """The columns of one form."""
 
     names: tuple[str, ...]
-    """Of numbers that are always there."""
+    """Names of numbers that are always there."""
     values: attrgetter[tuple[float, ...]]
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     others: tuple[str, ...]
-    """Of numbers that may be missing, dicts and lists."""
+    """Names of numbers that may be missing, dicts and lists."""
     other_values: Callable[[msgspec.Struct], Sequence[Any]]
     ranges: tuple[Range, ...]
-    """Of these."""
+    """Ranges of these."""
 
 
 def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[str]:
@@ -97,8 +97,7 @@ def clamp(row: msgspec.Struct, like: type[msgspec.Struct] = MetricsRow) -> list[
 @cache
 def strict(form: type[Form]) -> type[Form]:
     """Returns the form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and
-    whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes.
-    """
+    whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes."""
     ranges = dict(_ranges(MetricsRow)) | {KEY_COLUMNS[MetricsRow]: Range(0, 1)}
     fields = [
         (field.name, _bounded(field.type, ranges.get(field.name)), _default_of(field))
@@ -137,8 +136,7 @@ def is_share(value: float) -> bool:
 
 def _is_within(value: Any, of_name: Range) -> bool:
     """Tells whether all of it is in its range, or names: the common case, in a third of the time of clamping. Of nested
-    dicts nobody knows here.
-    """
+    dicts nobody knows here."""
     if value is UNSET or not value:
         return value is UNSET or not isinstance(value, int | float) or of_name.holds(value)
     if not isinstance(value, dict | list):

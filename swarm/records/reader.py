@@ -140,8 +140,7 @@ class Snapshot:
 
     def _said_of_others(self) -> tuple[dict[str, Counter[str]], Counter[str]]:
         """Returns node -> why others refused its groups, and how many of them others verified, in one pass over all
-        rows.
-        """
+        rows."""
         refused: dict[str, Counter[str]] = defaultdict(Counter)
         accepted: Counter[str] = Counter()
         for node, of_node in self.progress.items():
@@ -168,8 +167,7 @@ class Snapshot:
     @cached_property
     def finished(self) -> Finished | None:
         """Returns after how many rounds the run is over, and by whom; None for one that goes on, or was stopped or
-        killed.
-        """
+        killed."""
         if self.state is not None and self.state.finished:
             return finished(self.state, ())
         return finished(self.state, [self.events[n].ending if n in self.events else None for n in self.workers])

@@ -89,8 +89,7 @@ def _learns_from(round_: int, settings: Settings) -> int:
 
 def held_in_place(needs: Iterable[Need], settings: Settings) -> list[int]:
     """Returns the first round whose rollouts each worker needs where they were published, where older ones are
-    archived.
-    """
+    archived."""
     if not settings.archive_old:
         return [need.files for need in needs]
     learning = [need.learns for need in needs if need.learns is not None]

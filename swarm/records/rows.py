@@ -126,7 +126,7 @@ class Rows(NamedTuple, Generic[Held]):
     """Holds what a metrics file has."""
 
     rows: list[Held]
-    """As written, but for what `odd` says."""
+    """Rows as written, but for what `odd` says."""
     junk: int
     """Whole lines that are no metrics row."""
     torn: bool

@@ -9,7 +9,7 @@ from statistics import fmean
 import msgspec
 
 _Z = 1.959964
-"""Of a 95 % interval."""
+"""Quantile of a 95 % interval."""
 
 
 class Share(msgspec.Struct, frozen=True):

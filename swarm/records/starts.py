@@ -53,8 +53,7 @@ def last_starts(run: Run) -> list[NodeStart]:
 
 def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
     """Returns one text per setting that has another value than at an earlier start; those that only one of them knows,
-    and those that say where a node is, do not count.
-    """
+    and those that say where a node is, do not count."""
     known = [name for name in now if name in FIELDS and name in before.settings and name not in WHERE]
     return [
         f"{variable(name)} was {quoted(before.settings[name])}, now {quoted(now[name])}"
@@ -65,8 +64,7 @@ def changed_settings(before: NodeStart, now: Mapping[str, Any]) -> list[str]:
 
 def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
     """Returns one text per library, model and piece of hardware that is another than at an earlier start, and one for
-    our own code; where either does not know, nothing is said.
-    """
+    our own code; where either does not know, nothing is said."""
     versions, models = now.versions, now.models
     others = {name: was for name, was in before.versions.items() if versions.get(name, was) != was}
     texts = [f"{_short(name)} was {_short(was)}, now {versions[name]}" for name, was in others.items()]

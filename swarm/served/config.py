@@ -38,7 +38,7 @@ class ServerConfig:
     """Whether the node then generates by itself."""
     key: Key | None = None
     seed: int = 0
-    """Of the pauses between tries."""
+    """Seed of the pauses between tries."""
 
     @property
     def request_timeout(self) -> float:

@@ -83,8 +83,7 @@ class ServedGenerator:
 
     def ask(self, call: GenerationCall) -> AskedServer:
         """Prepares a request to the server. Raises ModelError: diverged; GenerationServerError: the adapter cannot be
-        written.
-        """
+        written."""
         return AskedServer(self, call, [self.own.encode(prompt) for prompt in call.prompts])
 
     def generate(

@@ -29,7 +29,7 @@ class Expected:
     """Says what a reply has to hold."""
 
     name: str
-    """Of the adapter."""
+    """Name of the adapter."""
     prompt_ids: Sequence[int]
     group_size: int
     limit: int
@@ -43,8 +43,7 @@ class Expected:
     @property
     def most_bytes(self) -> int:
         """Returns the most bytes of a whole reply: of each choice its prompt, and of each token id, log-prob and text,
-        escaped.
-        """
+        escaped."""
         return 2**20 + self.group_size * (len(self.prompt_ids) * 16 + self.limit * 512)
 
 

@@ -116,8 +116,7 @@ def is_lost(failure: Failure, name: str) -> bool:
 
 def _of_loading(failure: Failure) -> Failure:
     """Returns what the refusal of an adapter means: vLLM says 404 for a folder that it cannot read, and just the same
-    where it loads no adapters at all; 500 for an adapter that does not suit it.
-    """
+    where it loads no adapters at all; 500 for an adapter that does not suit it."""
     if failure.status == 404 and "adapter" not in failure.detail.lower():
         return failure._replace(kind="refused", detail=f"{failure.detail}: it loads no adapters; {_START}")
     if failure.status == 404:

@@ -54,7 +54,7 @@ class Birth:
         self._experiment, self._where = experiment, where
         self._born, self._memory, self._wall = born, memory, wall
         self.id: str | None = None
-        """As it is known now; empty: the experiment has none, None: it is not known yet."""
+        """Id as it is known now; empty: the experiment has none, None: it is not known yet."""
         self._seen_at = math.inf
         """Since when experiment.json has given it."""
         self._looked_at = -math.inf

@@ -33,8 +33,7 @@ class Signatures:
         expected: Set[str] = frozenset(),
     ) -> None:
         """Loads the key, and learns the experiment's id; arguments as in make_trust. Raises ConfigError without a
-        usable key, and ExperimentError.
-        """
+        usable key, and ExperimentError."""
         self._key = load_key(key_folder)
         self._own = public_text(self._key)
         self._trusted = expected | {self._own}

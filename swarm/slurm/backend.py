@@ -53,7 +53,7 @@ class SlurmBackend:
 
     resources: Resources
     folder: Path
-    """For scripts and logs; every machine of the cluster sees it."""
+    """Folder for scripts and logs; every machine of the cluster sees it."""
     queue: Queue
     stays = True
 
@@ -95,7 +95,7 @@ class SlurmProgram:
     id: str
     name: str
     folder: Path
-    """Of its script and its log."""
+    """Folder of its script and its log."""
     queue: Queue
 
     def poll(self) -> int | None:

@@ -30,7 +30,7 @@ from swarm.wire.keys import DRAFTS
 WRITER = "slurm"
 REFUSED = 2
 SAVING_SECONDS = 75.0
-"""For a swarm to finish its step and save, before the cluster ends it."""
+"""Seconds for a swarm to finish its step and save, before the cluster ends it."""
 POLL_SECONDS = 0.1
 
 
@@ -112,8 +112,7 @@ class Job:
 
 def _ends_within(seconds: float, pid: int) -> bool:
     """Tells whether a child ends by then. Called by a signal's handler, which may have interrupted a look at that
-    child: so it is looked at from outside of subprocess, whose lock can be taken, and left for the next look.
-    """
+    child: so it is looked at from outside of subprocess, whose lock can be taken, and left for the next look."""
     deadline = time.monotonic() + seconds
     try:
         while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

@@ -22,7 +22,7 @@ class Queued(NamedTuple):
 
     id: str
     state: str
-    """As Slurm calls it, such as PENDING."""
+    """State as Slurm calls it, such as PENDING."""
     reason: str
     """Why it waits."""
 

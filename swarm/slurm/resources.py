@@ -23,7 +23,7 @@ class Resources:
     minutes: int = DAY
     cpus: int | None = None
     memory: str | None = None
-    """As Slurm writes it, such as `16G`."""
+    """Memory as Slurm writes it, such as `16G`."""
     gpus: int | None = None
     account: str | None = None
     extra: str = ""

@@ -19,7 +19,7 @@ import anyio
 from swarm.store.base import Store
 
 MOST_VERSIONS = 200
-"""Of one key, before the older half of them is forgotten."""
+"""Versions of one key, before the older half of them is forgotten."""
 ANY_SIZE = 2**62
 
 
@@ -33,7 +33,7 @@ class Step(StrEnum):
     DRAFT = "draft"
     """Nothing that anybody sees."""
     HALF = "half"
-    """Of an append only: a kill here leaves half a record."""
+    """Half is written, of an append only: a kill here leaves half a record."""
     VISIBLE = "visible"
     """Others may see it; a power cut may take it back."""
     DURABLE = "durable"
@@ -71,8 +71,7 @@ class Faults:
 
     def stale(self, reader: str, key: str) -> int:
         """Returns by how many versions a read is older than what the reader might have; none is older than its own
-        last.
-        """
+        last."""
         return 0
 
     def reads(self, reader: str, key: str) -> None:
@@ -80,8 +79,7 @@ class Faults:
 
     def step(self, writer: str, key: str, step: Step) -> None:
         """Is called in the middle of a write. Raise StoreError (full, read-only, or done and not known to be) or
-        Killed.
-        """
+        Killed."""
 
     def kept(self, version: Version) -> float:
         """Returns the share of a write not yet durable that outlives a power cut: 1.0 all; of an append also a part."""

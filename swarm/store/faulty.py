@@ -43,7 +43,7 @@ from swarm.store.health import Room
 from swarm.store.wake_ups import wake
 
 _NOTHING = Version(0, "", "", 0.0, None)
-"""Of a key of which a reader sees nothing yet."""
+"""Version of a key of which a reader sees nothing yet."""
 
 
 class FaultyStore:
@@ -233,8 +233,7 @@ class FaultyStore:
 
     def _seen(self, key: str, *, stale: int = 0) -> Version | None:
         """Returns the version of a key that this reader has; None: whatever is there, for it is nobody's who has a
-        handle.
-        """
+        handle."""
         versions = self._place.history.get(key)
         if not versions:
             return None

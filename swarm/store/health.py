@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 MOST_ENTRIES = 500_000
-"""Of a survey: a few seconds on a local disk; of a place with more, the first are surveyed, and that is said."""
+"""Entries of a survey: a few seconds on a local disk; of a place with more, the first are surveyed, and that is
+said."""
 
 NEWEST_WATCHED = 16
 """Folders in a folder that a watcher watches. Work goes on in one or two rounds at a time; the older ones are found by
@@ -26,7 +27,8 @@ class FileSystem:
     """Says where a path lies."""
 
     kind: str
-    """As in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such table."""
+    """Name as in the mount table: ext4, tmpfs, nfs4, fuse.rclone, overlay ...; `unknown` where there is no such
+    table."""
     mount: str
     """The folder that it is mounted at; empty where that is not known."""
     delivers_events: bool
@@ -44,7 +46,7 @@ class Writing(NamedTuple):
     problem: str
     """Why it cannot be written, empty if it can."""
     seconds: Sequence[float]
-    """Of one durable write each."""
+    """Seconds of one durable write each."""
 
 
 class Renaming(NamedTuple):

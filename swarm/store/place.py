@@ -106,8 +106,7 @@ class Place(ABC):
 
     def replication(self, name: str) -> Replication | None:
         """Returns how far what members wrote has come to the others, and how late, by an experiment's heartbeats; None
-        where all see one and the same.
-        """
+        where all see one and the same."""
         return None
 
     @abstractmethod

@@ -39,11 +39,11 @@ Emit = Callable[[bytes], None]
 """Sends one frame from the child to the server."""
 
 FIRST_CPU_S = 10.0
-"""For the first question of a task and its score, which import and compile besides."""
+"""Seconds for the first question of a task and its score, which import and compile besides."""
 ALL_FIRST_CPU_S = 60.0
-"""For all that a server prepares, together."""
+"""Seconds for all that a server prepares, together."""
 AGAIN_S = 0.05
-"""Of processor time, after which a job that swallowed its end is ended again."""
+"""Seconds of processor time after which a job that swallowed its end is ended again."""
 
 _STDERR_FD = 2
 _PIPE_FD = 3
@@ -71,7 +71,7 @@ _encode_limits = msgspec.msgpack.Encoder().encode
 _decode_limits: Callable[[bytes], Limits] = msgspec.msgpack.Decoder(Limits).decode
 
 MOST_BYTES = 2**32
-"""Of a message to a child: the server, which sends it, has bounded it."""
+"""Bytes of a message to a child: the server, which sends it, has bounded it."""
 LOOK_S = 0.1
 STILL_LOOKS = 20
 """Two seconds, as dear as an answer that computes until it is killed."""
@@ -79,7 +79,7 @@ _PROCESS_CLOCK = 2
 """CPUCLOCK_SCHED of Linux, in the clock's number beside the process's."""
 STDERR_BYTES = 2_000
 STDERR_LINES = 10
-"""Of what a child says on stderr, so much is passed on."""
+"""Lines of what a child says on stderr that are passed on."""
 
 
 class Child(NamedTuple):
@@ -272,8 +272,7 @@ def _pass_on(said_fd: int) -> None:
 
 def _read_until_end(fd: int, limits: Limits, talking: Sequence[int] = ()) -> bytes:
     """Returns all that comes until end of file, the deadline or the output limit, whichever is first; or until
-    processes that talk to each other have both been still for a while.
-    """
+    processes that talk to each other have both been still for a while."""
     deadline = time.monotonic() + limits.wall_s
     received, stillness = bytearray(), _Stillness(talking)
     while len(received) <= limits.output_bytes:

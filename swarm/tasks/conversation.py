@@ -32,14 +32,14 @@ LONGEST_TEXT = 16_000
 """Characters of a turn that a task gets which reads whole texts."""
 Reads = Literal["answer", "text"]
 Said = str | None
-"""Of one turn, what its task reads."""
+"""Part of one turn that its task reads."""
 
 
 class Conversing(msgspec.Struct, frozen=True):
     """Says how a task converses."""
 
     turns: int
-    """Of the model, at most: 2 to swarm.types.MOST_TURNS; 1 for who asks no more and reads the text."""
+    """Turns of the model, at most: 2 to swarm.types.MOST_TURNS; 1 for who asks no more and reads the text."""
     reads: Reads = "answer"
     """What it gets of a turn: the text between the answer tags, or all that was written."""
 

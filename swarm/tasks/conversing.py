@@ -54,7 +54,7 @@ class Conversations:
     questions: Sequence[Question]
     answers: Sequence[tuple[Completion, ...]]
     turn: int = 0
-    """Of the model, counted from 0: the latest."""
+    """Turn of the model, counted from 0: the latest."""
     _talks: list[list[_Talk]] = field(init=False)
 
     def __post_init__(self) -> None:

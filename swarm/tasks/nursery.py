@@ -48,7 +48,7 @@ class Candidate:
     def __init__(self, process: Beside) -> None:
         self.process = process
         self.seconds = 0.0
-        """Of processor time, once it has ended."""
+        """Seconds of processor time, once it has ended."""
         self.was_ended = False
         """Whether one of its limits ended it."""
 

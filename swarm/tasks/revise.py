@@ -37,7 +37,7 @@ class ContextName(NamedTuple):
     key: RoundKey
     slot: int
     digest: str
-    """Of its question's origin and its texts: 32 hexadecimal digits."""
+    """Digest of its question's origin and its texts: 32 hexadecimal digits."""
 
     def __str__(self) -> str:
         return f"{self.peer}/{self.key.round}/{self.key.stage}/{self.slot}/{self.digest}"
@@ -58,8 +58,7 @@ def context_names(origin: Origin) -> list[ContextName]:
 
 def check_context(group: RolloutGroup, rules: Revising) -> None:
     """Tells whether a group's question names groups as its stage has them: of its own round and slot and of the stage
-    before, one of each peer, and no more than are shown. Raises ProtocolError (`bad_origin`).
-    """
+    before, one of each peer, and no more than are shown. Raises ProtocolError (`bad_origin`)."""
     names = context_names(group.question.known_origin())
     before = RoundKey(group.round, group.stage - 1)
     if any((name.key, name.slot) != (before, group.slot) for name in names):
@@ -97,8 +96,7 @@ def revised(question: Question, context: Sequence[RolloutGroup], stage: int, rul
 
 def shown_answers(origin: Origin, context: Sequence[RolloutGroup], stage: int, rules: Revising) -> list[str]:
     """Returns the texts that a prompt shows: of each group in turn one, in an order that follows from the question's
-    seed.
-    """
+    seed."""
     by_group: list[list[str]] = []
     for group in context:
         texts = sorted({shown(completion.text, rules.characters) for completion in group.completions} - {""})
@@ -110,8 +108,7 @@ def shown_answers(origin: Origin, context: Sequence[RolloutGroup], stage: int, r
 
 def shown(text: str, characters: int) -> str:
     """Returns a completion as a prompt shows it: its end, with the answer last; no token of any tokenizer's own, no
-    tag.
-    """
+    tag."""
     answer = extract_answer(text)
     thoughts = text if answer is None else before_answer(text)
     thoughts = thoughts.replace(OPEN_TAG, "").replace(CLOSE_TAG, "").strip()

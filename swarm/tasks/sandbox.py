@@ -56,7 +56,7 @@ write it is none of them."""
 CODE_EVENTS = frozenset(
     {"exec", "object.__getattr__", "object.__setattr__", "object.__delattr__", "sys._getframe", "code.__new__"}
 )
-"""Of a child that executes what it is given, on top: plain Python, named tuples and dataclasses raise them."""
+"""Events of a child that executes what it is given, on top: plain Python, named tuples and dataclasses raise them."""
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

@@ -197,8 +197,7 @@ class Scorer:
 
 def _to_score(completion: str | Completion, how: Conversing | None) -> str | Conversation | None:
     """Returns the part of a completion that a scorer gets. Raises ProtocolError (`reply_mismatch`): there are more
-    turns than the task has.
-    """
+    turns than the task has."""
     turns = len(completion.texts) if isinstance(completion, Completion) else 1
     if turns > (most := how.turns if how else 1):
         raise ProtocolError("reply_mismatch", f"the task has {most} turns of a model, got {turns}")
@@ -214,8 +213,7 @@ def _answered(completion: str | Completion, how: Conversing | None) -> bool:
 
 def _check_that_it_can_travel(request: Request) -> None:
     """Checks that a request can be encoded, by itself: one that cannot must not spoil the batch of others. Raises
-    ProtocolError.
-    """
+    ProtocolError."""
     try:
         msgspec.msgpack.encode(request)
     except (UnicodeEncodeError, OverflowError) as error:

@@ -23,7 +23,7 @@ class Setup(msgspec.Struct, frozen=True):
     """Says what a server is to serve."""
 
     families: tuple[str, ...]
-    """As SWARM_TASK_FAMILIES names them."""
+    """Families as SWARM_TASK_FAMILIES names them."""
     tasks: dict[str, dict[str, Any]] = {}
     """What the run defines, by name: parameters as swarm.tasks.registry.complete gives them."""
     own: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     requests: tuple[Request, ...]
     limits: Limits
-    """Of each child, however many requests it serves."""
+    """Limits of each child, however many requests it serves."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -91,7 +91,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     versions: dict[str, str]
     """Family -> version."""
     bars: tuple[str, ...] = ()
-    """Of swarm.tasks.bars: those that are up."""
+    """Bars of swarm.tasks.bars: those that are up."""
     conversing: dict[str, Conversing] = {}
     """How tasks converse, by full name."""
 

@@ -166,7 +166,6 @@ async def _log_lines(stderr: ByteReceiveStream, pid: int) -> None:
 
 def server_environment() -> dict[str, str]:
     """Returns an environment with no secrets (the node's token is none of a scorer's business), one thread, and the
-    same hashes everywhere.
-    """
+    same hashes everywhere."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return child_environment(kept) | {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -122,8 +122,7 @@ async def _call(server: ScoringProcess, batch: Batch) -> Sequence[Reply | Unfini
 
 def _longest(batch: Batch) -> float:
     """Returns seconds that the server may take: one child for all, and for a lone request one more for each of its
-    answers.
-    """
+    answers."""
     lone = batch.requests[0] if len(batch.requests) == 1 else None
     children = 1 if lone is None or isinstance(lone, MakeQuestions) else 1 + len(lone.distinct)
     return batch.limits.wall_s * children

@@ -209,7 +209,7 @@ class Bad(Enum):
 
 
 SLOW = 0.1
-"""Of its limit. Answers that take more are as dear, several together, as one that has to be killed."""
+"""Share of its limit. Answers that take more are as dear, several together, as one that has to be killed."""
 Item = str | Conversation | tuple[Said, ...]
 """An answer or a conversation to be scored, or the turns that are to be replied to."""
 Found = Raw | Bad
@@ -227,8 +227,7 @@ def _settled(
     request: ScoreAnswers | AskReplies, made: Made, distinct_found: Sequence[Found], slow: float = 0.0
 ) -> Reply:
     """Puts together the reply to a request whose equal items were scored once; an answer that is None was shown to no
-    scorer.
-    """
+    scorer."""
     found = dict(zip(request.distinct, distinct_found, strict=True))
     if isinstance(request, AskReplies):
         return _replied([_check_reply(found[turns]) for turns in request.conversations])
@@ -352,8 +351,7 @@ def _emit_results(families: Families, question: Question, items: Sequence[Item],
 
 def _raw_of(families: Families, question: Question, item: Item) -> Raw:
     """Returns the family's reward of an answer or a conversation, or what is wrong with its replies, as a text; of
-    turns the reply, None where the conversation is over. False where the family's code raises.
-    """
+    turns the reply, None where the conversation is over. False where the family's code raises."""
     try:
         if isinstance(item, str):
             return families.score(question, item)

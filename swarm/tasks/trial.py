@@ -55,7 +55,7 @@ class Tried(NamedTuple):
     frames: list[bytes]
     """One of one reward in a list, as of any group; none if it came to no end."""
     seconds: float
-    """Of processor time, the candidate's."""
+    """Seconds of processor time, the candidate's."""
 
 
 def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> Tried:

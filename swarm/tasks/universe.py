@@ -39,7 +39,7 @@ class Universe:
     profiles: Mapping[str, str]
     """Task, by its full name -> profile; in the order in which they are drawn from."""
     weights: Mapping[str, float]
-    """Of all of them."""
+    """Weights of all of them."""
 
     @classmethod
     def of(cls, tasks: Sequence[str], profile: str) -> Self:
@@ -69,8 +69,7 @@ class Universe:
 
     def mixture_said(self, said: Mapping[str, float] | UnsetType) -> Mixture:
         """Returns the mixture that a registration or a file says, everybody's where it says none. Raises ProtocolError
-        as mixture_of.
-        """
+        as mixture_of."""
         return self.mixture if said is UNSET else self.mixture_of(said)
 
     def has(self, origin: Origin) -> bool:
@@ -96,8 +95,7 @@ def completed(settings: Settings, folder: Path) -> Settings:
 
 def with_first_scoring(settings: Settings) -> Settings:
     """Returns the settings of a record that was made when there was one scoring: datasets that it names alone keep that
-    one.
-    """
+    one."""
     table = settings.task_table or {}
     return replace(settings, task_table=(table | {task: {} for task in _by_name(settings, table)}) or None)
 

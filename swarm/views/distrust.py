@@ -18,7 +18,7 @@ ANYBODY = "*"
 """Stands for peers that a row does not name."""
 MOST_LINES = 20
 MOST_TOLD = 1000
-"""Of whom something is told: names cost who writes a row nothing."""
+"""Nodes of whom something is told: names cost who writes a row nothing."""
 
 
 class Distrust(msgspec.Struct, kw_only=True):

@@ -55,8 +55,7 @@ def _rounds(run: RunRecords, expected: int) -> Iterator[str]:
 
 def _workers(run: RunRecords) -> set[str]:
     """Returns those with rows that train, or are waited for as if they did; while the run goes on those who registered,
-    too.
-    """
+    too."""
     registered = {*run.now.workers}
     with_rows = {node for node, found in run.rows.items() if found.rows} - (run.now.generators - registered)
     return with_rows | (registered if run.partial else set())

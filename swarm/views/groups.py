@@ -15,7 +15,7 @@ from swarm.records.groups import Found, Group, Learner, Shown
 from swarm.views.text import shorten
 
 Layout = Literal["auto", "beside", "below"]
-"""Of the completions of a group; `auto`: beside where at least two find room."""
+"""Layout of the completions of a group; `auto`: beside where at least two find room."""
 NARROWEST = 36
 """Columns of a completion beside others."""
 MOST_LEARNERS = 8

@@ -25,8 +25,7 @@ def shown(text: str, longest: int = LONGEST_NAME) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns the lines of a table, and an empty one behind it; none where there are no rows. Cells are taken as they
-    are.
-    """
+    are."""
     if not rows:
         return []
     return [_line(head), "|" + "---|" * len(head), *map(_line, rows), ""]

@@ -46,13 +46,13 @@ class Trained:
     odd: Odd | None = None
     """What was wrong with them."""
     base: str = ""
-    """Of an adapter, what it was trained beside; empty: all weights were trained."""
+    """Base of an adapter, what it was trained beside; empty: all weights were trained."""
     merged: bool = False
     """The adapter has been added to it."""
     start: NodeStart | None = None
     """The node's last; None: it has left no record of one."""
     exam: Sequence[ExamRow] = ()
-    """Of all nodes."""
+    """Rows of all nodes."""
 
 
 def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
@@ -82,8 +82,7 @@ def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
 
 def _header(made: Trained) -> list[str]:
     """Returns the card's header as the Hub reads it. It leaves out a base model that the Hub cannot know: it would
-    refuse the card.
-    """
+    refuse the card."""
     base = made.base or _begun_from(made.start)
     return [
         "---",

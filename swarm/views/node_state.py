@@ -15,7 +15,7 @@ LONGEST_NAME = 12
 OVERDUE = 2.5
 """Beats that a live node may be behind without a word: one is under way, and one is late."""
 SHORTEST_INTERVAL = 0.01
-"""Of heartbeats, seconds; what says less says nothing."""
+"""Interval of heartbeats, seconds; what says less says nothing."""
 MOST_BEATS = 9999.0
 
 _DOING: Mapping[str, str] = {

@@ -55,8 +55,7 @@ class Repeats:
 
     def take(self, events: Iterable[Event]) -> list[Event | More]:
         """Returns the next events; how often one came is said at its end, when nothing more came of it, or now and
-        then.
-        """
+        then."""
         told: list[Event | More] = []
         grown: set[str] = set()
         for event in events:

@@ -1,6 +1,5 @@
 """Counts what the workers of a run asked of its bucket, and what that costs at public prices; a run in a folder has
-none.
-"""
+none."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ class Requests(msgspec.Struct, frozen=True):
 
     workers: int
     per_round: float
-    """Of one worker."""
+    """Requests of one worker."""
     writes_per_round: float
     lists_per_round: float
     reads_per_round: float
@@ -29,11 +28,11 @@ class Requests(msgspec.Struct, frozen=True):
     spared_per_round: float
     """By which these were longer before they were packed."""
     per_minute: float | None
-    """Of one worker; None while the pace is not known."""
+    """Requests of one worker; None while the pace is not known."""
     dollars: float
-    """Of all that was asked so far."""
+    """Dollars of all that was asked so far."""
     dollars_a_day: float | None
-    """Of all workers, at this pace."""
+    """Dollars of all workers, at this pace."""
 
 
 def requests_of(place: str, progress: Iterable[NodeProgress]) -> Requests | None:

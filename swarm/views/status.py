@@ -31,7 +31,7 @@ from swarm.wire import keys
 from swarm.wire.messages import PeerFile
 
 NOTHING = NodeProgress()
-"""Of a node without logs."""
+"""Figures of a node without logs."""
 SPREAD_OVER = 10
 """Rounds whose rewards are looked at together."""
 OVERDUE = 2.0
@@ -81,7 +81,7 @@ class NodeStatus(msgspec.Struct, kw_only=True):
     external_unverified: int
     """Peers' groups it trained on whose question could not be made anew: it runs with SWARM_ADMIT=unverified."""
     out_of_range: Odd
-    """Of its rows, those that were left out, or in which a number was clamped."""
+    """Counts of its rows, those that were left out, or in which a number was clamped."""
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -124,7 +124,7 @@ class Status(msgspec.Struct, kw_only=True):
     nodes_over_time: list[Span]
     """How many nodes took part in which rounds."""
     rewards_spread: Spread | None
-    """Of the rewards of all workers in the last SPREAD_OVER rounds that are done."""
+    """Spread of the rewards of all workers in the last SPREAD_OVER rounds that are done."""
     requests: Requests | None = None
     """What its workers ask of a bucket; null for a run in a folder."""
     made_by: str = ""

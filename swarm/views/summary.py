@@ -83,13 +83,13 @@ class Summary(msgspec.Struct, frozen=True):
     given_tagged: Trend
     """Mean reward of these: the content. The others earn 0, so this is known of rows of every version."""
     full_given_tagged: Trend
-    """Of these, those with the full reward."""
+    """Share of these with the full reward."""
     tasks: dict[str, Trend]
     """Mean reward, over the rounds in which the task came up."""
     task_tagged: dict[str, Trend]
-    """Of rows that counted a task's tags: those of older versions did not."""
+    """Shares of rows that counted a task's tags: those of older versions did not."""
     task_given_tagged: dict[str, Trend]
-    """Of the same rows."""
+    """Means of the same rows."""
     cumulative_reward: float
     """Sum over nodes and rounds of the node's mean reward, the SAPO paper's headline figure."""
     external_groups: int | None
@@ -100,7 +100,7 @@ class Summary(msgspec.Struct, frozen=True):
     """
     rounds_per_minute: float
     seconds_sharing: float = 0.0
-    """Of all nodes, in which they published or fetched: read, verified and scored peers' files."""
+    """Seconds of all nodes, in which they published or fetched: read, verified and scored peers' files."""
     seconds_sharing_hidden: float = 0.0
     """The part of it in which they computed as well."""
     out_of_range: dict[str, Odd] = {}
@@ -248,8 +248,7 @@ def _external_by_model(rows: Iterable[AnyRow]) -> dict[str, int]:
 
 def _duration(nodes: Mapping[str, Sequence[AnyRow]]) -> float:
     """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
-    round together.
-    """
+    round together."""
     rows = [row for of_node in nodes.values() for row in of_node]
     if not rows:
         return 0.0

@@ -14,9 +14,9 @@ from swarm.views.checks import CHECKS, notes
 from swarm.views.run_records import read_records
 
 SHOWN_PROBLEMS = 5
-"""Of one check, as text."""
+"""Problems of one check, as text."""
 MOST_PROBLEMS = 1000
-"""Of one check that are held; more are counted. Rows that find fault cost who writes them nothing."""
+"""Problems of one check that are held; more are counted. Rows that find fault cost who writes them nothing."""
 
 
 class CheckResult(msgspec.Struct, frozen=True):

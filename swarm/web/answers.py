@@ -20,7 +20,7 @@ from swarm.wire.messages import GroupInfo, RolloutEntry, RolloutFile
 
 MOST_GROUPS = 64
 MOST_COMPLETIONS = 64
-"""Of one group."""
+"""Completions of one group."""
 LONGEST = 6000
 """Characters of a question or a completion."""
 WINDOW = 10

@@ -27,13 +27,13 @@ from swarm.web.look import Look
 from swarm.web.series import DRAWN
 
 MOST_BYTES = 5_000_000
-"""Of the whole file."""
+"""Bytes of the whole file."""
 MOST_OF_ANSWERS = 1_500_000
 """Bytes of the sample of answers, before they are packed."""
 SAMPLED = 8
 """Rounds of which answers are kept, spread over the run."""
 SAMPLED_NODES = 8
-"""Of each of them."""
+"""Nodes of each of them."""
 COARSEST = 64
 """Rounds that are drawn as one, at most."""
 MODULES = ("uPlot.iife.min.js", "data.js", "text.js", "charts.js", "views.js", "answers.js", "main.js")

@@ -36,7 +36,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Of every answer."""
+"""Headers of every answer."""
 
 
 class Verdict(Enum):
@@ -56,7 +56,7 @@ class Judged(NamedTuple):
 
     verdict: Verdict
     status: int = 200
-    """Of a refusal."""
+    """Status of a refusal."""
     text: str = ""
     """Why, for people; or the session of the cookie."""
 
@@ -72,7 +72,7 @@ class Asked(NamedTuple):
     fetch_site: str = ""
     cookie: str = ""
     token: str = ""
-    """Of the query."""
+    """Token of the query."""
 
 
 class Guard:
@@ -157,7 +157,6 @@ def host_name(header: str) -> str:
 
 def cookies_of(header: str, name: str) -> list[str]:
     """Returns the values of a cookie: any other service of this machine may have set one of this name, whatever its
-    port.
-    """
+    port."""
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return [value for key, _, value in pairs if key == name]

@@ -20,7 +20,7 @@ LONGEST_PATTERN = 100
 LONGEST = 1200
 """Characters of an event's words."""
 MOST_LINES = 60
-"""Of a traceback."""
+"""Lines of a traceback."""
 
 
 def wanted(nodes: list[str], level: str, event: str) -> Wanted:

@@ -30,7 +30,7 @@ from swarm.wire.messages import ExperimentFile
 MOST_NODES = 200
 """Whose standing is told."""
 MOST_PARTS = 64
-"""Of one part of a start, such as its versions."""
+"""Entries of one part of a start, such as its versions."""
 BEYOND = 100
 """Rounds by which, and as many again as it has, a node may be beyond the run."""
 LATE = 60.0
@@ -96,8 +96,7 @@ class Look:
 
     def _known_first(self, nodes: Iterable[str]) -> list[str]:
         """Returns at most as many nodes as are drawn: those with rows before others, which cost who invents them
-        nothing.
-        """
+        nothing."""
         return sorted(nodes, key=lambda node: (node not in self.history, node))[: series.MOST_NODES]
 
     def answers(self, key: RoundKey, node: str) -> dict[str, Any]:
@@ -113,8 +112,7 @@ class Look:
 
     def made_with(self) -> dict[str, Any]:
         """Returns what the run was started with: by node the settings that are not at their defaults, versions,
-        machine.
-        """
+        machine."""
         try:
             experiment = read_experiment(self.run)
         except ProtocolError:

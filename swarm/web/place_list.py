@@ -18,7 +18,7 @@ MOST_EXPERIMENTS = 40
 """That are looked into."""
 MOST_STUDIES = 40
 MOST_RUNS = 200
-"""Of one study."""
+"""Runs of one study."""
 
 
 def place_document(place: Place, folder: Path | None) -> dict[str, Any]:

@@ -240,8 +240,7 @@ def _answers(look: Look, request: Request) -> dict[str, Any]:
 
 def _mark(request: Request) -> Mark:
     """Returns where a page goes on: what it has seen, by the stream that broke, or by the columns that it has asked
-    for.
-    """
+    for."""
     said = request.headers.get("last-event-id") or request.query_params.get("mark", "{}")
     with suppress(msgspec.MsgspecError):
         return _MARK.decode(said)

@@ -9,7 +9,7 @@ from typing import Any
 from swarm.records.history import History, NodeHistory
 
 POINTS = 60
-"""Of a curve: the figures of single rounds are of a question or two."""
+"""Points of a curve: the figures of single rounds are of a question or two."""
 MOST_TASKS = 64
 
 

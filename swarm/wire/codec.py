@@ -24,7 +24,7 @@ MOST_GROUPS = 1024
 MOST_COMPLETIONS = 1024
 """What one file may hold: scoring costs the reader, whatever a file's size in bytes."""
 MOST_TOKENS = 2**15
-"""Of one completion, for its token_ids and logprobs to be used."""
+"""Tokens of one completion, for its token_ids and logprobs to be used."""
 _MOST_TOKEN_BYTES = 32 * MOST_TOKENS
 """No honest list of as many numbers is longer."""
 _MOST_FORCED_BYTES = 64
@@ -78,8 +78,7 @@ def encode(message: msgspec.Struct) -> bytes:
 
 def _plain(value: object) -> str:
     """Writes own code as plain text: in a place nobody knows whose word it was. Raises NotImplementedError: it has no
-    form in JSON.
-    """
+    form in JSON."""
     if isinstance(value, OwnCode):
         return str(value)
     raise NotImplementedError
@@ -328,8 +327,7 @@ _decode_tokens = forms.decoder(_SampledTokens).decode
 
 def _usable(token_ids: Raw | UnsetType, logprobs: Raw | UnsetType, forced: Raw | UnsetType) -> Hint:
     """Returns both lists if they are of one length and in range, with what was forced of them; else none of it: a hint
-    that is broken is no hint.
-    """
+    that is broken is no hint."""
     if token_ids is UNSET or logprobs is UNSET or max(len(bytes(token_ids)), len(bytes(logprobs))) > _MOST_TOKEN_BYTES:
         return NO_HINT
     said = b"null" if forced is UNSET else bytes(forced)

@@ -86,8 +86,7 @@ def put_together(
 
 def one_group(data: bytes, node: str, key: RoundKey, slot: int) -> RolloutFile:
     """Returns a file of one group. Raises ProtocolError: as decode, `misplaced`, and `malformed` if it is not that
-    group.
-    """
+    group."""
     place = keys.group_file(key, node, slot)
     file = decode(data, RolloutFile, place)
     if (file.peer_id, file.round, file.stage) != (node, *key):

@@ -92,8 +92,7 @@ def is_node_id(text: str) -> bool:
 @lru_cache(MOST_REMEMBERED)
 def node_of(file_name: str) -> str | None:
     """Returns the node that a `{node}.json` file speaks for, or None for a name that is not one (temporary, conflict
-    copy).
-    """
+    copy)."""
     stem, dot, suffix = file_name.rpartition(".")
     return stem if dot and suffix == "json" and is_node_id(stem) else None
 
@@ -239,8 +238,7 @@ def starts(node: str) -> str:
 
 def owner_of(key: str) -> str | None:
     """Returns who may write at a key: a node, JUDGE, one of the names with an @ above; None for a key that is none of
-    these.
-    """
+    these."""
     if key in _FIXED:
         return _FIXED[key]
     parts = key.split("/")

@@ -73,8 +73,7 @@ class Attendance:
 
     def seen(self, peers: Iterable[str]) -> None:
         """Takes note of a sign that these peers did their part. A sign proves nothing: those that have earned it are
-        present.
-        """
+        present."""
         for peer in self._earned.keys() & set(peers):
             self._earned[peer] = 0
 

@@ -28,8 +28,7 @@ logger = get_logger(__name__)
 
 def is_turn(node: str, live: Set[str], round_: int) -> bool:
     """Tells whether a node is the one of those alive that cleans up after a round. Two with other views may both be, or
-    none; neither matters.
-    """
+    none; neither matters."""
     by_name = sorted({*live, node})
     return by_name[round_ % len(by_name)] == node
 
@@ -51,8 +50,7 @@ class Cleaning:
 
     def take_up(self, lived: Iterable[Lived], saved: Iterable[int]) -> None:
         """Takes up what lies behind this node, in order: rounds that have rows, and the rounds done at each of its
-        checkpoints.
-        """
+        checkpoints."""
         self._lived.extend(lived)
         self._saved.extend(saved)
         if more := more_than_asked(self._ctx.settings):

@@ -69,8 +69,7 @@ class Sighting:
     @property
     def left_behind(self) -> bool:
         """Tells whether everybody has left: no coordinator is alive, and the writer's last words name this round; those
-        of an end are its goodbye.
-        """
+        of an end are its goodbye."""
         said = self.writer.round >= self.state.round
         if self.state.finished:
             said = self.writer.round == self.state.round and self.writer.status == STOPPED
@@ -84,7 +83,7 @@ class _Said(NamedTuple):
     finished: bool
     since: float
     beat: tuple[str, int]
-    """Of the writer when it began."""
+    """Beat of the writer when it began."""
 
 
 class _Terms(NamedTuple):
@@ -150,8 +149,7 @@ class ClockBelief:
 
     def _with_last_words(self, seen: Sighting) -> Sighting:
         """Returns the look with the newest registration of its writer: an older one of a writer that beats no more is a
-        stale read.
-        """
+        stale read."""
         last, writer = self._writer or seen.writer, seen.writer
         same = (last.peer_id, last.incarnation) == (writer.peer_id, writer.incarnation)
         self._writer = last if same and seen.nobody and writer.beat < last.beat else writer

@@ -98,8 +98,7 @@ class ProcessIdentity:
 @dataclass(frozen=True)
 class NodeContext:
     """Holds what every part of one node uses for the node's life: settings, run, clock, and ways to block and to
-    compute.
-    """
+    compute."""
 
     settings: Settings
     node_id: str
@@ -109,7 +108,7 @@ class NodeContext:
     blocking: Blocking
     process: ProcessIdentity
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of the libraries on which the figures of a run depend."""
+    """Versions of the libraries on which the figures of a run depend."""
     process_memory: Callable[[], MemoryUse | None] = lambda: None
     """What this process holds of the machine's memory; None: nobody knows."""
     kept: str = ""

@@ -183,8 +183,7 @@ class Presence:
     @property
     def claim(self) -> tuple[float, str]:
         """Returns this process's claim: of two processes that want the same thing, the one with the smaller claim has
-        it.
-        """
+        it."""
         return self._registered_at, self._incarnation
 
     @asynccontextmanager
@@ -292,8 +291,7 @@ class Presence:
     def _may_be_left_out(self) -> bool:
         """Tells whether a beat may be left out: where requests are spared, one in two at most, of a node whose last one
         was written for another reason a moment ago, or that has gone on to another round since, as its files of that
-        round show.
-        """
+        round show."""
         if not self._ctx.settings.sparing or self._left_out:
             return False
         ago = self._ctx.clock.monotonic() - self._beaten_at

@@ -19,7 +19,7 @@ SHORTEST = 1.0
 """Seconds between two looks when something has just changed."""
 GROWTH = 1.5
 EARLY = 0.9
-"""Of the time that it took before: from then on it is looked for."""
+"""Share of the time that it took before: from then on it is looked for."""
 
 
 class Rhythm:
@@ -53,8 +53,7 @@ class Rhythm:
 
     async def sleep(self, longest: float) -> None:
         """Sleeps until the next look is due, at most so many seconds unless nothing can be there; resting, until
-        quickened.
-        """
+        quickened."""
         with self._clock.move_on_after(None if self._resting else self._next(longest)):
             await self._quickened.wait()
         self._quickened = anyio.Event()

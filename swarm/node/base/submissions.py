@@ -37,8 +37,7 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 
 def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
     """Tells whether a node is one of those that are expected by name or by the key that they sign with; of none, all
-    are.
-    """
+    are."""
     return not expected or node in expected or run.trust.key_of(node) in expected
 
 

@@ -59,8 +59,7 @@ def merge(intervals: list[Interval]) -> list[Interval]:
 
 def coarse(intervals: list[Interval], most: int) -> list[Interval]:
     """Joins disjoint intervals in order until they are at most so many: those with the least time between them become
-    one.
-    """
+    one."""
     found = list(intervals)
     while len(found) > most:
         gaps = [later[0] - earlier[1] for earlier, later in pairwise(found)]

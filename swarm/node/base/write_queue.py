@@ -97,7 +97,7 @@ class WriteQueue:
         self.publishing = Timeline(ctx.clock.monotonic)
         """When rollouts were on their way into the shared place; whoever waits for that counts it in."""
         self._patience: float | None = None
-        """Of a node that ends: seconds that it waits for what is left."""
+        """Patience of a node that ends: seconds that it waits for what is left."""
         self._ending_since = 0.0
         self._told = False
 
@@ -206,8 +206,7 @@ class WriteQueue:
     def _dearest(self) -> Write | None:
         """Returns the write to try where the oldest was refused: the oldest row, else what else must not be lost. A
         full disk may have room for a row at the end of its file, and none for rollouts, or for a reward in a folder of
-        its own.
-        """
+        its own."""
         later = list(self._queue)[1:]
         rows = (write for write in later if write.needed)
         return next(rows, next((write for write in later if not write.droppable), None))

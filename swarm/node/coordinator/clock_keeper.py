@@ -138,8 +138,7 @@ class Observer:
 
     def _look_at_those_ahead(self, peers: list[PeerFile], live: frozenset[str], key: RoundKey) -> None:
         """Looks at the last rounds of those who went on alone for long, so that they earn their say: the rounds before
-        may be cleaned up.
-        """
+        may be cleaned up."""
         unproven = live - self._submissions.proven
         said = Counter(peer.round for peer in peers if peer.peer_id in unproven and peer.round > key.round + 1)
         for round_, _ in said.most_common(MOST_CLAIMS):
@@ -214,8 +213,7 @@ class Observer:
 
     def _submitted(self, key: RoundKey, max_age: float | None = None) -> frozenset[str]:
         """Returns who submitted; nobody where the folder cannot be listed, as when a stranger put a link there: the
-        interval ends then.
-        """
+        interval ends then."""
         try:
             nodes = self._submissions.of(key, self._max_age if max_age is None else max_age)
         except StoreError as error:
@@ -422,8 +420,7 @@ class ClockKeeper:
 
     def _publish_forwards(self, state: StateFile) -> bool:
         """Publishes a state, but not over a later round: this process may have been paused since it looked, and another
-        have taken over.
-        """
+        have taken over."""
         there = self._observer.state(self._machine.round_in_hand)
         if self._observer.in_doubt:
             return False

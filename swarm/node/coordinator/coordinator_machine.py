@@ -71,7 +71,7 @@ class Look:
     rival: str | None = None
     """A live coordinator with the older claim."""
     without_a_say: frozenset[str] = frozenset()
-    """Of all who submitted, those who move no clock: not the expected ones, where workers are expected by name."""
+    """Nodes that submitted and move no clock: not the expected ones, where workers are expected by name."""
 
     @property
     def counted(self) -> frozenset[str]:
@@ -135,7 +135,7 @@ class CoordinatorMachine:
         self._attendance = Attendance(settings.round_interval)
         self._returning = Returning()
         self._settling: Settling | None = None
-        """Of the beginning; None: it is over, or has not begun."""
+        """Settling of the beginning; None: it is over, or has not begun."""
         self.held_by: frozenset[str] = frozenset()
         """Those that load again and alone keep the round open."""
         self.key: RoundKey | None = None
@@ -274,8 +274,7 @@ class CoordinatorMachine:
 
     def _those_returning(self, look: Look) -> frozenset[str]:
         """Returns those that are starting while some of the expected workers are missing; or else those that load
-        again.
-        """
+        again."""
         if self._settings.expected_workers is not None:
             return frozenset() if self.expected_are_there(look) else look.coming
         coming = look.coming & self._attendance.earned

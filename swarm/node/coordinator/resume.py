@@ -84,8 +84,7 @@ def _furthest(run: Run, expected: frozenset[str]) -> dict[str, RoundKey]:
 
 def _with_rollouts(run: Run, key: RoundKey, nodes: set[str]) -> set[str]:
     """Returns those of some nodes that have rollouts for a round; all where something stands in the place of the
-    round's.
-    """
+    round's."""
     with suppress(StoreError):
         return nodes & nodes_in(run.store, keys.rollouts(key))
     return nodes

@@ -45,8 +45,7 @@ def compute_thread() -> Iterator[ThreadPoolExecutor]:
 
 class ComputeExecutor:
     """Runs one node's steps in a compute thread, which other nodes may share; it implements
-    swarm.node.base.context.Compute.
-    """
+    swarm.node.base.context.Compute."""
 
     def __init__(
         self,
@@ -77,8 +76,7 @@ class ComputeExecutor:
 
     async def generate(self, generator: Generator, call: GenerationCall, timed: Timed = nullcontext) -> Groups:
         """Generates together with those nodes of this process whose generators can be batched with this one. While a
-        server writes, the compute thread is free.
-        """
+        server writes, the compute thread is free."""
         if isinstance(generator, RemoteGenerator):
             return await self._generate_elsewhere(generator, call, timed)
         if self._together is None or not isinstance(generator, BatchingGenerator) or generator.batch_key is None:

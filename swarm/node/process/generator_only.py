@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from swarm.endpoint.generator import EndpointGenerator
 
 USAGE = "usage.json"
-"""Of a checkpoint: what the endpoint has cost in all lives of the node."""
+"""File of a checkpoint: what the endpoint has cost in all lives of the node."""
 MOST_USAGE = 4096
 FOREVER = 1e9
 """Seconds."""
@@ -38,8 +38,7 @@ NOTHING_TRAINED = TrainReport(loss=0.0, grad_norm=0.0, tokens=0, trained_tokens=
 
 def as_generator(settings: Settings) -> Settings:
     """Returns the settings that a generator runs with. It learns nothing, so a round may be generated before the last
-    is over, and no round has to be redone.
-    """
+    is over, and no round has to be redone."""
     return replace(
         settings,
         external_groups=0,
@@ -53,8 +52,7 @@ def as_generator(settings: Settings) -> Settings:
 def as_evaluator(settings: Settings) -> Settings:
     """Returns the settings that an evaluator runs with: no answers, no updates, all groups of its peers looked at. It
     follows the coordinator's clock alone: on one of its own nothing would keep it from running ahead of those that it
-    evaluates.
-    """
+    evaluates."""
     return replace(
         settings,
         local_groups=0,

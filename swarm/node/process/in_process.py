@@ -32,7 +32,7 @@ from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
 
 THREADS_PER_NODE = 4
-"""Of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
+"""Threads of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
 
 
 def run_workers(settings: Settings, nodes: int, asked: Asked = NOBODY) -> int:

@@ -27,7 +27,8 @@ from swarm.node.base.context import Timed
 from swarm.types import BatchingGenerator, GenerationCall, Groups
 
 SHARE = 0.25
-"""Of the length of the last step, that companions of it are waited for; who comes later costs a step of its own."""
+"""Share of the length of the last step that companions of it are waited for; who comes later costs a step of its
+own."""
 MOMENT = 0.03
 """Seconds that anybody else is waited for: nodes that begin a round together ask within some milliseconds."""
 FIRST = 2.0
@@ -94,7 +95,7 @@ class GenerationTogether:
         self._open: dict[Hashable, Batch] = {}
         self._companions: dict[Hashable, Companions] = {}
         self._lock = Lock()
-        """Of these two, which the compute thread uses as well."""
+        """Lock of these two, which the compute thread uses as well."""
 
     async def generate(self, asked: Asked) -> Groups:
         """Generates a node's completions, in one step with others'. A call that is cancelled before the step begins is

@@ -31,7 +31,7 @@ COMPLETIONS_OF_A_GROUP = 16
 CHARACTERS_PER_TOKEN = 64
 """Four times the tokens of an own completion, which is what is trained on at most, of 16 characters each."""
 USUAL_TOKENS = 256
-"""Of the longest completion, where no setting says it: what models without a limit of their own get."""
+"""Limit of the longest completion, where no setting says it: what models without a limit of their own get."""
 NO_LICENCE = "none"
 """In SWARM_LICENCES: texts whose publisher names none."""
 
@@ -122,8 +122,7 @@ def _asked(group: RolloutGroup) -> QuestionRequest | None:
 
 def _unverifiable(group: RolloutGroup) -> ProtocolError | None:
     """Returns why a group without origin is refused, or None: it needs an answer of its publisher and a prompt of
-    sensible length.
-    """
+    sensible length."""
     if any(completion.earlier for completion in group.completions):
         return ProtocolError("reply_mismatch", f"group {group.slot} is of a conversation that nobody can have again")
     if not (group.question.answer or "").strip():

@@ -45,7 +45,7 @@ LOOK_AGAIN = 0.5
 TRIES = 2
 """Peers that are looked at for each that is to be shown."""
 MOST_HELD = 2**25
-"""Of the texts that are held: their characters, and PER_TEXT for each."""
+"""Size of the texts that are held: their characters, and PER_TEXT for each."""
 PER_TEXT = 256
 """What the shortest text takes beside its characters."""
 STRANGERS_FILES = 4
@@ -55,7 +55,7 @@ PATIENCE = 10.0
 
 HasRoom = Callable[[str], Awaitable[bool]]
 Groups = dict[int, tuple[RolloutGroup, Claims]]
-"""Of one file, by slot."""
+"""Groups of one file, by slot."""
 
 
 class Contexts:
@@ -109,16 +109,14 @@ class Contexts:
         self, question: Question, context: list[RolloutGroup], stage: int, has_room: HasRoom
     ) -> Question:
         """Revises a question with these groups, but for those with the longest answers as long as the prompt has no
-        room.
-        """
+        room."""
         while context and not await has_room((asked := revised(question, context, stage, self._rules)).prompt):
             context.remove(max(context, key=lambda group: longest_shown(group, self._rules)))
         return asked if context else question
 
     def _order(self, key: RoundKey, slot: int, others: Set[str]) -> list[str]:
         """Returns the order in which peers are looked at: those with a clean record, for each question others first,
-        then the rest.
-        """
+        then the rest."""
         seed, of_stage = self._ctx.settings.seed, (self._ctx.node_id, *key)
         known = order_of_peers(seed, (*of_stage, slot), others & self._clean)
         return [*known, *order_of_peers(seed, of_stage, others - self._clean)]

@@ -75,14 +75,14 @@ class Examination:
         self.line = PriorityLock()
         """Whose turn it is: one file at a time."""
         self._tags: dict[RoundKey, dict[str, str]] = {}
-        """Of the files that may be read; "" where what is listed is no file."""
+        """Tags of the files that may be read; "" where what is listed is no file."""
         self._readings: dict[RoundKey, dict[str, Reading]] = {}
         self._there: dict[RoundKey, set[str]] = {}
-        """Of whom THERE was told."""
+        """Peers of whom THERE was told."""
         self._came: dict[RoundKey, dict[str, float]] = {}
         """When a listing first showed a peer's file, Unix seconds; of those alone that came while this node looked."""
         self._cost: defaultdict[tuple[str, RoundKey], Cost] = defaultdict(Cost)
-        """Of a file."""
+        """Cost of a file."""
         self._of_strangers: Counter[RoundKey] = Counter()
         """Bytes that were read of nodes that are neither alive nor known for good files: together about one file's."""
         self._context_missed: Counter[tuple[str, RoundKey]] = Counter()
@@ -127,8 +127,7 @@ class Examination:
 
     async def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
         """Tells whether it was not read yet, or what was read is none of the peer's files, and something else lies
-        there.
-        """
+        there."""
         before = self._readings.get(key, {}).get(peer)
         if before is None:
             return True

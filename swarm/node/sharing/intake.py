@@ -62,7 +62,7 @@ class Wanted:
     """Says which of its peers' groups a round draws."""
 
     slots: int
-    """Of each peer that take part."""
+    """Slots of each peer that take part."""
     count: int | None
     """Informative groups; None: all groups are looked at."""
     trained: Set[GroupName]
@@ -70,7 +70,7 @@ class Wanted:
     purpose: tuple[str | int, ...]
     """Beside the run's seed what decides in which order: such as "external", node and round."""
     most_of_peer: int | None = None
-    """Of the informative groups, those of one peer that count; None: all."""
+    """Most informative groups of one peer that count; None: all."""
 
 
 class Intake:
@@ -89,7 +89,7 @@ class Intake:
         self._admission = Admission(ctx.settings, assigned)
         self._same_for_all = assigned.same_for_all  # else what is drawn is no copy
         self.mixtures = Mixtures(assigned.universe)
-        """Of tasks, as peers ask them."""
+        """Mixtures of tasks, as peers ask them."""
         self._examination = Examination(ctx, self._admission, self.mixtures, task_source, tell)
         self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
         self._selections: dict[RoundKey, Selection] = {}
@@ -101,7 +101,8 @@ class Intake:
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
         self._share = 0.5
-        """Of slots that held informative groups lately: decides how many are examined at a time, and nothing else."""
+        """Share of slots that held informative groups lately: decides how many are examined at a time, and nothing
+        else."""
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
         self._ranks: dict[tuple[str | int, ...], Callable[[Source], list[int]]] = {}
         """By purpose."""
@@ -132,8 +133,7 @@ class Intake:
 
     def foresee(self, wanted: Callable[[RoundKey], Wanted | None]) -> None:
         """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
-        known yet.
-        """
+        known yet."""
         self._foresee = wanted
 
     async def draw(self, wanted: Wanted, sources: Sequence[Source], until: float, tasks: TaskGroup) -> Sample:

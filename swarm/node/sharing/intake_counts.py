@@ -22,7 +22,7 @@ MOST_NAMED = 64
 """Peers that one row names; of a thousand strangers most are worth a number alone."""
 LINES_PER_PEER = 3
 LINES_PER_ROUND = 50
-"""Of refusals in the log; the others are counted alone, so that nobody can fill a disk with them."""
+"""Lines of refusals in the log; the others are counted alone, so that nobody can fill a disk with them."""
 LONGEST_DETAIL = 400
 """Characters."""
 

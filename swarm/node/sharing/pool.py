@@ -220,8 +220,7 @@ def _bytes(group: RolloutGroup) -> int:
 
 def _worth_keeping(scored: ScoredGroup) -> ScoredGroup:
     """Leaves out the texts of a group without any advantage: nobody trains on it, so only the rewards have to stay in
-    memory.
-    """
+    memory."""
     if is_informative(scored.rewards):
         return scored
     return msgspec.structs.replace(scored, group=_without_texts(scored.group))

@@ -29,7 +29,7 @@ class PublishedGroups:
         self._files = PeersFiles(ctx.settings, ctx.run)
         self._admission = Admission(ctx.settings, assigned)
         self.bytes_read = 0
-        """Of all files so far."""
+        """Bytes of all files so far."""
 
     async def nodes(self, key: RoundKey) -> frozenset[str]:
         """Returns the nodes whose file for a stage is there."""
@@ -54,8 +54,7 @@ class PublishedGroups:
 
     async def verified(self, source: TaskSource, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
         """Returns the groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where
-        one of them is refused.
-        """
+        one of them is refused."""
         wanted = await self.admitted(peer, key, slots)
         return await verified(source, wanted)
 

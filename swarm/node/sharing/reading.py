@@ -50,7 +50,7 @@ class Reading:
     tag: str
     """Its version, by the store."""
     digest: bytes
-    """Of its bytes."""
+    """SHA-256 of its bytes."""
     size: int
     """Bytes, those of the groups that it names included."""
     again: int = 0
@@ -77,7 +77,7 @@ class PeersFile(NamedTuple):
     earlier: Mapping[int, str]
     """Slot -> SHA-256 of the groups that it names."""
     mixture: Mapping[str, float] | UnsetType = UNSET
-    """As it says."""
+    """Mixture as it says."""
 
 
 class EarlyGroup(NamedTuple):
@@ -187,8 +187,7 @@ class PeersFiles:
 
     def _decoded(self, key: RoundKey, peer: str, data: bytes) -> RolloutFile:
         """Decodes a file by its form, once its signature is what this node asks for. Raises ProtocolError: as
-        Trust.check, decode.
-        """
+        Trust.check, decode."""
         place = keys.rollout(key, peer)
         where = self._run.store.describe(place)
         self._run.trust.check(data, place)
@@ -199,8 +198,7 @@ class PeersFiles:
 
     def early(self, key: RoundKey, peer: str, slot: int) -> EarlyGroup | None:
         """Returns a group that is there before the file that names it; None: it is not. Raises ProtocolError,
-        StoreError.
-        """
+        StoreError."""
         place = keys.group_file(key, peer, slot)
         try:
             data = self._run.get_checked(place, self._limit).data

@@ -31,14 +31,14 @@ from swarm.types import Completion, Origin, Question, RolloutGroup, ScoredGroup
 from swarm.wire.codec import Claims
 
 GROUPS_AT_ONCE = 8
-"""Of one peer's file, so that the own groups never wait behind more than these to be scored."""
+"""Groups of one peer's file, so that the own groups never wait behind more than these to be scored."""
 TEXTS_AT_ONCE = 16
 """Completions of one request: each may cost the scorer a second."""
 MOST_KILLED = 8
 """Answers of one file whose scoring had to be killed, at a second or two each, before the rest of it is refused."""
 HONEST_SHARE = 0.05
-"""Of a second, on average, is what slow answers may take of each answer of a file: honest ones to an infinite sum,
-which is what costs most, take 0.035."""
+"""Share of a second, on average, is what slow answers may take of each answer of a file: honest ones to an infinite
+sum, which is what costs most, take 0.035."""
 SAME_REWARD = 1e-6
 """A claimed reward is true if it is so near to this node's own."""
 
@@ -64,7 +64,7 @@ class Cost(NamedTuple):
 
     killed: int = 0
     slow: float = 0.0
-    """As of swarm.tasks.scoring.GroupScore."""
+    """Slow answers as of swarm.tasks.scoring.GroupScore."""
     answers: int = 0
     """How many there were."""
 

@@ -40,7 +40,7 @@ logger = get_logger(__name__)
 HEADER = 2**16
 """Bytes that a file may have beyond the own one: headers name the same tensors, in another order and spelling."""
 WAIT_SHARE = 0.5
-"""Of the round's interval, as for rollouts."""
+"""Share of the round's interval, as for rollouts."""
 SHORTEST_PAUSE = 0.05
 """Seconds between two looks, at first."""
 

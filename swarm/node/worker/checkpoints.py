@@ -65,8 +65,7 @@ def _fill(snapshot: Snapshot, state: NodeState, folder: object) -> None:
 
 def _prune(store: Store, node: str, keep: int, newest: int, stages: int) -> None:
     """Removes this node's checkpoints and completions beyond the newest `keep`. Those that seem newer than the one just
-    written are not counted: anybody can make a folder of that name.
-    """
+    written are not counted: anybody can make a folder of that name."""
     rounds = [rounds_done for rounds_done in own_rounds(store, node) if rounds_done <= newest]
     for rounds_done in rounds[:-keep]:
         store.remove_prefix(keys.checkpoint(rounds_done, node))
@@ -83,8 +82,7 @@ def own_rounds(store: Store, node: str) -> list[int]:
 
 def _holds_files(store: Store, prefix: str) -> bool:
     """Tells whether files are there; no node leaves a link or a folder without files, as a bundle is there whole or
-    not.
-    """
+    not."""
     with suppress(StoreError):  # it, or what is above it, is a link or a file
         return any(entry.kind is Kind.FILE for entry in store.list(prefix).entries)
     return False

@@ -1,6 +1,5 @@
 """Holds what every part of a worker is given besides a node's context: where it computes, and where questions come
-from.
-"""
+from."""
 
 from __future__ import annotations
 
@@ -53,11 +52,11 @@ class WorkerContext(NodeContext):
     before_publishing: tuple[PublishingHook, ...] = ()
     """What changes the files that peers see, in this order."""
     mixture: Mixture | None = None
-    """Of tasks that this node asks; None: that of everybody."""
+    """Mixture of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
-    """Of its steps."""
+    """Pace of its steps."""
     spans: dict[str, deque[Interval]] = field(default_factory=lambda: {step: deque(maxlen=100) for step in COMPUTING})
-    """Of the steps that compute: when each was done since the last row. Filled by whichever thread does it."""
+    """Spans of the steps that compute: when each was done since the last row. Filled by whichever thread does it."""
 
     async def ask(self, key: RoundKey, count: int) -> list[Asked]:
         """This node's questions of the first `count` slots of a round, less those that cannot be made within limits."""

@@ -40,8 +40,7 @@ def lacking(wanted: int, scores: Scores) -> int:
 
 def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> int:
     """Returns the slots that a former life sampled for in so many attempts at most; I where it left nothing, or had
-    one.
-    """
+    one."""
     return max(local, min(local * attempts, len(sampled.groups) if sampled else 0))
 
 

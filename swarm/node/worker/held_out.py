@@ -140,8 +140,7 @@ class HeldOutAnswers:
 
     async def _publish(self, question: JudgeQuestion, completion: Completion, rounds_trained: int) -> None:
         """Publishes an answer without fsync, as a vote: who loses power has other worries, and the judge asks again
-        next round.
-        """
+        next round."""
         answer = JudgeAnswer(
             peer_id=self._ctx.node_id,
             round=question.round,

@@ -83,8 +83,7 @@ class LastState:
 
     def _run(self) -> Run | None:
         """Returns where this node's state of this experiment is kept; None: nowhere, or nobody knows which experiment
-        it is.
-        """
+        it is."""
         if self._opened is None and self._ctx.kept:
             with suppress(ProtocolError, StoreError):
                 if made := read_experiment(self._ctx.run):
@@ -97,8 +96,7 @@ class LastState:
 
 def _newest_saved(store: Store, node: str) -> int:
     """Returns the rounds behind the newest checkpoint that says of itself what its path says: a folder is made by
-    anybody.
-    """
+    anybody."""
     for rounds_done in reversed(own_rounds(store, node)):
         prefix = keys.checkpoint(rounds_done, node)
         with suppress(CheckpointError, ProtocolError, FileNotFoundError), store.open_bundle(prefix) as folder:

@@ -183,8 +183,7 @@ class Lookout:
 
     def _peers_are_due(self) -> bool:
         """Tells whether peers are due: in a node that computes, where looks are spared, only as often as they must be
-        seen to beat.
-        """
+        seen to beat."""
         settings, ago = self._ctx.settings, self._ctx.clock.monotonic() - self._peers_looked_at
         if not settings.sparing:
             return True

@@ -44,7 +44,7 @@ class OneGroup(NamedTuple):
 
     group: RolloutGroup
     sha256: str
-    """Of its file; empty for a group in the last file itself."""
+    """SHA-256 of its file; empty for a group in the last file itself."""
     bytes: int
 
 
@@ -201,8 +201,7 @@ def _completions(ctx: WorkerContext, key: RoundKey) -> CompletionsFile | None:
 
 def read_completions(run: Run, node: str, key: RoundKey) -> CompletionsFile:
     """Reads what a node sampled for a round. Raises FileNotFoundError, and ProtocolError for what it cannot have
-    written.
-    """
+    written."""
     place = keys.completions(key.round, node, key.stage)
     file = decode(run.get_checked(place, LARGEST).data, CompletionsFile, run.store.describe(place))
     if (file.peer_id, file.round, file.stage) != (node, *key):

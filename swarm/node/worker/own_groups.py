@@ -96,8 +96,7 @@ class OwnGroups:
 
     async def _ask(self, key: RoundKey, least: int = 0) -> list[Asked]:
         """Returns as many of the round's questions as it may need: its split may not be known yet, and takes the first
-        I of them.
-        """
+        I of them."""
         early, most = self._asked.pop(key, None), self._ctx.settings.most_local_groups
         if early and least <= most:
             return early
@@ -301,8 +300,7 @@ class OwnGroups:
     async def _left(self, key: RoundKey) -> Left:
         """Returns what a former life left of a round. Where requests are spared it is looked for in the first round, in
         those that may have been generated ahead, and in those that had rollouts when this life began: a forged clock
-        may have led the former one further than this one goes.
-        """
+        may have led the former one further than this one goes."""
         if self._ctx.settings.sparing:
             if self._of_a_former_life is None:
                 published = await until_readable(self._ctx, rounds_in, self._ctx.run.store, keys.ROLLOUTS)
@@ -315,8 +313,7 @@ class OwnGroups:
 
     def _sampled_before(self, left: Left, questions: list[Asked], rounds_trained: int) -> list[RolloutGroup] | None:
         """Returns what a former life sampled for this round; None: nothing that this life would sample or has
-        published.
-        """
+        published."""
         if left.published:
             return self._as_published(left)
         if left.sampled is None or not self._fits(left.sampled):

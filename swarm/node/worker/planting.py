@@ -42,8 +42,7 @@ def refuse_to_plant(run: Run, words: str) -> None:
 
 def with_planted(file: RolloutFile, words: str) -> RolloutFile:
     """Returns the file with the words in front of each right answer, whose tokens are no longer those that were
-    sampled.
-    """
+    sampled."""
 
     def plant(entry: RolloutEntry) -> RolloutEntry:
         spoiled = f"{words} {entry.response}"

@@ -31,7 +31,7 @@ from swarm.wire.messages import CompletionsFile, PolicyInfo, RewardFile, Rollout
 from swarm.wire.metrics import MetricsRow
 
 BYTES_PER_TOKEN = 32
-"""Of a completions file, at most: a token id, a log-prob to its last digit, and two commas."""
+"""Bytes of a completions file, at most: a token id, a log-prob to its last digit, and two commas."""
 
 
 class RoundFiles:
@@ -91,8 +91,7 @@ class RoundFiles:
 
     def _append(self, row: MetricsRow) -> None:
         """Appends a row to the node's metrics; one whose rollouts no peer will ever see says that 0 bytes were
-        published.
-        """
+        published."""
         if self._ctx.writes.gave_up_rollouts(RoundKey(row.round, row.stage)):
             row = msgspec.structs.replace(row, bytes_published=0)
         records = [msgspec.json.encode(row)]
@@ -127,8 +126,7 @@ class RoundFiles:
 
     def _without_reward(self, rows: Sequence[MetricsRow]) -> list[MetricsRow]:
         """Returns the rows without a reward, in order; always the last one, whose reward may be there and on no disk
-        yet.
-        """
+        yet."""
         lacking = list[MetricsRow]()
         for row in reversed(rows):
             if lacking and has_submitted(self._ctx.run, row.key, self._ctx.node_id):

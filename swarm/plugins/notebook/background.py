@@ -31,7 +31,7 @@ SHOWN_FOR = 15.0
 """Seconds for which its output is shown: what is refused is refused by then, but for models that are fetched first."""
 POLL_SECONDS = 0.1
 _BEGINS = "$ swarm "
-"""Of the line that names a command, above its output."""
+"""Start of the line that names a command, above its output."""
 
 
 def run_in_background(words: Sequence[str]) -> int:

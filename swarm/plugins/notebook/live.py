@@ -1,6 +1,5 @@
 """Shows where an experiment stands, in a cell's output: text and HTML that are replaced again and again, without
-widgets.
-"""
+widgets."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from swarm.store.place import open_place
 from swarm.views.status import Status, StatusReader, render
 
 LINES = 8
-"""Of that output, shown below the status."""
+"""Lines of that output, shown below the status."""
 LONGEST_TAIL = 16_384
 """Bytes that are looked at for them."""
 _STYLE = "white-space: pre; overflow-x: auto; line-height: 1.3; font-size: 12px"

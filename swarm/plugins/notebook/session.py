@@ -73,8 +73,7 @@ def set_up(path: str, experiment: str, mirror: str = "", model: str = "") -> Non
 
 def model_here(model: str) -> str:
     """Returns the model if this machine has a GPU, or if it is an embedded one; otherwise an embedded one, and that is
-    said.
-    """
+    said."""
     if any_embedded((model,)) or device_memory(None).is_gpu:
         return model
     print(

@@ -33,7 +33,7 @@ from swarm.types import Policy
 
 NOT_SAID = "not said"
 MOST_QUESTIONS, MOST_ANSWERS = 64, 64
-"""Of a round, and of a question."""
+"""Most of a round, and of a question."""
 
 
 def answer(

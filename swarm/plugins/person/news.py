@@ -21,7 +21,7 @@ MOST_PEERS = 256
 MOST_FILE = 8 * 2**20
 """Bytes of an own file."""
 ROUNDS_BACK = 8
-"""Of whose answers it is told who trained on them: anybody may say so of any round."""
+"""Rounds of whose answers it is told who trained on them: anybody may say so of any round."""
 MOST_NAMED = 5
 """Peers of one message."""
 

@@ -63,7 +63,7 @@ class Progress(msgspec.Struct):
     timestamp: float
     event: str
     total_rounds: int | None = None
-    """Of `training_complete`: the rounds that were asked for, whether or not they were done."""
+    """Rounds of `training_complete`: the rounds that were asked for, whether or not they were done."""
     error_message: str = ""
 
 

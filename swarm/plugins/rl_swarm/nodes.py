@@ -37,7 +37,7 @@ class NodeFacts(NamedTuple):
     registration: Registration | None
     said: Said
     lines: list[Line]
-    """Of its metrics.json or metrics.jsonl."""
+    """Lines of its metrics.json or metrics.jsonl."""
     old_name: bool
     """It is metrics.json."""
     junk: Junk
@@ -48,7 +48,7 @@ class NodeFacts(NamedTuple):
     """By round; read where it has no lines."""
     progress: list[Progress]
     completions: int
-    """Of one round; 0: unknown."""
+    """Completions of one round; 0: unknown."""
     published: int
     """Rounds up to the last one with rollouts or a reward of it."""
     crashed_with: str = ""
@@ -90,8 +90,7 @@ def _rounds_of_files(facts: NodeFacts) -> Iterator[Round]:
 
 def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
     """Yields the node's metrics rows: what is not recorded is not written, and `rl_swarm` says where the reward is
-    from.
-    """
+    from."""
     cumulative, before = 0.0, facts.registration.registered_at if facts.registration else 0.0
     for done in rounds_of(facts):
         seconds, before = (done.timestamp - before if before else None), done.timestamp
@@ -137,8 +136,7 @@ def rounds_done(facts: NodeFacts) -> int:
 
 def events_of(facts: NodeFacts) -> Iterator[bytes]:
     """Yields the node's progress as our events. It says that training is complete whatever ended it, so that is held
-    against what it did.
-    """
+    against what it did."""
     for entry in facts.progress:
         head = {"timestamp": entry.timestamp, "level": "info", "node_id": facts.node, "said": entry.event}
         if entry.event == STARTED:

@@ -28,9 +28,9 @@ MOST_PARTS = 2**17
 bytes of memory, however short it is."""
 MOST_NODES = 1000
 MOST_LINES = 30_000
-"""Of one metrics.jsonl: four or five for each round. What comes after counts as junk."""
+"""Lines of one metrics.jsonl: four or five for each round. What comes after counts as junk."""
 MOST_READS = 2
-"""Of one file of lines, 16 MiB together: 6,000 rounds."""
+"""Reads of one file of lines, 16 MiB together: 6,000 rounds."""
 MOST_JUNK = 100
 """Lines of a file that are kept; of others, how many there are."""
 MOST_KEPT = 40_000
@@ -192,8 +192,7 @@ class RlSwarmRun:
 
     def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], Junk, bool]:
         """Returns the lines of a growing file that are of a form, those that are not, and whether it ends in half a
-        line.
-        """
+        line."""
         growing, found, junk, count = Growing(self.store, key), list[Form](), list[bytes](), 0
         for part in growing.look(MOST_READS):
             for line in part.records:

@@ -16,7 +16,7 @@ from swarm.types import RoundKey
 from swarm.wire.messages import ExperimentFile
 
 MOST_STAGES = 16
-"""Of a round."""
+"""Stages of a round."""
 MOST_SETTINGS, LONGEST_SETTING = 64, 200
 BEFORE_ALL = RoundKey(-1)
 """Before any row."""
@@ -31,9 +31,9 @@ class SinkRun:
     name: str
     """The experiment, and when it was begun: one of the same name that is begun anew is another one."""
     folder: Path
-    """For sinks that keep files of their own; never in the shared place."""
+    """Folder for sinks that keep files of their own; never in the shared place."""
     stages: int = 1
-    """Of a round."""
+    """Stages of a round."""
     config: Mapping[str, Scalar] = field(default_factory=dict)
     """What makes the experiment."""
 

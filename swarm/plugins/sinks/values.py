@@ -14,7 +14,7 @@ from swarm.wire.metrics import MetricsRow
 LEFT_OUT = frozenset({"timestamp", "round", "stage", "schema_version"})
 """Columns that say where a row stands, not what came of it."""
 MOST_ENTRIES = 64
-"""Of one column, the first by name."""
+"""Entries of one column, the first by name."""
 LONGEST_NAME = 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 

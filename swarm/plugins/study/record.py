@@ -57,7 +57,8 @@ TESTS = ("welch", "paired", "zero")
 
 
 FIRST_DEFAULTS: dict[str, Any] = {"profile": "tiny", "model": ["tiny-qwen2"], "empty_update": "skip"}
-"""Of settings whose default is, or may become, another one: what it was when records did not hold any defaults."""
+"""Defaults of settings whose default is, or may become, another one: what it was when records did not hold any
+defaults."""
 RENAMED_RULES = {name: f"{name}-scaled" for name in ("reward-trend", "gradient", "multi-signal")}
 """What the adaptive rules of such records are called now."""
 FIRST_RULE = RENAMED_RULES["gradient"]
@@ -65,7 +66,7 @@ FIRST_RULE = RENAMED_RULES["gradient"]
 
 
 FolderName = Annotated[str, msgspec.Meta(pattern=f"^(?:{EXPERIMENT_NAME.pattern})\\Z")]
-"""Of an experiment or study: whoever writes a record names nothing outside the shared folder by it."""
+"""Name of an experiment or study: whoever writes a record names nothing outside the shared folder by it."""
 
 
 class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -128,14 +129,14 @@ class StudyRecord(msgspec.Struct, kw_only=True, frozen=True):
     """A judge asks every node a held-out question each round."""
     runs: tuple[RunRecord, ...] = ()
     versions: dict[str, str] = {}
-    """Of swarm, Python and the libraries that decide what a run computes."""
+    """Versions of swarm, Python and the libraries that decide what a run computes."""
     declared: tuple[DeclaredComparison, ...] = ()
     """What was to be tested, said before the runs; empty where nothing was."""
     command: str = ""
     """That began it, or went on with it last."""
     schema_version: int = SCHEMA_VERSION
     scoring: int | msgspec.UnsetType = msgspec.UNSET
-    """Of the datasets that its runs ask by their names alone; records of earlier versions say none."""
+    """Scoring of the datasets that its runs ask by their names alone; records of earlier versions say none."""
     exploratory: bool | msgspec.UnsetType = msgspec.UNSET
     """Nothing was declared and nothing is tested: a report has no p-values."""
 
@@ -198,8 +199,7 @@ def run_log(experiment: str) -> str:
 
 def study_folder(path: Path, study: str) -> Path:
     """Returns all of a study that is not in its experiments: its record, the logs of its runs, its report; for
-    messages.
-    """
+    messages."""
     return path / STUDIES / study
 
 

@@ -93,8 +93,7 @@ def _folder(path: Path, members: Membership, name: str) -> dict[str, Any]:
 
 def differences(asked: Wanted, syncthing: Syncthing) -> list[str]:
     """Returns what Syncthing does otherwise, a sentence each: by it another could write into a member's subtree, or
-    nobody.
-    """
+    nobody."""
     found = []
     for name, settings in asked.folders.items():
         there = syncthing.config_of("folder", name)
@@ -219,8 +218,7 @@ def read_invitation(text: str) -> Invitation:
 
 def news(members: Membership, offered: bytes) -> Membership:
     """Returns the record with what is new in the host's list. Raises StoreError: the list is none, or gives a name
-    away.
-    """
+    away."""
     told = decode(offered, f"the list of {members.host}")
     if (told.place, told.host) != (members.place, members.host):
         raise StoreError(f"the list of {members.host} is of another replicated folder")

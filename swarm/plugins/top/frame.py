@@ -40,7 +40,7 @@ class NodeLine(NamedTuple):
     node: str
     live: bool
     cells: tuple[str, ...]
-    """Of COLUMNS."""
+    """Cells of COLUMNS."""
 
 
 class Frame(NamedTuple):
@@ -107,8 +107,7 @@ def _rewards(node: NodeHistory) -> list[float]:
 
 def buckets(values: Sequence[float], width: int) -> list[float]:
     """Returns as many means of neighbours as there is room for, or the values where all find room; NaN: nothing
-    measured.
-    """
+    measured."""
     if len(values) <= width:
         return list(values)
     ends = [len(values) * place // width for place in range(width + 1)]

@@ -25,7 +25,7 @@ class Moment(NamedTuple):
     question: str
     answer: str
     group: str
-    """As rows name it."""
+    """Name as rows name it."""
 
 
 class _Candidate(NamedTuple):

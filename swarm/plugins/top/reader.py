@@ -19,7 +19,7 @@ from swarm.views.repeats import Repeats
 from swarm.views.status import Status, StatusReader
 
 GROUPS_LOOKED_AT = 64
-"""Of a round, for the answer of the moment."""
+"""Groups of a round, for the answer of the moment."""
 GROUPS_SHOWN = 8
 EVENTS_SHOWN = 200
 

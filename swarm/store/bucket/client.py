@@ -306,8 +306,7 @@ class Client:
 
     def _is_listed(self, prefix: str) -> bool:
         """Tells whether the server lists what lies around an object that it does not give: then that is the object's
-        own.
-        """
+        own."""
         try:
             self._ask("list", "list", prefix, lambda: self._page(prefix, ""))
         except StoreError:

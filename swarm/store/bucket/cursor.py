@@ -15,7 +15,7 @@ _MOST_RECORDS = 100_000
 
 class _Cursor(NamedTuple):
     birth: str = ""
-    """Of the file, or `=` and the tag of the one object that it is."""
+    """Birth of the file, or `=` and the tag of the one object that it is."""
     segment: int = 0
     """Start of the segment that holds the last byte that was read."""
     offset: int = 0

@@ -139,7 +139,7 @@ class _Found:
         self._in_child = 0
         """Objects of one child that came one after the other."""
         self._tails: dict[str, Tail] = {}
-        """Of growing files."""
+        """Tails of growing files."""
 
     def is_new(self, name: str, rest: str) -> bool:
         shown = self._shown(name, rest)

@@ -21,7 +21,7 @@ SEALED_LATEST = 300.0
 """And later ones: each further segment waits GROWTH times as long as the one before."""
 GROWTH = 3
 SEALED_SELDOM = 900.0
-"""Of a log that says what another one says."""
+"""Seconds of a log that says what another one says."""
 _PATIENCE = 30.0
 """Seconds for which closing waits for the last segment."""
 

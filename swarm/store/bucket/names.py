@@ -27,7 +27,7 @@ class Segment(NamedTuple):
     """Part of a growing file."""
 
     birth: str
-    """Of the file: the later, the greater."""
+    """Birth of the file: the later, the greater."""
     start: int
     size: int
 
@@ -92,8 +92,7 @@ def may_grow(key: str) -> bool:
 
 def bundle_of(key: str) -> str:
     """Returns the checkpoint that a key is or lies in; "" for others: a manifest elsewhere is a stranger's, and
-    nothing.
-    """
+    nothing."""
     parts = key.split("/")
     return "/".join(parts[:3]) if parts[0] == keys.CHECKPOINTS and len(parts) > 2 else ""
 

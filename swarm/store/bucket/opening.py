@@ -20,9 +20,9 @@ _SILENCE = timedelta(seconds=30)
 """A server that says nothing for so long gives no answer."""
 _CONNECT = timedelta(seconds=5)
 _WHOLE = timedelta(days=1)
-"""Of one request; a large file takes long."""
+"""Longest time of one request; a large file takes long."""
 _RETRIES = 8
-"""Of a part of a large file."""
+"""Retries of a part of a large file."""
 _PROFILE_FIELDS = {
     "aws_access_key_id": "access_key_id",
     "aws_secret_access_key": "secret_access_key",

@@ -26,8 +26,7 @@ LARGEST_WINDOW = 2**23
 
 def pack(data: bytes) -> bytes:
     """Packs data by zstd, unless that makes it no shorter or readers would refuse it: then the data is returned
-    unchanged.
-    """
+    unchanged."""
     if len(data) < LEAST:
         return data
     from zstandard import ZstdCompressor

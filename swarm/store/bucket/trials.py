@@ -30,7 +30,7 @@ class Probe:
         self.client = client
         self.prefix = prefix
         self.names: list[str] = []
-        """Of all objects that may be there."""
+        """Names of all objects that may be there."""
 
     def name(self, last: str) -> str:
         self.names.append(f"{self.prefix}/{last}")
@@ -64,8 +64,7 @@ def try_visibility(probe: Probe) -> Visibility:
 
 def _until(since: float, is_there: Callable[[], bool]) -> float:
     """Returns seconds from the write to the look that saw it, 0 where the first one did: what a look takes is latency,
-    and so is what was done between the write and that look.
-    """
+    and so is what was done between the write and that look."""
     if is_there():
         return 0.0
     while (began := time.monotonic() - since) < SEEN_IN:

@@ -1,6 +1,5 @@
 """Tells what an error of obstore means: whether it passes by itself, and what people are told; nothing of a server's
-text.
-"""
+text."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ from swarm.wire import keys
 MOST_IN_A_BUNDLE = 10_000
 """Files and folders; a checkpoint has some ten."""
 MOST_BYTES_IN_A_BUNDLE = 1 << 38
-"""Of all its files; those of a model of 7 billion parameters and its optimizer have 84 GB."""
+"""Bytes of all its files; those of a model of 7 billion parameters and its optimizer have 84 GB."""
 DEEPEST_IN_A_BUNDLE = 20
 """Folders within each other."""
 LEAST_SPARSE, LEAST_WRITTEN = 64 * 2**20, 0.1
-"""Of files of more bytes, those of one folder together, at least this share was written: a hole costs nobody anything
+"""Files of more bytes, those of one folder together, have at least this share written: a hole costs nobody anything
 but who copies it. One of them may be a hole: to file systems that compress, the zeros of an optimizer are one."""
 _MOST_HOLES = 10_000
 _REPLACED = "replaced-"
@@ -277,8 +277,7 @@ def _take(folder: int, own: Path, room: _Room, depth: int = 0, *, linked: bool =
 
 def _looked_at(folder: int, names: Iterable[str]) -> dict[str, os.stat_result]:
     """Returns the stats of those names that exist; refuses a bundle whose files are mostly holes. Raises ProtocolError:
-    `oversized`.
-    """
+    `oversized`."""
     looked: dict[str, os.stat_result] = {}
     size = written = 0
     for name in names:

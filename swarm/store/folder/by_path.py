@@ -57,8 +57,7 @@ def native(path: str | Path, *, windows: bool = os.name == "nt") -> str:
 
 def open_file(file: Within, flags: int) -> int:
     """Opens a regular file by its path; it stands in for beneath.open_beneath. Raises OSError: ENXIO where something
-    else stands there.
-    """
+    else stands there."""
     path = _walked(file)
     if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe would block who opens it
         raise OSError(errno.ENXIO, "not a regular file", str(file))
@@ -136,8 +135,7 @@ def _walked(place: Within) -> str:
 
 def _made(folder: Within) -> str:
     """Returns a folder's path and makes the folder if it is missing. Raises OSError (ELOOP) where a link stands on the
-    way.
-    """
+    way."""
     path = native(folder.chosen)
     os.makedirs(path, exist_ok=True)
     for name in folder.steps:

@@ -86,8 +86,7 @@ def _pieces(descriptor: int, there: int, limit: int, file: Within, at_once: int)
 
 def tag_of(found: os.stat_result) -> str:
     """Returns the version of a file: another one for every file that was renamed into place, and for every change
-    within it.
-    """
+    within it."""
     return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
 

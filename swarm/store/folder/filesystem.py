@@ -78,8 +78,7 @@ def room_at(path: Path) -> Room:
 
 def delivers_events(kind: str) -> bool:
     """Tells whether inotify tells of what other hosts write on this kind of file system, as far as there are other
-    hosts.
-    """
+    hosts."""
     return kind not in WRITTEN_ELSEWHERE and not _FUSE.fullmatch(kind)
 
 

@@ -106,8 +106,7 @@ def older_part(file: Within) -> Within | None:
 
 def read_on(file: Within, cursor: str, limit: int) -> Records:
     """Reads on from a cursor, in a log with an older part that part first, as one file; it implements
-    Store.read_records.
-    """
+    Store.read_records."""
     with ExitStack() as opened:
         parts = _parts(file, opened)
         if not parts:
@@ -181,8 +180,7 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
 
 def _whole_lines(block: bytes) -> list[bytes]:
     """Returns the whole lines of a block, in a tenth of the time that reading one after the other takes; none where one
-    is too long.
-    """
+    is too long."""
     lines = block.split(b"\n", _MOST_RECORDS)[:-1]
     return lines if max(map(len, lines), default=0) <= MOST_PER_RECORD else []
 

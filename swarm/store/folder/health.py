@@ -23,7 +23,7 @@ from swarm.wire import keys
 
 PREFIX = "doctor-"
 ROLLOUT_BYTES = 60_000
-"""Of a typical rollout file."""
+"""Bytes of a typical rollout file."""
 TRIALS = 7
 NAMES = ("a" * 59 + ".json", "A.b_c-d.json", "0.json", "aux.json", "nul.json", "com1.json")
 """A node id may have 64 characters, and be a device to Windows."""

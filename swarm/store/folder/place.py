@@ -74,8 +74,7 @@ def _unwritable(place: Path) -> str:
 
 def _mode(path: Path, *, follow: bool = True) -> int:
     """Returns the mode of what stands at a path, as stat(2) gives it; 0 where nothing does. Raises StoreError: nobody
-    can tell.
-    """
+    can tell."""
     try:
         return path.stat(follow_symlinks=follow).st_mode
     except OSError as error:
@@ -195,8 +194,7 @@ class FolderPlace(Place):
 
     def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
         """Takes an experiment in, laid out beside the others, where links of strangers cannot be, and renamed; it
-        implements Place.take_in.
-        """
+        implements Place.take_in."""
         private, target = self._path / f"restoring-{name}", self._within(f"{EXPERIMENTS}/{name}")
         rollouts = f"{keys.archive(name)}/{keys.ROLLOUTS}"
         for folder in (keys.archive(name), f"{EXPERIMENTS}/{name}"):  # before anything is laid out

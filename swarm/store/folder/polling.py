@@ -28,7 +28,7 @@ GROWTH = 1.5
 SETTLED = 2.0
 """Seconds: the coarsest time of change that a file system keeps, that of FAT."""
 SHARE = 0.1
-"""Of the time, that looking may take."""
+"""Share of the time that looking may take."""
 AmongThem = Callable[[], Sequence[Within]]
 
 

@@ -55,7 +55,7 @@ OPTIONS: dict[str, Any] = {
     "rust_timeout": RETURN_MS,
     "yield_on_timeout": True,
 }
-"""Of watchfiles, as nodes watch and as the doctor tries it."""
+"""Options of watchfiles, as nodes watch and as the doctor tries it."""
 BACK_OFF_FIRST, BACK_OFF_MOST = 1.0, 60.0
 HEALTHY = 30.0
 """Seconds that a watcher has to watch for its next failure to count as a first one."""
@@ -149,8 +149,7 @@ class _Watcher:
 
     def _may_vanish(self) -> bool:
         """Tells whether a folder that went before it was watched is an event like any other: not where nothing else
-        happens, as while the place itself is gone.
-        """
+        happens, as while the place itself is gone."""
         now = anyio.current_time()
         since = self._vanishing_since = now if self._vanishing_since is None else self._vanishing_since
         return now - since < VANISHING_MOST

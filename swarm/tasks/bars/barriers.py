@@ -90,8 +90,7 @@ def _no_new_privileges() -> str:
 
 def _no_capabilities() -> str:
     """Takes root's capabilities from a node: no mounting, tracing, changing of users, of the clock and of others'
-    priorities.
-    """
+    priorities."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
     call(machine().numbers["capset"], header, (ctypes.c_uint32 * 6)())
     return "none left"

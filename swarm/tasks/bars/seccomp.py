@@ -30,7 +30,8 @@ ALLOWED = (
 )
 """Names; one that an architecture lacks is left out."""
 READING = (*(name for name in ALLOWED if name not in ("futex", "sched_yield")), "read")
-"""Of a child that is spoken to: it has no descriptor but its own pipes, and no way to wait but to read from them."""
+"""Calls of a child that is spoken to: it has no descriptor but its own pipes, and no way to wait but to read from
+them."""
 NEVER = (
     *("execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "kill", "pidfd_send_signal", "socket"),
     *("mount", "unshare", "setns", "bpf", "init_module", "finit_module", "reboot"),

@@ -24,7 +24,7 @@ class Definition(msgspec.Struct, frozen=True):
     path: str
     """A file, or a folder of files."""
     sha256: str = ""
-    """Of the file's bytes, or of the folder's files; see swarm.tasks.dataset.files."""
+    """SHA-256 of the file's bytes, or of the folder's files; see swarm.tasks.dataset.files."""
     question: str = "question"
     """A column's name, or a text with columns in braces."""
     answer: str = "answer"
@@ -34,17 +34,17 @@ class Definition(msgspec.Struct, frozen=True):
     scorer: str = "exact"
     """One of SCORERS, or `package.module:function`."""
     scorer_sha256: str = ""
-    """Of that module's source."""
+    """SHA-256 of that module's source."""
     scoring: int = 1
     """Which of the scorer's ways to reward; a table of a version that had one alone does not say it."""
     held_out: float = 0.0
     """Share of the rows that judges and exams alone ask."""
     split: str = ""
-    """Of a folder: files whose names have this word alone."""
+    """Split of a folder: files whose names have this word alone."""
     config: str = ""
-    """Of a folder: files of the folder of this name alone."""
+    """Configuration of a folder: files of the folder of this name alone."""
     options: dict[str, Any] = {}
-    """Of the scorer."""
+    """Options of the scorer."""
 
     @property
     def kind(self) -> Scorer:

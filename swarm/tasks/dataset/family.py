@@ -15,7 +15,7 @@ from swarm.tasks.family import Behaviour, TaskFamily
 
 FAMILY = "dataset"
 SCORERS_VERSION = "1"
-"""Of all that makes a question of a row and a reward of an answer: the rows' own is in the profile."""
+"""Version of all that makes a question of a row and a reward of an answer: the rows' own is in the profile."""
 
 
 class Datasets:

@@ -17,7 +17,7 @@ from swarm.tasks.definitions import malformed, refuse_other, sha256_of
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
 BYTES_LIMIT = 2 * 2**30
-"""Of all files of one dataset."""
+"""Bytes of all files of one dataset."""
 FILES_LIMIT = 1_000
 
 

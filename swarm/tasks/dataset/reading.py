@@ -64,8 +64,7 @@ def json_lines(file: IO[bytes], path: Path) -> Rows:
 
 def _csv(file: IO[bytes], path: Path) -> Rows:
     """Yields each row of a CSV file with its line. A row has as many fields as the header, each a text. Raises
-    UnreadableError.
-    """
+    UnreadableError."""
     csv.field_size_limit(LINE_LIMIT)
     reader = csv.reader((text for _, text in _lines(file, path)), strict=True)
     try:

@@ -18,7 +18,7 @@ import msgspec
 from swarm.tasks.dataset.reading import UnreadableError
 
 BYTES_LIMIT = 2 * 2**30
-"""Of the rows of one task: what is compressed in a file can be a million times as large."""
+"""Bytes of the rows of one task: what is compressed in a file can be a million times as large."""
 
 
 class PackedRows:

@@ -16,7 +16,7 @@ TABLES: tuple[str, ...] = ("amber", "birch", "cedar", "delta", "ember", "fjord")
 """Each is a task."""
 KEY_NAMES: tuple[str, ...] = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 KEYS = len(KEY_NAMES)
-"""Of a table, numbered from 1."""
+"""Keys of a table, numbered from 1."""
 BEST_CONSTANT = 1 / KEYS
 """What the best constant answer to a table's questions earns: its words are distinct, its keys drawn alike."""
 SPECIALISTS = 3

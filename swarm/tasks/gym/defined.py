@@ -51,8 +51,7 @@ class DefinedQuestions:
 
     def prepare(self) -> None:
         """Gets the datasets ready, the nine and those of the run's tasks. Raises ConfigError: one of them cannot be
-        asked.
-        """
+        asked."""
         self._server = os.getpid()
         questions.prepare()
         for name, parameters in self._tasks.items():

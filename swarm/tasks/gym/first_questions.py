@@ -27,7 +27,7 @@ MORE_TRIALS = 60
 MOST_TRIALS_S = 3.0
 """Processor time of all trials of a definition, about."""
 MOST_CPU_S = 0.7
-"""Of the second that a child has: other nodes may be slower."""
+"""Share of the second that a child has: other nodes may be slower."""
 AGAIN = 2
 """Further trials of a question that took longer."""
 LONGEST_PROMPT = 50_000

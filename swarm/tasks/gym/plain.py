@@ -28,8 +28,7 @@ def plain(value: Any) -> Any:
 
 def _builtin(value: float | str) -> float | str:
     """Returns a value without what a subclass adds: numpy.str_ is no text to who writes files. Integers above 64 bits
-    are text.
-    """
+    are text."""
     if isinstance(value, str):
         return str.__str__(value) if type(value) is not str else value
     if isinstance(value, int):

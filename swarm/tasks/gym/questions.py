@@ -55,8 +55,7 @@ def score(question: Question, answer: str) -> float:
 @functools.lru_cache(maxsize=16)
 def _dataset(origin: Origin) -> tuple[Any, dict[str, Any]]:
     """Returns the reasoning-gym dataset that holds the question, and the question's entry in it; kept for its G
-    answers.
-    """
+    answers."""
     if origin.profile not in DRAWN_AGAIN:
         return _drawn(origin, origin.seed)
     for seed in range(origin.seed, origin.seed + DRAWS * SEED_STEP, SEED_STEP):

@@ -146,8 +146,7 @@ def conclusions(variables: int) -> Sequence[tuple[str, int]]:
 
 def right_conclusions(premises: Sequence[str], variables: int) -> list[str]:
     """Returns all right answers of different meaning; none where statements contradict each other, or are only to be
-    listed.
-    """
+    listed."""
     known = names(variables)
     tables = [table(one, known) for one in premises]
     if sum(one in _literals(known) for one in tables) > 1:  # `¬P` and `Q`: joined by `∧` they are right, unread

@@ -20,7 +20,7 @@ class PythonTasks:
 
     name = FAMILY
     version = "1"
-    """Of how a file is used: the file's own digest is in the profile."""
+    """Version of how a file is used: the file's own digest is in the profile."""
     packages = ()
 
     def __init__(self, tasks: Mapping[str, Parameters] | None = None) -> None:

@@ -55,8 +55,7 @@ class Questions:
 
     def score(self, question: Question, answer: str) -> float:
         """Returns the reward that `score` gives, in a copy of the question: it may change that. Raises what that
-        raises.
-        """
+        raises."""
         return float(self._tasks[question.known_origin().task].score(question, answer))
 
     @property

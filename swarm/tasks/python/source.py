@@ -19,7 +19,8 @@ from swarm.types import MOST_TURNS
 BYTES_LIMIT = 2**20
 FUNCTIONS = ("draw", "score")
 REPLY, TURNS, READS = "reply", "turns", "reads"
-"""Of a file that converses: a function, how many turns of the model there are at most, and what it reads of each."""
+"""Names of a file that converses: a function, how many turns of the model there are at most, and what it reads of
+each."""
 
 
 def read(name: str, path: Path) -> bytes:

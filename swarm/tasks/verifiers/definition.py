@@ -21,13 +21,13 @@ class Definition(msgspec.Struct, frozen=True):
 
     name: str
     id: str
-    """Of a package that exports a Taskset, as `verifiers` finds it."""
+    """Name of a package that exports a Taskset, as `verifiers` finds it."""
     args: dict[str, Any] = {}
-    """Of the taskset's configuration, `--env.taskset.*` of the library's own command."""
+    """Arguments of the taskset's configuration, `--env.taskset.*` of the library's own command."""
     env: dict[str, Any] = {}
-    """Of the environment's, `--env.*`."""
+    """Arguments of the environment's, `--env.*`."""
     turns: int = 0
-    """Of the model, at most; 0: what the agent's `max_turns` says."""
+    """Turns of the model, at most; 0: what the agent's `max_turns` says."""
     rows: int = 0
     """So many of the taskset's first tasks; 0: all, and of an endless taskset ENDLESS_ROWS."""
     held_out: float = 0.0
@@ -35,9 +35,9 @@ class Definition(msgspec.Struct, frozen=True):
     best: float = 0.0
     """What the best episode earns; 0: the sum of the positive weights of its rewards."""
     source_sha256: str = ""
-    """Of the package's Python files."""
+    """SHA-256 of the package's Python files."""
     sha256: str = ""
-    """Of the rows."""
+    """SHA-256 of the rows."""
 
     @property
     def known(self) -> bool:

@@ -30,7 +30,7 @@ class Opened(NamedTuple):
     role: str
     """The name of its agent."""
     most_turns: int | None
-    """Of that agent; None: nobody says."""
+    """Turns of that agent; None: nobody says."""
 
 
 def library() -> Any:

@@ -21,9 +21,9 @@ from swarm.tasks.verifiers.definition import KEY, Definition, read_definition
 LIBRARY = "verifiers"
 EXTRA = "verifiers"
 ADAPTER_VERSION = "1"
-"""Of how an environment is played; its own package and rows are in the profile."""
+"""Version of how an environment is played; its own package and rows are in the profile."""
 LONGEST_LOOK_S = 600.0
-"""For a child that imports an environment and loads its rows."""
+"""Seconds for a child that imports an environment and loads its rows."""
 
 
 class Told(msgspec.Struct):

@@ -234,8 +234,7 @@ class _Talk:
 
 def write_down_signatures(task: Any) -> None:
     """Writes down the signatures of functions that the library calls by their parameters' names: a child may not read
-    them off code.
-    """
+    them off code."""
     hooks = [*task.hooks("reward"), *task.hooks("metric"), task.setup, task.finalize]
     for function in map(inspect.unwrap, hooks):
         plain = getattr(function, "__func__", function)

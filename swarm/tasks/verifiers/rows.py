@@ -14,7 +14,7 @@ from swarm.tasks.verifiers.definition import MOST_ROWS
 from swarm.tasks.verifiers.environment import Opened, refused, said
 
 ENDLESS_ROWS = 1_000
-"""Of a taskset that never ends."""
+"""Rows of a taskset that never ends."""
 
 
 class Rows(NamedTuple):

@@ -27,7 +27,7 @@ QUESTIONS = 6
 LONGEST_PROMPT = 20_000
 """Characters."""
 LIMITS = Limits(cpu_s=10)
-"""Of a child that plays all of them, the first time: what is compiled then is paid once."""
+"""Limits of a child that plays all of them, the first time: what is compiled then is paid once."""
 ODD = ("", "0", "<answer>7</answer>", "\\boxed{yes}", "[crane]", "\u00e9\u4e16 " * 20)
 """Turns that a model may say anywhere."""
 

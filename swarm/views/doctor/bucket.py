@@ -15,11 +15,11 @@ BUCKET = Area("bucket")
 SLOW = 1.0
 """Seconds of one request, from which a round of a minute shows it."""
 SHARE_OF_ROUND = 0.25
-"""Of the round interval, that handing over may take."""
+"""Share of the round interval that handing over may take."""
 WRITES = 4
-"""Of a node and round, one after the other."""
+"""Writes of a node and round, one after the other."""
 BEATS_MISSED = 3
-"""Of a living node: one that is late, one that is left out, and one that failed and is tried again."""
+"""Beats of a living node: one that is late, one that is left out, and one that failed and is tried again."""
 
 
 def check(context: CheckContext) -> Iterator[Finding]:

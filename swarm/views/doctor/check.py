@@ -93,7 +93,7 @@ class NodeLogs(NamedTuple):
     torn: bool
     """A file ends within a line."""
     delays: list[float]
-    """Of its last rows: seconds from each file's publication until the node saw it."""
+    """Delays of its last rows: seconds from each file's publication until the node saw it."""
 
 
 class _Delays(msgspec.Struct):
@@ -108,12 +108,12 @@ class CheckContext:
     run: Run | None
     """None: there is no such experiment."""
     health: Health
-    """Of the place."""
+    """Health of the place."""
     seconds: float
     """How long nodes are watched."""
     timing: Timing
     replication: Replication | None = None
-    """Of a place that a tool replicates."""
+    """Replication of a place that a tool replicates."""
 
     @cached_property
     def survey(self) -> Survey:

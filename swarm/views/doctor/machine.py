@@ -64,8 +64,7 @@ def measure() -> Machine:
 
 def packages() -> tuple[Package, ...]:
     """Returns the packages that swarm needs in any case, each with its installed version; none where swarm is not
-    installed.
-    """
+    installed."""
     from importlib.metadata import PackageNotFoundError, requires  # here: it imports the half of `email`
 
     from packaging.requirements import Requirement

@@ -12,7 +12,7 @@ REPLICATION = Area("replication")
 MANY = 20
 """Members, from which on every machine's connection and disk carry too much of what the others wrote."""
 SHARE_OF_TIMEOUT = 0.5
-"""Of the liveness timeout; a heartbeat that comes so late leaves little for one that is lost."""
+"""Share of the liveness timeout; a heartbeat that comes so late leaves little for one that is lost."""
 SHOWN = 120
 
 

@@ -74,16 +74,14 @@ def measure_need(context: CheckContext) -> Need:
 
 def _workers(context: CheckContext) -> int:
     """Counts the workers that are expected; where nobody is by number or name, those that are registered, and one at
-    least.
-    """
+    least."""
     registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
     return min(MOST_NODES, max(context.settings.expected_count or 1, registered))
 
 
 def expected_checkpoints(context: CheckContext) -> int:
     """Returns bytes of those that all workers keep, by the models of the settings; 0 where a model's size cannot be
-    known.
-    """
+    known."""
     settings = context.settings
     nodes = _workers(context)
     try:

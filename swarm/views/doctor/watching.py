@@ -39,7 +39,7 @@ class Watch(msgspec.Struct):
     """Holds what one registration did while it was watched."""
 
     peer: PeerFile
-    """As last seen."""
+    """Registration as last seen."""
     file_time: float
     """The file's own time when last seen, by the file server's clock; 0.0 where that cannot be told."""
     incarnations: list[str]

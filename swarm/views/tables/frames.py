@@ -91,8 +91,7 @@ def get_rollout_files(path: Path | str, name: str) -> DataFrame:
 
 def get_rewards(path: Path | str, name: str) -> DataFrame:
     """Returns one row per reward that a node submitted, by round, stage and node. Raises as get_experiment_metrics
-    does.
-    """
+    does."""
     return experiment_frame(path, name, TABLES["rewards"])
 
 

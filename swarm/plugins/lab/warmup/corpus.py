@@ -81,8 +81,7 @@ def examples(seed: int, *, profile: str, p_well_formed: float, p_right: float = 
 
 def _formats(p_well_formed: float) -> tuple[list[str], list[float]]:
     """Returns all formats and their probabilities, which sum to 1; the other formats shrink where little is left for
-    them.
-    """
+    them."""
     ill_formed = sum(p for _, p in ILL_FORMED)
     shrunk = min(1.0, (1 - p_well_formed) / ill_formed)
     others = [(text, p * shrunk) for text, p in ILL_FORMED]

@@ -38,7 +38,8 @@ class SpecialistsPlan:
     """Says what goes into the specialists of one architecture."""
 
     base: WarmupStage = _BASE
-    """Of the model that all of them are copied from; `p_right`: of the answers as the tables of other words have it."""
+    """Stage of the model that all of them are copied from; `p_right`: of the answers as the tables of other words have
+    it."""
     own: WarmupStage = _OWN
     """`p_right`: of the answers to own tables; those to others are never right."""
     layers: int = 2
@@ -50,11 +51,11 @@ class Known(NamedTuple):
     """Says how a specialist starts, sampled at temperature 1 on all facts."""
 
     own: float
-    """Of its tagged answers to own tables, the share that is right."""
+    """Share of its tagged answers to own tables that is right."""
     others: float
     """The same of other tables."""
     tagged: float
-    """Of all completions, those with a closed <answer>."""
+    """Share of all completions that have a closed <answer>."""
 
 
 class SpecialistReport(NamedTuple):

@@ -71,8 +71,7 @@ class Variance(NamedTuple):
 
 def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     """Returns the runs that have all their rounds: the sum of a shorter one says less, and nothing about its
-    configuration.
-    """
+    configuration."""
     return totals[totals["rounds"] >= record.rounds]
 
 
@@ -174,15 +173,15 @@ class Factors(NamedTuple):
     configuration: str
     baseline: str
     reward: float | None
-    """Of the cumulative rewards."""
+    """Ratio of the cumulative rewards."""
     reward_low: float | None
     reward_high: float | None
     format: float | None
-    """Of cumulative_tagged: how many more completions had a closed answer."""
+    """Ratio of cumulative_tagged: how many more completions had a closed answer."""
     format_low: float | None
     format_high: float | None
     content: float | None
-    """Of reward_given_tagged: how much more such a completion earned."""
+    """Ratio of reward_given_tagged: how much more such a completion earned."""
     content_low: float | None
     content_high: float | None
 

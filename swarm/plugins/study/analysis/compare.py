@@ -46,7 +46,7 @@ class RunsComparison(NamedTuple):
     thresholds: pd.DataFrame
     """threshold, a, b: median round of first reaching it, NaN where at least half of the runs never did."""
     cumulative: Comparison
-    """Of the cumulative reward, with a as the baseline; without tests below three runs on either side."""
+    """Comparison of the cumulative reward, with a as the baseline; without tests below three runs on either side."""
     groups: tuple[float, float] = (0.0, 0.0)
     """That a node asked for in a round to train on, its own and peers', of a and of b, on average."""
 

@@ -40,7 +40,7 @@ class DeclaredResult(NamedTuple):
     """95 % interval of the ratio of means, paired where the test is."""
     improvement_high: float | None
     difference: float | None
-    """Of the means; the mean itself where it is tested against 0."""
+    """Difference of the means; the mean itself where it is tested against 0."""
     difference_low: float | None
     """95 % interval from the test's own t."""
     difference_high: float | None

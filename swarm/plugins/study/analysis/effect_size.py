@@ -15,7 +15,7 @@ from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Sample
 _LARGEST_T = 1000.0
 """scipy's noncentral t loses its digits beyond."""
 _LARGEST_ERROR = 2.0
-"""Of a ratio's logarithm. Runs that are not below 0 have at most sqrt(2); beyond, a mean is nothing but noise."""
+"""Error of a ratio's logarithm. Runs that are not below 0 have at most sqrt(2); beyond, a mean is nothing but noise."""
 
 
 class Effect(NamedTuple):
@@ -112,8 +112,7 @@ def improvement(a: Sample, baseline: Sample, *, paired: bool = False) -> Effect:
 
 def _standard_error(*samples: NDArray[np.float64]) -> tuple[float, float]:
     """Returns the standard error of the difference of their means, or of the mean of a single one, and its degrees of
-    freedom.
-    """
+    freedom."""
     parts = [(float(np.var(x, ddof=1)) / len(x), len(x) - 1) for x in samples]
     total = sum(part for part, _ in parts)
     weights = sum(part**2 / free for part, free in parts)

@@ -41,7 +41,7 @@ class JudgedComparison(NamedTuple):
     t: float | None
     df: float | None
     p: float | None
-    """Of Welch's test, for looking: as many tests as windows, and not adjusted."""
+    """p-value of Welch's test, for looking: as many tests as windows, and not adjusted."""
     hedges_g: float | None
 
 

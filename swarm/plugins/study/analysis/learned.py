@@ -110,8 +110,7 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
 
 def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose,
-    and above_constant: pass@1 of the answered questions, less what the best constant answer earns.
-    """
+    and above_constant: pass@1 of the answered questions, less what the best constant answer earns."""
     by = ["configuration", "seed", "rounds_done", "whose"]
     told = [
         (*run, OWN if task in known else OTHERS, right, answered)
@@ -127,8 +126,7 @@ def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
 
 def by_source(taught: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per run: `share` of all those groups that came from nodes which knew the task, and `chance`, the
-    mean of the same drawn evenly; of runs with such groups.
-    """
+    mean of the same drawn evenly; of runs with such groups."""
     some = taught[taught["groups"] > 0]
     runs = some.assign(expected=some["chance"] * some["groups"]).groupby(RUN, sort=False)
     sums = runs[["groups", "from_knowing", "expected"]].sum()

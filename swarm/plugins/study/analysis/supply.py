@@ -20,7 +20,7 @@ from swarm.plugins.study.budget import split_of
 from swarm.plugins.study.record import StudyRecord
 
 COLUMNS = ("local_groups", "informative_own", "informative_external")
-"""Of agent_average, that this reads; rows of earlier tables have none."""
+"""Columns of agent_average that this reads; rows of earlier tables have none."""
 START_ROUNDS = 3
 """First rounds, over all runs of a group, whose share of informative groups is that of the model to begin with."""
 

@@ -1,6 +1,5 @@
 """Decides how many swarms of a study run at a time, by its memory plans; one that does not fit is refused, with what
-would.
-"""
+would."""
 
 from __future__ import annotations
 

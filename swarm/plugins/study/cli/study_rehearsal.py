@@ -179,8 +179,7 @@ _NOT_KNOWN = "longer answers than in these rounds, and other work on the machine
 
 def hopeless(found: Rehearsal, models: list[str]) -> str:
     """Returns advice where no group of a rehearsal had a signal; empty where some had, and for embedded models, which
-    are known to learn.
-    """
+    are known to learn."""
     seen = found.all_rounds
     return advice(seen, models, f"in {found.rounds} rounds") if seen and not any_embedded(models) else ""
 

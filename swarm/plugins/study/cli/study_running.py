@@ -32,9 +32,9 @@ from swarm.views.text import shorten
 STOPPING = "stopping: every swarm finishes its step and saves; once more ends them at once"
 LEAVING = "leaving: the jobs go on"
 LAST_LINES = 5
-"""Of the log of a run that failed."""
+"""Lines of the log of a run that failed."""
 MOST_READS = 128
-"""Of such a log, 8 MiB each."""
+"""Reads of such a log, 8 MiB each."""
 LONGEST_LINE = 1000
 """Characters that are shown of each."""
 

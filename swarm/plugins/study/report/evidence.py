@@ -60,9 +60,9 @@ class Evidence:
     tasks: pd.DataFrame
     """One row per run that counts and task: from by_task."""
     crossings: pd.DataFrame
-    """Of the runs that count."""
+    """Crossings of the runs that count."""
     learners: pd.DataFrame
-    """Of the runs that count."""
+    """Learners of the runs that count."""
     held_out: pd.DataFrame
     """One row per run that counts and window of rounds: pass_at_1 of what the judge asked; empty without a judge."""
     exams: pd.DataFrame

@@ -11,7 +11,7 @@ CUMULATIVE_REWARD = {"8/0": 561.79, "6/2": 854.43, "4/4": 1093.31, "2/6": 945.87
 """Configuration (I/J) -> cumulative reward."""
 BEST, ALONE = "4/4", "8/0"
 BEST_IN_WORDS = "+94 %"
-"""Of BEST over ALONE, as its abstract has it."""
+"""Ratio of BEST over ALONE, as its abstract has it."""
 GROUPS = 8
 """I + J."""
 MODEL = "Qwen2.5-0.5B"

@@ -17,8 +17,7 @@ MOST_NAMED = 8
 
 def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per planned run: the rounds that it has rows of, and how many rows are missing or too many in
-    these.
-    """
+    these."""
     runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
     found = [_run_row(run, runs, record) for run in record.runs]
     columns = [*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"]

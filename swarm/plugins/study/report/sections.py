@@ -41,7 +41,7 @@ class Table:
     """A frame: all of it goes to the files, and what `columns` name to the page."""
 
     name: str
-    """Of its files, and its anchor; unique in the report."""
+    """Name of its files, and its anchor; unique in the report."""
     caption: str
     data: pd.DataFrame
     columns: tuple[Column, ...]
@@ -56,7 +56,7 @@ class Picture:
     """A figure."""
 
     name: str
-    """Of its files, and its anchor; unique in the report."""
+    """Name of its files, and its anchor; unique in the report."""
     caption: str
     figure: Any
     """matplotlib.figure.Figure"""

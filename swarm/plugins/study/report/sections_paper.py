@@ -18,8 +18,7 @@ TITLE = "Against the paper's +94 %"
 
 def paper_section(evidence: Evidence) -> Section | None:
     """Returns the verdicts, and what is comparable; None where no configuration is to its baseline what the paper's
-    best is.
-    """
+    best is."""
     record = evidence.record
     verdicts = against_paper(comparison_table(evidence.runs, record), record)
     return Section(TITLE, (*verdicts, *_comparable(record))) if verdicts else None

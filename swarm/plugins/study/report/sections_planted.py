@@ -45,8 +45,7 @@ def planted_section(evidence: Evidence) -> Section | None:
 
 def planted_table(evidence: Evidence) -> pd.DataFrame:
     """Returns one row per configuration with a run that counted: the mean of each measure; `pieces_final` and
-    `shards_final`, the former with its least and most of a run, NaN where no rollout files were at hand.
-    """
+    `shards_final`, the former with its least and most of a run, NaN where no rollout files were at hand."""
     if not set(MEASURES) <= set(evidence.counted):
         return pd.DataFrame()
     counted = evidence.counted[evidence.counted["planted"].notna()]

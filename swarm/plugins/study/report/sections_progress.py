@@ -119,8 +119,7 @@ def final_section(evidence: Evidence) -> Section:
 
 def _full_answers(rounds: pd.DataFrame, *, first: bool) -> pd.Series[float]:
     """Returns configuration -> mean share of full answers over the first or the last FINAL_ROUNDS rounds, and the
-    seeds.
-    """
+    seeds."""
     found = {}
     for name, rows in rounds.groupby("configuration", observed=True):
         curves = by_seed(rows, "full_answers")

@@ -82,8 +82,7 @@ def reward_per_agent(metrics: pd.DataFrame, look: Look, window: int) -> Any:
 
 def average_and_range(metrics: pd.DataFrame, look: Look, window: int) -> Any:
     """Returns one panel per configuration: mean over agents, its moving average, and the range from the worst to the
-    best.
-    """
+    best."""
 
     def draw(axis: Any, agents: pd.DataFrame, colour: str) -> None:
         mean = agents.mean(axis=1)

@@ -57,8 +57,7 @@ def runs_section(evidence: Evidence) -> Section:
 
 def _other_versions(runs: pd.DataFrame) -> list[str]:
     """Returns a sentence on runs that were not computed by the versions that the study was begun with, if there are
-    any.
-    """
+    any."""
     others = runs[runs["other_versions"] != ""]
     if others.empty:
         return []

@@ -69,8 +69,7 @@ def split_table(evidence: Evidence) -> pd.DataFrame:
 
 def phases_table(evidence: Evidence) -> pd.DataFrame:
     """Returns one row per configuration with splits by round: split_measures, means over its runs; of `settled` the
-    median.
-    """
+    median."""
     runs = split_measures(evidence.splits).groupby("configuration", sort=False, observed=True)
     table = runs[[*THIRDS, "changes"]].mean()
     table["settled"] = runs["settled"].agg(median_or_later)

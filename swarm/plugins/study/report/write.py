@@ -38,7 +38,7 @@ from swarm.plugins.study.report.seed_tables import (
 from swarm.store.folder.publish import publish_below
 
 REPORT = "report"
-"""Of a study, where no other folder is named."""
+"""Folder of a study, where no other folder is named."""
 PAGE = "index.html"
 FORMATS = ("png", "svg", "pdf", "csv", "parquet", "tex")
 """What can be written beside the page."""

@@ -13,7 +13,7 @@ from swarm.plugins.study.run.matrix import Matrix, meant_among, with_baseline
 
 RARE = ("tiny-2-qwen2-rare",)
 LEARNING_RATE = 2e-4
-"""Of all runs of the built-in matrices. Sharing pays most where informative groups are rare
+"""Step size of all runs of the built-in matrices. Sharing pays most where informative groups are rare
 (docs/study/starting-reward)."""
 PROFILE = "tiny-2"
 """The questions of the published runs, so that they can be repeated."""
@@ -25,7 +25,7 @@ ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "random")
 fixed split of the first study."""
 
 ALPHAS = (0.05, 0.1, 0.2)
-"""Of the rule `gradient` in `thesis`."""
+"""Step sizes of the rule `gradient` in `thesis`."""
 WEAKER_AND_STRONGER = ("tiny-2-qwen2-rare", "tiny-2-qwen2")
 """The models of `thesis`: the same but for their warm start, which earns 0.004 and 0.013 (docs/models.md)."""
 

@@ -56,8 +56,7 @@ def _as_begun(matrix: Matrix, there: StudyRecord) -> tuple[ConfigurationRecord, 
 
 def _settings_of(one: ConfigurationRecord, before: dict[str, Any], matrix: Matrix) -> dict[str, Any]:
     """Returns the settings of a configuration in a file: only its rule can have been a default that the record names,
-    see `read_study`.
-    """
+    see `read_study`."""
     if matrix.built_in:
         return before
     rule = {name: value for name, value in before.items() if name == "adaptive_rule" and one.settings.get("adaptive")}

@@ -43,7 +43,7 @@ from swarm.wire.codec import encode
 SWARM = tuple(module_command("swarm"))
 JUDGE = (*SWARM, "judge", "run")
 JUDGE_PART = "judge"
-"""Of a run's programs."""
+"""Part of a run's programs."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -54,7 +54,7 @@ class Launcher:
     record: StudyRecord
     path: Path
     environ: Mapping[str, str]
-    """Of this process; of the settings in it only secrets reach the runs."""
+    """Environment of this process; of the settings in it only secrets reach the runs."""
     versions: Mapping[str, str]
     backend: Backend = field(default_factory=lambda: LocalBackend())
     mirror: str = ""

@@ -61,7 +61,7 @@ class Matrix:
     """Says what to compare."""
 
     name: str
-    """Of the study, if no other is given."""
+    """Name of the study, if no other is given."""
     title: str
     nodes: int
     """Workers of each swarm, where a configuration does not say otherwise."""
@@ -167,8 +167,7 @@ def _changed(settings: Settings) -> list[str]:
 
 def _as_read_back(value: Any) -> Any:
     """Returns a value as it comes out of the record's file, so that a study equals itself: lists for tuples. What the
-    user named as code of his own still is that here, as in a record that is read it never is.
-    """
+    user named as code of his own still is that here, as in a record that is read it never is."""
     return kept(value, msgspec.json.decode(msgspec.json.encode(plain(value))))
 
 

@@ -28,7 +28,7 @@ ROUNDS = 10
 SAVED_EVERY = 5
 """Rounds between two checkpoints at the most, so that one is among the rounds that are timed."""
 SHARE = 0.1
-"""Of a study's rounds: a rehearsal that takes more is not begun by itself."""
+"""Share of a study's rounds: a rehearsal that takes more is not begun by itself."""
 FILE = "rehearsal.json"
 
 
@@ -36,10 +36,10 @@ class Pace(msgspec.Struct, frozen=True):
     """Says how long one configuration takes, in seconds."""
 
     least: float
-    """Of a round."""
+    """Seconds of a round."""
     most: float
     once: float
-    """Of a run beside its rounds but the first: its start, the first round, its end."""
+    """Seconds of a run beside its rounds but the first: its start, the first round, its end."""
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +62,9 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that the nodes of a swarm held of their device at the most; 0: not known."""
     memory_total: int = 0
     checkpoint_bytes: int = 0
-    """Of one run, the largest: those of one round."""
+    """Bytes of one run, the largest: those of one round."""
     round_bytes: float = 0.0
-    """Of one run and round, the largest."""
+    """Bytes of one run and round, the largest."""
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Observed(msgspec.Struct, frozen=True):
     seconds: float
     """From its start to its end."""
     rows: list[MetricsRow]
-    """Of all its nodes."""
+    """Rows of all its nodes."""
     checkpoint_bytes: int
     other_bytes: int
 
@@ -141,8 +141,7 @@ def _names(runs: Iterable[Observed]) -> list[str]:
 
 def _pace(runs: Sequence[Observed]) -> Pace:
     """Estimates the pace from the lower quartile of its rounds to the upper one, or to what they take if all groups
-    teach something.
-    """
+    teach something."""
     timed = [_rounds(run.rows) for run in runs]
     seconds = [took for of_run in timed for took, _ in of_run]
     full = [whole for of_run in timed for _, whole in of_run if whole is not None]
@@ -154,8 +153,7 @@ def _pace(runs: Sequence[Observed]) -> Pace:
 
 def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
     """Returns for each round but the first the seconds from the end of the one before, and what they would be with all
-    groups trained on; None: nothing was trained on, so that nobody knows.
-    """
+    groups trained on; None: nothing was trained on, so that nobody knows."""
     numbers = sorted({row.round for row in rows})
     of_round = {number: [row for row in rows if row.round == number] for number in numbers}
     ends = {number: max(row.timestamp for row in of_round[number]) for number in numbers}
@@ -164,8 +162,7 @@ def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:
 
 def _if_all_train(seconds: float, rows: Sequence[MetricsRow]) -> float | None:
     """Estimates the seconds if all groups were trained on: in one process one node computes at a time, so that their
-    updates add up.
-    """
+    updates add up."""
     trained = sum(row.local_groups * (1 - row.zero_advantage_local) + row.external_groups for row in rows)
     asked = sum(row.local_groups + row.external_wanted for row in rows)
     if trained <= 0:

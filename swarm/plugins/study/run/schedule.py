@@ -24,7 +24,7 @@ class RunState(StrEnum):
 
 
 OVER = (RunState.FINISHED, RunState.FAILED)
-"""Of a run that is not started again by this study."""
+"""States of a run that is not started again by this study."""
 
 
 class Schedule:

@@ -15,7 +15,7 @@ import msgspec
 
 DEPTH_LIMIT = 50
 ITEMS_LIMIT = 100_000
-"""Of an iterator."""
+"""Items of an iterator."""
 _SMALL = 2**62
 _ITERATORS: tuple[type, ...] = (
     range,

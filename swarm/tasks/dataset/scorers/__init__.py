@@ -26,7 +26,7 @@ class Row(NamedTuple):
     truth: Any
     """What is in the answer's column; after `answer_after`, where that is given."""
     options: Mapping[str, Any]
-    """Of the scorer, as the settings have them."""
+    """Options of the scorer, as the settings have them."""
     scoring: int = 1
     """Which of the scorer's ways to reward the run has."""
 
@@ -54,7 +54,7 @@ class Scorer(NamedTuple):
     packages: tuple[str, ...] = ()
     """Distributions that decide rewards."""
     extra: str = ""
-    """Of ours, which brings it."""
+    """Extra of ours, which brings it."""
     executes: bool = False
     """Answers are executed: see swarm.tasks.trial."""
     newest: int = 1

@@ -30,7 +30,7 @@ from swarm.tasks.gym.imports import make_sympy_ready
 STRICT = 2
 """The first scoring that is stricter than the library."""
 LEAST_PLACES = 6
-"""Of decimals, as the library compares them."""
+"""Places of decimals, as the library compares them."""
 MOST_PLACES = 100
 _PLACES = re.compile(r"[.](\d+)", re.ASCII)
 _RATIO = re.compile(r"[\w)}\]]\s*(?::|\\colon(?![a-z]))\s*[\w({\\-]")
@@ -104,8 +104,7 @@ def _length(found: Any) -> int:
 
 def _claims(given: Any) -> list[tuple[Any, Any]]:
     """Returns both sides of equations between numbers alone, which the library does not look at: it takes the last
-    side.
-    """
+    side."""
     relations = given.args if type(given).__name__ == "And" else [given]
     return [(one.lhs, one.rhs) for one in relations if getattr(one, "is_Equality", False) and not one.free_symbols]
 
