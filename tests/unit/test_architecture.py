@@ -128,7 +128,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/planner/free_memory.py": "/proc and /sys",
     "swarm/planner/probe.py": "/proc",
     "swarm/planner/shape.py": "the model folder that the user names",
-    "swarm/policy/hub_push.py": "a folder that the command has just written",
+    "swarm/plugins/hub/hub_push.py": "a folder that the command has just written",
     "swarm/policy/merging.py": "the folder that the user names",
     "swarm/policy/model_files.py": "the model folder that the user names",
     "swarm/policy/opening.py": "the model folder that the user names",
