@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from swarm.cli import model
 from swarm.errors import ConfigError
+from swarm.plugins.lab import model_build as model
 from swarm.plugins.lab.warmup.corpus import Example
 from swarm.plugins.lab.warmup.specialists import (
     SpecialistReport,

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from swarm.cli.main import app
+from swarm.cli.main import add_plugins, app
 from swarm.plugins import notebook as functions
 
 FOLDER = Path(__file__).parents[3] / "docs" / "notebooks"
 FILES = sorted(FOLDER.glob("*.ipynb"))
 FIELD = re.compile(r"(?m)^([A-Z_]+) = (.+?)  # @param (.*)$")
+
+add_plugins([])
 
 
 def cells(file: Path) -> list[dict[str, Any]]:

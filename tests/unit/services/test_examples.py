@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from swarm.cli.main import app
+from swarm.cli.main import add_plugins, app
 from swarm.config import SECRETS
 from swarm.config.environment import VARIABLES
 
@@ -18,6 +18,8 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.test.yml").read_text())["services"]
 MANIFESTS = list(yaml.safe_load_all((SERVICES / "kubernetes/swarm.yaml").read_text()))
 SKY = yaml.safe_load((SERVICES / "skypilot/worker.yaml").read_text())
+
+add_plugins([])
 
 
 def unit_commands() -> list[list[str]]:

@@ -1,7 +1,7 @@
 """The numbers of a report, recomputed from committed folders and held against values worked out independently.
 
 The totals below are added up by hand in 64ths: three nodes x six rounds give 18 LEVEL + 45 GAIN + 18 LUCK + 18, less
-what the late and the silent node of 2/2 miss (see tests/fixtures/make_study.py). scipy is called on them directly.
+what the late and the silent node of 2/2 miss (see tests/plugins/study/make_study.py). scipy is called on them directly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from swarm.plugins.study import get_study_metrics
 from swarm.plugins.study.record import read_study
-from tests.fixtures import make_study
+from tests.plugins.study import make_study
 from tests.unit.views.tables.small_study import SMALL
 
 pytest.importorskip("pandas")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.cli.test_study_rehearsal import command
 
 from swarm.cli.main import run
 from swarm.plugins.study.record import read_study, study_store, write_study
 from swarm.plugins.study.run import launch, runner
 from swarm.programs import Launch
 from tests.layout import Layout
+from tests.plugins.study.cli.test_study_rehearsal import command
 from tests.plugins.study.run.test_runner import FAKE, starts
 from tests.plugins.study.study_files import record_file
 from tests.unit.cli.test_copying import made

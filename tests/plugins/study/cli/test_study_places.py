@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.cli.test_study import make_record
 
 from swarm.cli.main import run
 from swarm.planner.remedies import Remedy
@@ -18,6 +17,7 @@ from swarm.plugins.study.record import read_study
 from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
 from swarm.policy.learning_rates import suited_learning_rate
+from tests.plugins.study.cli.test_study import make_record
 from tests.unit.cli.memory import have_free
 
 THESIS = ["study", "run", "thesis", "--jobs", "1", "--path"]

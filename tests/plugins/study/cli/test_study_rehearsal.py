@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.cli.test_study_places import THESIS
 
 from swarm.cli.main import run
 from swarm.plugins.study.cli import study
@@ -21,6 +20,7 @@ from swarm.plugins.study.run.matrix import resolve, shared_settings
 from swarm.plugins.study.run.rehearsal import Pace, Rehearsal
 from swarm.policy.embedded import embedded_path
 from swarm.records.first_round import first_round
+from tests.plugins.study.cli.test_study_places import THESIS
 from tests.plugins.study.run.test_runner import FAKE, MATRIX, starts
 from tests.plugins.study.study_files import record_file
 from tests.unit.records.test_hints import row
