@@ -47,7 +47,6 @@ PARTS = (
         "policy",
         "endpoint",
         "served",
-        "person",
         "wire",
         "store",
         "records",
