@@ -109,7 +109,7 @@ class ReplicatedPlace(Place):
         return ReplicatedStore(self._path, name, self._record, writer, self._follow)
 
     def replication(self, name: str) -> Replication:
-        from swarm.store.replication import replication  # here, for nodes start without it
+        from swarm.plugins.syncthing.state import replication  # here, for nodes start without it
 
         return replication(self._path, self._record.read(), name)
 
