@@ -165,7 +165,8 @@ class Rounds:
         self._forget_before(max(0, key.round - self._ctx.settings.staleness_window))
         for before in [k for k in self._ahead if k < key]:
             self._ahead.pop(before).skip()
-        half = self._half = self._ahead.pop(key, None) or OwnHalf(key, self._schedule.of(key))
+        half = self._ahead.pop(key) if key in self._ahead else OwnHalf(key, self._schedule.of(key))
+        self._half = half
         opened = Opened(key, half.split, "own" if on_own_clock else "coordinator", now, self._ended)
         self._intake.foresee(partial(self._wanted_soon, opened))
         return opened
