@@ -64,7 +64,7 @@ def run(place: Path, condition: str, seed: int, rounds: int, teacher: Path) -> f
         expected = "learner-0,learner-1" + ("" if condition == "alone" else ",teacher")
         of_run = ["--seed", str(seed), "--rounds", str(rounds), "--local", "4", "--external", "4"]
         clock = swarm("node", "--role", "coordinator", *where, *of_run, "--expected-workers", expected)
-        learners = swarm("workers", "--nodes", "2", *where, "--model", MODEL, NODE_ID="learner")
+        learners = swarm("node", "--nodes", "2", *where, "--model", MODEL, NODE_ID="learner")
         others = [clock, learners]
         if condition != "alone":
             model = str(teacher) if condition == "strong" else MODEL
