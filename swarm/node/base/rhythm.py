@@ -44,7 +44,7 @@ class Rhythm:
         self._pause = SHORTEST
 
     def expect(self, seconds: float) -> None:
-        """Begins to wait for what took so long the last time."""
+        """Expects something after so many seconds, as long as it took the last time."""
         self._pause, self._due = SHORTEST, self._clock.monotonic() + EARLY * seconds
 
     def rest(self) -> None:

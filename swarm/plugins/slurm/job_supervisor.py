@@ -85,7 +85,7 @@ class JobSupervisor:
         self._left = True
 
     def insist(self) -> None:
-        """Does nothing: a job needs no second signal."""
+        """Does nothing: `stop` has already left all jobs to themselves."""
 
     def left(self) -> list[str]:
         """Returns the ids of the jobs that go on."""
