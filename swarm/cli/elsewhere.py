@@ -63,12 +63,12 @@ class ElsewhereFlags:
     ] = None
 
 
-class Submitted(Program, Protocol):
+class SubmittedJob(Program, Protocol):
     """A job that waits or runs."""
 
     @property
     def id(self) -> str:
-        """As its user names it to the cluster."""
+        """Its name for the cluster."""
 
 
 class Jobs(Protocol):
@@ -106,7 +106,7 @@ class Elsewhere(Backend, Protocol):
     def cores(self) -> int:
         """The processors of a job."""
 
-    def found(self, place: str, experiment: str, part: str = "") -> Submitted | None:
+    def found(self, place: str, experiment: str, part: str = "") -> SubmittedJob | None:
         """Returns a job that was submitted earlier, if it waits or runs."""
 
     def describe(self, programs: Sequence[tuple[str, str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""What `swarm up` starts beside its nodes for SWARM_PUSH_REPO."""
+"""Names the programs that `swarm up` starts beside its nodes for SWARM_PUSH_REPO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--on slurm` makes of its flags."""
+"""Makes a backend of the flags of `--on slurm`."""
 
 from __future__ import annotations
 

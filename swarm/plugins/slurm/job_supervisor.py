@@ -92,5 +92,5 @@ class JobSupervisor:
         return [job.id for job in self._jobs.values() if job.poll() is None]
 
     def how_to_follow(self, again: str) -> str:
-        """What to tell who leaves those jobs to themselves."""
+        """Returns what to tell who leaves those jobs to themselves."""
         return self._backend.how_to_follow(self.left(), again)
