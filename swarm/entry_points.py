@@ -27,6 +27,7 @@ PLACES = "swarm.places"
 REPORT = "swarm.report"
 BESIDE = "swarm.beside"
 MAKERS = "swarm.makers"
+BACKENDS = "swarm.backends"
 PACKAGE = "swarm.plugins"
 
 

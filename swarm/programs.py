@@ -1,7 +1,7 @@
 """Programs that a command starts and looks after, wherever they run.
 
 Launch ─▶ Backend ─┬ LocalBackend   of a study               a process of this machine, which ends with us
-                   └ SlurmBackend   swarm.slurm.backend      a job of a cluster, which goes on without us
+                   └ Elsewhere      a plugin's               a job of a cluster, which goes on without us
 """
 
 from __future__ import annotations

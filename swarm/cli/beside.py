@@ -23,17 +23,14 @@ from anyio.abc import Process
 from swarm import entry_points
 from swarm.children import child_environment, module_command
 from swarm.cli.local_swarm import LocalSwarm
-from swarm.cli.model_push import PATIENCE as LAST_PUSH
 from swarm.cli.say import say, warn
 from swarm.cli.supervisor import RESTART_PAUSES
 from swarm.config import Settings, variable, without_settings
-from swarm.errors import ConfigError
-from swarm.policy.hub_push import repo_problem
 
-PATIENCE = LAST_PUSH + 30.0
+PATIENCE = 150.0
 """Seconds that the programs have to end once the nodes have."""
 NICENESS = 10
-PLUGINS = {"sinks": "sinks"}
+PLUGINS = {"sinks": "sinks", "push_repo": "hub"}
 """Setting that asks for programs -> the plugin that says which, by an entry point in `swarm.beside`."""
 LONGEST_LINE = 4096
 """Bytes of a line without an end."""
@@ -64,18 +61,7 @@ def programs_beside(swarm: LocalSwarm) -> list[Program]:
     settings, names = swarm.settings, swarm.worker_names
     asked = [(setting, plugin) for setting, plugin in PLUGINS.items() if getattr(settings, setting)]
     makers = [entry_points.needed(entry_points.BESIDE, plugin, variable(setting)) for setting, plugin in asked]
-    beside = [program for programs in makers for program in programs(settings, names)]
-    return [*beside, *(_push(settings, name, len(names)) for name in names if settings.push_repo)]
-
-
-def _push(settings: Settings, node: str, of: int) -> Program:
-    repo = str(settings.push_repo) if of == 1 else f"{settings.push_repo}-{node}"
-    if problem := repo_problem(repo):
-        raise ConfigError(f"{variable('push_repo')}: {problem}")
-    every = ["--every", str(settings.push_every)] if settings.push_every else []
-    words = ("model", "push", node, "--repo", repo, "--follow", *every, *where(settings))
-    token = {variable("hub_token"): settings.hub_token} if settings.hub_token else {}
-    return Program(f"push of {node}", words, token)
+    return [program for programs in makers for program in programs(settings, names)]
 
 
 def where(settings: Settings) -> tuple[str, ...]:

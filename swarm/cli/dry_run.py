@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swarm.cli.job_supervisor import part_of
+from swarm.cli.elsewhere import Elsewhere, part_of
 from swarm.cli.local_swarm import OURS, LocalSwarm, plan_of, within_memory
 from swarm.cli.plan_text import render_plan
 from swarm.cli.say import say
-from swarm.cli.slurm_flags import describe_jobs
 from swarm.cli.supervisor import Child
 from swarm.config import Asked, Settings
-from swarm.slurm.backend import SlurmBackend
 from swarm.views.starts import settings_table
 
 NOTHING = "nothing was started or written; the same command without --dry-run does it"
@@ -24,7 +22,7 @@ def show_nodes(children: Sequence[Child], *, commands: bool) -> None:
         say(f"{child.node_id:<{width}}  {child.command if commands else child.about}")
 
 
-def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings, backend: SlurmBackend | None = None) -> None:
+def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings, backend: Elsewhere | None = None) -> None:
     """Print the settings with their sources, the memory plan or what jobs are to have, and the command of each daemon.
 
     Args:
@@ -38,7 +36,7 @@ def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings, backend: Slu
     children = fitting.children(asked, loaded)
     if backend:
         parts = [part_of(child.node_id) for child in children]
-        say("\n" + describe_jobs(backend, [(loaded.place, loaded.experiment, part) for part in parts]))
+        say("\n" + backend.describe([(loaded.place, loaded.experiment, part) for part in parts]))
     else:
         say(
             "\n" + (render_plan(made, loaded) if made else "no memory plan: the size of the model cannot be known here")

@@ -117,11 +117,6 @@ COMMANDS = {
         "Copy a node's model out of its checkpoint, with a card that says what it was trained on.",
         "anna --experiment demo -o anna",
     ),
-    "model push": Command(
-        "model_push:push",
-        "Push a node's model to the Hugging Face Hub, once or while it is being trained.",
-        "anna --repo lab/anna --experiment demo --follow --every 100",
-    ),
     "experiment list": Command(
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),

@@ -23,6 +23,7 @@ from cyclopts import Parameter
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable
 from swarm.cli.beside import Beside, programs_beside
 from swarm.cli.dry_run import show_dry_run, show_nodes
+from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
 from swarm.cli.flags import (
     UP_DEFAULTS,
     RunFlags,
@@ -33,7 +34,6 @@ from swarm.cli.flags import (
     open_experiment,
     settings_from,
 )
-from swarm.cli.job_supervisor import JobSupervisor
 from swarm.cli.live import refuse_live
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
 from swarm.cli.mirroring import Mirror, bring_back, mirrored
@@ -41,7 +41,6 @@ from swarm.cli.processes import UP, this_process_runs
 from swarm.cli.progress import Progress, stopping_line
 from swarm.cli.repetition import repetition
 from swarm.cli.say import say
-from swarm.cli.slurm_flags import SlurmFlags, how_to_follow, slurm_of
 from swarm.cli.suiting import suited
 from swarm.cli.supervisor import Child, Supervisor
 from swarm.cli.surviving import Surviving
@@ -59,7 +58,6 @@ from swarm.records.reader import snapshot
 from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import changed_settings, last_start, last_starts
 from swarm.served.config import server_config
-from swarm.slurm.backend import SlurmBackend
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
@@ -105,7 +103,7 @@ def up(
         bool,
         Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
     ] = False,
-    cluster: SlurmFlags | None = None,
+    cluster: ElsewhereFlags | None = None,
     flags: UpFlags | None = None,
 ) -> int:
     """Start a local swarm, a coordinator and workers over one folder, and watch it learn.
@@ -114,13 +112,13 @@ def up(
     job, Ctrl-C leaves them running, and the same command follows them again.
     """
     require_for("`swarm up`")
-    backend = slurm_of(cluster or SlurmFlags())
+    backend = elsewhere_of(cluster or ElsewhereFlags())
     switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
     given = [switch for switch, on in switches.items() if on]
     if dry_run and as_json:
         raise ConfigError("--json says how a swarm goes, and --dry-run starts none: give one of them")
     with lines_of_json(as_json) as emit:
-        own_cores = (backend.resources.cpus or 1) if backend else None
+        own_cores = backend.cores if backend else None
         planned = _planned_swarm(
             nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator, own_cores=own_cores
         )
@@ -148,7 +146,7 @@ def _start(
     asked: Asked,
     again: str,
     emit: Emit | None,
-    backend: SlurmBackend | None,
+    backend: Elsewhere | None,
     *,
     force: bool,
     show_commands: bool,
@@ -156,7 +154,7 @@ def _start(
     settings, every_node = swarm.settings, (*swarm.coordinators, *swarm.workers)
     run = open_experiment(settings, WRITER)
     refuse_foreign(run)
-    jobs = JobSupervisor(backend, settings.place, settings.experiment, os.environ) if backend else None
+    jobs = backend.jobs(settings.place, settings.experiment, os.environ) if backend else None
     if jobs is None:
         this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, jobs.unfound(swarm.children(asked, settings), swarm.names) if jobs else swarm.names)
@@ -173,8 +171,8 @@ def _start(
     try:
         return run_loop(_run, fitting, run, children, again, jobs, emit)
     except ClusterError:
-        if jobs and (ids := jobs.left()):
-            say(how_to_follow(ids, again))
+        if jobs and jobs.left():
+            say(jobs.how_to_follow(again))
         raise
 
 
@@ -300,7 +298,7 @@ async def _run(
     run: Run,
     children: list[Child],
     again: str,
-    jobs: JobSupervisor | None = None,
+    jobs: Jobs | None = None,
     emit: Emit | None = None,
 ) -> int:
     settings = swarm.settings
@@ -338,7 +336,7 @@ async def _run(
     progress.show_new()
     code = _conclude(supervisor, run, swarm, again, exit_code, surviving, emit)
     if jobs and (exit_code or jobs.failure):
-        say(how_to_follow(jobs.left(), again))
+        say(jobs.how_to_follow(again))
     return code
 
 
@@ -352,7 +350,7 @@ async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) ->
 
 
 def _conclude(
-    supervisor: Supervisor | JobSupervisor,
+    supervisor: Supervisor | Jobs,
     run: Run,
     swarm: LocalSwarm,
     again: str,

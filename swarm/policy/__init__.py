@@ -17,7 +17,6 @@ opening_child     that child: opens it once without its numbers
 merging_by_peft   an adapter of any kind into its base, by PEFT itself
 given_weights     weights that anybody may have written -> a model of one's own
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched
-hub_push          a folder of a model as a commit of a repository of the Hub
 device            where a model computes, and in what
 quantised         frozen weights in 8 or 4 bits
 load_probe        a loaded model is tried out: it computes here what transformers computes, or is refused

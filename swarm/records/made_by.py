@@ -37,7 +37,7 @@ NOT_RECORDED = frozenset(MetricsRow.__struct_fields__) - RECORDED
 ANOTHER = "another program"
 """Who made a run whose clock is none of ours, and of which no plugin knows who."""
 _OURS = {"schema_version", "experiment_name", "updated_by"}
-"""What every clock of this program has; those of other programs lack one of them at least."""
+"""Every clock of this program has these; those of other programs lack one of them at least."""
 _STATE_FOLDER, _JUDGE_FOLDER = keys.STATE.partition("/")[0], keys.JUDGE_ANSWERS.partition("/")[0]
 _TOP = {
     *(keys.EXPERIMENT, keys.TASKS, _STATE_FOLDER, keys.PEERS, keys.ROLLOUTS, keys.COMPLETIONS, keys.WEIGHTS),
@@ -48,7 +48,7 @@ _TOP = {
 
 
 class Maker(Protocol):
-    """What an entry point in `swarm.makers` is, under the name of another program: a module with these functions."""
+    """An entry point in `swarm.makers`, under the name of another program, is a module with these functions."""
 
     def made(self, top: Collection[str], clock: bytes | None) -> bool:
         """Returns whether that program made a run without experiment.json.

@@ -79,7 +79,7 @@ def open_folder(folder: Path) -> Run:
 
 
 class ReplicatedPlaces(Protocol):
-    """What the entry point `syncthing` in `swarm.places` is: a module with these functions."""
+    """The entry point `syncthing` in `swarm.places` is a module with these functions."""
 
     def open_place(self, path: Path) -> Place:
         """Returns a replicated folder as a place."""

@@ -26,12 +26,10 @@ LEFT_OUT = {
     "entry_points.py",
     "plugins",
     "assets",
-    "sinks",
     "web",
     "systems.py",
     "extras.py",
     "programs.py",
-    "slurm",
     "spelling.py",
 }
 """Of no influence on what a run computes."""

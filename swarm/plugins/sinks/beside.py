@@ -1,4 +1,4 @@
-"""What `swarm up` starts beside its nodes for SWARM_SINKS."""
+"""Names the programs that `swarm up` starts beside its nodes for SWARM_SINKS."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ TORN = "torn-"
 
 
 class _Closed(msgspec.Struct):
-    """What a node's file says once wandb has ended."""
+    """Stands in a node's file once wandb has ended."""
 
     step: int
     """The last that it keeps."""

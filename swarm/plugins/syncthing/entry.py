@@ -1,4 +1,4 @@
-"""What the core asks of this plugin (`swarm.store.place.ReplicatedPlaces`); the rest is imported when it is asked."""
+"""Answers what the core asks of this plugin (`swarm.store.place.ReplicatedPlaces`); the rest is imported then."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,30 +101,18 @@ def test_it_gets_its_own_settings_and_none_of_the_surrounding_ones(
     assert "program 0: up given t None" in capsys.readouterr().out
 
 
-def commands(settings: Settings, nodes: int) -> Sequence[Program]:
-    return programs_beside(local_swarm(settings, nodes, in_process=False))
+def test_a_setting_whose_plugin_is_not_there_is_refused_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    swarm = local_swarm(SETTINGS, 2, in_process=False)
+    for look in ("bundled", "found"):
+        monkeypatch.setattr(f"swarm.entry_points.{look}", lambda _: {})
+    with pytest.raises(ConfigError, match="SWARM_PUSH_REPO needs the plugin hub"):
+        programs_beside(swarm)
 
 
-def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_token_stands_in_a_command() -> None:
-    first, second = commands(replace(SETTINGS, push_every=50), 2)
-    assert first.command == (
-        "swarm model push worker-0 --repo lab/x-worker-0 --follow --every 50 --path /p --experiment default_experiment"
-    )
-    assert second.title == "push of worker-1"
-    assert dict(first.settings) == {"HUGGINGFACE_ACCESS_TOKEN": "hf_secret"}
-    (alone,) = commands(SETTINGS, 1)
-    assert "--repo lab/x --follow --path" in alone.command
-
-
-def test_without_the_setting_nothing_runs_beside_and_nodes_never_hear_of_it() -> None:
-    assert commands(replace(SETTINGS, push_repo=None), 2) == []
+def test_without_such_a_setting_nothing_runs_beside_and_nodes_never_hear_of_it() -> None:
+    assert programs_beside(local_swarm(replace(SETTINGS, push_repo=None), 2, in_process=False)) == []
     swarm = local_swarm(SETTINGS, 2, in_process=False)
     assert {node.push_repo for node in (*swarm.workers, *swarm.coordinators)} == {None}
-
-
-def test_a_name_that_the_hub_would_not_take_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ConfigError, match=r"SWARM_PUSH_REPO: expected a repository as USER/NAME"):
-        commands(replace(SETTINGS, push_repo="lab/.."), 1)
 
 
 def test_they_give_way_to_nodes(tmp_path: Path) -> None:

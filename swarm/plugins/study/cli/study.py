@@ -16,9 +16,9 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready
+from swarm.cli.elsewhere import LOCAL, Elsewhere, ElsewhereFlags, elsewhere_of
 from swarm.cli.flags import command_again, flag_words, setting_parameter
 from swarm.cli.say import say
-from swarm.cli.slurm_flags import SLURM, SlurmFlags, describe_jobs, slurm_of
 from swarm.cli.suiting import say_chosen
 from swarm.config import Settings, sources_of, variable
 from swarm.errors import ConfigError
@@ -38,7 +38,6 @@ from swarm.plugins.study.run.run_folder import progress_of_runs
 from swarm.plugins.study.run.runner import alone
 from swarm.plugins.study.run.suited import PROFILE, models_of, suited
 from swarm.provenance import versions
-from swarm.slurm.backend import SlurmBackend
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
 
@@ -79,7 +78,7 @@ def run(
             "start no more. Without it a long study is rehearsed, and begins then.",
         ),
     ] = None,
-    cluster: SlurmFlags | None = None,
+    cluster: ElsewhereFlags | None = None,
     flags: StudyFlags | None = None,
 ) -> int:
     """Run a study, or go on with it: what is finished is skipped.
@@ -89,10 +88,10 @@ def run(
     """
     require_for("`swarm study run`")
     flags = flags or StudyFlags()
-    cluster = cluster or SlurmFlags()
-    if rehearse and cluster.on == SLURM:
+    cluster = cluster or ElsewhereFlags()
+    if rehearse and cluster.on not in (None, LOCAL):
         raise ConfigError("--rehearse says how long this machine takes, and --on slurm takes others: leave out one")
-    slurm = slurm_of(cluster)
+    slurm = elsewhere_of(cluster)
     if flags.jobs is not None and flags.jobs < 1:
         raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")
     chosen = _overridden(_matrix(matrix), flags)
@@ -217,13 +216,13 @@ def _whole(folder: Path, asked: StudyRecord) -> StudyRecord:
 
 
 def _show_dry_run(
-    record: StudyRecord, folder: Path, slurm: SlurmBackend | None, jobs: int | None, hub_token: str | None
+    record: StudyRecord, folder: Path, slurm: Elsewhere | None, jobs: int | None, hub_token: str | None
 ) -> None:
     progress = progress_of_runs(record, folder)
     left = [name for name, done in progress.items() if not done.is_finished(record.rounds)]
     say(f"{record.title}: {len(left)} of {len(record.runs)} runs are to be done, {record.rounds} rounds of each")
     if slurm:
-        say(describe_jobs(slurm, [(str(folder), name, part) for name in left for part in parts(record)]))
+        say(slurm.describe([(str(folder), name, part) for name in left for part in parts(record)]))
     else:
         at_once = places(record, folder, jobs, hub_token).at_once
         say("\n".join(f"  {name}, {progress[name].rounds_done} rounds done" for name in left))

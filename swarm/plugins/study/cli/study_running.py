@@ -10,9 +10,9 @@ from pathlib import Path
 
 import anyio
 
+from swarm.cli.elsewhere import Elsewhere
 from swarm.cli.experiment import live_nodes
 from swarm.cli.say import say
-from swarm.cli.slurm_flags import how_to_follow
 from swarm.cli.surviving import Surviving
 from swarm.node.process.stopping import on_signals
 from swarm.plugins.study.budget import adapts, not_adapting
@@ -24,7 +24,6 @@ from swarm.plugins.study.run.schedule import RunState
 from swarm.records.growing import Growing
 from swarm.records.rows import read_metrics
 from swarm.records.split_moves import Moves, moves_of, together
-from swarm.slurm.backend import SlurmBackend
 from swarm.store.base import Store
 from swarm.store.run import Run
 from swarm.views.text import shorten
@@ -81,16 +80,14 @@ async def watched(
     return view, exit_code
 
 
-def run_all(
-    launcher: Launcher, jobs: int, liveness_timeout: float, again: str, slurm: SlurmBackend | None = None
-) -> int:
+def run_all(launcher: Launcher, jobs: int, liveness_timeout: float, again: str, slurm: Elsewhere | None = None) -> int:
     """Run a study to its end, and say what came of it. Returns the exit code."""
     record = launcher.record
     say(f"{record.title}: {len(record.runs)} runs of {record.rounds} rounds, {jobs} at a time")
     view, exit_code = anyio.run(watched, launcher, jobs, liveness_timeout, slurm is not None)
     code = _conclude(view, launcher.path, again, exit_code)
     if slurm and exit_code:
-        say(how_to_follow(_jobs_of(view, launcher.path, slurm), again))
+        say(slurm.how_to_follow(_jobs_of(view, launcher.path, slurm), again))
     return code
 
 
@@ -99,7 +96,7 @@ def parts(record: StudyRecord) -> tuple[str, ...]:
     return ("", JUDGE_PART) if record.judged else ("",)
 
 
-def _jobs_of(view: StudyView, folder: Path, slurm: SlurmBackend) -> list[str]:
+def _jobs_of(view: StudyView, folder: Path, slurm: Elsewhere) -> list[str]:
     """The ids of the jobs that wait or run."""
     found = [(run.run.experiment, part) for run in view.runs for part in parts(view.record)]
     return [job.id for name, part in found if (job := slurm.found(str(folder), name, part))]

@@ -1,7 +1,7 @@
 """Start one run: an ordinary `swarm up`, after all that it is started with has been written down.
 
 RunRecord ─▶ Launcher ─▶ Backend ─┬ LocalBackend   a process of this machine
-                                  └ SlurmBackend   a job of a cluster (swarm.slurm)
+                                  └ Elsewhere      a job of a cluster (a plugin's)
 
 A study that is killed cannot ask its swarms to stop, so the kernel does (Linux): they get a SIGTERM, finish their step
 and save. Elsewhere they go on, and the next `study run` waits for them. The kernel sends one for each thread of the

@@ -19,21 +19,24 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swarm.config.place import is_url
 from swarm.errors import ClusterError, ConfigError
 from swarm.extras import lacking
+from swarm.plugins.slurm.job import WRITER, Job, exit_file, mark_key
+from swarm.plugins.slurm.queue import Queue
+from swarm.plugins.slurm.resources import Resources
 from swarm.programs import Launch
-from swarm.slurm.job import WRITER, Job, exit_file, mark_key
-from swarm.slurm.queue import Queue
-from swarm.slurm.resources import Resources
 from swarm.store.place import open_place
 from swarm.systems import own_state_folder
+
+if TYPE_CHECKING:
+    from swarm.plugins.slurm.job_supervisor import JobSupervisor
 
 NEEDED = ("sbatch", "squeue", "scancel", "srun")
 MOST_TIMEOUTS = 100
@@ -82,6 +85,38 @@ class SlurmBackend:
         name = job_name(place, experiment, part)
         queued = self.queue.find(name)
         return SlurmProgram(queued.id, name, self.folder / name, self.queue) if queued else None
+
+    @property
+    def cores(self) -> int:
+        """The processors of a job."""
+        return self.resources.cpus or 1
+
+    def describe(self, programs: Sequence[tuple[str, str, str]]) -> str:
+        """Returns which jobs would be submitted, and with what.
+
+        Args:
+            programs: place, experiment and part of each.
+        """
+        lines = []
+        for place, experiment, part in programs:
+            found = self.found(place, experiment, part)
+            there = f"is in the queue: {found.note()}" if found else self.resources_of(part).describe()
+            lines.append(f"{job_name(place, experiment, part)}  {there}")
+        return "\n".join([f"jobs of Slurm, with scripts and logs in {self.folder}:", *(f"  {line}" for line in lines)])
+
+    def how_to_follow(self, ids: Sequence[str], again: str) -> str:
+        """Returns what to tell who leaves jobs to themselves."""
+        many = " ".join(ids)
+        if not ids:
+            return f"no job is left; go on: {again}"
+        look = f"squeue --jobs {','.join(ids)}"
+        return f"jobs {many} go on without this. Follow them: {again}\nlook: {look}; cancel: scancel {many}"
+
+    def jobs(self, place: str, experiment: str, environ: Mapping[str, str]) -> JobSupervisor:
+        """Returns the daemons of an experiment."""
+        from swarm.plugins.slurm.job_supervisor import JobSupervisor  # here, for it needs this module
+
+        return JobSupervisor(self, place, experiment, environ)
 
 
 LIGHT = ("coordinator", "judge")

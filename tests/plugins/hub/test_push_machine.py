@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.cli.push_machine import FIRST_PAUSE, LONGEST_PAUSE, End, Push, PushMachine, Wait
+from swarm.plugins.hub.push_machine import FIRST_PAUSE, LONGEST_PAUSE, End, Push, PushMachine, Wait
 
 LOOK = 2.0
 

@@ -1,4 +1,4 @@
-from swarm.slurm.queue import LOOK_SECONDS, Queue, parse
+from swarm.plugins.slurm.queue import LOOK_SECONDS, Queue, parse
 
 SAID = "7|PENDING|Resources|swarm-a-1\n8|RUNNING|None|swarm-b-1\nslurm_load_jobs error\n"
 

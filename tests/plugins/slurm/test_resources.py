@@ -1,7 +1,7 @@
 import pytest
 
 from swarm.errors import ConfigError
-from swarm.slurm.resources import Resources, parsed
+from swarm.plugins.slurm.resources import Resources, parsed
 
 
 def test_what_is_not_given_is_left_to_the_cluster() -> None:

@@ -7,9 +7,9 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from swarm.cli.elsewhere import DAY
 from swarm.errors import ConfigError
 
-DAY = 24 * 60
 SIGNAL_SECONDS = 90
 """Before its time is up a job is told, to save and to be queued again."""
 _MEMORY = re.compile(r"[1-9][0-9]*[KMGT]?")

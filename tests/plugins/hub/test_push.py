@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.integration.swarms import environment, layout, rows, run_swarm
-from tests.push_hub import TOKEN, PushHub, push_hub
+from tests.plugins.hub.push_hub import TOKEN, PushHub, push_hub
 
 pytestmark = pytest.mark.engine
 IDS = torch.arange(5, 25)[None]

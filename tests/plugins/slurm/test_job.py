@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from swarm.plugins.slurm.job import WRITER, Job, exit_file, mark_key
 from swarm.programs import LogOf
-from swarm.slurm.job import WRITER, Job, exit_file, mark_key
 from swarm.store.place import open_place
 from tests.integration.swarms import eventually
 

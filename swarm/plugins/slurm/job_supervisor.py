@@ -16,12 +16,13 @@ from collections.abc import Mapping, Sequence
 import anyio
 
 from swarm.children import child_environment, module_command
+from swarm.cli.elsewhere import part_of
 from swarm.cli.say import say
 from swarm.cli.supervisor import LINES_KEPT, Child
 from swarm.config import DAEMONS, without_settings
+from swarm.plugins.slurm.backend import SlurmBackend, SlurmProgram
+from swarm.plugins.slurm.queue import LOOK_SECONDS
 from swarm.programs import Launch
-from swarm.slurm.backend import SlurmBackend, SlurmProgram
-from swarm.slurm.queue import LOOK_SECONDS
 
 POLL_SECONDS = 0.5
 
@@ -90,7 +91,6 @@ class JobSupervisor:
         """The ids of the jobs that go on."""
         return [job.id for job in self._jobs.values() if job.poll() is None]
 
-
-def part_of(node_id: str) -> str:
-    """Of a job's name: that of a node, or of the workers of one process."""
-    return node_id.replace("-*", "s")
+    def how_to_follow(self, again: str) -> str:
+        """Returns what to tell who leaves those jobs to themselves."""
+        return self._backend.how_to_follow(self.left(), again)

@@ -11,15 +11,15 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from swarm.cli import model_push
 from swarm.cli.main import run
-from swarm.cli.model_push import GRACE
 from swarm.errors import PushError
+from swarm.plugins.hub import model_push
+from swarm.plugins.hub.model_push import GRACE
 from swarm.policy.embedded import embedded_path
 from swarm.store.run import Run
 from tests.layout import Layout
-from tests.push_hub import PushHub
-from tests.unit.policy.test_hub_push import hub  # noqa: F401 - a fixture
+from tests.plugins.hub.push_hub import PushHub
+from tests.plugins.hub.test_hub_push import hub  # noqa: F401 - a fixture
 from tests.unit.policy.test_lora import close
 from tests.unit.policy.test_merging import IDS, saved_adapter
 from tests.unit.views.factories import make_experiment, make_round, set_clock

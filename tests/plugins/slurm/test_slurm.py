@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from swarm.config import without_settings
-from tests.engines.slurm_cluster import missing, said, slurm, wait_for
 from tests.integration.swarms import json_lines
 from tests.layout import Layout
+from tests.plugins.slurm.slurm_cluster import missing, said, slurm, wait_for
 from tests.plugins.study.study_kill import MATRIX, STUDY, Size, differences, rows_of, run_whole, set_aside
 
 pytestmark = [

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ClusterError, ConfigError
+from swarm.plugins.slurm import backend as backends
+from swarm.plugins.slurm import queue
+from swarm.plugins.slurm.backend import SlurmBackend, job_name, slurm_backend
+from swarm.plugins.slurm.job import exit_file
+from swarm.plugins.slurm.resources import Resources
 from swarm.programs import Launch
-from swarm.slurm import backend as backends
-from swarm.slurm import queue
-from swarm.slurm.backend import SlurmBackend, job_name, slurm_backend
-from swarm.slurm.job import exit_file
-from swarm.slurm.resources import Resources
-from tests.unit.slurm.fake_slurm import install
+from tests.plugins.slurm.fake_slurm import install
 
 pytest.importorskip("submitit")
 SECRET = "hunter2"

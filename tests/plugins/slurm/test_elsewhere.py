@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from swarm.cli.elsewhere import ElsewhereFlags, elsewhere_of
 from swarm.cli.main import run
-from swarm.cli.slurm_flags import SlurmFlags, slurm_of
 from swarm.errors import ConfigError
+from swarm.plugins.slurm import queue
+from swarm.plugins.slurm.backend import job_name
 from swarm.plugins.study.cli.study_view import StudyDisplay
 from swarm.plugins.study.run.runner import StudyView
-from swarm.slurm import queue
-from swarm.slurm.backend import job_name
-from tests.unit.slurm.fake_slurm import install
+from tests.plugins.slurm.fake_slurm import install
 
 pytest.importorskip("submitit")
 MATRIX = """
@@ -44,9 +44,9 @@ def study(box: Path, *more: str) -> int:
 
 def test_wishes_for_jobs_without_jobs_are_refused() -> None:
     with pytest.raises(ConfigError, match="--slurm-partition, --slurm-gpus would have no effect"):
-        slurm_of(SlurmFlags(slurm_gpus=1, slurm_partition="gpu"))
-    assert slurm_of(SlurmFlags()) is None
-    assert slurm_of(SlurmFlags(on="local")) is None
+        elsewhere_of(ElsewhereFlags(slurm_gpus=1, slurm_partition="gpu"))
+    assert elsewhere_of(ElsewhereFlags()) is None
+    assert elsewhere_of(ElsewhereFlags(on="local")) is None
 
 
 def test_a_dry_run_names_the_jobs_and_submits_and_writes_nothing(box: Path, capsys: pytest.CaptureFixture[str]) -> None:

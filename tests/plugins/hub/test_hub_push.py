@@ -10,8 +10,8 @@ import pytest
 from huggingface_hub import constants
 
 from swarm.errors import PushError
-from swarm.policy.hub_push import push_folder, repo_problem
-from tests.push_hub import CUT, LARGE, TOKEN, PushHub, push_hub
+from swarm.plugins.hub.hub_push import push_folder, repo_problem
+from tests.plugins.hub.push_hub import CUT, LARGE, TOKEN, PushHub, push_hub
 
 REPO = "lab/anna"
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the client's own

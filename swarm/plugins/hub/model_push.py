@@ -20,19 +20,19 @@ from cyclopts.validators import Number
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.following import Asked, following, look_every
 from swarm.cli.model_folder import rounds_to_take, write_model_folder
-from swarm.cli.push_machine import End, Push, PushMachine
 from swarm.cli.say import say, warn
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.errors import ConfigError, PushError, StoreError
-from swarm.policy.hub_push import push_folder, repo_problem
+from swarm.plugins.hub.hub_push import push_folder, repo_problem
+from swarm.plugins.hub.push_machine import End, Push, PushMachine
 from swarm.records.listing import saved_rounds
 from swarm.records.reader import RunReader
 from swarm.store.run import Run
 
 ROLE = "push"
 PATIENCE = 120.0
-"""Seconds for which the last push is tried when the run is over, or somebody ends this."""
+"""Seconds for which the last push is tried when the run is over, or somebody ends this; less than `swarm up` waits."""
 GRACE = 60.0
 """Seconds that a node of a finished run has to write its last checkpoint."""
 

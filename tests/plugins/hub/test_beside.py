@@ -1,0 +1,35 @@
+"""What runs beside a swarm whose models are pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from swarm.cli.beside import Program, programs_beside
+from swarm.cli.local_swarm import local_swarm
+from swarm.config import Settings
+from swarm.errors import ConfigError
+
+SETTINGS = Settings(path="/p", push_repo="lab/x", hub_token="hf_secret", threads=1)
+
+
+def commands(settings: Settings, nodes: int) -> Sequence[Program]:
+    return programs_beside(local_swarm(settings, nodes, in_process=False))
+
+
+def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_token_stands_in_a_command() -> None:
+    first, second = commands(replace(SETTINGS, push_every=50), 2)
+    assert first.command == (
+        "swarm model push worker-0 --repo lab/x-worker-0 --follow --every 50 --path /p --experiment default_experiment"
+    )
+    assert second.title == "push of worker-1"
+    assert dict(first.settings) == {"HUGGINGFACE_ACCESS_TOKEN": "hf_secret"}
+    (alone,) = commands(SETTINGS, 1)
+    assert "--repo lab/x --follow --path" in alone.command
+
+
+def test_a_name_that_the_hub_would_not_take_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"SWARM_PUSH_REPO: expected a repository as USER/NAME"):
+        commands(replace(SETTINGS, push_repo="lab/.."), 1)
