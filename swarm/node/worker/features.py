@@ -1,4 +1,4 @@
-"""Which of the product's own features join in a round of this node, by its settings: those that are off do not.
+"""Chooses by a node's settings which of the product's own features join in its rounds: those that are off do not.
 
 planted words         before publishing, columns     SWARM_PLANTED_WORDS: an instrument of studies
 averaged weights      after the update, columns      SWARM_AVERAGE_EVERY
@@ -17,7 +17,7 @@ from swarm.node.worker.hint_log import Foreseeing, HintLog
 from swarm.node.worker.hooks import Hooks, PublishingHook
 from swarm.node.worker.planting import counting, planting
 from swarm.node.worker.row import mean_rewards
-from swarm.node.worker.steps import Played
+from swarm.node.worker.steps import PlayedRound
 from swarm.records.liveness import EVALUATOR
 from swarm.types import Generator, Trainer
 from swarm.wire.metrics import MetricsRow
@@ -41,6 +41,6 @@ def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hook
     return hooks + (averaging.hooks() if settings.average_every else Hooks(again=(averaging.again,)))
 
 
-def _fill_peer_rewards(row: MetricsRow, played: Played) -> None:
-    """What an evaluator, who answers nothing itself, found that its peers' answers are worth."""
+def _fill_peer_rewards(row: MetricsRow, played: PlayedRound) -> None:
+    """Tells what an evaluator, who answers nothing itself, found that its peers' answers are worth."""
     row.peer_rewards = mean_rewards(played.drawn.sample.groups)

@@ -21,7 +21,7 @@ from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.conversing import converse
 from swarm.node.worker.hooks import AfterAgain, Hooks, nothing
-from swarm.node.worker.steps import Played
+from swarm.node.worker.steps import PlayedRound
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Completion, Dialogue, GenerationCall, Generator
 from swarm.wire import keys
@@ -51,7 +51,7 @@ class HeldOutAnswers:
         """The last round with a question."""
 
     def hooks(self) -> Hooks:
-        """What a round needs, since a judge may ask at any time."""
+        """Returns what joins in every round, since a judge may ask at any time."""
         return Hooks(columns=(self.fill,), after_row=(self.after_row,), again=(self.again,))
 
     async def after_row(self, row: MetricsRow, rounds_trained: int) -> None:
@@ -65,8 +65,8 @@ class HeldOutAnswers:
         is_last = row.stage == self._ctx.settings.max_stages - 1
         yield partial(self.answer_again, row.round) if is_last else nothing
 
-    def fill(self, row: MetricsRow, _: Played) -> None:
-        """Questions refused since the row before, by reason."""
+    def fill(self, row: MetricsRow, _: PlayedRound) -> None:
+        """Counts the questions refused since the row before, by reason."""
         taken, self._refused = self._refused, Counter()
         row.refused_files = dict(Counter(row.refused_files) + taken)
 

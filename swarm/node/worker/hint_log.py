@@ -32,7 +32,7 @@ class HintLog:
         self._facts: Facts | None = None
 
     def hooks(self) -> Hooks:
-        """What a round needs."""
+        """Returns what joins in a round."""
         return Hooks(after_row=(self._after_row,))
 
     async def _after_row(self, row: MetricsRow, _: int) -> None:
@@ -70,7 +70,7 @@ class Foreseeing:
         self._done = False
 
     def hooks(self) -> Hooks:
-        """What a round needs."""
+        """Returns what joins in a round."""
         return Hooks(after_row=(self._after_row,))
 
     async def _after_row(self, row: MetricsRow, _: int) -> None:
