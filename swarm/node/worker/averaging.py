@@ -26,7 +26,7 @@ from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.published import gone
 from swarm.node.worker.averaging_machine import Average, AveragingMachine, Seen
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.hooks import AfterAgain, Hooks, Peers, nothing
+from swarm.node.worker.hooks import AfterAgain, Peers, nothing
 from swarm.node.worker.steps import OpenedRound, PlayedRound, Seconds
 from swarm.records.files import read_needs
 from swarm.records.listing import rounds_in
@@ -67,10 +67,6 @@ class Averaging:
         """Bytes of a file, at most."""
         self._averaged: Averaged | None = None
         """After the update in hand; None: none was due."""
-
-    def hooks(self) -> Hooks:
-        """Returns what joins in a round of such a run."""
-        return Hooks(after_update=(self.average,), columns=(self.fill,), again=(self.again,))
 
     def is_due(self, key: RoundKey) -> bool:
         """Whether weights are averaged after this stage of this round."""

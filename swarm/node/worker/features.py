@@ -14,7 +14,7 @@ from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.hint_log import Foreseeing, HintLog
-from swarm.node.worker.hooks import Hooks, PublishingHook
+from swarm.node.worker.hooks import ColumnsHook, Hooks, PublishingHook
 from swarm.node.worker.planting import counting, planting
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import PlayedRound
@@ -31,14 +31,18 @@ def before_publishing(settings: Settings, node_id: str) -> tuple[PublishingHook,
 
 def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hooks:
     """Returns the other hooks, in the order in which they join in."""
-    settings, hooks = ctx.settings, Hooks()
-    if words := settings.planted_words:
-        hooks += Hooks(columns=(counting(words, plants=bool(settings.plants(ctx.node_id))),))
-    if settings.role == EVALUATOR:
-        hooks += Hooks(columns=(_fill_peer_rewards,))
-    hooks += Foreseeing(settings).hooks() + HintLog(ctx).hooks() + HeldOutAnswers(ctx, generator).hooks()
-    averaging = Averaging(ctx, trainer)
-    return hooks + (averaging.hooks() if settings.average_every else Hooks(again=(averaging.again,)))
+    settings, words = ctx.settings, ctx.settings.planted_words
+    held_out, averaging, averages = HeldOutAnswers(ctx, generator), Averaging(ctx, trainer), settings.average_every > 0
+    columns: list[ColumnsHook] = [held_out.fill]
+    columns += [counting(words, plants=bool(settings.plants(ctx.node_id)))] if words else []
+    columns += [_fill_peer_rewards] if settings.role == EVALUATOR else []
+    columns += [averaging.fill] if averages else []
+    return Hooks(
+        after_update=(averaging.average,) if averages else (),
+        columns=tuple(columns),
+        after_row=(Foreseeing(settings).after_row, HintLog(ctx).after_row, held_out.after_row),
+        again=(averaging.again, held_out.again),  # rows of before may name weights, whatever is on now
+    )
 
 
 def _fill_peer_rewards(row: MetricsRow, played: PlayedRound) -> None:

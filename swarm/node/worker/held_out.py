@@ -20,7 +20,7 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.conversing import converse
-from swarm.node.worker.hooks import AfterAgain, Hooks, nothing
+from swarm.node.worker.hooks import AfterAgain, nothing
 from swarm.node.worker.steps import PlayedRound
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Completion, Dialogue, GenerationCall, Generator
@@ -49,10 +49,6 @@ class HeldOutAnswers:
         self._refused: Counter[str] = Counter()
         self._asked: int | None = None
         """The last round with a question."""
-
-    def hooks(self) -> Hooks:
-        """Returns what joins in every round, since a judge may ask at any time."""
-        return Hooks(columns=(self.fill,), after_row=(self.after_row,), again=(self.again,))
 
     async def after_row(self, row: MetricsRow, rounds_trained: int) -> None:
         """Answer once the round's last stage is submitted."""

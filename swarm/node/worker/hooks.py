@@ -64,13 +64,3 @@ class Hooks:
     columns: tuple[ColumnsHook, ...] = ()
     after_row: tuple[RowHook, ...] = ()
     again: tuple[AgainHook, ...] = ()
-
-    def __add__(self, other: Hooks) -> Hooks:
-        """Returns the hooks of both, these first."""
-        return Hooks(
-            self.after_drawing + other.after_drawing,
-            self.after_update + other.after_update,
-            self.columns + other.columns,
-            self.after_row + other.after_row,
-            self.again + other.again,
-        )
