@@ -11,7 +11,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, PathFlag, settings_from
-from swarm.cli.joining import MOST_LOOKED_INTO
 from swarm.cli.live import beating_elsewhere
 from swarm.cli.say import asked, say, warn
 from swarm.config.place import is_url
@@ -19,7 +18,7 @@ from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.harmless import printable
 from swarm.node.process.host import this_process
 from swarm.records.files import read_peers
-from swarm.records.listing import entries, size_of
+from swarm.records.listing import MOST_LOOKED_INTO, entries, size_of
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
 from swarm.records.reader import Snapshot, snapshot

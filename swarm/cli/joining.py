@@ -43,8 +43,6 @@ SHOWN = ("seed", "local_groups", "external_groups", "generations", "profile", "t
 
 MOST_NAMED = 10
 """Experiments of a place that a message names."""
-MOST_LOOKED_INTO = 200
-"""Experiments of a place: each costs some listings and reads, and a name costs a stranger next to nothing."""
 
 
 class Joining(NamedTuple):

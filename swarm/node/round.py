@@ -41,7 +41,7 @@ from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.row import RowMaker, log_round, mean_rewards, my_reward
-from swarm.node.worker.steps import Done, Drawn, Heard, Opened, Own, OwnHalf, Played, Seconds, Updated
+from swarm.node.worker.steps import DoneRound, External, Heard, OpenedRound, Own, OwnHalf, PlayedRound, Seconds, Updated
 from swarm.records.liveness import EVALUATOR
 from swarm.types import Bill, Generator, RoundKey, ScoredGroup, Trainer, TrainGroup, stage_after
 from swarm.wire.metrics import MetricsRow
@@ -51,7 +51,7 @@ logger = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Around:
-    """What a round needs of the node that plays it."""
+    """Gives a round what it needs of the node that plays it."""
 
     peers: Peers
     decided: Callable[[m.Event], Awaitable[m.Instruction]]
@@ -115,7 +115,7 @@ class Rounds:
         return stage_after(last.key, self._ctx.settings.max_stages)
 
     # ── a round ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def play_round(self, begins: m.Generate, around: Around, *, on_own_clock: bool) -> Done:
+    async def play_round(self, begins: m.Generate, around: Around, *, on_own_clock: bool) -> DoneRound:
         """Play one stage of one round; returns once its reward is submitted."""
         opened, now = self._open(begins, on_own_clock=on_own_clock), self._ctx.clock.monotonic
         key, half = opened.key, self._half
@@ -134,7 +134,7 @@ class Rounds:
         await around.look()
         decided = await around.decided(m.Published(key, now()))  # gathers: once who is awaited is there, or not in time
 
-        drawn = Drawn()
+        drawn = External()
         while isinstance(decided, m.Draw):  # again, where somebody is to be waited for after all
             drawn = await self._draw(opened, decided, around.tasks)
             decided = await around.decided(m.Drawn(key, drawn.sample.complete, now()))
@@ -148,16 +148,16 @@ class Rounds:
             await after_update(opened, half.seconds, around.peers)
 
         heard = Heard(decided.heard, decided.awaited, decided.timed_out, decided.late)
-        played = Played(opened, own, size, drawn, heard, updated, half.seconds, self._first_slots(opened))
+        played = PlayedRound(opened, own, size, drawn, heard, updated, half.seconds, self._first_slots(opened))
         live = around.peers.live()
         row = self._row(played, len(live), around.loop_lag())  # hooks: columns of the row
         await around.decided(m.Trained(key))
 
         await self._submit(row, played)  # hooks: after the row
-        return Done(key, live, min((key.round, *(scored.group.round for scored in drawn.groups))))
+        return DoneRound(key, live, min((key.round, *(scored.group.round for scored in drawn.groups))))
 
     # ── its steps ───────────────────────────────────────────────────────────────────────────────────────────────────
-    def _open(self, begins: m.Generate, *, on_own_clock: bool) -> Opened:
+    def _open(self, begins: m.Generate, *, on_own_clock: bool) -> OpenedRound:
         """Forget what is over, and take up the own groups if they were made ahead; those of rounds left out go."""
         key, now = begins.key, self._ctx.clock.monotonic()
         if begins.skipped:
@@ -167,7 +167,7 @@ class Rounds:
             self._ahead.pop(before).skip()
         half = self._ahead.pop(key) if key in self._ahead else OwnHalf(key, self._schedule.of(key))
         self._half = half
-        opened = Opened(key, half.split, "own" if on_own_clock else "coordinator", now, self._ended)
+        opened = OpenedRound(key, half.split, "own" if on_own_clock else "coordinator", now, self._ended)
         self._intake.foresee(partial(self._wanted_soon, opened))
         return opened
 
@@ -197,17 +197,17 @@ class Rounds:
         with self._ctx.timed(seconds, "publish"), self._ctx.writes.publishing.running():
             return await self.own_groups.publish(own)
 
-    async def _draw(self, opened: Opened, draw: m.Draw, tasks: TaskGroup) -> Drawn:
+    async def _draw(self, opened: OpenedRound, draw: m.Draw, tasks: TaskGroup) -> External:
         """Sample J external groups from what these peers published."""
         count, key = opened.split.external, opened.key
         most = most_of_peer(count, self._ctx.settings.peer_share)
         sample = await self._intake.draw(self._wanted(key, count), draw.sources, draw.until, tasks)
         if self._sampler:
             rng = derive_random(self._ctx.settings.seed, "external", self._ctx.node_id, *key)
-            return Drawn(sample_external(sample.groups, count, rng, self._sampler, most), sample)
-        return Drawn(first_of_each_peer(sample.informative, most)[:count], sample)
+            return External(sample_external(sample.groups, count, rng, self._sampler, most), sample)
+        return External(first_of_each_peer(sample.informative, most)[:count], sample)
 
-    async def _update(self, half: OwnHalf, drawn: Drawn) -> Updated:
+    async def _update(self, half: OwnHalf, drawn: External) -> Updated:
         """Add the gradients of the external groups to those of the own, and make the update."""
         self._trained.add(drawn.groups)
         await half.begun.wait()
@@ -221,11 +221,11 @@ class Rounds:
         return updated
 
     def _finish_update(self, external: Sequence[TrainGroup]) -> Updated:
-        """In the compute thread."""
+        """Makes the update; in the compute thread."""
         report = self._trainer.finish_update(external)
         return Updated(report, report.memory or self._ctx.process_memory(), self._ctx.run.store.room())
 
-    def _row(self, played: Played, peers: int, loop_lag: float) -> MetricsRow:
+    def _row(self, played: PlayedRound, peers: int, loop_lag: float) -> MetricsRow:
         """The row, observed before the machine hears of the update: the next round may be generated then."""
         self.cumulative_reward += my_reward(played)
         row = self._rows.row(played, peers=peers, loop_lag=loop_lag, cumulative=self.cumulative_reward)
@@ -235,7 +235,7 @@ class Rounds:
         self._schedule.observe(row)
         return row
 
-    async def _submit(self, row: MetricsRow, played: Played) -> None:
+    async def _submit(self, row: MetricsRow, played: PlayedRound) -> None:
         """Row first, then the reward that the coordinator waits for and the vote, then the canonical log line.
 
         What nobody waits for comes last.
@@ -250,8 +250,8 @@ class Rounds:
         for after_row in self.hooks.after_row:
             await after_row(row, self.rounds_trained)
 
-    def _first_slots(self, opened: Opened) -> int | None:
-        """The slots that the reward is measured on, where more may follow: dynamic_sampling.py says why."""
+    def _first_slots(self, opened: OpenedRound) -> int | None:
+        """Returns how many slots the reward is measured on, where more may follow: dynamic_sampling.py says why."""
         return opened.split.local if self._ctx.settings.dynamic_sampling > 1 else None
 
     # ── beside it ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -276,8 +276,11 @@ class Rounds:
         if following.round < self._ctx.settings.max_rounds:
             await self.own_groups.ask_early(following)
 
-    def _wanted_soon(self, opened: Opened, key: RoundKey) -> Wanted | None:
-        """For the round in hand, or one that follows; on its own clock each peer's groups may be of another round."""
+    def _wanted_soon(self, opened: OpenedRound, key: RoundKey) -> Wanted | None:
+        """Tells what is drawn for the round in hand, or one that follows, as far as that is known.
+
+        On its own clock each peer's groups may be of another round.
+        """
         if opened.clock == "own" or key < opened.key:
             return None
         split = self._schedule.of(key) if key.round > opened.key.round else opened.split

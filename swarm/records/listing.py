@@ -16,6 +16,9 @@ from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 
+MOST_LOOKED_INTO = 200
+"""Experiments of a place that a command looks into: each costs some listings and reads, and a name costs a stranger
+next to nothing."""
 MOST_WALKED = 50_000
 """Names that are looked at for the size of an experiment: some seconds."""
 _MOST_LISTED = 16

@@ -49,6 +49,15 @@ def test_every_room_has_a_line_and_a_budget() -> None:
     assert {room for room in budgets(ROOT) if room.startswith("swarm")} == there
 
 
+def test_the_budgets_add_up_to_a_core_of_40000_lines_and_plugins_of_14000() -> None:
+    given = budgets(ROOT)
+    plugins = sum(lines for room, lines in given.items() if room.startswith("swarm/plugins/"))
+    core = sum(lines for room, lines in given.items() if room.startswith("swarm")) - plugins
+    assert core <= 40_000
+    assert plugins <= 14_000
+    assert given["tests"] == 50_000
+
+
 def test_a_recipe_has_six_lines_at_most() -> None:
     assert set(recipes()) == {
         *("a loss", "a task family", "a store", "a column", "a setting", "a command", "a plugin"),

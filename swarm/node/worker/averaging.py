@@ -26,8 +26,8 @@ from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.published import gone
 from swarm.node.worker.averaging_machine import Average, AveragingMachine, Seen
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.hooks import AfterAgain, Hooks, Peers, nothing
-from swarm.node.worker.steps import Opened, Played, Seconds
+from swarm.node.worker.hooks import AfterAgain, Peers, nothing
+from swarm.node.worker.steps import OpenedRound, PlayedRound, Seconds
 from swarm.records.files import read_needs
 from swarm.records.listing import rounds_in
 from swarm.store.copies import Copies, Copy, private_copies
@@ -46,7 +46,7 @@ SHORTEST_PAUSE = 0.05
 
 
 class Averaged(NamedTuple):
-    """What came of one averaging."""
+    """Says what came of one averaging."""
 
     nodes: dict[str, str]
     """Node -> SHA-256 of the weights whose mean was taken."""
@@ -68,10 +68,6 @@ class Averaging:
         self._averaged: Averaged | None = None
         """After the update in hand; None: none was due."""
 
-    def hooks(self) -> Hooks:
-        """What a round of such a run needs."""
-        return Hooks(after_update=(self.average,), columns=(self.fill,), again=(self.again,))
-
     def is_due(self, key: RoundKey) -> bool:
         """Tells whether weights are averaged after this stage of this round."""
         settings = self._ctx.settings
@@ -80,7 +76,7 @@ class Averaging:
         return bool(every and settings.trains and last_stage and (key.round + 1) % every == 0)
 
     # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
-    async def average(self, opened: Opened, seconds: Seconds, peers: Peers) -> None:
+    async def average(self, opened: OpenedRound, seconds: Seconds, peers: Peers) -> None:
         """Publish the own weights, wait for the others', and take the mean, if it is due after this round."""
         self._averaged = None
         if not self.is_due(opened.key):
@@ -101,8 +97,8 @@ class Averaging:
             self._averaged = Averaged(digests, own.size, fetched)
         await self._ctx.blocking.run(self._prune, round_)
 
-    def fill(self, row: MetricsRow, played: Played) -> None:
-        """Whose weights were averaged, what that took, and how many files were refused since the row before."""
+    def fill(self, row: MetricsRow, played: PlayedRound) -> None:
+        """Tells whose weights were averaged, what that took, and how many files were refused since the row before."""
         taken, self._refused = self._refused, Counter()
         row.refused_files = dict(Counter(row.refused_files) + taken)
         if self._averaged is None:

@@ -20,8 +20,8 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.conversing import converse
-from swarm.node.worker.hooks import AfterAgain, Hooks, nothing
-from swarm.node.worker.steps import Played
+from swarm.node.worker.hooks import AfterAgain, nothing
+from swarm.node.worker.steps import PlayedRound
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Completion, Dialogue, GenerationCall, Generator
 from swarm.wire import keys
@@ -50,10 +50,6 @@ class HeldOutAnswers:
         self._asked: int | None = None
         """The last round with a question."""
 
-    def hooks(self) -> Hooks:
-        """What a round needs, since a judge may ask at any time."""
-        return Hooks(columns=(self.fill,), after_row=(self.after_row,), again=(self.again,))
-
     async def after_row(self, row: MetricsRow, rounds_trained: int) -> None:
         """Answer once the round's last stage is submitted."""
         if row.stage == self._ctx.settings.max_stages - 1:
@@ -65,8 +61,8 @@ class HeldOutAnswers:
         is_last = row.stage == self._ctx.settings.max_stages - 1
         yield partial(self.answer_again, row.round) if is_last else nothing
 
-    def fill(self, row: MetricsRow, _: Played) -> None:
-        """Questions refused since the row before, by reason."""
+    def fill(self, row: MetricsRow, _: PlayedRound) -> None:
+        """Counts the questions refused since the row before, by reason."""
         taken, self._refused = self._refused, Counter()
         row.refused_files = dict(Counter(row.refused_files) + taken)
 

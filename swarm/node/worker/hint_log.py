@@ -12,7 +12,6 @@ from swarm.config import Settings
 from swarm.errors import SwarmError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.hooks import Hooks
 from swarm.records.files import constant_j, read_experiment
 from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.hints import FEW, KEPT, Facts, Recent, hints_of, recent
@@ -31,11 +30,8 @@ class HintLog:
         self._said: set[str] = set()
         self._facts: Facts | None = None
 
-    def hooks(self) -> Hooks:
-        """What a round needs."""
-        return Hooks(after_row=(self._after_row,))
-
-    async def _after_row(self, row: MetricsRow, _: int) -> None:
+    async def after_row(self, row: MetricsRow, _: int) -> None:
+        """Take note of a round, as `observe`."""
         await self.observe(row)
 
     async def observe(self, row: MetricsRow) -> None:
@@ -69,11 +65,8 @@ class Foreseeing:
         self._settings = settings
         self._done = False
 
-    def hooks(self) -> Hooks:
-        """What a round needs."""
-        return Hooks(after_row=(self._after_row,))
-
-    async def _after_row(self, row: MetricsRow, _: int) -> None:
+    async def after_row(self, row: MetricsRow, _: int) -> None:
+        """Take note of a stage of a round, as `observe`."""
         self.observe(row)
 
     def observe(self, row: MetricsRow) -> None:

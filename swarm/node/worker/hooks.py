@@ -1,4 +1,4 @@
-"""The hooks of a round: where a feature that is on joins in. Of one that is off, nothing is called.
+"""A feature that is on joins in a round by hooks; of one that is off nothing is called.
 
     before publishing   PublishingHook    changes the file that peers see, and takes the change back on reading
     after drawing       DrawingHook       sees the external groups, and may give others in their place
@@ -17,13 +17,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from swarm.node.worker.steps import Drawn, Opened, Played, Seconds
+from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
 from swarm.wire.messages import RolloutFile
 from swarm.wire.metrics import MetricsRow
 
 
 class Peers(NamedTuple):
-    """What a node knows of the others, asked for again and again."""
+    """Tells, as often as it is asked, what a node knows of the others."""
 
     known: Callable[[], Set[str]]
     """Registered workers, dead or alive."""
@@ -33,15 +33,15 @@ class Peers(NamedTuple):
 
 
 class PublishingHook(NamedTuple):
-    """A change to what peers see, and its inverse: a node that comes back reads what it had sampled."""
+    """Changes what peers see, and takes the change back: a node that comes back reads what it had sampled."""
 
     change: Callable[[RolloutFile], RolloutFile]
     take_back: Callable[[RolloutFile], RolloutFile]
 
 
-DrawingHook = Callable[[Opened, Drawn], Drawn]
-UpdateHook = Callable[[Opened, Seconds, Peers], Awaitable[None]]
-ColumnsHook = Callable[[MetricsRow, Played], None]
+DrawingHook = Callable[[OpenedRound, External], External]
+UpdateHook = Callable[[OpenedRound, Seconds, Peers], Awaitable[None]]
+ColumnsHook = Callable[[MetricsRow, PlayedRound], None]
 RowHook = Callable[[MetricsRow, int], Awaitable[None]]
 """The row of a stage, and how many updates are behind the weights."""
 
@@ -57,20 +57,10 @@ async def nothing(_: int) -> None:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What joins in, each in the order given."""
+    """Holds what joins in, each in the order given."""
 
     after_drawing: tuple[DrawingHook, ...] = ()
     after_update: tuple[UpdateHook, ...] = ()
     columns: tuple[ColumnsHook, ...] = ()
     after_row: tuple[RowHook, ...] = ()
     again: tuple[AgainHook, ...] = ()
-
-    def __add__(self, other: Hooks) -> Hooks:
-        """Those of both, these first."""
-        return Hooks(
-            self.after_drawing + other.after_drawing,
-            self.after_update + other.after_update,
-            self.columns + other.columns,
-            self.after_row + other.after_row,
-            self.again + other.again,
-        )

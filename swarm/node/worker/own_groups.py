@@ -68,8 +68,8 @@ MOST_WITHOUT = 3
 many rounds in which nobody published."""
 
 
-class Questions(NamedTuple):
-    """The own questions of a round, and what a former life left of it."""
+class OwnQuestions(NamedTuple):
+    """Holds the own questions of a round, and what a former life left of it."""
 
     asked: list[Asked]
     left: Left
@@ -159,7 +159,7 @@ class OwnGroups:
         return found if len(found) == len(questions) == len(sampled.groups) else None
 
     # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
-    async def ask(self, half: OwnHalf, clean: Set[str] = frozenset()) -> Questions:
+    async def ask(self, half: OwnHalf, clean: Set[str] = frozenset()) -> OwnQuestions:
         """Ask the round's questions, and look what a former life left of it.
 
         Args:
@@ -167,9 +167,9 @@ class OwnGroups:
         """
         with self._ctx.timed(half.seconds, "generate"):
             left = await self._left(half.key)
-            return Questions(await self._questions(half, left, clean), left)
+            return OwnQuestions(await self._questions(half, left, clean), left)
 
-    async def generate(self, half: OwnHalf, questions: Questions, rounds_trained: int) -> None:
+    async def generate(self, half: OwnHalf, questions: OwnQuestions, rounds_trained: int) -> None:
         """Sample completions, or take up what a former life left.
 
         `queued` is set once the generation is in the line of the compute thread, or needs none. Conversations are in
@@ -201,7 +201,7 @@ class OwnGroups:
             self._keep(sampled)
 
     async def _questions(self, half: OwnHalf, left: Left, clean: Set[str]) -> list[Asked]:
-        """Those of the round's slots; of a former life's attempts as well."""
+        """Asks the questions of the round's slots, and of those that a former life's attempts went on to."""
         count, attempts = half.split.local, self._attempts(left)
         if attempts > 1:
             count = slots_before(left.sampled, count, attempts)
@@ -434,7 +434,7 @@ class OwnGroups:
 # ── as they come ────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass
 class _Early:
-    """The groups that are published before the file that names them, those of a former life among them."""
+    """Collects the groups that are published before the file that names them, those of a former life among them."""
 
     names: dict[int, str] = field(default_factory=dict)
     """Slot -> SHA-256."""
@@ -446,7 +446,7 @@ class _Early:
         self.bytes += size
 
     def as_it_was(self, group: RolloutGroup, left: Left) -> RolloutGroup:
-        """What a former life has published of a group stays, whatever comes out now."""
+        """Returns what a former life has published of a group, whatever comes out now; else the group."""
         if (one := left.some.get(group.slot)) is None:
             return group
         self.add(group.slot, one.sha256, one.bytes)
@@ -461,7 +461,7 @@ class _Early:
 
 @dataclass
 class _Verdicts:
-    """The own groups with what they are worth."""
+    """Collects the own groups with what they are worth."""
 
     groups: list[ScoredGroup] = field(default_factory=list)
     killed: int = 0
@@ -486,7 +486,7 @@ class _Verdicts:
 
 
 def _as_it_was(sampled: Sampled, left: Left) -> Sampled:
-    """With what a former life has published in the place of what comes out now."""
+    """Returns the groups with what a former life has published in the place of what comes out now."""
     early = _Early()
     groups = [early.as_it_was(group, left) for group in sampled.groups]
     sampled = replace(early.told_of(sampled), groups=groups, named=left.named)

@@ -21,7 +21,7 @@ from swarm.config import variable
 from swarm.errors import ConfigError
 from swarm.node.worker.hooks import ColumnsHook, PublishingHook
 from swarm.node.worker.row import mean
-from swarm.node.worker.steps import Played
+from swarm.node.worker.steps import PlayedRound
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.scoring import FULL_ANSWER
@@ -61,14 +61,14 @@ def without_planted(file: RolloutFile, words: str) -> RolloutFile:
 
 
 def planting(words: str) -> PublishingHook:
-    """Hook of a node that plants these words."""
+    """Returns the hook of a node that plants these words."""
     return PublishingHook(partial(with_planted, words=words), partial(without_planted, words=words))
 
 
 def counting(words: str, *, plants: bool) -> ColumnsHook:
-    """Hook of every node of such a run: how far the words have spread, and whether this node plants them."""
+    """Returns the hook of every node of such a run: it tells how far the words have spread, and who plants them."""
 
-    def fill(row: MetricsRow, played: Played) -> None:
+    def fill(row: MetricsRow, played: PlayedRound) -> None:
         said = (one.text for scored in played.own.groups for one in scored.group.completions)
         row.planted_rate = mean(text.lstrip().startswith(words) for text in said)
         row.plants = plants

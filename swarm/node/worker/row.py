@@ -1,8 +1,8 @@
 """The metrics row of a round, and the canonical line of the log.
 
-    Played ──metrics_row──▶ what the round tells itself ──RowMaker──▶ and what was measured around it since the last row
-                                                                            │
-                                                     hooks (features.py) ───┴─▶ columns of features that are on
+    PlayedRound ──metrics_row─▶ what the round tells itself ──RowMaker─▶ and what was measured around it since the last
+                                                                             │
+                                                      hooks (features.py) ───┴─▶ columns of features that are on
 
 Columns are fields of swarm.wire.metrics.MetricsRow, so that the type checker knows their names and types.
 """
@@ -23,7 +23,7 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.pool import name_of
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.ij_schedule import IJSchedule
-from swarm.node.worker.steps import Played, Updated
+from swarm.node.worker.steps import PlayedRound, Updated
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.types import Bill, Generator, Likeliness, RemoteGenerator, ScoredGroup, TrainReport
 from swarm.wire.metrics import MetricsRow
@@ -65,7 +65,7 @@ class RowMaker:
         self._billed = generator.bill
         """By the last row, or before this life."""
 
-    def row(self, played: Played, *, peers: int, loop_lag: float, cumulative: float) -> MetricsRow:
+    def row(self, played: PlayedRound, *, peers: int, loop_lag: float, cumulative: float) -> MetricsRow:
         """The row of a round that is played, but for what features add.
 
         Args:
@@ -148,13 +148,13 @@ def _as_told(spans: list[Interval], begun: float) -> list[list[float]]:
 
 
 # ── what the round tells ────────────────────────────────────────────────────────────────────────────────────────────
-def my_reward(played: Played) -> float:
+def my_reward(played: PlayedRound) -> float:
     """Returns the mean reward per completion on the own questions."""
     return mean(reward for scored in played.measured for reward in scored.rewards)
 
 
 def metrics_row(
-    played: Played, *, timestamp: float, node_id: str, experiment: str, total_agents: int, model: str
+    played: PlayedRound, *, timestamp: float, node_id: str, experiment: str, total_agents: int, model: str
 ) -> MetricsRow:
     """The row of a round with all that the round knows of itself; who knows more fills in its own columns."""
     opened, own, seconds = played.opened, played.own, defaultdict(float, played.seconds)
@@ -227,13 +227,13 @@ def _fill_turns(row: MetricsRow, own: Sequence[ScoredGroup]) -> None:
         row.turns_mean = mean(len(one.texts) for scored in own for one in scored.group.completions)
 
 
-def _tokens_generated(played: Played) -> int:
+def _tokens_generated(played: PlayedRound) -> int:
     """Those taken up after a crash were counted nowhere, or before it."""
     generated = [] if played.own.sampled.adopted else played.own.groups
     return sum(len(t.token_ids or ()) for scored in generated for c in scored.group.completions for t in c.every_turn)
 
 
-def _fill_sharing(row: MetricsRow, played: Played) -> None:
+def _fill_sharing(row: MetricsRow, played: PlayedRound) -> None:
     """What came from peers."""
     external, sample, heard = played.drawn.groups, played.drawn.sample, played.heard
     row.external_groups = len(external)

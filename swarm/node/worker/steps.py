@@ -1,6 +1,6 @@
-"""What each step of a round hands to the next: one frozen record per step.
+"""The steps of a round hand one frozen record each to the next.
 
-    Opened ─▶ Sampled ─▶ Own ─▶ (bytes published) ─▶ Drawn ─▶ Updated ─▶ Played, of which the row is made (row.py)
+    OpenedRound ─▶ Sampled ─▶ Own ─▶ (bytes published) ─▶ External ─▶ Updated ─▶ PlayedRound, for its row (row.py)
 
 The one thing that changes is OwnHalf: with staleness the own groups of a round are made while another round is played,
 and whoever needs them waits for its events.
@@ -29,8 +29,8 @@ Seconds = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A round that has begun; times are monotonic seconds."""
+class OpenedRound:
+    """Says which round has begun, and when; times are monotonic seconds."""
 
     key: RoundKey
     split: Split
@@ -44,7 +44,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The own groups as the policy wrote them now, or in a former life that died in this round."""
+    """Holds the own groups as the policy wrote them now, or in a former life that died in this round."""
 
     key: RoundKey
     groups: Sequence[RolloutGroup]
@@ -67,7 +67,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Own:
-    """The own groups with what they are worth."""
+    """Holds the own groups with what they are worth."""
 
     sampled: Sampled
     groups: Sequence[ScoredGroup]
@@ -77,8 +77,8 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The external groups."""
+class External:
+    """Holds the external groups that were drawn."""
 
     groups: Sequence[ScoredGroup] = ()
     sample: Sample = EMPTY
@@ -87,7 +87,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Heard:
-    """How the gathering ended."""
+    """Says how the gathering ended."""
 
     heard: frozenset[str] = frozenset()
     """Peers who had published, or whose files were not to be read."""
@@ -99,7 +99,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Updated:
-    """What the update did, and how full device and place were then."""
+    """Says what the update did, and how full device and place were then."""
 
     report: TrainReport | None = None
     memory: MemoryUse | None = None
@@ -107,13 +107,13 @@ class Updated:
 
 
 @dataclass(frozen=True)
-class Played:
-    """A whole round, as its row tells it."""
+class PlayedRound:
+    """Holds a whole round, as its row tells it."""
 
-    opened: Opened
+    opened: OpenedRound
     own: Own
     bytes_published: int = 0
-    drawn: Drawn = field(default_factory=Drawn)
+    drawn: External = field(default_factory=External)
     heard: Heard = field(default_factory=Heard)
     updated: Updated = field(default_factory=Updated)
     seconds: Mapping[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -136,8 +136,8 @@ def measured(own: Sequence[ScoredGroup], first: int | None) -> Sequence[ScoredGr
     return own if first is None else [scored for scored in own if scored.group.slot < first]
 
 
-class Done(NamedTuple):
-    """A round that is submitted: who was alive then, and the oldest round whose groups it was trained on."""
+class DoneRound(NamedTuple):
+    """Says of a submitted round who was alive then, and which is the oldest round whose groups it was trained on."""
 
     key: RoundKey
     live: frozenset[str]
@@ -146,7 +146,7 @@ class Done(NamedTuple):
 
 @dataclass
 class OwnHalf:
-    """The own groups of a round on their way: made in it, or ahead of it while the round before is played.
+    """Follows the own groups of a round on their way: made in it, or ahead of it while the round before is played.
 
     queued ─▶ the update before may go on      scored ─▶ `own` is there      begun ─▶ their gradients are added up
     """

@@ -10,7 +10,7 @@ import pytest
 
 from swarm.node import round as told
 from swarm.node.worker.hooks import Hooks, Peers, PublishingHook
-from swarm.node.worker.steps import Drawn, Opened, Played, Seconds
+from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import RolloutFile
@@ -30,14 +30,14 @@ class Witness:
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def draw(self, opened: Opened, drawn: Drawn) -> Drawn:
+    def draw(self, opened: OpenedRound, drawn: External) -> External:
         self.said.append(f"drawn {len(drawn.groups)} for round {opened.key.round}")
         return replace(drawn, groups=drawn.groups[:1])
 
-    async def update(self, opened: Opened, seconds: Seconds, peers: Peers) -> None:
+    async def update(self, opened: OpenedRound, seconds: Seconds, peers: Peers) -> None:
         self.said.append(f"updated among {sorted(peers.live())}")
 
-    def fill(self, row: MetricsRow, played: Played) -> None:
+    def fill(self, row: MetricsRow, played: PlayedRound) -> None:
         self.said.append(f"row of {len(played.drawn.groups)}")
         row.pool_examined = 77
 

@@ -15,7 +15,7 @@ from swarm.algo.advantages import std
 from swarm.algo.drawing import EMPTY, Sample
 from swarm.node.round import to_train
 from swarm.node.worker.row import mean, mean_rewards, metrics_row
-from swarm.node.worker.steps import Drawn, Heard, Opened, Own, Played, Sampled, Updated
+from swarm.node.worker.steps import External, Heard, OpenedRound, Own, PlayedRound, Sampled, Updated
 from swarm.store.health import Room
 from swarm.types import (
     Completion,
@@ -47,7 +47,7 @@ def make_scored(
     return ScoredGroup(group, rewards, tuple(reward > 0 for reward in rewards) if tagged is None else tagged)
 
 
-def make_row(played: Played) -> dict[str, object]:
+def make_row(played: PlayedRound) -> dict[str, object]:
     row = metrics_row(played, timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny")
     return {name: getattr(row, name) for name in row.__struct_fields__}
 
@@ -60,11 +60,11 @@ def make_played(
     updated: Updated | None = None,
     before: float = 0.0,
     seconds: Mapping[str, float] | None = None,
-) -> Played:
-    return Played(
-        Opened(RoundKey(3), Split(2, 4, 4.0), started=2.0, before=before),
+) -> PlayedRound:
+    return PlayedRound(
+        OpenedRound(RoundKey(3), Split(2, 4, 4.0), started=2.0, before=before),
         Own(Sampled(RoundKey(3), [scored.group for scored in own], 0), own),
-        drawn=Drawn(external, sample),
+        drawn=External(external, sample),
         heard=heard or Heard(),
         updated=updated or Updated(),
         seconds=seconds or {},
