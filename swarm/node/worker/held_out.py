@@ -58,8 +58,10 @@ class HeldOutAnswers:
     @asynccontextmanager
     async def again(self, row: MetricsRow) -> AsyncIterator[AfterAgain]:
         """Answers after the last stage of a round that is redone."""
-        is_last = row.stage == self._ctx.settings.max_stages - 1
-        yield partial(self.answer_again, row.round) if is_last else nothing
+        after: AfterAgain = nothing
+        if row.stage == self._ctx.settings.max_stages - 1:
+            after = partial(self.answer_again, row.round)
+        yield after
 
     def fill(self, row: MetricsRow, _: PlayedRound) -> None:
         """Counts the questions refused since the row before, by reason."""

@@ -148,7 +148,7 @@ async def test_a_skipped_round_that_is_scored_late_takes_nothing_from_the_update
         put_rollouts(layout, "bob")
         await until(lambda: rows_of(layout, "alice"))
         await set_clock(layout, 7)
-        await until(lambda: policy.begun)
+        await until(lambda: policy.begun and layout.rollout_file(RoundKey(7), "alice").exists())
         own = {entries[0].prompt for entries in rollouts_of(layout, 7, "alice").rollouts.values()}
         assert {group.prompt for group in policy.begun} == own
         source.go.set()
