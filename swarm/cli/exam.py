@@ -83,7 +83,7 @@ def exam(
 
 
 class _StudyStart(msgspec.Struct, kw_only=True, frozen=True):
-    """What a study wrote down of a run before it started it."""
+    """Holds what a study wrote down of a run before it started it."""
 
     study: str
     settings: dict[str, Any]

@@ -27,6 +27,7 @@ from swarm.errors import ConfigError, ExperimentError
 from swarm.harmless import printable
 from swarm.node.base.experiment import SHARED, differences, differing, identity_of, read_experiment
 from swarm.records.files import LONGEST_MAKER, read_clock
+from swarm.records.listing import MOST_LOOKED_INTO
 from swarm.records.made_by import made_by, refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.task_files import localised

@@ -1,5 +1,5 @@
-"""What holds the next request back: a limit per minute, failures in a row, the spending cap. Pure; the clock is an
-argument.
+"""Decides what holds the next request back: a limit per minute, failures in a row, the spending cap. Pure; the clock
+is an argument.
 
     Window    no more than so much in any 60 seconds
     Breaker   closed ── too many failures in a row, or a refusal of everything ─▶ open ── rest over ─▶ trial

@@ -35,7 +35,7 @@ LARGEST_EVENT = 64 * 1024
 MOST_PARSED = 200_000
 """Lines of all logs together that are parsed of each part that is read, to find the last events: some second."""
 LEAST_PARSED = 1000
-"""Of one log."""
+"""Lines of one log that are parsed at least."""
 SHORTEST_EVENT = 40
 """Bytes of a line that has a time, a level and a name."""
 READS_FOR_LAST = 64

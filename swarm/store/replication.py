@@ -6,7 +6,7 @@ import msgspec
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Another member."""
+    """Says how far another member is."""
 
     member: str
     connected: bool
@@ -21,7 +21,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Replication(msgspec.Struct, frozen=True):
-    """Of one machine."""
+    """Says how far replication has come on one machine."""
 
     member: str
     host: str

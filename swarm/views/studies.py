@@ -35,7 +35,7 @@ class StudyContents(NamedTuple):
 
 
 class StudyReader(Protocol):
-    """What an entry point in `swarm.report` is: a module or an object with these functions.
+    """Is an entry point in `swarm.report`: a module or an object with these functions.
 
     A place is a folder; a study that is not there is an ExperimentError, an unreadable record a ProtocolError.
     """

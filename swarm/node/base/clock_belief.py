@@ -190,7 +190,7 @@ class ClockBelief:
 
 
 def believed_state(run: Run, most_rounds: int | None = None) -> tuple[StateFile | None, str]:
-    """As `written_state`, the state alone."""
+    """Returns the state that `written_state` finds, without its writer's registration, and what is wrong with it."""
     written, problem = written_state(run, most_rounds)
     return (written[0] if written else None), problem
 
@@ -201,7 +201,7 @@ def written_state(
     known: tuple[StateFile, PeerFile] | None = None,
     read_writer: Callable[[str], PeerFile | None] | None = None,
 ) -> tuple[tuple[StateFile, PeerFile] | None, str]:
-    """What a coordinator of this experiment can have written, and that one's registration. Blocking.
+    """Reads the state file, and the registration of the coordinator that can have written it. Blocking.
 
     Args:
         most_rounds: where the clock can be at most; None: where the file itself says that the experiment ends.

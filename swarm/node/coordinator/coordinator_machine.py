@@ -340,7 +340,8 @@ class Returning:
 
     @property
     def longest(self) -> float | None:
-        """Seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the wait."""
+        """Returns seconds that a node is waited for; None: no round is over yet, and the interval alone bounds the
+        wait."""
         return ROUNDS * median(self._took) if self._took else None
 
     def round_took(self, seconds: float) -> None:
@@ -348,12 +349,12 @@ class Returning:
         self._took.append(seconds)
 
     def done(self, nodes: Set[str]) -> None:
-        """These have a reward for the round."""
+        """Notes that these nodes have a reward for the round."""
         for node in self._since.keys() & nodes:
             del self._since[node]
 
     def awaited(self, coming: Set[str], now: float) -> frozenset[str]:
-        """Those of the starting nodes that are still waited for; somebody live waits."""
+        """Returns those of the starting nodes that are still waited for; somebody live waits."""
         for node in coming:
             self._since.setdefault(node, now)
         longest = self.longest

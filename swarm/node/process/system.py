@@ -39,7 +39,7 @@ class LoopLag:
         self._most: list[float] = []
 
     def reader(self) -> Callable[[], float]:
-        """For one node: gives the seconds of the longest lag since its last call."""
+        """Returns a function for one node that gives the seconds of the longest lag since its last call."""
         index = len(self._most)
         self._most.append(0.0)
 

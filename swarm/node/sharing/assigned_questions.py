@@ -59,7 +59,7 @@ def questions_of(settings: Settings, universe: Universe) -> AssignedQuestions:
 
 
 MOST_PEERS = 8192
-"""Of whom it is known; of more the first are forgotten."""
+"""Peers of whom it is known; of more the first are forgotten."""
 
 
 class Mixtures:
@@ -86,7 +86,7 @@ class Mixtures:
                 return
 
     def of_file(self, peer: str, said: Mapping[str, float] | UnsetType) -> Mixture:
-        """The mixture of a peer's file. Raises ProtocolError: `outside_universe`, `other_mixture`."""
+        """Returns the mixture of a peer's file. Raises ProtocolError: `outside_universe`, `other_mixture`."""
         mixture = self._universe.mixture_said(said)
         if peer not in self._first:
             self._hold(peer, mixture)
@@ -99,7 +99,7 @@ class Mixtures:
         return mixture
 
     def known(self, peer: str) -> Mixture:
-        """What a peer asks, as far as anybody knows."""
+        """Returns the mixture that a peer asks, as far as it is known, else everybody's."""
         return self._first.get(peer, self._universe.mixture)
 
     def _hold(self, peer: str, mixture: Mixture) -> None:

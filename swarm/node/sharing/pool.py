@@ -33,7 +33,7 @@ _NAME = re.compile(r"([^/]+)/([0-9]{1,9})/([0-9]{1,9})/([0-9]{1,9})")
 
 
 class GroupName(NamedTuple):
-    """Where a rollout group was published, in the order in which groups are sorted.
+    """Says where a rollout group was published, in the order in which groups are sorted.
 
     As text `peer/round/stage/slot`, as in the column `trained_on`.
     """
@@ -47,12 +47,12 @@ class GroupName(NamedTuple):
 
 
 def name_of(group: RolloutGroup) -> GroupName:
-    """The name of a group."""
+    """Returns the name of a group."""
     return GroupName(RoundKey(group.round, group.stage), group.peer_id, group.slot)
 
 
 def parse_names(texts: Iterable[str]) -> list[GroupName]:
-    """The names among these texts; what is none is left out."""
+    """Returns the names among these texts; what is none is left out."""
     matches = [match for text in texts if (match := _NAME.fullmatch(text)) and is_node_id(match[1])]
     return [GroupName(RoundKey(int(m[2]), int(m[3])), m[1], int(m[4])) for m in matches]
 
@@ -65,15 +65,15 @@ class TrainedGroups:
 
     @property
     def names(self) -> Set[GroupName]:
-        """Of all of them."""
+        """Returns the names of all groups that were trained on."""
         return self._names
 
     def add(self, groups: Iterable[ScoredGroup]) -> None:
-        """These are trained on now."""
+        """Notes that these groups are trained on now."""
         self._names |= {name_of(scored.group) for scored in groups}
 
     def recall(self, rows: Sequence[MetricsRow]) -> None:
-        """What was trained on before a restart."""
+        """Takes up the groups that were trained on before a restart, out of the node's rows."""
         self._names.update(name for row in rows for name in parse_names(row.trained_on))
 
     def forget_before(self, round_: int) -> None:

@@ -93,7 +93,7 @@ class PriorityLock:
             self._give()
 
     async def let_others_first(self, rank: int) -> None:
-        """Within a turn: those of a lower rank go first, and if `rank` is worse than it was, so do more of them."""
+        """Lets those of a lower rank go first, within a turn; if `rank` is worse than it was, so do more of them."""
         if self._line and self._line[0][0] < rank:
             self._give()
             with anyio.CancelScope(shield=True):  # the block that holds the turn ends by giving it back
@@ -148,7 +148,7 @@ given up for what it costs.
 
 @dataclass(frozen=True)
 class Sentence:
-    """Nothing of the peer is read in rounds before `until`; then it is on probation for as long again."""
+    """Says that nothing of the peer is read in rounds before `until`; then it is on probation for as long again."""
 
     until: int
     length: int
@@ -194,21 +194,21 @@ class Quarantine:
         return offenders, [peer for peer in before if peer not in self._held]
 
     def holds(self, peer: str, round_: int) -> bool:
-        """Whether the peer's files of this round stay unread."""
+        """Tells whether the peer's files of this round stay unread."""
         sentence = self._sentences.get(peer)
         return sentence is not None and round_ < sentence.until
 
     def held(self, round_: int) -> list[str]:
-        """All that `holds` is true of, sorted."""
+        """Returns all that `holds` is true of, sorted."""
         return sorted(peer for peer in self._sentences if self.holds(peer, round_))
 
     def record(self, peer: str) -> tuple[int, int]:
-        """Groups of the peer that were accepted and refused within the window."""
+        """Returns groups of the peer that were accepted and refused within the window."""
         seen = [counts[peer] for counts in self._window.values() if peer in counts]
         return sum(accepted for accepted, _ in seen), sum(refused for _, refused in seen)
 
     def clean(self) -> frozenset[str]:
-        """Peers of which something was accepted and nothing refused within the window."""
+        """Returns peers of which something was accepted and nothing refused within the window."""
         peers = {peer for counts in self._window.values() for peer in counts}
         records = {peer: self.record(peer) for peer in peers}
         return frozenset(peer for peer, (accepted, refused) in records.items() if accepted and not refused)

@@ -45,7 +45,7 @@ class WorkerContext(NodeContext):
     compute: Compute
     assigned: AssignedQuestions
     task_source: TaskSource
-    """Of questions of all stages."""
+    """Source of questions of all stages."""
     writes: WriteQueue
     contexts: Contexts | None = None
     """Answers of the stage before, for the questions of stages after the first; None: rounds have one stage."""

@@ -59,7 +59,7 @@ class HintLog:
 
 
 class Foreseeing:
-    """Of one node, from its start to its first round with groups of its own."""
+    """Logs one node's prospects once, from its start to its first round with groups of its own."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -134,7 +134,7 @@ def what_is_left(ctx: WorkerContext, key: RoundKey, *, early: bool = False) -> L
 
 
 def _file(ctx: WorkerContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
-    """With its bytes, those of the groups that it names left out."""
+    """Reads the file that this node published, with its bytes, those of the groups that it names left out."""
     place = keys.rollout(key, ctx.node_id)
     try:
         data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
@@ -152,7 +152,7 @@ def _file(ctx: WorkerContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
 
 
 def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
-    """The file with the groups that it names; None where they are not what it names."""
+    """Returns the file with the groups that it names; None where they are not what it names."""
     sizes = [size]
 
     def get(place: str, most: int) -> bytes:
@@ -168,7 +168,7 @@ def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) 
 
 
 def _some(ctx: WorkerContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[int, OneGroup]:
-    """The groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
+    """Returns the groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
     found = {slot: _one(ctx, key, slot) for slot in wanted}
     return {slot: one for slot, one in found.items() if one and wanted[slot] in ("", one.sha256)}
 

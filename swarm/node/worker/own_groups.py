@@ -146,7 +146,7 @@ class OwnGroups:
         raise gone("nothing tells any more with which context its questions were asked")
 
     async def _as_asked_before(self, questions: list[Asked], sampled: CompletionsFile) -> list[Asked] | None:
-        """None: they were others, or their context is gone."""
+        """Returns the questions as they were asked before; None: they were others, or their context is gone."""
         assert self._ctx.contexts
         found: list[Asked] = []
         for (slot, question), group in zip(questions, sampled.groups, strict=False):
@@ -336,7 +336,7 @@ class OwnGroups:
     async def _sample_all(
         self, key: RoundKey, questions: list[Asked], seconds: Seconds
     ) -> tuple[list[RolloutGroup], Scores]:
-        """With dynamic sampling those of all attempts, and what was scored for it."""
+        """Samples the groups; with dynamic sampling those of all attempts, and what was scored for it."""
         questions = [one for one in questions if one.slot < self._ctx.settings.most_local_groups]
         if self._ctx.settings.dynamic_sampling == 1:
             return await self.sample(key, questions, seconds), {}

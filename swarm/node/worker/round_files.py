@@ -172,7 +172,7 @@ def to_rollouts(
     timestamp: float,
     earlier: Mapping[int, str] | None = None,
 ) -> RolloutFile:
-    """As to_rollout_file, of a node and its policy; the hooks before publishing have had their way."""
+    """Returns the rollout file of a node and its policy, as the hooks before publishing leave it."""
     settings = ctx.settings
     policy = PolicyInfo(
         model=generator.name,

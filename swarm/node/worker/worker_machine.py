@@ -291,7 +291,7 @@ class WorkerMachine:
         return self._now >= self.wake_at
 
     def _all_have_come(self) -> bool:
-        """As round 0 opens with a coordinator where nobody is expected by number or name."""
+        """Tells whether all have come, as round 0 opens with a coordinator where nobody is expected."""
         wait = self._settling.look(self._now, self._coming, self._live | {self._settings.node_id or ""})
         self.wake_at = wait and wait.until
         return wait is None
@@ -372,7 +372,7 @@ class WorkerMachine:
         return self._enter(Phase.TRAINING, self._train(heard, awaited, timed_out=not complete or not awaited <= heard))
 
     def _sources(self, mine: RoundKey) -> dict[str, RoundKey]:
-        """Of each peer the newest round that may be taken of it; the order of arrival makes no difference."""
+        """Returns for each peer the newest round that may be taken of it; the order of arrival makes no difference."""
         reach = self._settings.staleness_window if self.on_own_clock else 0
         return {
             peer: key
@@ -432,7 +432,7 @@ class GatherPace:
 
     FACTOR, SLACK, WINDOW = 2.0, 0.5, 8
     LEAST = 0.1
-    """Of the longest wait: who was last for a while, and waited for nobody, still waits when it is first."""
+    """Share of the longest wait: who was last for a while, and waited for nobody, still waits when it is first."""
 
     def __init__(self, longest: float) -> None:
         self.longest = longest
@@ -440,7 +440,7 @@ class GatherPace:
         self._waits: deque[float] = deque(maxlen=self.WINDOW)
 
     def allowance(self) -> float:
-        """Seconds to wait this time, at most `longest`; all of that before anything was learned."""
+        """Returns seconds to wait this time, at most `longest`; all of that before anything was learned."""
         if not self._waits:
             return self.longest
         learned = self.FACTOR * max(self._waits) + self.SLACK

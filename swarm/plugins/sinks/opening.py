@@ -1,4 +1,4 @@
-"""Which sinks there are, and how one is opened."""
+"""Knows which sinks there are, and opens them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _is_missing(library: str) -> bool:
 
 
 def open_sink(kind: str, of: SinkRun) -> Sink:
-    """A sink for a run, which its library may still refuse with any error. Raises ConfigError as refuse_kinds does."""
+    """Returns a sink for a run, which its library may still refuse with any error. Raises ConfigError as refuse_kinds
+    does."""
     refuse_kinds([kind], "the sink")
     made = entry_points.load(entry_points.found(entry_points.SINKS)[kind])
     return cast(Sink, made(of))

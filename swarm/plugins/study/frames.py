@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def get_study_metrics(path: Path | str, study: str) -> DataFrame:
-    """The metrics of all runs of a study, with `configuration`, `seed` and `experiment` in front.
+    """Returns the metrics of all runs of a study, with `configuration`, `seed` and `experiment` in front.
 
     Runs are in the order of the study's record; those without a row yet are absent.
 
@@ -32,12 +32,12 @@ def get_study_rollout_files(path: Path | str, study: str) -> DataFrame:
 
 
 def get_study_judge_metrics(path: Path | str, study: str) -> DataFrame:
-    """The judge's rows of all runs of a study, with three columns in front. Raises as get_study_metrics does."""
+    """Returns the judge's rows of all runs of a study, three columns in front. Raises as get_study_metrics does."""
     return study_frame(path, study, TABLES["judge"])
 
 
 def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
-    """One table of all runs of a study, with three columns in front. Raises as get_study_metrics does.
+    """Returns one table of all runs of a study, with three columns in front. Raises as get_study_metrics does.
 
     A run that it shares with another study may go on for that one's sake: rounds beyond the study's own are left out.
     """

@@ -18,7 +18,7 @@ FOLDER, RENAME, NAMES, CLOCKS = Area("folder"), Area("rename"), Area("names"), A
 SLOW = 0.5
 """Seconds for a durable write, from which publishing shows in a round of a few seconds."""
 SHARE_OF_ROUND = 0.25
-"""Of the round interval; a node writes about four files in a round, one after another."""
+"""Share of the round interval; a node writes about four files in a round, one after another."""
 SKEW_TOLERATED = 5.0
 """Seconds. Nodes judge each other by change, not by time, so this only skews what people see: ages and delays."""
 EVENTS, INOTIFY = Area("events"), Area("inotify")

@@ -97,7 +97,7 @@ def parts(record: StudyRecord) -> tuple[str, ...]:
 
 
 def _jobs_of(view: StudyView, folder: Path, slurm: Elsewhere) -> list[str]:
-    """The ids of the jobs that wait or run."""
+    """Returns the ids of the jobs that wait or run."""
     found = [(run.run.experiment, part) for run in view.runs for part in parts(view.record)]
     return [job.id for name, part in found if (job := slurm.found(str(folder), name, part))]
 

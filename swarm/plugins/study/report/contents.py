@@ -1,4 +1,4 @@
-"""Which sections a report has, in which order: what was declared comes before what was looked at afterwards."""
+"""Says which sections a report has, in which order: what was declared comes before what was looked at afterwards."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ SECTIONS = (
 
 
 def contents(evidence: Evidence) -> list[Section]:
-    """The sections that the evidence allows; those that ask about what was not done are left out."""
+    """Returns the sections that the evidence allows; those that ask about what was not done are left out."""
     found = (section(evidence) for section in SECTIONS)
     return [section for section in found if section]
