@@ -170,7 +170,7 @@ def to_rollouts(
     timestamp: float,
     earlier: Mapping[int, str] | None = None,
 ) -> RolloutFile:
-    """As to_rollout_file, of a node and its policy; the hooks before publishing have had their way."""
+    """Makes a rollout file of groups with what this node says of its policy, changed by the hooks before publishing."""
     settings = ctx.settings
     policy = PolicyInfo(
         model=generator.name,
