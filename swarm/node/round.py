@@ -94,7 +94,7 @@ class Rounds:
 
     @property
     def bill(self) -> Bill | None:
-        """Returns what generating has cost so far; None where it costs nothing."""
+        """Tells what generating has cost so far."""
         return self._generator.bill
 
     async def continue_from(self, rows: Sequence[MetricsRow]) -> RoundKey:

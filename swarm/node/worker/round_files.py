@@ -172,7 +172,7 @@ def to_rollouts(
     timestamp: float,
     earlier: Mapping[int, str] | None = None,
 ) -> RolloutFile:
-    """Returns the rollout file of a node and its policy, as the hooks before publishing leave it."""
+    """Makes a rollout file of groups with what this node says of its policy, changed by the hooks before publishing."""
     settings = ctx.settings
     policy = PolicyInfo(
         model=generator.name,

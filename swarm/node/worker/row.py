@@ -114,7 +114,7 @@ class RowMaker:
         row.updating = _as_told(self._ctx.take_spans("train"), begun)
 
     def _fill_remote(self, row: MetricsRow) -> None:
-        """Fills in what a generation server gave since the last row, where there is one."""
+        """Tells what a generation server gave since the last row, where there is one."""
         if not isinstance(self._generator, RemoteGenerator):
             return
         use = self._generator.take_use()
@@ -122,7 +122,7 @@ class RowMaker:
         row.server_retries, row.server_away = use.retries, use.away
 
     def _fill_bill(self, row: MetricsRow) -> None:
-        """Fills in what generating has cost since the last row, where it costs anything."""
+        """Tells what generating has cost since the last row, where that costs anything."""
         if (bill := self._generator.bill) is None:
             return
         before, self._billed = self._billed or Bill(0, 0, 0, 0.0), bill
@@ -132,7 +132,7 @@ class RowMaker:
         row.endpoint_money = bill.money - before.money
 
     def _fill_spent(self, row: MetricsRow) -> None:
-        """Fills in what was asked of the shared place since the last row, where that is paid for."""
+        """Tells what was asked of the shared place since the last row, where that is paid for."""
         if (spent := self._ctx.run.store.spent) is None:
             return
         before, self._spent = self._spent, spent.totals()
@@ -196,7 +196,7 @@ def metrics_row(
 
 
 def _fill_rewards(row: MetricsRow, own: Sequence[ScoredGroup]) -> None:
-    """Fills in the rewards of the own completions, and which have an answer: every completion counts the same."""
+    """Tells what the own completions earned, and apart from it which have an answer; every completion counts alike."""
     verdicts = [
         (scored.group.question.task, reward, tagged)
         for scored in own
@@ -234,7 +234,7 @@ def _tokens_generated(played: PlayedRound) -> int:
 
 
 def _fill_sharing(row: MetricsRow, played: PlayedRound) -> None:
-    """Fills in what came from peers."""
+    """Tells what came from peers."""
     external, sample, heard = played.drawn.groups, played.drawn.sample, played.heard
     row.external_groups = len(external)
     row.trained_on = [str(name_of(scored.group)) for scored in external]
@@ -265,7 +265,7 @@ def _by_peer_and_task(external: Sequence[ScoredGroup]) -> dict[str, dict[str, in
 
 
 def _fill_training(row: MetricsRow, report: TrainReport) -> None:
-    """Fills in what the update did."""
+    """Tells what the update did."""
     row.tokens_trained = report.trained_tokens
     row.loss = _finite(report.loss)
     row.grad_norm = _finite(report.grad_norm)
@@ -291,7 +291,7 @@ def _fill_likeliness(row: MetricsRow, external: Sequence[ScoredGroup], report: T
 
 
 def _fill_gradient(row: MetricsRow, external: Sequence[ScoredGroup], report: TrainReport) -> None:
-    """Fills in what was measured of the gradient's parts, as far as it is a number."""
+    """Tells what was measured of the gradient's parts, as far as it is a number."""
     if not (found := report.gradient):
         return
     row.gradient_square, row.gradient_noise = _number(found.square), _number(found.noise)

@@ -296,7 +296,7 @@ class Worker:
             await self._cleaning.after(done.key.round, done.live, self._machine.earned)
 
     async def _decided(self, event: m.Event) -> m.Instruction:
-        """Tells the machine how far the round has come, and waits for its decision; ends never where that is undone."""
+        """Returns what the machine decides on how far the round has come; never, where the round is undone."""
         self._tell(event)
         return await self._round_hears.receive()
 
