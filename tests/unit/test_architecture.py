@@ -113,6 +113,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/task.py": "the file that the user names",
     "swarm/config/declared.py": "the package's own source",
     "swarm/config/sources.py": "the settings file that the user names",
+    "swarm/entry_points.py": "names in this package",
     "swarm/endpoint/key.py": "the key file that the user names",
     "swarm/node/process/host.py": "/proc",
     "swarm/node/process/lease.py": "a private folder of this machine",
@@ -121,6 +122,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/served/adapters.py": "the folder of adapters that server and node share",
     "swarm/plugins/sinks/tensorboard.py": "the user's folder of sinks",
     "swarm/plugins/sinks/wandb.py": "the user's folder of sinks",
+    "swarm/plugins/syncthing/membership.py": "this machine's own record of members",
+    "swarm/plugins/syncthing/setting_up.py": "the folder that the user names",
     "swarm/plugins/slurm/backend.py": "the user's private folder of jobs",
     "swarm/plugins/slurm/job.py": "the user's private folder of jobs",
     "swarm/planner/footprint.py": "the package's own table, the user's cache",
@@ -213,11 +216,12 @@ ALONE = {"eval", "compile"}
 """Which do so where they are no methods."""
 UNPICKLERS = {("pickle", "loads"), ("pickle", "load"), ("torch", "load"), ("joblib", "load"), ("marshal", "loads")}
 WHERE_NAMES_COME_FROM = {
-    "swarm/cli/studies.py": "the libraries of an extra, named there",
+    "swarm/entry_points.py": "our own plugin, for the modules that forward to it",
     "swarm/config/own_code.py": "OwnCode, which only this user can say",
     "swarm/policy/model_files.py": "the library of an extra, named there",
     "swarm/policy/settings.py": "the libraries of an extra, named there",
     "swarm/plugins/sinks/opening.py": "SINKS",
+    "swarm/plugins/study/cli/studies.py": "the libraries of an extra, named there",
     "swarm/systems.py": "modules of the standard library, named there",
     "swarm/tasks/dataset/code/candidate.py": "an answer, behind all bars",
     "swarm/tasks/dataset/code/judge.py": "a row's tests, behind all bars; NAMES",
