@@ -1,4 +1,4 @@
-"""The JSON forms of the shared folder as msgspec structs; FORMS.md is generated from them, PROTOCOL.md is the same in words.
+"""The JSON forms of the shared folder as msgspec structs; FORMS.md is generated from them, PROTOCOL.md has the rules.
 
 Rules of growth: fields are only added, with defaults, and never change meaning; readers ignore fields they do not
 know and refuse a `schema_version` they do not know. What is UNSET is not written.
