@@ -135,6 +135,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/policy/opening_child.py": "/proc",
     "swarm/policy/peft_form.py": "the model folder that the user names",
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over",
+    "swarm/entry_points.py": "the package's own folders",
     "swarm/provenance.py": "the package's own source, the models, /proc",
     "swarm/records/copying.py": "the local folders of a bundle that the stores have opened or take over",
     "swarm/records/whole_run.py": "the file that the user names, a private folder",
@@ -213,7 +214,8 @@ ALONE = {"eval", "compile"}
 """Which do so where they are no methods."""
 UNPICKLERS = {("pickle", "loads"), ("pickle", "load"), ("torch", "load"), ("joblib", "load"), ("marshal", "loads")}
 WHERE_NAMES_COME_FROM = {
-    "swarm/cli/studies.py": "the libraries of an extra, named there",
+    "swarm/plugins/study/cli/studies.py": "the libraries of an extra, named there",
+    "swarm/entry_points.py": "a plugin of ours, named there",
     "swarm/config/own_code.py": "OwnCode, which only this user can say",
     "swarm/policy/model_files.py": "the library of an extra, named there",
     "swarm/policy/settings.py": "the libraries of an extra, named there",
