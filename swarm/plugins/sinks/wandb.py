@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from swarm import forms
 from swarm.plugins.sinks.base import BEFORE_ALL, SinkRun
 from swarm.types import RoundKey
 
@@ -59,7 +60,7 @@ class WandbSink:
 
     def written(self, node: str) -> RoundKey:
         try:
-            closed = msgspec.json.decode(self._file(node).read_bytes(), type=_Closed)
+            closed = forms.decode(self._file(node).read_bytes(), _Closed)
         except (FileNotFoundError, msgspec.DecodeError):
             closed = _Closed(-1, [])
         for folder in self._folders(node):
