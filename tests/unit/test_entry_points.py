@@ -30,13 +30,13 @@ def test_entry_points_are_found_by_name_with_their_distribution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(
-        install(tmp_path, "their-tasks", {"swarm.tasks": {"coins": "coins:COINS"}}, coins="COINS = 7")
+        install(tmp_path, "their-tasks", {"swarm.tasks": {"dice": "dice:DICE"}}, dice="DICE = 7")
     )
-    entry = entry_points.found("swarm.tasks")["coins"]
+    entry = entry_points.found("swarm.tasks")["dice"]
     assert entry_points.distribution_of(entry) == "their-tasks"
     assert entry_points.load(entry) == 7
-    assert "coins" not in entry_points.bundled("swarm.tasks")
-    assert "coins" not in entry_points.found("swarm.sinks")
+    assert "dice" not in entry_points.bundled("swarm.tasks")
+    assert "dice" not in entry_points.found("swarm.sinks")
 
 
 def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(
