@@ -129,3 +129,12 @@ def test_a_command_of_the_core_asks_for_no_entry_points(arguments: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_our_own_plugins_that_metadata_does_not_name_are_said_where_a_word_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(install(tmp_path, "swarm-sapo", {}))
+    assert run(["no-such-word"]) == 2
+    said = capsys.readouterr().err
+    assert "study: not registered since swarm was updated; install it again" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from swarm.config import Settings
 from swarm.errors import ExperimentError
@@ -12,12 +11,7 @@ from swarm.plugins.study.record import open_run, read_study
 from swarm.plugins.study.record import studies as names
 from swarm.plugins.study.run.matrix import run_settings
 from swarm.plugins.study.run.run_folder import is_finished
-from swarm.views.studies import StudyContents, StudyReader
-
-if TYPE_CHECKING:
-    import sys
-
-    _reader: StudyReader = sys.modules[__name__]
+from swarm.views.studies import StudyContents
 
 __all__ = ["contents", "finished_runs", "frame", "names"]
 
