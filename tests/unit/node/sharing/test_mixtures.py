@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from swarm.errors import ProtocolError
-from swarm.node.sharing import mixtures
+from swarm.node.sharing import assigned_questions
 from swarm.node.sharing.assigned_questions import Mixtures
 from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
@@ -48,7 +48,7 @@ def test_who_registers_nothing_is_held_to_its_first_file() -> None:
 
 
 def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixtures, "MOST_PEERS", 8)
+    monkeypatch.setattr(assigned_questions, "MOST_PEERS", 8)
     known = Mixtures(UNIVERSE)
     for number in range(100):
         known.of_file(f"eve-{number}", UNSET)
