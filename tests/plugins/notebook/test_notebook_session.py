@@ -139,7 +139,8 @@ def test_the_stop_button_asks_a_command_to_end_and_is_no_failure(tmp_path: Path)
     class Pressed(io.StringIO):
         def write(self, text: str) -> int:
             if "waiting for" in text:
-                threading.Timer(0, signal.raise_signal, [signal.SIGINT]).start()
+                kernel = threading.main_thread().ident
+                threading.Timer(0.2, signal.pthread_kill, [kernel, signal.SIGINT]).start()  # it reads by then
             return super().write(text)
 
     words = ["logs", "-f", "--path", str(tmp_path), "--experiment", "never"]
