@@ -14,7 +14,7 @@ to stop. Before the publishing it may decide nothing more: then the round is und
     begin_update    adds up the gradients of the own groups, also of a round that is prepared, while peers are awaited
 
 Features join in by hooks (worker/hooks.py), of which features.py makes those that are on: before publishing, after
-drawing, after the update, columns of the row, after the row. own_groups.py makes the own groups, round_files.py brings
+the update, columns of the row, after the row. own_groups.py makes the own groups, round_files.py brings
 what a round leaves to the shared place, row.py makes its row.
 """
 
@@ -54,8 +54,9 @@ class Around:
     """Gives a round what it needs of the node that plays it."""
 
     peers: Peers
-    decided: Callable[[m.Event], Awaitable[m.Instruction]]
-    """Tells the machine how far the round has come, and returns what it decides on that."""
+    tell: Callable[[m.Event], Awaitable[m.Instruction]]
+    """Tells the machine how far the round has come, and returns what it decides on that. Never returns where the round is
+    undone: its task is cancelled."""
     look: Callable[[], Awaitable[None]]
     """Sees who is there, and on a clock of its own what they have published."""
     loop_lag: Callable[[], float]
@@ -124,24 +125,22 @@ class Rounds:
             await half.scored.wait()
         else:
             await self._generate(half)
-        await around.decided(m.Generated(key))
+        await around.tell(m.Generated(key))
 
         own = await self._score(half)
-        await around.decided(m.Scored(key))  # the machine has begin_update started as well
+        await around.tell(m.Scored(key))  # the machine has begin_update started as well
 
         size = await self._publish(own, half.seconds)  # hooks: before publishing
         gather_from = now()
         await around.look()
-        decided = await around.decided(m.Published(key, now()))  # gathers: once who is awaited is there, or not in time
+        decided = await around.tell(m.Published(key, now()))  # gathers: once who is awaited is there, or not in time
 
         drawn = External()
         while isinstance(decided, m.Draw):  # again, where somebody is to be waited for after all
             drawn = await self._draw(opened, decided, around.tasks)
-            decided = await around.decided(m.Drawn(key, drawn.sample.complete, now()))
+            decided = await around.tell(m.Drawn(key, drawn.sample.complete, now()))
         assert isinstance(decided, m.Train)
         half.seconds["gather"] = now() - gather_from
-        for after_drawing in self.hooks.after_drawing:
-            drawn = after_drawing(opened, drawn)
 
         updated = await self._update(half, drawn)
         for after_update in self.hooks.after_update:
@@ -151,14 +150,14 @@ class Rounds:
         played = PlayedRound(opened, own, size, drawn, heard, updated, half.seconds, self._first_slots(opened))
         live = around.peers.live()
         row = self._row(played, len(live), around.loop_lag())  # hooks: columns of the row
-        await around.decided(m.Trained(key))
+        await around.tell(m.Trained(key))
 
         await self._submit(row, played)  # hooks: after the row
         return DoneRound(key, live, min((key.round, *(scored.group.round for scored in drawn.groups))))
 
     # ── its steps ───────────────────────────────────────────────────────────────────────────────────────────────────
     def _open(self, begins: m.Generate, *, on_own_clock: bool) -> OpenedRound:
-        """Forget what is over, and take up the own groups if they were made ahead; those of rounds left out go."""
+        """Forgets what is over, and takes up the own groups if they were made ahead; drops those of rounds that were left out."""
         key, now = begins.key, self._ctx.clock.monotonic()
         if begins.skipped:
             logger.info("rounds.skipped", count=begins.skipped, now_at=key.round)

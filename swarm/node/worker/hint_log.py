@@ -31,11 +31,7 @@ class HintLog:
         self._facts: Facts | None = None
 
     async def after_row(self, row: MetricsRow, _: int) -> None:
-        """Take note of a round, as `observe`."""
-        await self.observe(row)
-
-    async def observe(self, row: MetricsRow) -> None:
-        """Take note of a round, and look every few of them."""
+        """Takes note of a round, and looks every few of them."""
         self._rows.append(recent(row))
         if len(self._rows) < FEW or row.round % FEW:
             return
@@ -66,11 +62,7 @@ class Foreseeing:
         self._done = False
 
     async def after_row(self, row: MetricsRow, _: int) -> None:
-        """Take note of a stage of a round, as `observe`."""
-        self.observe(row)
-
-    def observe(self, row: MetricsRow) -> None:
-        """Take note of a stage of a round."""
+        """Takes note of a stage of a round."""
         settings, left = self._settings, self._settings.max_rounds - row.round - 1
         if self._done or row.stage != settings.max_stages - 1 or left < 1:
             return

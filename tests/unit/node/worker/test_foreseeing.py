@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
@@ -16,7 +17,7 @@ def said(*rows: MetricsRow, **settings: Any) -> list[Any]:
     foreseeing = Foreseeing(Settings(max_rounds=41, model=("gpt2",), **settings))
     with capture_logs() as logs:
         for one in rows:
-            foreseeing.observe(one)
+            anyio.run(foreseeing.after_row, one, one.round)
     return [log for log in logs if log["event"] == "rounds.foreseen"]
 
 

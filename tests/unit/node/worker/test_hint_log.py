@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 async def said(hints: HintLog, rounds: int, **changes: object) -> list[str]:
     with capture_logs() as logs:
         for number in range(rounds):
-            await hints.observe(row(number, **changes))
+            await hints.after_row(row(number, **changes), number)
     return [log["code"] for log in logs if log["event"] == "hint" and log["log_level"] == "warning"]
 
 
