@@ -55,8 +55,8 @@ class Around:
 
     peers: Peers
     tell: Callable[[m.Event], Awaitable[m.Instruction]]
-    """Tells the machine how far the round has come, and returns what it decides on that. Never returns where the round is
-    undone: its task is cancelled."""
+    """Tells the machine how far the round has come, and returns what it decides on that. Never returns where the round
+    is undone: its task is cancelled."""
     look: Callable[[], Awaitable[None]]
     """Sees who is there, and on a clock of its own what they have published."""
     loop_lag: Callable[[], float]
@@ -157,7 +157,7 @@ class Rounds:
 
     # ── its steps ───────────────────────────────────────────────────────────────────────────────────────────────────
     def _open(self, begins: m.Generate, *, on_own_clock: bool) -> OpenedRound:
-        """Forgets what is over, and takes up the own groups if they were made ahead; drops those of rounds that were left out."""
+        """Takes up the own groups if they were made ahead; forgets what is over, and rounds that were left out."""
         key, now = begins.key, self._ctx.clock.monotonic()
         if begins.skipped:
             logger.info("rounds.skipped", count=begins.skipped, now_at=key.round)
