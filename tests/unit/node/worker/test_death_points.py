@@ -179,8 +179,9 @@ def every_death(
         layout.root.mkdir(parents=True)
         acknowledged = Acknowledged(layout.path)
         died = way.dies(monkeypatch, prepare(layout, acknowledged), point)
+        told = acknowledged.take()
         close_below(layout.path)
-        yield layout, acknowledged.take()
+        yield layout, told
         if not died:
             assert point > 10, "the calls are not the ones that are made"
             return
