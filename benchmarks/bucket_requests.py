@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
 from swarm.config import without_settings
-from swarm.records.asked import DAY, PRICES, Price
+from swarm.records.asked import DAY, PRICES, RequestPrice
 from tests.chaos.light_worker import FIXED_STEP
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Request, between, moto
 
@@ -141,7 +141,7 @@ def per_round(counted: Mapping[str, int], rounds: int) -> dict[str, float]:
     return {what: round(number / rounds, 2) for what, number in sorted(counted.items(), key=lambda item: -item[1])}
 
 
-def day(asked: list[Asked], seconds: float, price: Price, workers: int) -> float:
+def day(asked: list[Asked], seconds: float, price: RequestPrice, workers: int) -> float:
     """Of 8 workers that each ask as much as these, and of their coordinator."""
     share = dict.fromkeys(NAMES[:workers], NODES / workers) | {CLOCK: 1.0}
     charged = ((share.get(one.who, 0.0), CLASSES.get(one.kind)) for one in asked)

@@ -32,8 +32,8 @@ from swarm.node.base.context import NodeContext
 from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.examination import News
-from swarm.node.sharing.intake import Intake, Wanted
+from swarm.node.sharing.examination import FileNews
+from swarm.node.sharing.intake import Intake, WantedDraw
 from swarm.store.place import Place, open_place
 from swarm.store.wake_ups import wake_ups
 from swarm.tasks.gym.profiles import SAPO_TASKS
@@ -73,9 +73,11 @@ class Receiver:
     def __init__(self, ctx: NodeContext, assigned: AssignedQuestions, scorer: Scorer) -> None:
         self._run = ctx.run
         self._intake = Intake(ctx, assigned, scorer, self._tell)
-        self._intake.foresee(lambda _: Wanted(slots=GROUPS, count=None, trained=frozenset(), purpose=("benchmark",)))
+        self._intake.foresee(
+            lambda _: WantedDraw(slots=GROUPS, count=None, trained=frozenset(), purpose=("benchmark",))
+        )
         self.key = RoundKey(0)
-        self.found_at: dict[tuple[str, News], float] = {}
+        self.found_at: dict[tuple[str, FileNews], float] = {}
         """Monotonic seconds, by peer and what was told of it."""
         self.verified = anyio.Event()
         """Set when groups of a file were verified and scored, and are in the pool."""
@@ -96,9 +98,9 @@ class Receiver:
         self.key = RoundKey(self.key.round + 1)
         return self.key
 
-    def _tell(self, _: RoundKey, peers: Set[str], news: News) -> None:
+    def _tell(self, _: RoundKey, peers: Set[str], news: FileNews) -> None:
         self.found_at.update(((peer, news), time.monotonic()) for peer in peers)
-        if news is News.VALID:
+        if news is FileNews.VALID:
             self.verified.set()
 
 
@@ -161,7 +163,7 @@ async def _one(place: Place, peer: str, groups: list[ScoredGroup], receiver: Rec
     await to_thread.run_sync(put)
     with anyio.fail_after(30):
         await receiver.verified.wait()
-    listed, verified = (receiver.found_at[peer, news] for news in (News.THERE, News.VALID))
+    listed, verified = (receiver.found_at[peer, news] for news in (FileNews.THERE, FileNews.VALID))
     return {
         "write": written_at - begun,
         "notice and list": listed - written_at,

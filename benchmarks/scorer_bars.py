@@ -22,7 +22,7 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.gym.family import GYM
 from swarm.tasks.gym.profiles import SAPO_TASKS
-from swarm.tasks.scoring_messages import Batch, Ready, ScoreAnswers, Setup
+from swarm.tasks.scoring_messages import RequestBatch, ScoreAnswers, ServerReady, Setup
 from swarm.types import Origin
 
 AIM = 1.05
@@ -45,14 +45,14 @@ class Server:
             bufsize=0,
         )
         self._send(Setup(("reasoning-gym",)))
-        self.bars = msgspec.msgpack.decode(self._receive(), type=Ready).bars
+        self.bars = msgspec.msgpack.decode(self._receive(), type=ServerReady).bars
 
-    def ask(self, batch: Batch) -> bytes:
+    def ask(self, batch: RequestBatch) -> bytes:
         """The replies to a batch, encoded."""
         self._send(batch)
         return self._receive()
 
-    def _send(self, message: Setup | Batch) -> None:
+    def _send(self, message: Setup | RequestBatch) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(frame(msgspec.msgpack.encode(message)))
 
@@ -83,14 +83,14 @@ class Server:
         self._process.wait()
 
 
-def batch_of(groups: int) -> Batch:
+def batch_of(groups: int) -> RequestBatch:
     """Groups of 8 answers, to questions of all tasks in turn."""
     tasks = [SAPO_TASKS[number % len(SAPO_TASKS)] for number in range(groups)]
     origins = (Origin(task, "tiny-2", seed, 0, GYM.version) for seed, task in enumerate(tasks))
-    return Batch(tuple(ScoreAnswers(origin, None, ANSWERS) for origin in origins), Limits(wall_s=60.0))
+    return RequestBatch(tuple(ScoreAnswers(origin, None, ANSWERS) for origin in origins), Limits(wall_s=60.0))
 
 
-def compare(barred: Server, bare: Server, batch: Batch, batches: int) -> dict[str, object]:
+def compare(barred: Server, bare: Server, batch: RequestBatch, batches: int) -> dict[str, object]:
     """Seconds of each side, and their ratio batch by batch."""
     if barred.ask(batch) != bare.ask(batch):
         raise RuntimeError("the two servers score differently")

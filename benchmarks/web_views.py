@@ -43,7 +43,7 @@ from playwright.sync_api import Page, sync_playwright
 from benchmarks.common import alternate, arguments_of, keep, ratios, summary
 from benchmarks.made_place import append_round, make_place
 from swarm.store.place import open_place
-from swarm.web.look import Look
+from swarm.web.look import WebLook
 from swarm.web.series import mark_of
 from swarm.web.service import encoded
 
@@ -62,7 +62,7 @@ def cpu(work: Callable[[], object]) -> float:
 
 def in_process(place: Path, rounds: int, nodes: int) -> dict[str, Any]:
     """The service's work without a browser."""
-    look = Look(open_place(place).open("made"), liveness_timeout=15.0)
+    look = WebLook(open_place(place).open("made"), liveness_timeout=15.0)
     first = cpu(lambda: look.refresh(time.time()))
     series = cpu(lambda: encoded(look.series()))
     updates = list[float]()
@@ -73,7 +73,7 @@ def in_process(place: Path, rounds: int, nodes: int) -> dict[str, Any]:
     return {"first_look_cpu": first, "series_cpu": series, "live_update_cpu": summary(updates)}
 
 
-def update(look: Look, mark: dict[str, tuple[int, int]]) -> None:
+def update(look: WebLook, mark: dict[str, tuple[int, int]]) -> None:
     """What a look for one page costs."""
     look.refresh(time.time())
     encoded({"standing": look.standing(), "news": look.news(mark)[0]})

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import swarm
-from swarm.config import FUNCTIONS, Asked, Settings
+from swarm.config import FUNCTIONS, Settings, StartRequest
 from swarm.config.own_code import OwnCode, own_codes, source_file
 from swarm.planner.free_memory import host_memory
 from swarm.policy.hub import cached_folder
@@ -63,7 +63,7 @@ LIBRARIES = ("torch", "transformers", "anyio", "watchfiles", "msgspec", "structl
 """Packages whose versions are recorded, beside those of the task families."""
 
 
-def made_with(settings: Settings, asked: Asked) -> MadeWith:
+def made_with(settings: Settings, asked: StartRequest) -> MadeWith:
     """Returns what a node of this process is started with, but for its settings. Reads its code and its local models.
 
     Args:

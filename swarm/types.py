@@ -362,7 +362,7 @@ class BatchingGenerator(Protocol):
         """Returns what `generate` of each returns or raises; it raises what fails for all."""
 
 
-class Asked(Protocol):
+class RemoteCompletions(Protocol):
     """Completions that are written elsewhere."""
 
     async def wait(self) -> None:
@@ -395,7 +395,7 @@ class RemoteUse(NamedTuple):
 class RemoteGenerator(Protocol):
     """A generator that asks a server: `generate` in three steps, of which the middle one needs no Compute."""
 
-    def ask(self, call: GenerationCall) -> Asked:
+    def ask(self, call: GenerationCall) -> RemoteCompletions:
         """Begin, with the weights as they are now; called through the node's Compute."""
 
     def take_use(self) -> RemoteUse:

@@ -23,8 +23,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, UnsetType
 
-from swarm.cli.progress import Round
-from swarm.cli.up_json import End
+from swarm.cli.progress import UpRound
+from swarm.cli.up_json import UpEnd
 from swarm.config.constraints import allowed
 from swarm.config.declared import DECLARED, meanings
 from swarm.config.settings import FIELDS
@@ -45,7 +45,7 @@ _MESSAGES = [
     for form in (vars(messages) | vars(judge_messages)).values()
     if isinstance(form, type) and issubclass(form, msgspec.Struct)
 ]
-FORM_CLASSES = [*_MESSAGES, Origin, Round, End]
+FORM_CLASSES = [*_MESSAGES, Origin, UpRound, UpEnd]
 """The JSON forms; one may take over the fields of another."""
 
 
@@ -138,10 +138,12 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 # ── columns of a frame ──────────────────────────────────────────────────────────────────────────────────────────────
 def _columns(row: type[msgspec.Struct], shown: columns.Columns) -> str:
     hints, meant = get_type_hints(row, include_extras=True), meanings(row)
-    return _described({name: columns.Column(dtype, _unit(hints[name]), meant[name]) for name, dtype in shown.items()})
+    return _described(
+        {name: columns.ComputedColumn(dtype, _unit(hints[name]), meant[name]) for name, dtype in shown.items()}
+    )
 
 
-def _described(described: Mapping[str, columns.Column]) -> str:
+def _described(described: Mapping[str, columns.ComputedColumn]) -> str:
     rows = [(f"`{name}`", *column) for name, column in described.items()]
     return _table(("column", "dtype", "unit", "meaning"), *rows)
 

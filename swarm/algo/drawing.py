@@ -57,7 +57,7 @@ _EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
 """Ranks of 64 bits in one digest."""
 
 
-class Sample(NamedTuple):
+class DrawnSample(NamedTuple):
     """Holds the groups that were looked at, in the order in which they were drawn."""
 
     groups: list[ScoredGroup]
@@ -103,7 +103,7 @@ class Sample(NamedTuple):
         return round(self.of * judged / slots) if slots else 0
 
 
-EMPTY = Sample([], 0, 0, enough=False)
+EMPTY = DrawnSample([], 0, 0, enough=False)
 
 
 class Drawing(Generic[Source]):
@@ -151,11 +151,11 @@ class Drawing(Generic[Source]):
         _, unknown, self._asked = self._walk(results, (found + _WEIGHT * share) / (len(known) + _WEIGHT))
         return unknown
 
-    def sample(self, results: Results[Source]) -> Sample:
+    def sample(self, results: Results[Source]) -> DrawnSample:
         """Returns the groups known by now, up to the slot with which enough was found; it passes over unknown ones."""
         seen, unknown, slots = self._walk(results)
         enough = self._counting(seen, PeerQuota(self._most_of_peer)) >= self._enough
-        return Sample(seen, slots - len(unknown), len(self._order), enough, not unknown)
+        return DrawnSample(seen, slots - len(unknown), len(self._order), enough, not unknown)
 
     def _walk(
         self, results: Results[Source], share: float = 0.0

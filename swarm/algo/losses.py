@@ -1,6 +1,6 @@
 """Policy-gradient losses by name: functions of log-probs, advantages and lengths.
 
-    LossInputs of one micro-batch ──loss──▶ TokenLosses [M] ──summed over all micro-batches──▶ / denominator(Counts)
+    LossInputs of one micro-batch ──loss──▶ TokenLosses [M] ──summed over all of them──▶ / denominator(TokenCounts)
 
 A micro-batch holds whole completions, so a loss may look at all tokens of one; it cannot look at a whole group, whose
 completions may be parted. The sum is divided once, when all groups of the update are known, by what `divided_by` says
@@ -61,7 +61,7 @@ class TokenLosses(NamedTuple):
     """bool [M], the clip took this token's gradient away; None: there is no clip, or it takes none."""
 
 
-class Counts(NamedTuple):
+class TokenCounts(NamedTuple):
     """Counts tokens and completions of all groups of an update, those without a gradient included."""
 
     tokens: int
@@ -71,20 +71,20 @@ class Counts(NamedTuple):
 
 
 Loss = Callable[[LossInputs, LossSettings], TokenLosses]
-Denominator = Callable[[Counts], int]
+Denominator = Callable[[TokenCounts], int]
 
 
-def per_token(counts: Counts) -> int:
+def per_token(counts: TokenCounts) -> int:
     """Every token counts alike."""
     return counts.tokens
 
 
-def per_completion(counts: Counts) -> int:
+def per_completion(counts: TokenCounts) -> int:
     """Every completion counts alike."""
     return counts.completions
 
 
-def per_budget(counts: Counts) -> int:
+def per_budget(counts: TokenCounts) -> int:
     """Returns a constant: all tokens that completions of one turn might have had."""
     return counts.completions * counts.max_new_tokens
 

@@ -11,7 +11,7 @@ from swarm.cli.say import print_result
 from swarm.cli.suiting import suited_settings
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError
-from swarm.judge.asked import Answer, Asked
+from swarm.judge.asked import Answer, AskedQuestion
 from swarm.judge.asked import ask as ask_model
 from swarm.node.process.daemon import run_loop
 from swarm.systems import require_for
@@ -60,7 +60,7 @@ def refuse_unfit(settings: Settings, command: str) -> None:
         )
 
 
-def render(asked: Asked) -> str:
+def render(asked: AskedQuestion) -> str:
     """Everything, in the order in which it came about."""
     head = f"{asked.model} on {asked.task} ({asked.profile}), question seed {asked.seed}"
     truth = "none: the task has no single answer" if asked.truth is None else asked.truth

@@ -37,7 +37,7 @@ LONGEST_LINE = 4096
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramBeside:
     """One of them."""
 
     title: str
@@ -52,7 +52,7 @@ class Program:
         return subprocess.list2cmdline(["swarm", *self.words])
 
 
-def programs_beside(swarm: LocalSwarm) -> list[Program]:
+def programs_beside(swarm: LocalSwarm) -> list[ProgramBeside]:
     """Returns the programs that the settings of a swarm ask for.
 
     Raises:
@@ -69,10 +69,12 @@ def where(settings: Settings) -> tuple[str, ...]:
     return ("--path", settings.place, "--experiment", settings.experiment)
 
 
-class Beside:
+class ProgramsBeside:
     """Owns the programs beside one `swarm up`."""
 
-    def __init__(self, programs: Sequence[Program], environ: Mapping[str, str], patience: float = PATIENCE) -> None:
+    def __init__(
+        self, programs: Sequence[ProgramBeside], environ: Mapping[str, str], patience: float = PATIENCE
+    ) -> None:
         self._programs = programs
         self._environ = dict(environ)
         self._patience = patience
@@ -109,7 +111,7 @@ class Beside:
         warn(f"ended before they were done: {', '.join(sorted(self._running))}")
         self.insist()
 
-    async def _live(self, program: Program) -> None:
+    async def _live(self, program: ProgramBeside) -> None:
         for pause in (*RESTART_PAUSES, None):
             code = await self._once(program)
             if code == 0 or self._ending.is_set():
@@ -121,7 +123,7 @@ class Beside:
             if self._ending.is_set():
                 return
 
-    async def _once(self, program: Program) -> int:
+    async def _once(self, program: ProgramBeside) -> int:
         """One life; its exit code."""
         async with await anyio.open_process(
             module_command("swarm", *program.words),

@@ -36,7 +36,7 @@ from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.starts import last_starts
-from swarm.records.stream import Event, EventStream, Wanted
+from swarm.records.stream import Event, EventStream, WantedEvents
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.views import events as event_view
@@ -198,7 +198,9 @@ def _status(run: Run, settings: Settings) -> str:
 def _events(run: Run, level: str, count: int) -> str:
     """Returns the last of each node."""
     nodes = nodes_with_logs(run)[:NODES]
-    found = (EventStream(run, Wanted(frozenset({node}), level=level)).read_last(count, MOST_PARSED) for node in nodes)
+    found = (
+        EventStream(run, WantedEvents(frozenset({node}), level=level)).read_last(count, MOST_PARSED) for node in nodes
+    )
     lines = (line for of_node in found for line in event_view.render(map(_without_texts, of_node)))
     return "\n".join(_whole_words(line, LONGEST_LOOKED_AT) for line in lines) or "none"
 

@@ -13,7 +13,7 @@ from cyclopts.validators import Number
 
 from swarm.cli.down import GRACE, end
 from swarm.cli.flags import CommonFlags, settings_from
-from swarm.cli.following import Asked
+from swarm.cli.following import EndRequest
 from swarm.cli.processes import COPY, running, this_process_runs
 from swarm.cli.say import say, warn
 from swarm.cli.waiting import open_experiment_when_there
@@ -70,9 +70,9 @@ def copy(
 
 
 @contextmanager
-def _hearing(follow: bool) -> Iterator[Asked]:
+def _hearing(follow: bool) -> Iterator[EndRequest]:
     """Hears SIGTERM while the block runs, if `follow`, and yields what it sets."""
-    asked = Asked()
+    asked = EndRequest()
     before = signal.signal(signal.SIGTERM, lambda *_: asked.set()) if follow else None
     try:
         yield asked
@@ -121,7 +121,7 @@ def made(run: Run) -> tuple[float, str] | None:
     return (file.created_at, file.created_by) if file else None
 
 
-def _follow(copier: Copier, run: Run, every: float, asked: Asked) -> Copied:
+def _follow(copier: Copier, run: Run, every: float, asked: EndRequest) -> Copied:
     """Copies until the experiment is over, or it is asked to end, and nothing new comes; returns the last pass."""
     failing = every
     while True:

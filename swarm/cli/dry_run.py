@@ -8,21 +8,21 @@ from swarm.cli.elsewhere import Elsewhere, part_of
 from swarm.cli.local_swarm import OURS, LocalSwarm, plan_of, within_memory
 from swarm.cli.plan_text import render_plan
 from swarm.cli.say import say
-from swarm.cli.supervisor import Child
-from swarm.config import Asked, Settings
+from swarm.cli.supervisor import DaemonChild
+from swarm.config import Settings, StartRequest
 from swarm.views.starts import settings_table
 
 NOTHING = "nothing was started or written; the same command without --dry-run does it"
 
 
-def show_nodes(children: Sequence[Child], *, commands: bool) -> None:
+def show_nodes(children: Sequence[DaemonChild], *, commands: bool) -> None:
     """A line for each daemon: what it does, or the command that starts it by hand."""
     width = max((len(child.node_id) for child in children), default=0)
     for child in children:
         say(f"{child.node_id:<{width}}  {child.command if commands else child.about}")
 
 
-def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings, backend: Elsewhere | None = None) -> None:
+def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backend: Elsewhere | None = None) -> None:
     """Print the settings with their sources, the memory plan or what jobs are to have, and the command of each daemon.
 
     Args:
@@ -46,7 +46,7 @@ def show_dry_run(swarm: LocalSwarm, asked: Asked, loaded: Settings, backend: Els
     say(NOTHING)
 
 
-def show_dry_join(node: Settings, asked: Asked) -> None:
+def show_dry_join(node: Settings, asked: StartRequest) -> None:
     """Print the settings of a node that would join, with their sources, and what it needs of memory."""
     from swarm.cli.longest_talk import longest_talk
     from swarm.planner.planner import plan_for

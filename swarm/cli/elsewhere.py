@@ -19,7 +19,7 @@ from swarm.programs import Backend, Program
 if TYPE_CHECKING:
     import signal
 
-    from swarm.cli.supervisor import Child
+    from swarm.cli.supervisor import DaemonChild
 
 _PANEL = Group("Slurm", sort_key=90)
 LOCAL = "local"
@@ -74,13 +74,13 @@ class SubmittedJob(Program, Protocol):
 class Jobs(Protocol):
     """The daemons of one `swarm up`, each a job; what `Supervisor` is for processes of this machine."""
 
-    failure: Child | None
+    failure: DaemonChild | None
     """The daemon whose job ended badly first."""
 
-    def unfound(self, children: Sequence[Child], names: Sequence[str]) -> list[str]:
+    def unfound(self, children: Sequence[DaemonChild], names: Sequence[str]) -> list[str]:
         """Returns those of these nodes whose daemon is in no job that waits or runs."""
 
-    async def run(self, child: Child) -> None:
+    async def run(self, child: DaemonChild) -> None:
         """Submit one, unless it is there, and stay with it until it ends for good, or we leave."""
 
     async def heard(self) -> None:

@@ -21,7 +21,7 @@ from swarm.records.files import read_peers
 from swarm.records.listing import MOST_LOOKED_INTO, entries, size_of
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
-from swarm.records.reader import Snapshot, snapshot
+from swarm.records.reader import RunSnapshot, snapshot
 from swarm.store.base import Kind
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
@@ -70,7 +70,7 @@ def _row_of(place: Place, name: str) -> list[str]:
         return [shorten(name, 48), "-", "-", "-", shorten(str(error), 60), "-", ""]
 
 
-def _row(now: Snapshot, wall: float) -> list[str]:
+def _row(now: RunSnapshot, wall: float) -> list[str]:
     state, over = now.state, now.finished
     seen = max([p.last_seen for p in now.peers.values()] + ([state.updated_at] if state else []), default=None)
     return [
@@ -84,7 +84,7 @@ def _row(now: Snapshot, wall: float) -> list[str]:
     ]
 
 
-def _rounds(now: Snapshot) -> str:
+def _rounds(now: RunSnapshot) -> str:
     """Returns the rounds of a run without a coordinator's clock, as text."""
     over = now.finished
     return str(over.rounds if over else now.rounds_done if now.made_by else "-")

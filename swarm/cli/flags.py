@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
-from swarm.config import Asked, Settings, asked_in, given_variables, load_settings, sources_of
+from swarm.config import Settings, StartRequest, asked_in, given_variables, load_settings, sources_of
 from swarm.config.constraints import options
 from swarm.config.declared import DECLARED, FLAGS
 from swarm.config.presets import PRESET_VARIABLE, PRESETS
@@ -148,7 +148,9 @@ def settings_from(
     return completed(settings, Path.cwd()) if settings.task_table or settings.tasks else settings
 
 
-def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any) -> Asked:
+def asked_for(
+    words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any
+) -> StartRequest:
     """Returns what this process was asked for, for the record: by the command that started it, or by a person.
 
     Args:
@@ -158,7 +160,7 @@ def asked_for(words: Sequence[str], flags: CommonFlags | None, base: Given | Non
         return asked
     given = flags or CommonFlags()
     sources = sources_of(as_settings(given), os.environ, given.config, base=base, **defaults)
-    return Asked(command_again(words, flags), sources)
+    return StartRequest(command_again(words, flags), sources)
 
 
 def open_experiment(settings: Settings, writer: str | None = None) -> Run:

@@ -24,7 +24,7 @@ def look_every(settings: Settings) -> float:
     return LOOK_EVERY_PAID if settings.sparing else LOOK_EVERY
 
 
-class Asked:
+class EndRequest:
     """Tells whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for
     ever."""
 
@@ -47,7 +47,7 @@ class Asked:
 
 
 @contextmanager
-def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Iterator[Asked]:
+def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Iterator[EndRequest]:
     """Makes this process, for the block, one that follows a run: `swarm down` finds it, the first signal asks it to
     end.
 
@@ -55,7 +55,7 @@ def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Ite
     """
     if not missing():
         this_process_runs(settings, role, nodes)
-    asked = Asked()
+    asked = EndRequest()
 
     def ask(number: int, _: FrameType | None) -> None:
         if asked.is_set():

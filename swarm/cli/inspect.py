@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.say import print_result
-from swarm.records.groups import Wanted, read_groups
+from swarm.records.groups import WantedGroups, read_groups
 from swarm.views.groups import Layout, render
 
 MOST_GROUPS = 1000
@@ -49,7 +49,7 @@ def inspect(
     """
     settings = settings_from(common)
     run = open_experiment(settings)
-    found = read_groups(run, Wanted(frozenset(round_), frozenset(stage), frozenset(node), task), groups)
+    found = read_groups(run, WantedGroups(frozenset(round_), frozenset(stage), frozenset(node), task), groups)
     if score:
         from swarm.cli.rescoring import rescored
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from swarm.cli.plan_text import changes, render_remedies, verdict
 from swarm.cli.say import say
-from swarm.cli.supervisor import Child
-from swarm.config import Asked, Settings, as_variable
+from swarm.cli.supervisor import DaemonChild
+from swarm.config import Settings, StartRequest, as_variable
 from swarm.config.settings import NOTHING_BESIDE
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.worker_settings import settings_of_workers
@@ -58,7 +58,7 @@ class LocalSwarm:
         """Returns the ids of the workers."""
         return [str(worker.node_id) for worker in self.workers]
 
-    def children(self, asked: Asked, loaded: Settings) -> list[Child]:
+    def children(self, asked: StartRequest, loaded: Settings) -> list[DaemonChild]:
         """Returns the daemons to start.
 
         Args:
@@ -69,8 +69,8 @@ class LocalSwarm:
         def environment(node: Settings) -> dict[str, str]:
             return node.as_environment() | as_variable(_with_ours(asked, loaded, node))
 
-        def child(name: str | None, role: str, node: Settings, *arguments: str) -> Child:
-            return Child(str(name), role, environment(node), arguments, about(node, len(self.workers)))
+        def child(name: str | None, role: str, node: Settings, *arguments: str) -> DaemonChild:
+            return DaemonChild(str(name), role, environment(node), arguments, about(node, len(self.workers)))
 
         first = [child(node.node_id, "coordinator", node) for node in self.coordinators]
         if not self.in_process:
@@ -101,11 +101,11 @@ def about(node: Settings, workers: int) -> str:
     return f"trains {','.join(node.model)} on {groups}{threads}{asks.rstrip(',')}"
 
 
-def _with_ours(asked: Asked, loaded: Settings, node: Settings) -> Asked:
+def _with_ours(asked: StartRequest, loaded: Settings, node: Settings) -> StartRequest:
     """Returns the record with the settings that this command has chosen by itself marked as its own."""
     mine, theirs = node.as_recorded(), loaded.as_recorded()
     ours = {name: OURS for name in mine if mine[name] != theirs[name] and name not in asked.sources}
-    return Asked(asked.command, {**asked.sources, **ours})
+    return StartRequest(asked.command, {**asked.sources, **ours})
 
 
 def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int | None = None) -> LocalSwarm:

@@ -22,7 +22,7 @@ from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
 from swarm.records.event_names import EVENTS
 from swarm.records.listing import nodes_with_logs
-from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, Wanted
+from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, WantedEvents
 from swarm.spelling import did_you_mean
 from swarm.store.run import Run
 from swarm.views.events import render
@@ -80,7 +80,9 @@ def logs(
         return
     form: Form = "json" if as_json else output
     settings = settings_from(common)
-    wanted = Wanted(frozenset(node), event, level, metrics, moment(since, time.time(), "--since") if since else 0.0)
+    wanted = WantedEvents(
+        frozenset(node), event, level, metrics, moment(since, time.time(), "--since") if since else 0.0
+    )
     run = open_experiment_when_there(settings) if follow else open_experiment(settings)
     unknown = [*nodes_without_logs(node, run), *_event_of_no_log(event, run)]
     if unknown and not follow:
@@ -95,7 +97,7 @@ def logs(
     _write(render(repeats.rest(), wide=form == "wide"))
 
 
-def _last(stream: EventStream, lines: int | None, wanted: Wanted, run: Run, *, follow: bool) -> list[Event]:
+def _last(stream: EventStream, lines: int | None, wanted: WantedEvents, run: Run, *, follow: bool) -> list[Event]:
     most = (LINES_SINCE if wanted.since else LINES) if lines is None else lines
     last = stream.read_last(most)
     for of, unseen in sorted(stream.unseen.items()):
@@ -121,7 +123,7 @@ def _event_of_no_log(pattern: str, run: Run) -> Iterator[str]:
     """Yields a sentence on the name of an event that nobody says, neither this version nor who wrote into the logs."""
     if any(fnmatchcase(name, pattern) for name in (*EVENTS, METRICS_EVENT, UNREADABLE)):
         return
-    if not EventStream(run, Wanted(event=pattern, metrics=True)).read_last(1):
+    if not EventStream(run, WantedEvents(event=pattern, metrics=True)).read_last(1):
         kinds = sorted({f"{name.partition('.')[0]}.*" for name in EVENTS if "." in name})
         meant = did_you_mean(pattern, [*sorted(EVENTS), *kinds], f"; there are {', '.join(kinds)}")
         yield f"--event {pattern}: no such event is said, nor in {run.store.describe(keys.LOGS)}{meant}"

@@ -22,7 +22,7 @@ import anyio
 from swarm.cli.copying import made
 from swarm.cli.processes import running
 from swarm.cli.say import say
-from swarm.cli.supervisor import STOPPED, Child, Supervisor
+from swarm.cli.supervisor import STOPPED, DaemonChild, Supervisor
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
 from swarm.node.process.host import this_process
@@ -150,7 +150,7 @@ class Mirror:
     def __init__(self, settings: Settings) -> None:
         words = (settings.place, str(settings.mirror), "--experiment", settings.experiment, "--follow")
         self._place = str(settings.mirror)
-        self._child = Child("mirror", "mirror", {}, words)
+        self._child = DaemonChild("mirror", "mirror", {}, words)
         self._supervisor = Supervisor(os.environ)
         self.insist = self._supervisor.insist
 

@@ -20,7 +20,7 @@ from swarm.records.rows import one_per_stage, read_rows
 from swarm.records.starts import last_start
 from swarm.store.copies import copy_opened
 from swarm.store.run import Run
-from swarm.views.model_card import Trained, model_card
+from swarm.views.model_card import CardContents, model_card
 from swarm.views.redaction import redaction_here
 from swarm.wire import keys
 from swarm.wire.judge_messages import ExamRow
@@ -30,7 +30,7 @@ MODEL = "model"
 CARD = "README.md"
 
 
-class Written(NamedTuple):
+class WrittenFolder(NamedTuple):
     """Holds what was written into a model's folder."""
 
     what: str
@@ -61,7 +61,7 @@ def write_model_folder(
     merged: bool = False,
     models: Sequence[str] = (),
     hub_token: str | None = None,
-) -> Written:
+) -> WrittenFolder:
     """Copy the model of a checkpoint to a folder that is not there yet, and write its card.
 
     Args:
@@ -84,13 +84,13 @@ def write_model_folder(
         card = card_of(run, node, rounds_done, base=base, merged=merged)
         files = _merge(copied, own_model(base, models), target, hub_token) if merged else _bring(copied, target)
         (target / CARD).write_text(card, encoding="utf-8")
-    return Written("model" if merged or not adapter else "adapter", files)
+    return WrittenFolder("model" if merged or not adapter else "adapter", files)
 
 
 def card_of(run: Run, node: str, rounds_done: int, *, base: str, merged: bool) -> str:
     """Returns the card of a node's model, without what is of this machine."""
     found = read_rows(run, node)
-    made = Trained(
+    made = CardContents(
         node,
         run.experiment,
         rounds_done,

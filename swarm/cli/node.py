@@ -23,7 +23,7 @@ from swarm.cli.joining import experiment_in, only_experiment, place_named, take,
 from swarm.cli.processes import this_process_runs
 from swarm.cli.say import warn
 from swarm.cli.suiting import say_for_whom, suited
-from swarm.config import Asked, Settings, asked_in, sources_of
+from swarm.config import Settings, StartRequest, asked_in, sources_of
 from swarm.errors import ConfigError, MissedError
 from swarm.node.process.announcing import announced
 from swarm.node.process.daemon import run_node
@@ -33,7 +33,7 @@ from swarm.node.process.worker_settings import readable_name, settings_of_worker
 from swarm.records.files import read_experiment
 from swarm.records.finished import BY_COORDINATOR
 from swarm.records.liveness import is_alive
-from swarm.records.reader import Snapshot, snapshot
+from swarm.records.reader import RunSnapshot, snapshot
 from swarm.store.place import open_place, replicated_places
 from swarm.store.run import Run
 from swarm.systems import require_for
@@ -43,11 +43,11 @@ WRITER = "joining"
 """Who looks for the experiment; nothing is written by that name."""
 
 
-class Started(NamedTuple):
+class NodeToStart(NamedTuple):
     """Holds what a node is started with."""
 
     settings: Settings
-    asked: Asked
+    asked: StartRequest
 
 
 def node(
@@ -123,7 +123,7 @@ def join(
     return run_node(joined.settings, joined.asked)
 
 
-def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> Started:
+def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> NodeToStart:
     """Returns the settings of a node that joins the experiment of a place, which is waited for, and said to the user.
 
     Args:
@@ -150,7 +150,7 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     tell(run, joining, experiment)
     asked = asked_for(words, replace(flags, path=None), joining.adopted)
     this_process_runs(joining.settings, role, [joining.settings.node_id] if joining.settings.node_id else [])
-    return Started(joining.settings, asked)
+    return NodeToStart(joining.settings, asked)
 
 
 def _refuse_to_miss(run: Run, settings: Settings) -> None:
@@ -165,7 +165,7 @@ def _refuse_to_miss(run: Run, settings: Settings) -> None:
         _refuse_finished(run, now, settings.liveness_timeout)
 
 
-def _refuse_finished(run: Run, now: Snapshot, timeout: float) -> None:
+def _refuse_finished(run: Run, now: RunSnapshot, timeout: float) -> None:
     """See that there is something left to join.
 
     Raises:
@@ -184,7 +184,7 @@ def _started(
     check: Callable[[Settings], object] = lambda _: None,
     *,
     alone: bool = False,
-) -> Started:
+) -> NodeToStart:
     """Returns the settings of a daemon: a worker, or a coordinator on standby, that a person starts takes what it is
     not told from its experiment.
 
@@ -198,7 +198,7 @@ def _started(
     settings = settings_from(flags, own=named)
     asked = asked_for(words, flags)
     if asked_in(os.environ) is not None:  # who started it has looked
-        return Started(settings, asked)
+        return NodeToStart(settings, asked)
     check_alone(settings)
     if settings.role != "coordinator":
         check(settings)
@@ -220,7 +220,7 @@ def _started(
     joining = take(flags, run, experiment, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
-    return Started(joining.settings, asked_for(words, flags, joining.adopted))
+    return NodeToStart(joining.settings, asked_for(words, flags, joining.adopted))
 
 
 def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
@@ -240,11 +240,11 @@ def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFi
         return experiment_in(run, patience)
 
 
-def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> Started:
+def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> NodeToStart:
     """Reads settings, with what suits the models where nobody chose it, for a node that begins an experiment or goes on
     with it."""
     base = suited(flags, own=named, begins=True)
-    return Started(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
+    return NodeToStart(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
 
 
 def _named(flags: RunFlags | None) -> dict[str, str]:

@@ -18,7 +18,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, ModelError
 from swarm.planner.device_memory import far_device
 from swarm.planner.plan import PROCESS, Plan
-from swarm.planner.planner import Pace, make_plan, measured_pace, remedies_of
+from swarm.planner.planner import RoundPace, make_plan, measured_pace, remedies_of
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
 from swarm.planner.remedies import Remedy
 from swarm.planner.startable import problems
@@ -71,7 +71,7 @@ class Planned(NamedTuple):
 
     plan: Plan
     report: ProbeReport | None
-    pace: Pace | None
+    pace: RoundPace | None
     remedies: list[Remedy]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from swarm.config import Settings
 from swarm.planner.plan import RESERVE, Part, Plan
-from swarm.planner.planner import Pace
+from swarm.planner.planner import RoundPace
 from swarm.planner.probe import ProbeReport
 from swarm.planner.remedies import Remedy
 from swarm.views.text import age, size, table
@@ -35,7 +35,7 @@ def render_remedies(found: Sequence[Remedy]) -> str:
     return f"what would fit, and nothing does by itself: {', or '.join(map(_remedy, found))}"
 
 
-def render_pace(pace: Pace, rounds: int) -> str:
+def render_pace(pace: RoundPace, rounds: int) -> str:
     """Returns seconds of a round, what so many rounds take, and where that comes from."""
     every = f"{rounds} rounds: {age(rounds * pace.least)} to {age(rounds * pace.most)}"
     return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)}, {every} ({pace.source})"

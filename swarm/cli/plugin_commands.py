@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-class Table(NamedTuple):
+class CommandTable(NamedTuple):
     """The commands that plugins bring."""
 
     commands: dict[str, Command]
@@ -25,9 +25,9 @@ class Table(NamedTuple):
     """One line for each plugin that cannot be had, and for each command whose words somebody else has."""
 
 
-def read_tables(entries: Iterable[EntryPoint], commands: Collection[str], groups: Collection[str]) -> Table:
+def read_tables(entries: Iterable[EntryPoint], commands: Collection[str], groups: Collection[str]) -> CommandTable:
     """Returns the commands of these entry points, without those whose words some command or group has already."""
-    table = Table({}, {}, [])
+    table = CommandTable({}, {}, [])
     for entry in entries:
         try:
             module = load(entry)

@@ -12,7 +12,7 @@ from swarm.cli.say import print_result, warn
 from swarm.cli.suiting import suited_settings
 from swarm.config import variable
 from swarm.errors import ConfigError
-from swarm.judge.measured import Measured
+from swarm.judge.measured import MeasuredTask
 from swarm.judge.probe import Probed, unaskable, with_levels, without
 from swarm.judge.probe import probe as probe_model
 from swarm.judge.proposal import LEAST, MOST, toml_tables
@@ -70,7 +70,7 @@ def render(found: Probed) -> str:
     return "\n\n".join(filter(None, (head, f"{rows}\n({note})", _proposal(found), _left_out(found))))
 
 
-def _row(one: Measured) -> list[str]:
+def _row(one: MeasuredTask) -> list[str]:
     shares = (one.pass_at_1, one.pass_at_g, one.reward, one.tagged, one.finished, one.informative)
     return [one.task, *map(_share, shares), f"{one.seconds:.1f}", str(one.tokens)]
 

@@ -16,12 +16,12 @@ from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.say import say
 from swarm.cli.surviving import Surviving
 from swarm.records.first_round import advice, first_round, pace_line
-from swarm.records.growing import Growing
+from swarm.records.growing import GrowingLines
 from swarm.records.keeping import ShownRow, measured, taking
 from swarm.records.odd import Odd
 from swarm.records.pace import StepPace
 from swarm.records.rows import parse_row
-from swarm.records.stream import EventStream, Wanted
+from swarm.records.stream import EventStream, WantedEvents
 from swarm.store.run import Run
 from swarm.views.events import render
 from swarm.views.text import shorten
@@ -31,10 +31,10 @@ from swarm.wire.messages import MetricsRow
 REFRESH_SECONDS = 0.5
 SPARING_SECONDS = 60.0
 """Where each request is paid for: between two looks at what nodes logged. Rows are read when one says something."""
-SHOWN = (Wanted(event="model.*", level="info"), Wanted(level="warning"))
+SHOWN = (WantedEvents(event="model.*", level="info"), WantedEvents(level="warning"))
 
 
-class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
+class UpRound(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
     """A round that is over, over the workers of `swarm up` that reported it; a line of `swarm up --json`."""
 
     round: int
@@ -72,11 +72,11 @@ class Round(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
         )
 
 
-def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> Round:
+def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> UpRound:
     """Sums up the rows of one round."""
     rows = measured(rows) or rows
     rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
-    return Round(
+    return UpRound(
         round=number,
         max_rounds=max_rounds,
         nodes=len(rows),
@@ -99,7 +99,7 @@ def stopping_line(pace: StepPace) -> str:
 _shown = taking(ShownRow)
 
 
-class Progress:
+class UpProgress:
     """Follows metrics and events of the nodes of one `swarm up`; what others log is in `swarm status` and `logs`.
 
     Where each request is paid for a look at the rows comes when one of the nodes has said something, and one at what
@@ -111,7 +111,7 @@ class Progress:
         run: Run,
         swarm: LocalSwarm,
         surviving: Surviving | None = None,
-        show_round: Callable[[Round], None] = lambda found: say(found.line),
+        show_round: Callable[[UpRound], None] = lambda found: say(found.line),
         pause: Callable[[], Awaitable[None]] = lambda: anyio.sleep(REFRESH_SECONDS),
     ) -> None:
         """Make one that shows what is new from now on.
@@ -127,14 +127,14 @@ class Progress:
         self._settings = settings = swarm.settings
         self._spread = settings.staleness_window if settings.clock == "own" else 0
         """Rounds by which workers may be apart without any of them being late."""
-        self._growing: dict[str, Growing] = {}
+        self._growing: dict[str, GrowingLines] = {}
         self._rounds: dict[int, dict[str, ShownRow]] = {}
         self._shown: set[int] = set()
         self._foreseen = False
         """It was said what the first round that came says of the others."""
         self.pace = StepPace()
         """Of the steps of all nodes."""
-        self._events = EventStream(run, Wanted(frozenset(swarm.names), level="info"))
+        self._events = EventStream(run, WantedEvents(frozenset(swarm.names), level="info"))
         self._odd: dict[str, Odd] = defaultdict(Odd)
         """Rows left out or clamped so far."""
         self._odd_said: set[str] = set()
@@ -204,7 +204,7 @@ class Progress:
 
     def _new_rows(self) -> Iterator[tuple[str, ShownRow]]:
         for node in self._workers:
-            growing = self._growing.setdefault(node, Growing(self._run.store, keys.metrics(node)))
+            growing = self._growing.setdefault(node, GrowingLines(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
             rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))
             last = self._settings.max_stages - 1

@@ -40,7 +40,7 @@ STOPPED = (128 + signals.SIGINT, 128 + signals.SIGTERM, -signals.SIGINT, -signal
 
 
 @dataclass
-class Child:
+class DaemonChild:
     """One daemon."""
 
     node_id: str
@@ -73,14 +73,14 @@ class Supervisor:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = dict(environ)
-        self.children: list[Child] = []
+        self.children: list[DaemonChild] = []
         self.stopping = False
         self._stop_asked = anyio.Event()
         self._said = anyio.Event()
-        self.failure: Child | None = None
+        self.failure: DaemonChild | None = None
         """The child that failed first; one that ends because it was asked to does not fail."""
 
-    async def run(self, child: Child) -> None:
+    async def run(self, child: DaemonChild) -> None:
         """Start one child and stay with it until it ends for good; cancelling kills it."""
         self.children.append(child)
         exit_code = await self._live(child)
@@ -93,7 +93,7 @@ class Supervisor:
             self.failure = self.failure or child
             self.stop(signals.SIGTERM)
 
-    async def _still_wanted_after(self, pause: float, child: Child, exit_code: int) -> bool:
+    async def _still_wanted_after(self, pause: float, child: DaemonChild, exit_code: int) -> bool:
         if self.stopping:
             return False
         name = signals.strsignal(-exit_code)
@@ -102,7 +102,7 @@ class Supervisor:
             await self._stop_asked.wait()
         return not self.stopping
 
-    async def _live(self, child: Child) -> int:
+    async def _live(self, child: DaemonChild) -> int:
         """One life of a child; its exit code."""
         environment = child_environment({**without_settings(self._environ), **child.settings})
         async with await anyio.open_process(
@@ -118,7 +118,7 @@ class Supervisor:
             await self._listen(child)
             return await child.process.wait()
 
-    async def _listen(self, child: Child) -> None:
+    async def _listen(self, child: DaemonChild) -> None:
         assert child.process is not None
         assert child.process.stdout is not None
         rest = b""

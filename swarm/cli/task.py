@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
-from swarm.cli.task_checks import GROUP, QUESTIONS, Report, Task, check, give
+from swarm.cli.task_checks import GROUP, QUESTIONS, Task, TaskReport, check, give
 from swarm.cli.task_conversations import ByHand
 from swarm.config import Settings
 from swarm.config.own_code import TASK_TABLE, of_the_user, plain
@@ -187,7 +187,7 @@ def _shown(question: Question) -> str:
     return f"seed {question.known_origin().seed}\n{question.prompt[:2_000]}{answer}\n"
 
 
-def _times(report: Report) -> str:
+def _times(report: TaskReport) -> str:
     times = {"a question": report.making, f"a question and {GROUP} answers": report.scoring}
     lines = [
         f"{what}: median {statistics.median(took) * 1e3:.0f} ms, slowest {max(took) * 1e3:.0f} ms"

@@ -1,6 +1,6 @@
 """Checks what `swarm task try` looks for: questions, rewards and times of a task, by the real scoring servers.
 
-two servers ─▶ the same questions? ─▶ is their own answer right? ─▶ what do odd answers do? ─▶ Report
+two servers ─▶ the same questions? ─▶ is their own answer right? ─▶ what do odd answers do? ─▶ TaskReport
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Task:
 
 
 @dataclass
-class Report:
+class TaskReport:
     """Collects what was found."""
 
     questions: list[Question] = field(default_factory=list)
@@ -74,9 +74,9 @@ class Report:
     """Answers by hand, and what they are worth."""
 
 
-async def check(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int]) -> Report:
+async def check(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int]) -> TaskReport:
     """Try a task with two servers."""
-    report = Report()
+    report = TaskReport()
     await _make(task, scorer, other, seeds, report)
     if report.questions and scorer.conversing(report.questions[0].known_origin()):
         found = await check_conversations(scorer, other, report.questions, ODD, GROUP)
@@ -90,7 +90,7 @@ async def check(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int])
     return report
 
 
-async def _make(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int], report: Report) -> None:
+async def _make(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int], report: TaskReport) -> None:
     for seed in seeds:
         try:
             seconds, (question,) = await _timed(lambda seed=seed: scorer.make([task.request(seed)]))  # type: ignore[misc]
@@ -115,7 +115,7 @@ async def _make(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int],
         report.problems.append(f"all {len(seeds)} seeds give the same question")
 
 
-async def _own_answers(scorer: Scorer, report: Report) -> None:
+async def _own_answers(scorer: Scorer, report: TaskReport) -> None:
     """Scores each question's own answer, and reports those that do not earn 1."""
     asked = [question for question in report.questions if question.answer is not None]
     found = [await _score(scorer, question, [question.answer or ""]) for question in asked]
@@ -128,7 +128,7 @@ async def _own_answers(scorer: Scorer, report: Report) -> None:
         )
 
 
-async def _odd_answers(scorer: Scorer, report: Report) -> None:
+async def _odd_answers(scorer: Scorer, report: TaskReport) -> None:
     question = report.questions[0]
     found = await _score(scorer, question, ODD)
     report.problems += _failures([found], "an odd answer", raising=False)

@@ -1,7 +1,7 @@
 """Checks what `swarm task try` looks for in a task that replies to the model, and conversations by hand.
 
 first server: all conversations of a question, turn by turn, together ─▶ the same replies from the second, each alone?
-                                                                    ─▶ scored, and timed ─▶ Report
+                                                                    ─▶ scored, and timed ─▶ CheckedConversations
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ByHand:
         return await self._scorer.score(self._question.known_origin(), None, [self.completion])
 
 
-class Checked:
+class CheckedConversations:
     """Collects what was found."""
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ class Checked:
 
 async def check_conversations(
     scorer: Scorer, other: Scorer, questions: Sequence[Question], odd: Sequence[str], group: int
-) -> Checked:
+) -> CheckedConversations:
     """Converse about some questions, in answers that somebody may give.
 
     Args:
         group: conversations about each.
     """
-    found = Checked()
+    found = CheckedConversations()
     for number, question in enumerate(questions[:QUESTIONS]):
         scripts = [[question.answer or "", *odd], *([*odd[k:], *odd[:k]] for k in range(number, number + group - 1))]
         talks = await _played(scorer, question, scripts)

@@ -21,7 +21,7 @@ import anyio
 from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable
-from swarm.cli.beside import Beside, programs_beside
+from swarm.cli.beside import ProgramsBeside, programs_beside
 from swarm.cli.dry_run import show_dry_run, show_nodes
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
 from swarm.cli.flags import (
@@ -38,14 +38,14 @@ from swarm.cli.live import refuse_live
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
 from swarm.cli.mirroring import Mirror, bring_back, mirrored
 from swarm.cli.processes import UP, this_process_runs
-from swarm.cli.progress import Progress, stopping_line
+from swarm.cli.progress import UpProgress, stopping_line
 from swarm.cli.repetition import repetition
 from swarm.cli.say import say
 from swarm.cli.suiting import suited
-from swarm.cli.supervisor import Child, Supervisor
+from swarm.cli.supervisor import DaemonChild, Supervisor
 from swarm.cli.surviving import Surviving
 from swarm.cli.up_json import Emit, end_of, lines_of_json
-from swarm.config import Asked, Settings
+from swarm.config import Settings, StartRequest
 from swarm.config.sources import Given
 from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
@@ -143,7 +143,7 @@ def up(
 
 def _start(
     swarm: LocalSwarm,
-    asked: Asked,
+    asked: StartRequest,
     again: str,
     emit: Emit | None,
     backend: Elsewhere | None,
@@ -296,7 +296,7 @@ def _said_if_finished(settings: Settings) -> str:
 async def _run(
     swarm: LocalSwarm,
     run: Run,
-    children: list[Child],
+    children: list[DaemonChild],
     again: str,
     jobs: Jobs | None = None,
     emit: Emit | None = None,
@@ -307,8 +307,8 @@ async def _run(
     shown: dict[str, Any] = {"show_round": emit} if emit else {}
     if settings.sparing:
         shown["pause"] = supervisor.heard
-    progress = Progress(run, swarm, surviving, **shown)
-    beside = Beside(programs_beside(swarm), os.environ)
+    progress = UpProgress(run, swarm, surviving, **shown)
+    beside = ProgramsBeside(programs_beside(swarm), os.environ)
     mirror = Mirror(settings) if settings.mirror else None
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
@@ -340,7 +340,7 @@ async def _run(
     return code
 
 
-async def _clock_is_running(run: Run, settings: Settings, coordinator: Child) -> None:
+async def _clock_is_running(run: Run, settings: Settings, coordinator: DaemonChild) -> None:
     """An experiment that was finished is reopened by its coordinator; workers that came before would leave at once."""
     while coordinator.exit_code is None:
         state = read_clock(run).state

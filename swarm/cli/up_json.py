@@ -1,4 +1,4 @@
-"""`swarm up --json`: a line for each round (swarm.cli.progress.Round) and one at the end, and nothing else."""
+"""`swarm up --json`: a line for each round (swarm.cli.progress.UpRound) and one at the end, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Emit = Callable[[msgspec.Struct], None]
 """Writes one line of JSON."""
 
 
-class End(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
+class UpEnd(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
     """The last line of `swarm up --json`."""
 
     exit_code: int
@@ -49,11 +49,11 @@ def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
         yield emit
 
 
-def end_of(rows: dict[str, list[SummedRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> End:
+def end_of(rows: dict[str, list[SummedRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
     """Sums up the rows of this swarm's workers at the end; those of others are left out."""
     settings, own = swarm.settings, [rows[name] for name in swarm.worker_names if rows.get(name)]
     ended = [row.round for of_node in own for row in of_node if row.round < settings.max_rounds]
-    return End(
+    return UpEnd(
         exit_code=code,
         finished=done,
         rounds_done=max(ended, default=-1) + 1,

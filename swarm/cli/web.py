@@ -27,7 +27,7 @@ from swarm.views.text import size
 
 if TYPE_CHECKING:
     from swarm.web.guard import Guard
-    from swarm.web.look import Look
+    from swarm.web.look import WebLook
 
 PORT = 8765
 INTERVAL, INTERVAL_IN_A_BUCKET = 1.0, 10.0
@@ -68,13 +68,13 @@ def web(
         _serve(settings, host, port, frozenset(allow_host), open_metrics=metrics, interval=every)
 
 
-def _look_at(settings: Settings, name: str) -> Look:
-    from swarm.web.look import Look
+def _look_at(settings: Settings, name: str) -> WebLook:
+    from swarm.web.look import WebLook
 
     place = open_place(settings.place)
     run = as_ours(place.open(name))
     replication = partial(place.replication, name)
-    return Look(run, liveness_timeout=settings.liveness_timeout, here=this_process(), replication=replication)
+    return WebLook(run, liveness_timeout=settings.liveness_timeout, here=this_process(), replication=replication)
 
 
 def _export(settings: Settings, target: Path, *, force: bool) -> None:

@@ -32,7 +32,7 @@ ASKED_VARIABLE = "SWARM_STARTED_BY"
 """Holds what started a daemon, as JSON; `swarm up` sets it, and nobody else needs to."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class StartRequest(msgspec.Struct, frozen=True):
     """Records what a process was asked for by its user, for the record of its start."""
 
     command: str = ""
@@ -41,19 +41,19 @@ class Asked(msgspec.Struct, frozen=True):
     """Setting -> where its value came from, of those that are not at their defaults."""
 
 
-NOBODY = Asked()
+NOBODY = StartRequest()
 """Nothing is known of who asked for what."""
 
 
-def asked_in(environ: Mapping[str, str]) -> Asked | None:
+def asked_in(environ: Mapping[str, str]) -> StartRequest | None:
     """Returns what the command that started this process was asked for; None where a user started it."""
     try:
-        return forms.decode(environ.get(ASKED_VARIABLE, ""), Asked)
+        return forms.decode(environ.get(ASKED_VARIABLE, ""), StartRequest)
     except msgspec.MsgspecError:
         return None
 
 
-def as_variable(asked: Asked) -> dict[str, str]:
+def as_variable(asked: StartRequest) -> dict[str, str]:
     """Returns the variable that tells a child process."""
     return {ASKED_VARIABLE: msgspec.json.encode(asked).decode()}
 

@@ -34,7 +34,7 @@ _UNUSED = "unused"
 """In the key's place: the client looks for one of its own accord, in a variable that may be meant for others."""
 
 
-class Answer(NamedTuple):
+class EndpointAnswer(NamedTuple):
     """A response as it came."""
 
     status: int
@@ -46,12 +46,12 @@ class Answer(NamedTuple):
 class _Taken(openai.OpenAIError):  # type: ignore[misc, unused-ignore] # where the extra is not installed
     """Carries a response out of the client."""
 
-    def __init__(self, outcome: Answer | Failure) -> None:
+    def __init__(self, outcome: EndpointAnswer | Failure) -> None:
         super().__init__("taken")
         self.outcome = outcome
 
 
-class Client:
+class EndpointClient:
     """Connections of one event loop, open within `async with`."""
 
     def __init__(self, config: EndpointConfig, key: Key | None) -> None:
@@ -84,7 +84,7 @@ class Client:
         with anyio.CancelScope(shield=True):
             await self._client.close()
 
-    async def ask(self, form: Form, body: dict[str, Any], seconds: float) -> Answer | Failure:
+    async def ask(self, form: Form, body: dict[str, Any], seconds: float) -> EndpointAnswer | Failure:
         """Returns the response to one request, whatever its status, or why there is none."""
         try:
             with anyio.fail_after(seconds):
@@ -105,7 +105,7 @@ class Client:
         authorization = f"Bearer {self._key.reveal()}" if self._key else openai.Omit()
         return {"Authorization": authorization, "Accept-Encoding": "identity"}
 
-    def _outcome(self, error: Exception) -> Answer | Failure:
+    def _outcome(self, error: Exception) -> EndpointAnswer | Failure:
         cause = error.__cause__ or error.__context__
         taken = next((each for each in (error, cause) if isinstance(each, _Taken)), None)
         if taken:
@@ -127,7 +127,9 @@ class Client:
                 if success:
                     raise _Taken(Failure("unreadable", f"a reply of more than {self._most_bytes} bytes", billed=True))
                 break
-        raise _Taken(Answer(response.status_code, headers, self._hidden(body.decode("latin-1")).encode("latin-1")))
+        raise _Taken(
+            EndpointAnswer(response.status_code, headers, self._hidden(body.decode("latin-1")).encode("latin-1"))
+        )
 
     def _hidden(self, text: str) -> str:
         return self._key.hidden_in(text) if self._key else text

@@ -1,6 +1,6 @@
 """One generation: which request is sent next, what is waited for, and when it is over. Pure; the clock is an argument.
 
-    next(now) ─▶ Send ─▶ (the request) ─▶ replied | failed ─▶ next(now) ─▶ Wait ─▶ next(now) ... ─▶ Done
+    next(now) ─▶ Send ─▶ (the request) ─▶ replied | failed ─▶ next(now) ─▶ EndpointWait ─▶ next(now) ... ─▶ Done
 
 G requests for each question, those of the first question first, so that what time or money leaves undone are whole
 groups. A group is complete with G replies; it is given up where one of its requests cannot succeed.
@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from swarm.endpoint.asking import estimate_of, estimated, worst_case
 from swarm.endpoint.config import EndpointConfig, Form
 from swarm.endpoint.limits import Breaker, Budget, Taken, Window, backoff
-from swarm.endpoint.outcomes import Failure, Reply
+from swarm.endpoint.outcomes import Failure, UsableReply
 from swarm.endpoint.usage import Prices, Tokens, Usage
 from swarm.types import Completion, Dialogue
 
@@ -34,7 +34,7 @@ class Send(NamedTuple):
     request: Request
 
 
-class Wait(NamedTuple):
+class EndpointWait(NamedTuple):
     """Says until when to wait, unless a request ends before."""
 
     until: float
@@ -44,7 +44,7 @@ class Done(NamedTuple):
     reason: Reason
 
 
-class Limits:
+class EndpointLimits:
     """Holds what bounds an endpoint, from one generation to the next."""
 
     def __init__(self, config: EndpointConfig, usage: Usage) -> None:
@@ -87,8 +87,8 @@ class Generation:
     """The requests of one call, and what came of them."""
 
     def __init__(
-        self, config: EndpointConfig, limits: Limits, prompts: Sequence[str | Dialogue], group_size: int, form: Form,
-        seed: int, *, deadline: float, max_tokens: int | None = None,
+        self, config: EndpointConfig, limits: EndpointLimits, prompts: Sequence[str | Dialogue], group_size: int,
+        form: Form, seed: int, *, deadline: float, max_tokens: int | None = None,
     ) -> None:  # fmt: skip
         self._config = config
         self._limits = limits
@@ -107,7 +107,7 @@ class Generation:
         self.last_failure: Failure | None = None
 
     # ── what comes next ─────────────────────────────────────────────────────────────────────────────────────────────
-    def next(self, now: float) -> Send | Wait | Done:
+    def next(self, now: float) -> Send | EndpointWait | Done:
         if not self._open:
             return Done("complete")
         if now >= self._deadline:
@@ -116,12 +116,12 @@ class Generation:
         if state == "open":
             return Done("down")
         if len(self._under_way) >= (1 if state == "trial" else self._config.concurrency):
-            return Wait(self._deadline)
+            return EndpointWait(self._deadline)
         return self._next_to_send(now)
 
-    def _next_to_send(self, now: float) -> Send | Wait | Done:
+    def _next_to_send(self, now: float) -> Send | EndpointWait | Done:
         if not self._waiting:
-            return Wait(self._deadline)
+            return EndpointWait(self._deadline)
         start = max(now, self._limits.paused_until)
         request, waiting = min(self._waiting.items(), key=lambda item: (max(item[1].since, start), item[0]))
         worst, likely = self._worst[request.question], self._likely[request.question]
@@ -129,17 +129,17 @@ class Generation:
         if due > now:
             return self._wait(due)
         if not self._limits.budget.allows(worst):
-            return Wait(self._deadline) if self._under_way else Done("spent")
+            return EndpointWait(self._deadline) if self._under_way else Done("spent")
         self._start(request, now, worst, likely)
         return Send(request)
 
     def _rate_wait(self, now: float, tokens: int) -> float:
         return max(self._limits.requests.wait(now, 1), self._limits.tokens.wait(now, tokens))
 
-    def _wait(self, due: float) -> Wait | Done:
+    def _wait(self, due: float) -> EndpointWait | Done:
         if due >= self._deadline and not self._under_way:
             return Done("patience")
-        return Wait(min(due, self._deadline))
+        return EndpointWait(min(due, self._deadline))
 
     def _start(self, request: Request, now: float, worst: Tokens, likely: Tokens) -> None:
         self._limits.budget.hold(worst)
@@ -148,7 +148,7 @@ class Generation:
         self._under_way[request] = self._waiting.pop(request), cost
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────────
-    def replied(self, request: Request, reply: Reply) -> tuple[Completion, ...]:
+    def replied(self, request: Request, reply: UsableReply) -> tuple[Completion, ...]:
         """Takes a reply; returns its group's completions if it was the last of them, else nothing."""
         _, cost = self._under_way.pop(request)
         self._settle(cost, reply)
@@ -197,7 +197,7 @@ class Generation:
         self.failures[failure.kind] += 1
         self.last_failure = failure
 
-    def _settle(self, cost: _Cost, outcome: Reply | Failure) -> None:
+    def _settle(self, cost: _Cost, outcome: UsableReply | Failure) -> None:
         spent, estimate = spent_on(outcome, cost.worst, cost.likely)
         self._limits.budget.settle(cost.worst, spent, estimated=estimate)
         self._limits.tokens.correct(cost.taken, sum(spent))
@@ -222,7 +222,7 @@ class Generation:
         return tuple(group.replies[number] for number in range(self._size))
 
 
-def spent_on(outcome: Reply | Failure, worst: Tokens, likely: Tokens) -> tuple[Tokens, int]:
+def spent_on(outcome: UsableReply | Failure, worst: Tokens, likely: Tokens) -> tuple[Tokens, int]:
     """Returns the tokens that a request cost, and how many of them are estimated: where the server does not count."""
     if isinstance(outcome, Failure):
         return (worst, sum(worst)) if outcome.billed else (Tokens(0, 0), 0)

@@ -1,6 +1,6 @@
 """Completions from an endpoint. Implements swarm.types.Generator; says when it is down, and ends with its money.
 
-    prompts ─▶ Generation: what next? ─Send─▶ Client ─▶ Reply | Failure ─▶ Generation ─▶ ... ─▶ groups of G, or ()
+    prompts ─▶ Generation: what next? ─Send─▶ EndpointClient ─▶ UsableReply | Failure ─▶ Generation ─▶ ... ─▶ groups
 
 Each call runs an event loop of its own in the thread that it blocks. What outlives a call: totals, limits per minute,
 whether the endpoint is down, and the form in which it takes questions.
@@ -21,9 +21,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from swarm.endpoint.asking import PROBE, PROBE_TOKENS, estimate_of, request_body, worst_case
 from swarm.endpoint.config import FORMS, EndpointConfig, Form
-from swarm.endpoint.generation import Done, Generation, Limits, Request, Send, Wait, spent_on
+from swarm.endpoint.generation import Done, EndpointLimits, EndpointWait, Generation, Request, Send, spent_on
 from swarm.endpoint.key import read_key
-from swarm.endpoint.outcomes import Failure, Reply, failure_of
+from swarm.endpoint.outcomes import Failure, UsableReply, failure_of
 from swarm.endpoint.replies import read_reply
 from swarm.endpoint.usage import Usage
 from swarm.errors import ConfigError, SpendingCapError
@@ -32,14 +32,14 @@ from swarm.logs import get_logger
 from swarm.types import Completion, Dialogue, Ready
 
 if TYPE_CHECKING:
-    from swarm.endpoint.client import Client
+    from swarm.endpoint.client import EndpointClient
 
 logger = get_logger(__name__)
 
-Outcome = tuple[Request, Reply | Failure]
+Outcome = tuple[Request, UsableReply | Failure]
 
 
-class Checked(NamedTuple):
+class CheckedEndpoint(NamedTuple):
     """Holds what a look at the endpoint gave."""
 
     form: Form | None
@@ -69,16 +69,16 @@ class EndpointGenerator:
             ConfigError: the client is not installed, or the key cannot be had or must not be sent.
         """
         try:
-            from swarm.endpoint.client import Client
+            from swarm.endpoint.client import EndpointClient
         except ImportError:
             raise lacking("an endpoint as a generator", "the openai client", "endpoint") from None
         self.name = config.shown_name
         self.tokenizer = ""  # no token ids come over the wire
         self.repeats = False
         self._config = config
-        self._limits = Limits(config, usage or Usage())
+        self._limits = EndpointLimits(config, usage or Usage())
         key = read_key(config, environ)
-        self._open_client = partial(Client, config, key)
+        self._open_client = partial(EndpointClient, config, key)
         self._hidden: Callable[[str], str] = key.hidden_in if key else str
         self._clock, self._wall = clock, wall
         self._form: Form | None = None if config.api == "auto" else config.api
@@ -108,7 +108,7 @@ class EndpointGenerator:
             cancel()
 
     # ── the start ───────────────────────────────────────────────────────────────────────────────────────────────────
-    def check(self) -> Checked:
+    def check(self) -> CheckedEndpoint:
         """Ask one short question: a key, a model's name or a URL that is wrong is told before a run begins.
 
         It counts like any request. `/v1/models` would be free, but not every server answers there, and none says
@@ -123,20 +123,20 @@ class EndpointGenerator:
             raise ConfigError(self._refusal(found))
         self._say_state(None if isinstance(found, str) else found)
         if isinstance(found, Failure):
-            return Checked(None, found.detail)
+            return CheckedEndpoint(None, found.detail)
         logger.info("endpoint.ready", model=self.name, form=found)
-        return Checked(found)
+        return CheckedEndpoint(found)
 
     async def _check(self) -> Form | Failure:
         async with self._open_client() as client:
             return await self._find_form(client, self._config.request_timeout)
 
-    async def _find_form(self, client: Client, seconds: float) -> Form | Failure:
+    async def _find_form(self, client: EndpointClient, seconds: float) -> Form | Failure:
         """Returns the first form that it takes; else what it said to the first."""
         first: Failure | None = None
         for form in (self._config.api,) if self._config.api != "auto" else FORMS:
             outcome = await self._probe(client, form, seconds)
-            if isinstance(outcome, Reply):
+            if isinstance(outcome, UsableReply):
                 self._limits.breaker.succeeded()
                 self._form = form
                 return form
@@ -148,7 +148,7 @@ class EndpointGenerator:
             self._limits.breaker.failed(self._clock(), at_once=True)
         return first
 
-    async def _probe(self, client: Client, form: Form, seconds: float) -> Reply | Failure:
+    async def _probe(self, client: EndpointClient, form: Form, seconds: float) -> UsableReply | Failure:
         most = min(PROBE_TOKENS, self._config.max_tokens)
         worst, budget = worst_case(form, PROBE, most, self._config.asking), self._limits.budget
         if not budget.allows(worst):
@@ -221,7 +221,12 @@ class EndpointGenerator:
         return self._ended(generation, began) if generation else None
 
     async def _carry_out(
-        self, generation: Generation, client: Client, form: Form, prompts: Sequence[str | Dialogue], ready: Ready | None
+        self,
+        generation: Generation,
+        client: EndpointClient,
+        form: Form,
+        prompts: Sequence[str | Dialogue],
+        ready: Ready | None,
     ) -> None:
         """Do what the generation asks for, and tell it what came of that, until it is done."""
         send, receive = anyio.create_memory_object_stream[Outcome](self._config.concurrency)
@@ -238,7 +243,7 @@ class EndpointGenerator:
 
     async def _ask(
         self,
-        client: Client,
+        client: EndpointClient,
         form: Form,
         request: Request,
         prompts: Sequence[str | Dialogue],
@@ -248,7 +253,11 @@ class EndpointGenerator:
         await send.send((request, outcome))
 
     async def _wait(
-        self, step: Wait, generation: Generation, receive: MemoryObjectReceiveStream[Outcome], ready: Ready | None
+        self,
+        step: EndpointWait,
+        generation: Generation,
+        receive: MemoryObjectReceiveStream[Outcome],
+        ready: Ready | None,
     ) -> None:
         with anyio.move_on_after(max(0.0, step.until - self._clock())):
             request, outcome = await receive.receive()
@@ -259,8 +268,8 @@ class EndpointGenerator:
             self._say_state(outcome if isinstance(outcome, Failure) else None)
 
     async def _outcome(
-        self, client: Client, form: Form, prompt: str | Dialogue, seconds: float, max_tokens: int | None = None
-    ) -> Reply | Failure:
+        self, client: EndpointClient, form: Form, prompt: str | Dialogue, seconds: float, max_tokens: int | None = None
+    ) -> UsableReply | Failure:
         answer = await client.ask(form, request_body(self._config, form, prompt, max_tokens), seconds)
         if isinstance(answer, Failure):
             return answer

@@ -26,7 +26,7 @@ _NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached")
 _MOST_SHOWN = 300
 
 
-class Reply(NamedTuple):
+class UsableReply(NamedTuple):
     """One usable reply."""
 
     text: str

@@ -1,6 +1,6 @@
 """A reply's bytes -> its text and what it cost, or why it is none. Pure; what replies is a stranger.
 
-bytes ─JSON─▶ first choice ─▶ text ─without the prompt, if it begins with it─▶ cut, no lone surrogates ─▶ Reply
+bytes ─JSON─▶ first choice ─▶ text ─without the prompt, if it begins with it─▶ cut, no lone surrogates ─▶ UsableReply
   any "no": Failure `unreadable`
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from swarm.endpoint.asking import turns
 from swarm.endpoint.config import EndpointConfig, Form
-from swarm.endpoint.outcomes import Failure, Reply
+from swarm.endpoint.outcomes import Failure, UsableReply
 from swarm.harmless import quoted
 from swarm.instruction import OURS, Asking
 from swarm.types import Dialogue
@@ -33,7 +33,7 @@ class _Unreadable(Exception):  # noqa: N818 - never leaves this module
     pass
 
 
-def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Dialogue) -> Reply | Failure:
+def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Dialogue) -> UsableReply | Failure:
     """Reads the answer to one request: a reply, or why it is none."""
     try:
         reply = _object(_json(body), "the reply")
@@ -44,7 +44,7 @@ def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Di
         kept = f"<think>\n{reasoning}\n</think>\n\n{rest}" if reasoning and config.reasoning == "keep" else rest
         whole = len(kept) <= config.characters and not beyond
         usage = reply.get("usage")
-        return Reply(
+        return UsableReply(
             text=_encodable(kept[: config.characters]),
             finished=whole and choice.get("finish_reason") in tuple(FINISHED),
             tokens_in=_count(usage, "prompt_tokens"),

@@ -1,6 +1,6 @@
 """One question put to one model: the prompt as it gets it, and what each of its answers earns, and why.
 
-settings ─▶ Scorer.make ─▶ Question ─▶ one generate call ─▶ Scorer.score, an answer at a time ─▶ Asked
+settings ─▶ Scorer.make ─▶ Question ─▶ one generate call ─▶ Scorer.score, an answer at a time ─▶ AskedQuestion
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Prompted(msgspec.Struct, frozen=True):
     """By the switch of the model's chat template, which nobody set."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class AskedTurn(msgspec.Struct, frozen=True):
     """A turn of the model, and the reply to it."""
 
     text: str
@@ -49,11 +49,11 @@ class Answer(msgspec.Struct, frozen=True):
     """What is scored of it; of a conversation in its last turn."""
     reward: float
     why: str
-    earlier: tuple[Said, ...] = ()
+    earlier: tuple[AskedTurn, ...] = ()
     """Turns of a conversation: the turns before."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedQuestion(msgspec.Struct, frozen=True):
     """Holds what came of one question."""
 
     model: str
@@ -67,7 +67,7 @@ class Asked(msgspec.Struct, frozen=True):
     answers: tuple[Answer, ...]
 
 
-async def ask(settings: Settings, task: str, profile: str, samples: int) -> Asked:
+async def ask(settings: Settings, task: str, profile: str, samples: int) -> AskedQuestion:
     """Ask one held-out question; which one follows from the settings' seed.
 
     Args:
@@ -83,7 +83,7 @@ async def ask(settings: Settings, task: str, profile: str, samples: int) -> Aske
         (question,) = await scorer.make([QuestionRequest.named(task, profile, seed)])
         prompt, completions = await to_thread.run_sync(partial(_answer, settings, question, samples, scorer))
         answers = [await _scored(scorer, question, completion) for completion in completions]
-    return Asked(settings.model[0], task, profile, seed, prompt, question.answer, tuple(answers))
+    return AskedQuestion(settings.model[0], task, profile, seed, prompt, question.answer, tuple(answers))
 
 
 def _answer(
@@ -108,7 +108,7 @@ async def _scored(scorer: Scorer, question: Question, completion: Completion) ->
         answer=extract_answer(completion.text),
         reward=score.rewards[0],
         why=why(completion.text, score),
-        earlier=tuple(Said(turn.text, turn.reply) for turn in completion.earlier),
+        earlier=tuple(AskedTurn(turn.text, turn.reply) for turn in completion.earlier),
     )
 
 

@@ -1,9 +1,9 @@
 """The judge daemon: carries out what JudgeMachine decides. Loads no model and imports no torch.
 
-    state/, peers/, judge/answers/ ──wake-up, or every second──▶ look ─▶ JudgeMachine ─▶ Ask    ─▶ judge/questions/
-                                                                            ▲         ├▶ Score  ─▶ scoring children
-                                                                            │         └▶ Record ─▶ logs/judge/
-                                                                            └── what became of each of them
+    state/, peers/, judge/answers/ ──wake-up, or each second──▶ look ─▶ JudgeMachine ─▶ Ask          ─▶ judge/questions/
+                                                                           ▲         ├▶ ScoreAnswer  ─▶ scoring children
+                                                                           │         └▶ RecordAnswer ─▶ logs/judge/
+                                                                           └── what became of each of them
 
 It is no peer: it registers nowhere, and nobody waits for it or knows whether it is there. All it remembers is in the
 folder, so it may be stopped and started at any time; one judge per experiment.
@@ -148,13 +148,13 @@ class Judge:
                 except (StoreError, ProtocolError) as error:
                     logger.warning("judge.cannot_look", error=str(error))
 
-    def _look(self, awaited_rounds: list[int]) -> m.Look:
+    def _look(self, awaited_rounds: list[int]) -> m.JudgeLook:
         """The peers first: of one that has stopped by then, every answer is there already."""
         state = self._clock.observe(read_state(self._run), self._monotonic())
         for peer in read_peers(self._run):
             self._liveness.observe(peer, self._monotonic(), self._wall())
         answers = _slots(self._run.store, keys.JUDGE_ANSWERS, awaited_rounds) if awaited_rounds else ()
-        return m.Look(
+        return m.JudgeLook(
             round=state.round if state else -1,
             finished=state.finished if state else False,
             live=self._liveness.live(self._monotonic(), role="worker"),
@@ -172,14 +172,14 @@ class Judge:
                 match instruction:
                     case m.Ask(slot):
                         tasks.start_soon(self._ask, slot)
-                    case m.Score(slot):
+                    case m.ScoreAnswer(slot):
                         tasks.start_soon(self._score, slot)
-                    case m.Record(slot):
+                    case m.RecordAnswer(slot):
                         tasks.start_soon(self._record, slot)
                     case m.Overdue(slot):
                         self.counts["overdue"] += 1
                         logger.info("answer.overdue", round=slot.round, node=slot.node)
-                    case m.Finish():
+                    case m.FinishRound():
                         return
 
     async def _ask(self, slot: Slot) -> None:
@@ -202,7 +202,7 @@ class Judge:
             self._tell(m.Failed(slot))
             return
         self.counts["asked"] += 1
-        self._tell(m.Asked(slot))
+        self._tell(m.QuestionWritten(slot))
 
     async def _score(self, slot: Slot) -> None:
         request, question_id = self._questions.request(slot), self._questions.question_id(slot)
@@ -213,10 +213,10 @@ class Judge:
         except ProtocolError as error:
             self.counts[f"refused_{error.reason}"] += 1
             logger.warning("answer.refused", round=slot.round, node=slot.node, reason=error.reason, detail=error.detail)
-            self._tell(m.Refused(slot))
+            self._tell(m.AnswerRefused(slot))
             return
         self._rows[slot] = self._row(slot, answer, score.rewards[0], score.answered[0])
-        self._tell(m.Scored(slot))
+        self._tell(m.AnswerScored(slot))
 
     def _row(self, slot: Slot, answer: JudgeAnswer, reward: float, answered: bool) -> JudgedRow:
         request = self._questions.request(slot)

@@ -1,7 +1,7 @@
 """The judge's decisions, pure: looks at the folder in, what to do out. The loop in judge.py carries them out.
 
-    unknown ─Ask─▶ asked ─answer seen, Score─▶ scoring ─Scored, Record─▶ recorded
-                     │                            └────Refused──────────▶ refused, no row
+    unknown ─Ask─▶ asked ─answer seen, ScoreAnswer─▶ scoring ─AnswerScored, RecordAnswer─▶ recorded
+                     │                            └────────AnswerRefused───────────▶ refused, no row
                      ├─ two rounds later: Overdue, once; an answer still counts
                      └─ FORGOTTEN_AFTER rounds later: no longer looked for
 
@@ -32,7 +32,7 @@ class Slot(NamedTuple):
 
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True)
-class Look:
+class JudgeLook:
     """Holds what the folder showed at one moment."""
 
     round: int
@@ -47,21 +47,21 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionWritten:
     """The question lies in the folder."""
 
     slot: Slot
 
 
 @dataclass(frozen=True)
-class Scored:
+class AnswerScored:
     """The answer was read and scored."""
 
     slot: Slot
 
 
 @dataclass(frozen=True)
-class Refused:
+class AnswerRefused:
     """The answer is not what it should be; it gets no row."""
 
     slot: Slot
@@ -81,7 +81,7 @@ class Failed:
     slot: Slot
 
 
-Event = Look | Asked | Scored | Refused | Recorded | Failed
+Event = JudgeLook | QuestionWritten | AnswerScored | AnswerRefused | Recorded | Failed
 
 
 # ── instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -91,12 +91,12 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Score:
+class ScoreAnswer:
     slot: Slot
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordAnswer:
     slot: Slot
 
 
@@ -108,11 +108,11 @@ class Overdue:
 
 
 @dataclass(frozen=True)
-class Finish:
+class FinishRound:
     """Everything is asked, answered and recorded."""
 
 
-Instruction = Ask | Score | Record | Overdue | Finish
+Instruction = Ask | ScoreAnswer | RecordAnswer | Overdue | FinishRound
 
 
 class JudgeMachine:
@@ -128,7 +128,7 @@ class JudgeMachine:
         self._busy: set[Slot] = set()
         """Being scored or recorded."""
         self._overdue: set[Slot] = set()
-        self._last: Look | None = None
+        self._last: JudgeLook | None = None
         self.finished = False
 
     @property
@@ -141,14 +141,14 @@ class JudgeMachine:
         if self.finished:
             return ()
         match event:
-            case Look():
+            case JudgeLook():
                 return [*self._on_look(event), *self._finish_if_done()]
-            case Asked(slot) if slot in self._asking:
+            case QuestionWritten(slot) if slot in self._asking:
                 self._asking.discard(slot)
                 self._waiting.add(slot)
-            case Scored(slot) if slot in self._busy:
-                return (Record(slot),)
-            case Recorded(slot) | Refused(slot) if slot in self._busy:
+            case AnswerScored(slot) if slot in self._busy:
+                return (RecordAnswer(slot),)
+            case Recorded(slot) | AnswerRefused(slot) if slot in self._busy:
                 self._busy.discard(slot)
                 self._closed.add(slot)
             case Failed(slot):
@@ -162,18 +162,18 @@ class JudgeMachine:
             self._busy.discard(slot)
             self._waiting.add(slot)
 
-    def _on_look(self, look: Look) -> list[Instruction]:
+    def _on_look(self, look: JudgeLook) -> list[Instruction]:
         self._last = look
         self._forget_before(look.round - FORGOTTEN_AFTER)
         return [*self._scores(look), *self._asks(look), *self._count_overdue(look)]
 
-    def _scores(self, look: Look) -> list[Instruction]:
+    def _scores(self, look: JudgeLook) -> list[Instruction]:
         there = self._waiting & look.answers
         self._waiting -= there
         self._busy |= there
-        return [Score(slot) for slot in sorted(there)]
+        return [ScoreAnswer(slot) for slot in sorted(there)]
 
-    def _asks(self, look: Look) -> list[Instruction]:
+    def _asks(self, look: JudgeLook) -> list[Instruction]:
         if look.finished:
             return []
         last = look.max_rounds - 1 if look.max_rounds else look.round + 1
@@ -184,7 +184,7 @@ class JudgeMachine:
         self._asking |= set(new)
         return [Ask(slot) for slot in new]
 
-    def _count_overdue(self, look: Look) -> list[Instruction]:
+    def _count_overdue(self, look: JudgeLook) -> list[Instruction]:
         late = {slot for slot in self._waiting if slot.round + OVERDUE_AFTER <= look.round} - self._overdue
         self._overdue |= late
         return [Overdue(slot) for slot in sorted(late)]
@@ -202,4 +202,4 @@ class JudgeMachine:
         if any(slot.node in look.live for slot in self._waiting):
             return ()
         self.finished = True
-        return (Finish(),)
+        return (FinishRound(),)

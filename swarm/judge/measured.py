@@ -12,7 +12,7 @@ from swarm.tasks.scoring import FULL_ANSWER, GroupScore
 from swarm.types import Completion
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredTask(msgspec.Struct, frozen=True):
     """One task as a model does it."""
 
     task: str
@@ -35,13 +35,13 @@ class Measured(msgspec.Struct, frozen=True):
 
 def measure(
     task: str, scores: Sequence[GroupScore], groups: Sequence[Sequence[Completion]], *, seconds: float
-) -> Measured:
+) -> MeasuredTask:
     """Sums up the groups of one task; there is at least one, and all have one size."""
 
     def share(value: Callable[[GroupScore], float]) -> Share:
         return wilson([value(score) for score in scores])
 
-    return Measured(
+    return MeasuredTask(
         task=task,
         questions=len(scores),
         generations=len(scores[0].rewards),

@@ -1,6 +1,6 @@
 """Measures what a model can do of the tasks of a run before it is trained on them: a few held-out questions of each.
 
-questions of each task ─▶ one generate call per task ─▶ bounded scoring ─▶ Measured ─▶ proposed: what to ask
+questions of each task ─▶ one generate call per task ─▶ bounded scoring ─▶ MeasuredTask ─▶ proposed: what to ask
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from swarm.config.task_table import SCORING, WEIGHT, newest
 from swarm.errors import ConfigError, ProtocolError
 from swarm.judge.conversing import answers_of
 from swarm.judge.exam import score_all
-from swarm.judge.measured import Measured, measure
+from swarm.judge.measured import MeasuredTask, measure
 from swarm.judge.proposal import Proposal, proposed
 from swarm.tasks.definitions import full_name
 from swarm.tasks.family import QuestionRequest
@@ -40,7 +40,7 @@ class Probed(msgspec.Struct, frozen=True):
     """Holds what came of a probe."""
 
     model: str
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredTask, ...]
     proposal: Proposal
     definitions: dict[str, dict[str, Any]]
     """Definitions of those proposed tasks that a settings file has to define."""

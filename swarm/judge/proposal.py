@@ -1,7 +1,7 @@
 """Proposes which of the tasks that were measured a model can learn from: a mixture, and why the others are left out.
 Pure.
 
-Measured of each task ─▶ proposed ─▶ Proposal: its tasks are the universe's, and each of them gives an informative
+MeasuredTask of each task ─▶ proposed ─▶ Proposal: its tasks are the universe's, and each of them gives an informative
                                      group of five at least, and four of five at most
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from swarm.config.task_table import as_mixture
-from swarm.judge.measured import Measured
+from swarm.judge.measured import MeasuredTask
 from swarm.tasks.universe import Universe
 
 LEAST, MOST = 0.2, 0.8
@@ -31,7 +31,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """Task -> why."""
 
 
-def proposed(measured: Sequence[Measured], universe: Universe) -> Proposal:
+def proposed(measured: Sequence[MeasuredTask], universe: Universe) -> Proposal:
     """Returns the tasks whose groups are informative often enough, by the weights that the universe has.
 
     Args:
@@ -44,7 +44,7 @@ def proposed(measured: Sequence[Measured], universe: Universe) -> Proposal:
     return Proposal(as_mixture(mixture.weights) if mixture else None, tasks, left_out)
 
 
-def _why_left_out(one: Measured) -> str:
+def _why_left_out(one: MeasuredTask) -> str:
     """Empty if it is not."""
     share = one.informative.mean
     if LEAST <= share <= MOST:

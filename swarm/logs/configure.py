@@ -13,7 +13,7 @@ from swarm.lines import BufferedLog, LogFile
 from swarm.logs.crashes import dump_fatal_signals, report_crashes
 from swarm.logs.files import keep_file, tee_prints
 from swarm.logs.formatting import json_formatter, readable_formatter, terminal_formatter
-from swarm.logs.routing import LibraryLoggers, Terminal, handling, route
+from swarm.logs.routing import LibraryLoggers, TerminalHandler, handling, route
 
 
 class NodeLog(NamedTuple):
@@ -51,7 +51,7 @@ def configure_logging(
     with ExitStack() as undo:
         undo.enter_context(handling(LibraryLoggers(), kept))
         stdout_files = [file for node in nodes if (file := _keep(undo, node, kept, held=held))]
-        undo.enter_context(handling(Terminal(stream, terminal_formatter(colors=shows_colour(stream))), shown))
+        undo.enter_context(handling(TerminalHandler(stream, terminal_formatter(colors=shows_colour(stream))), shown))
         if stdout_files:
             dump_fatal_signals(undo, stdout_files[0])
         route(undo, kept)

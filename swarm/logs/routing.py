@@ -71,7 +71,7 @@ def handling(handler: logging.Handler, level: int) -> Iterator[None]:
         logging.root.removeHandler(handler)
 
 
-class Terminal(logging.StreamHandler[TextIO]):
+class TerminalHandler(logging.StreamHandler[TextIO]):
     """Writes readable lines to a terminal, which may go away."""
 
     def __init__(self, stream: TextIO, formatter: logging.Formatter) -> None:

@@ -31,7 +31,7 @@ from swarm.algo.registry import advantage_scaling, sampler
 from swarm.algo.sampling import first_of_each_peer, most_of_peer, sample_external, winners
 from swarm.algo.seeds import derive_random
 from swarm.logs import get_logger
-from swarm.node.sharing.intake import Intake, Wanted
+from swarm.node.sharing.intake import Intake, WantedDraw
 from swarm.node.sharing.pool import TrainedGroups
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
@@ -276,7 +276,7 @@ class Rounds:
         if following.round < self._ctx.settings.max_rounds:
             await self.own_groups.ask_early(following)
 
-    def _wanted_soon(self, opened: OpenedRound, key: RoundKey) -> Wanted | None:
+    def _wanted_soon(self, opened: OpenedRound, key: RoundKey) -> WantedDraw | None:
         """Tells what is drawn for the round in hand, or one that follows, as far as that is known.
 
         On its own clock each peer's groups may be of another round.
@@ -286,13 +286,13 @@ class Rounds:
         split = self._schedule.of(key) if key.round > opened.key.round else opened.split
         return self._wanted(key, split.external)
 
-    def _wanted(self, key: RoundKey, external: int) -> Wanted:
+    def _wanted(self, key: RoundKey, external: int) -> WantedDraw:
         """`peer_slots` groups of each peer take part, or all of them, where another sampler than SAPO's chooses."""
         settings = self._ctx.settings
         slots = settings.peer_groups if self._sampler else settings.peer_slots
         purpose = ("external", self._ctx.node_id, *key)
         most = None if self._sampler else most_of_peer(external, settings.peer_share)
-        return Wanted(slots, None if self._sampler else external, self._trained.names, purpose, most)
+        return WantedDraw(slots, None if self._sampler else external, self._trained.names, purpose, most)
 
 
 def to_train(groups: Iterable[ScoredGroup], *, external: bool, scaling: Scaling) -> list[TrainGroup]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 
-class Pace(NamedTuple):
+class RoundPace(NamedTuple):
     """Seconds of a round of all nodes."""
 
     least: float
@@ -69,7 +69,7 @@ def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[R
     )
 
 
-def measured_pace(report: ProbeReport, plan: Plan, *, at_once: int) -> Pace | None:
+def measured_pace(report: ProbeReport, plan: Plan, *, at_once: int) -> RoundPace | None:
     """Takes the pace of a round from the probe of one node; None: the probe did not get to the end.
 
     All completions are as long as they may be; scoring and the shared place are left out.
@@ -82,7 +82,7 @@ def measured_pace(report: ProbeReport, plan: Plan, *, at_once: int) -> Pace | No
     turns = -(-plan.nodes // (1 if plan.in_process else at_once))
     together = plan.in_process and plan.adapter != "none"
     free = ", and all nodes generating together as fast as one," if together and plan.nodes > 1 else ""
-    return Pace(
+    return RoundPace(
         (1 if together else turns) * report.generation_s,
         turns * (report.generation_s + report.update_s),
         f"measured: {report.generation_s:.3g} s of generation and {report.update_s:.3g} s of an update of one node on "

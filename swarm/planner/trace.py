@@ -31,8 +31,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
 from swarm.config import load_settings
 from swarm.planner.footprint import Footprint, Linear, MicroBatch, Peak, Way
-from swarm.policy.batch import MicroBatch as TensorBatch
-from swarm.policy.batch import Row, stack_rows
+from swarm.policy.batch import BatchRow, TensorBatch, stack_rows
 from swarm.policy.forward import hidden_states
 from swarm.policy.gradient import enable_checkpointing
 from swarm.policy.hub import cached_folder
@@ -230,11 +229,11 @@ def _drop_gradient(parameter: Tensor) -> None:
     parameter.grad = None
 
 
-def _rows(batch: MicroBatch) -> list[Row]:
+def _rows(batch: MicroBatch) -> list[BatchRow]:
     """Returns all of full length, but for every other prompt, so that there is padding to be masked."""
     groups = batch.prompts or 2
     return [
-        Row(
+        BatchRow(
             group=n % groups,
             prompt_ids=(0,) * (batch.prompt_tokens - n % groups % 2),
             token_ids=(0,) * batch.new_tokens,

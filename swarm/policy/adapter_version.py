@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import save
 
 from swarm.policy import peft_form
-from swarm.policy.batch import Row, split_rows, stack_rows
+from swarm.policy.batch import BatchRow, split_rows, stack_rows
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.lora import Adapter
@@ -71,7 +71,9 @@ class AdapterVersion:
     def gap(self, claims: Sequence[Claimed]) -> float:
         """Returns mean |own - claimed| log-prob over all of their tokens, nats; NaN of a policy that has diverged."""
         rows = [
-            Row(number, tuple(prompt), tuple(ids), range(len(ids)), 0.0, own=True, behaviour_logprobs=tuple(logprobs))
+            BatchRow(
+                number, tuple(prompt), tuple(ids), range(len(ids)), 0.0, own=True, behaviour_logprobs=tuple(logprobs)
+            )
             for number, (prompt, ids, logprobs) in enumerate(claims)
         ]
         found = torch.zeros((), dtype=torch.float64)

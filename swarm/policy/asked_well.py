@@ -35,7 +35,7 @@ _REMEDY = (
 )
 
 
-class Tried(NamedTuple):
+class _Tried(NamedTuple):
     """Holds what came of asking in one form."""
 
     asking: Asking
@@ -56,7 +56,7 @@ def suited(name: str, tokenizer: Any, asking: Asking = OURS, not_embedded: Seque
     """
     if tokenizer.chat_template is None:
         return asking
-    tried = list[Tried]()
+    tried = list[_Tried]()
     for one_turn, as_parts in _FORMS:
         form = replace(asking, one_turn=one_turn, as_parts=as_parts)
         tried.append(_try(tokenizer, form, not_embedded))
@@ -87,20 +87,20 @@ def _said(asking: Asking) -> str:
     return f"{turns}, each a list of parts" if asking.as_parts else turns
 
 
-def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> Tried:
+def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> _Tried:
     try:
         text = rendered(tokenizer, QUESTION, asking)
     except MemoryError:  # which is no fault of a form: the bound of who opens it
         raise
     except Exception as error:  # noqa: BLE001 - the boundary: a template is a program of somebody else's
-        return Tried(asking, f"fails: {type(error).__name__}: {printable(str(error))}")
+        return _Tried(asking, f"fails: {type(error).__name__}: {printable(str(error))}")
     problem = (
         _missing(text, tokenizer, asking)
         or _not_opened(text, tokenizer, asking)
         or _doubled(text, tokenizer)
         or next((f"names {token}, which the model does not embed" for token in not_embedded if token in text), "")
     )
-    return Tried(asking, problem, text)
+    return _Tried(asking, problem, text)
 
 
 def _missing(text: str, tokenizer: Any, asking: Asking) -> str:

@@ -67,7 +67,7 @@ def _refuse_tensor(name: str, tensor: Tensor, own: Tensor) -> None:
         raise ProtocolError("not_finite", f"{name}: expected finite numbers")
 
 
-class Averaging:
+class ParameterAveraging:
     """Averages one node's trained parameters with those in files."""
 
     def __init__(self, trained: Mapping[str, Tensor], outer: OuterConfig | None) -> None:

@@ -1,6 +1,6 @@
 """Tokenizes training groups, packs their rows into micro-batches, and pads these to tensors.
 
-    TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──split_rows──▶ [rows] ──stack_rows──▶ MicroBatch
+    TrainGroup ──encode_groups──▶ Encoded (rows of token ids) ──split_rows──▶ [rows] ──stack_rows──▶ TensorBatch
 
 End-of-text is part of the loss: own completions carry the sampled one, finished external ones get the model's, cut ones
 have none. A conversation is one row: what the environment said in it is read as context, like a prompt, and is no token
@@ -39,7 +39,7 @@ of 1 M and 30 M parameters; on a GPU, estimated as the time to launch the kernel
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class BatchRow:
     """One completion that carries a gradient."""
 
     group: int
@@ -68,7 +68,7 @@ class Encoded:
     """Groups of an update as token ids."""
 
     groups: int
-    rows: list[Row]
+    rows: list[BatchRow]
     tokens: int
     """Completion tokens of all groups, those without a gradient included: the loss is divided by this."""
     completions: int
@@ -130,7 +130,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MicroBatch:
+class TensorBatch:
     """The tensors of one forward and backward pass."""
 
     prompts: PaddedPrompts
@@ -186,7 +186,7 @@ def encode_groups(
         first: number of the first group.
         asking: how this node puts questions, its peers' too.
     """
-    rows: list[Row] = []
+    rows: list[BatchRow] = []
     tokens = written = too_long = 0
     squares = 0.0
     for index, group in enumerate(groups, first):
@@ -203,17 +203,17 @@ def encode_groups(
         squares += math.fsum(advantage**2 for advantage in group.advantages)
         for (spoken, _, logprobs, learned), advantage in zip(completions, group.advantages, strict=True):
             if spoken.written and (all_rows or advantage != 0):
-                rows.append(Row(index, prompt_ids, *spoken, advantage, not group.external, logprobs, learned))
+                rows.append(BatchRow(index, prompt_ids, *spoken, advantage, not group.external, logprobs, learned))
     return Encoded(len(groups), rows, tokens, written, too_long, squares)
 
 
-def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) -> Iterator[list[Row]]:
+def split_rows(rows: Sequence[BatchRow], *, max_positions: int, share_prompts: bool) -> Iterator[list[BatchRow]]:
     """Pack rows into micro-batches of at most max_positions padded token positions; a longer row goes alone.
 
     Prompts of similar length come together, a group's rows stay together as far as they fit, and the rows of each
     micro-batch are ordered by the length of their completions.
     """
-    part: list[Row] = []
+    part: list[BatchRow] = []
     for row in sorted(rows, key=lambda row: (len(row.prompt_ids), row.group, len(row.token_ids))):
         if part and padded_positions([*part, row], share_prompts) > max_positions:
             yield sorted(part, key=_completion_length)
@@ -223,7 +223,7 @@ def split_rows(rows: Sequence[Row], *, max_positions: int, share_prompts: bool) 
         yield sorted(part, key=_completion_length)
 
 
-def padded_positions(rows: Sequence[Row], share_prompts: bool) -> int:
+def padded_positions(rows: Sequence[BatchRow], share_prompts: bool) -> int:
     """Returns token positions of the rows as one micro-batch, padding included."""
     prompt, completion = max(len(row.prompt_ids) for row in rows), max(len(row.token_ids) for row in rows)
     if share_prompts:
@@ -231,7 +231,7 @@ def padded_positions(rows: Sequence[Row], share_prompts: bool) -> int:
     return (prompt + completion) * len(rows)
 
 
-def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
+def stack_rows(rows: Sequence[BatchRow], model: LanguageModel) -> TensorBatch:
     """Pad rows, ordered by the length of their completions, into tensors on the model's device."""
     prompts = {row.group: row.prompt_ids for row in rows}
     index = {group: k for k, group in enumerate(prompts)}
@@ -242,7 +242,7 @@ def stack_rows(rows: Sequence[Row], model: LanguageModel) -> MicroBatch:
     own_N = torch.tensor([row.own for row in rows])
     learned = [one for row in rows for one in row.learned or [True] * len(row.written)]
     behaviour = [value for row in rows for value in row.behaviour_logprobs or [math.nan] * len(row.written)]
-    return MicroBatch(
+    return TensorBatch(
         prompts=pad_prompts(list(prompts.values()), model),
         prompt_of_row=torch.tensor([index[row.group] for row in rows], device=model.device),
         completion_ids=torch.tensor(padded, device=model.device),
@@ -295,7 +295,7 @@ class _Read(NamedTuple):
     logprobs: tuple[float, ...] | None
     """Log-probs of what is written, where they are known."""
     learned: list[bool] | None
-    """Marks as in Row."""
+    """Marks as in BatchRow."""
 
 
 def _as_read(
@@ -335,5 +335,5 @@ def _logprobs_of_written(turn: Turn | Completion) -> Sequence[float]:
     return [logprobs[place] for place in written_places(len(logprobs), turn.forced)]
 
 
-def _completion_length(row: Row) -> int:
+def _completion_length(row: BatchRow) -> int:
     return len(row.token_ids)

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from swarm.policy.batch import Block, MicroBatch
+from swarm.policy.batch import Block, TensorBatch
 from swarm.policy.logprobs import LinearHead, chosen_logprobs, linear_logprobs
 from swarm.policy.model import LanguageModel
 
 
-def completion_logprobs(model: LanguageModel, batch: MicroBatch, *, temperature: float, share_prompts: bool) -> Tensor:
+def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature: float, share_prompts: bool) -> Tensor:
     """Returns fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
     with model.autocast():  # one region around all parts casts the weights once
         hidden_M_D = hidden_states(model, batch, share_prompts=share_prompts)
@@ -33,7 +33,7 @@ def completion_logprobs(model: LanguageModel, batch: MicroBatch, *, temperature:
         )
 
 
-def hidden_states(model: LanguageModel, batch: MicroBatch, *, share_prompts: bool) -> Tensor:
+def hidden_states(model: LanguageModel, batch: TensorBatch, *, share_prompts: bool) -> Tensor:
     """Hidden states [M, D] that predict each completion token, row after row."""
     return _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch)
 
@@ -45,7 +45,7 @@ def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
         layer.values = layer.values.index_select(0, index_N)
 
 
-def _shared_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
+def _shared_hidden(model: LanguageModel, batch: TensorBatch) -> Tensor:
     """Every prompt runs once."""
     prompts, cache = batch.prompts, DynamicCache()
     hidden_K_P_D = model.hidden(prompts.ids, mask=prompts.mask, positions_B_T=prompts.positions, cache=cache)
@@ -53,7 +53,7 @@ def _shared_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
 
 
 def _block_hidden(
-    model: LanguageModel, batch: MicroBatch, block: Block, last_K_1_D: Tensor, prompt_cache: DynamicCache
+    model: LanguageModel, batch: TensorBatch, block: Block, last_K_1_D: Tensor, prompt_cache: DynamicCache
 ) -> Tensor:
     """Hidden states [m, D] of the real tokens of some rows: the prompt predicts the first, each token the next."""
     prompt_of_row_n = batch.prompt_of_row[block.rows]
@@ -70,12 +70,12 @@ def _block_hidden(
     return hidden_nT_D.index_select(0, batch.token_places(block, width=block.width))
 
 
-def _plain_hidden(model: LanguageModel, batch: MicroBatch) -> Tensor:
+def _plain_hidden(model: LanguageModel, batch: TensorBatch) -> Tensor:
     """Returns the same from one forward pass per block over prompt + completion of each row."""
     return torch.cat([_plain_block_hidden(model, batch, block) for block in batch.blocks])
 
 
-def _plain_block_hidden(model: LanguageModel, batch: MicroBatch, block: Block) -> Tensor:
+def _plain_block_hidden(model: LanguageModel, batch: TensorBatch, block: Block) -> Tensor:
     """Hidden states [m, D] of the real tokens of some rows."""
     prompts, prompt_of_row_n = batch.prompts, batch.prompt_of_row[block.rows]
     mask, positions_n_t = _completion_frame(batch, block)
@@ -89,7 +89,7 @@ def _plain_block_hidden(model: LanguageModel, batch: MicroBatch, block: Block) -
     return hidden_n_S_D.flatten(0, 1).index_select(0, places_m)
 
 
-def _completion_frame(batch: MicroBatch, block: Block) -> tuple[Tensor, Tensor]:
+def _completion_frame(batch: TensorBatch, block: Block) -> tuple[Tensor, Tensor]:
     """Mask [n, P + t] over prompt and completion, and positions [n, t] of the completion's inputs, t = width - 1.
 
     The completion's right padding needs no masking: causal attention never looks at it from a real token.

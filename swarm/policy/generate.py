@@ -25,7 +25,7 @@ from swarm.policy.stops import StopStrings
 
 
 @dataclass(frozen=True)
-class Sample:
+class GeneratedSample:
     """One completion as the model wrote it."""
 
     token_ids: tuple[int, ...]
@@ -41,7 +41,7 @@ class Sample:
     """Forced tokens as in Completion; their log-probs are 0."""
 
 
-Ended = Callable[[int, list[Sample]], None]
+Ended = Callable[[int, list[GeneratedSample]], None]
 """Is given the number of a prompt, and its G completions, once they are written and others may not be."""
 
 
@@ -78,7 +78,7 @@ def sample_in_parts(
     stops: StopStrings | None = None,
     reasoning: ReasoningBudget | None = None,
     owner_K: Tensor | None = None,
-) -> list[list[Sample]]:
+) -> list[list[GeneratedSample]]:
     """`sample`, at most max_rows rows at once; prompts are parted first, then groups.
 
     Prompts of similar length go together, so that little is padding; the longest come first, because memory that does
@@ -86,7 +86,7 @@ def sample_in_parts(
     """
     group_size = uniform_K_G_T.shape[1]
     width = max(1, max_rows // group_size)
-    samples: list[list[Sample]] = [[] for _ in prompts]
+    samples: list[list[GeneratedSample]] = [[] for _ in prompts]
     longest_first = sorted(range(len(prompts)), key=lambda k: -len(prompts[k]))
     for start in range(0, len(prompts), width):
         part = longest_first[start : start + width]
@@ -108,7 +108,12 @@ def sample_in_parts(
 
 
 def _told(
-    ended: Ended, part: Sequence[int], samples: list[list[Sample]], group_size: int, k: int, rows: list[Sample]
+    ended: Ended,
+    part: Sequence[int],
+    samples: list[list[GeneratedSample]],
+    group_size: int,
+    k: int,
+    rows: list[GeneratedSample],
 ) -> None:
     """Adds rows to a group that was parted, and tells of the group once it is complete."""
     group = samples[part[k]] + rows
@@ -127,7 +132,7 @@ def sample(
     stops: StopStrings | None = None,
     reasoning: ReasoningBudget | None = None,
     owner_K: Tensor | None = None,
-) -> list[list[Sample]]:
+) -> list[list[GeneratedSample]]:
     """G completions for each of K prompts.
 
     Args:
@@ -217,7 +222,7 @@ class _Transcript:
                 self._stopped[row] = end
                 self._limit_R[row] = torch.clamp(self._limit_R[row], max=end)
 
-    def samples(self, rows: slice = slice(None)) -> list[Sample]:
+    def samples(self, rows: slice = slice(None)) -> list[GeneratedSample]:
         """Returns these rows, all of which have ended, up to their end of text or limit."""
         token_r_T, logprob_r_T = self._token_R_T[rows], self._logprob_R_T[rows]
         lengths = self._lengths(token_r_T, self._limit_R[rows]).tolist()
@@ -228,11 +233,11 @@ class _Transcript:
             )
         ]
 
-    def _sample(self, row: int, tokens: list[int], logprobs: list[float]) -> Sample:
+    def _sample(self, row: int, tokens: list[int], logprobs: list[float]) -> GeneratedSample:
         ended = tokens[-1] in self._model.eos_ids
         stopped = not ended and self._stopped.get(row) == len(tokens)
         forced = self._forced.span(row, len(tokens)) if self._forced else None
-        return Sample(tuple(tokens), tuple(logprobs), ended or stopped, stopped, forced)
+        return GeneratedSample(tuple(tokens), tuple(logprobs), ended or stopped, stopped, forced)
 
     def _lengths(self, token_r_T: Tensor, limit_r: Tensor) -> Tensor:
         """[r]: tokens up to and with the first end of text, or up to the limit."""

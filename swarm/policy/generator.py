@@ -20,7 +20,7 @@ from swarm.logs import get_logger
 from swarm.policy.conversation import encode_dialogue
 from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.draw import Sampling
-from swarm.policy.generate import Sample, draw_uniforms, sample_in_parts
+from swarm.policy.generate import GeneratedSample, draw_uniforms, sample_in_parts
 from swarm.policy.lora import Adapter
 from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
@@ -149,7 +149,7 @@ class ModelGenerator:
             return encode_dialogue(self._model, prompt, self._asking)
         return encode_prompt(self._model.tokenizer, prompt, self._asking)
 
-    def completions(self, samples: list[Sample]) -> tuple[Completion, ...]:
+    def completions(self, samples: list[GeneratedSample]) -> tuple[Completion, ...]:
         """Returns a group as text.
 
         Raises:
@@ -164,7 +164,7 @@ class ModelGenerator:
             "Resume from an older checkpoint with a lower learning rate."
         )
 
-    def _completion(self, sample: Sample) -> Completion:
+    def _completion(self, sample: GeneratedSample) -> Completion:
         if not math.isfinite(sum(sample.logprobs)):
             raise self.diverged()
         text_ids = sample.token_ids[:-1] if sample.finished and not sample.stopped else sample.token_ids
@@ -180,7 +180,7 @@ class _Writing:
         context = generator._model.context
         self._told = dict[int, tuple[Completion, ...]]()
         self._error: ModelError | None = None
-        self._written: list[list[Sample]] = []
+        self._written: list[list[GeneratedSample]] = []
         encoded = [generator.encode(prompt) for prompt in call.prompts]
         self._fitting = [index for index, ids in enumerate(encoded) if len(ids) < context]
         self.prompts = [encoded[index] for index in self._fitting]
@@ -190,7 +190,7 @@ class _Writing:
         uniforms = draw_uniforms(len(encoded), call.group_size, generator._model.max_new_tokens, call.seed)
         self.uniform_F_G_T = uniforms[self._fitting]
 
-    def ended(self, position: int, samples: list[Sample]) -> None:
+    def ended(self, position: int, samples: list[GeneratedSample]) -> None:
         """The group to one of `prompts` is written."""
         index = self._fitting[position]
         if self.call.ready is None or index in self._told or self._error:
@@ -209,7 +209,7 @@ class _Writing:
             self._error = self.generator.diverged()
         return self._error is None
 
-    def take(self, written: list[list[Sample]]) -> None:
+    def take(self, written: list[list[GeneratedSample]]) -> None:
         """All groups are written."""
         self._written = written
 
@@ -236,7 +236,7 @@ def _write(writings: Sequence[_Writing]) -> None:
     prompts = [writing.prompts[position] for writing, position in places]
     uniform_K_G_T = torch.cat([writing.uniform_F_G_T for writing in writings])
 
-    def ended(k: int, samples: list[Sample]) -> None:
+    def ended(k: int, samples: list[GeneratedSample]) -> None:
         writing, position = places[k]
         writing.ended(position, samples)
 

@@ -25,7 +25,7 @@ from swarm.algo.losses import LossInputs, LossSettings, importance_weight, kl_es
 from swarm.algo.registry import loss
 from swarm.errors import ModelError
 from swarm.logs import get_logger
-from swarm.policy.batch import MicroBatch, Row, padded_positions, split_rows, stack_rows
+from swarm.policy.batch import BatchRow, TensorBatch, padded_positions, split_rows, stack_rows
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
@@ -86,11 +86,11 @@ class GradientSum:
         if config.gradient_checkpointing:
             enable_checkpointing(model)
         self._parameters = list(model.trained.values())
-        self._rows: list[Row] = []
+        self._rows: list[BatchRow] = []
         self._torn = False
         self.sums = TokenSums.zero(model.device)
-        self.logprobs: dict[Row, Tensor] = {}
-        self.praised: dict[Row, Tensor] = {}
+        self.logprobs: dict[BatchRow, Tensor] = {}
+        self.praised: dict[BatchRow, Tensor] = {}
 
     @property
     def needs_all_rows(self) -> bool:
@@ -116,7 +116,7 @@ class GradientSum:
         ]
         return inner_product(pairs) / self.loss_scale
 
-    def add(self, rows: Sequence[Row], *, old_logprobs: Mapping[Row, Tensor] | None = None) -> None:
+    def add(self, rows: Sequence[BatchRow], *, old_logprobs: Mapping[BatchRow, Tensor] | None = None) -> None:
         """Add the gradient of further rows.
 
         Args:
@@ -159,7 +159,7 @@ class GradientSum:
         for parameter in self._parameters:
             parameter.grad = None
 
-    def _backward(self, rows: Sequence[Row], old_logprobs: Mapping[Row, Tensor] | None) -> None:
+    def _backward(self, rows: Sequence[BatchRow], old_logprobs: Mapping[BatchRow, Tensor] | None) -> None:
         batch = stack_rows(rows, self._model)
         logprob_M = self._logprobs(self._model, batch)
         seen_M = logprob_M.detach()
@@ -183,7 +183,7 @@ class GradientSum:
             lengths = [len(row.written) for row in rows]
             self.logprobs.update(zip(rows, torch.split(seen_M, lengths), strict=True))
 
-    def _learned(self, batch: MicroBatch, old_M: Tensor) -> Tensor | None:
+    def _learned(self, batch: TensorBatch, old_M: Tensor) -> Tensor | None:
         """bool [M]; None: every token is learned from."""
         if not self._floors.wanted:
             return batch.learned
@@ -194,7 +194,7 @@ class GradientSum:
     def _minimised(self, loss_M: Tensor, inputs: LossInputs, learned_M: Tensor) -> Tensor:
         return (loss_M * minimised(self._loss, inputs, learned_M)).sum()
 
-    def _inputs(self, batch: MicroBatch, logprob_M: Tensor, old_M: Tensor) -> LossInputs:
+    def _inputs(self, batch: TensorBatch, logprob_M: Tensor, old_M: Tensor) -> LossInputs:
         weights_M = reference_M = None
         if self._config.importance_cap > 0:
             weights_M = importance_weight(old_M, batch.behaviour_logprobs, self._config.importance_cap)
@@ -213,7 +213,7 @@ class GradientSum:
         )
 
     @torch.no_grad()
-    def _observe(self, batch: MicroBatch, inputs: LossInputs) -> None:
+    def _observe(self, batch: TensorBatch, inputs: LossInputs) -> None:
         if inputs.weights is not None:
             self.sums.importance += (inputs.weights * ~batch.behaviour_logprobs.isnan()).sum()
         if inputs.reference_logprobs is not None:
@@ -221,14 +221,14 @@ class GradientSum:
         drift_M = (inputs.logprobs - batch.behaviour_logprobs).abs().nan_to_num(0.0) * batch.own
         self.sums.drift = torch.maximum(self.sums.drift, drift_M.max())
 
-    def _observe_external(self, rows: Sequence[Row], batch: MicroBatch, seen_M: Tensor) -> None:
+    def _observe_external(self, rows: Sequence[BatchRow], batch: TensorBatch, seen_M: Tensor) -> None:
         """Observes how likely the policy is to write what its peers' right answers say, left-out tokens included."""
         if not any(_praised(row) for row in rows):
             return
         sum_N = seen_M.new_zeros(len(rows)).index_add(0, batch.completion_of_token, seen_M)
         self.praised.update((row, total) for row, total in zip(rows, sum_N.unbind(), strict=True) if _praised(row))
 
-    def _logprobs(self, model: LanguageModel, batch: MicroBatch) -> Tensor:
+    def _logprobs(self, model: LanguageModel, batch: TensorBatch) -> Tensor:
         return completion_logprobs(
             model, batch, temperature=self._config.temperature, share_prompts=self._shares_prompts
         )
@@ -251,7 +251,7 @@ def inner_product(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     return torch.stack([torch.dot(left.flatten(), right.flatten()) for left, right in pairs]).double().sum()
 
 
-def _praised(row: Row) -> bool:
+def _praised(row: BatchRow) -> bool:
     return not row.own and row.advantage > 0
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from swarm.algo.gradient_bias import GradientProducts, estimated, halves
-from swarm.policy.batch import Row
+from swarm.policy.batch import BatchRow
 from swarm.policy.gradient import GradientSum, inner_product
 from swarm.types import GradientEstimate
 
@@ -40,7 +40,7 @@ class MeasuredHalves:
         self._alongside: dict[int, Tensor] = {}
         """External group -> inner product of its gradient with the sum over own groups."""
 
-    def add_own(self, rows: Sequence[Row]) -> None:
+    def add_own(self, rows: Sequence[BatchRow]) -> None:
         """Add the own groups of an update, all of them. Raises as GradientSum.add."""
         groups = _by_group(rows)
         self._own = first, second = halves(len(groups))
@@ -54,7 +54,7 @@ class MeasuredHalves:
         one, both, whole = _inner(begun, begun), _inner(begun, self._held), _inner(self._held, self._held)
         self._products |= {"first": one, "between": both - one, "second": whole - 2 * both + one}
 
-    def add_external(self, rows: Sequence[Row]) -> None:
+    def add_external(self, rows: Sequence[BatchRow]) -> None:
         """Add the external groups, after the own ones. Raises as GradientSum.add."""
         if not self._held:
             self._gradient.add(rows)
@@ -69,7 +69,7 @@ class MeasuredHalves:
         if second:
             self._products["outside"] = self._outside(middle)
 
-    def _add_each(self, groups: Sequence[Sequence[Row]]) -> None:
+    def _add_each(self, groups: Sequence[Sequence[BatchRow]]) -> None:
         for group in groups:
             before = self._gradient.inner(self._held)
             self._gradient.add(group)
@@ -103,10 +103,10 @@ def _read(values: Sequence[Tensor]) -> list[float]:
     return torch.stack([*values]).tolist() if values else []
 
 
-def _by_group(rows: Sequence[Row]) -> list[list[Row]]:
+def _by_group(rows: Sequence[BatchRow]) -> list[list[BatchRow]]:
     """Returns the rows of each group, in the groups' order."""
     return [list(found) for _, found in groupby(rows, key=attrgetter("group"))]
 
 
-def _joined(groups: Sequence[Sequence[Row]]) -> list[Row]:
+def _joined(groups: Sequence[Sequence[BatchRow]]) -> list[BatchRow]:
     return [row for group in groups for row in group]

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from swarm.errors import ModelError
 from swarm.harmless import printable
-from swarm.policy.batch import Row, stack_rows
+from swarm.policy.batch import BatchRow, stack_rows
 from swarm.policy.dynamic_decode import DynamicDecoding
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.model import LanguageModel
@@ -208,7 +208,7 @@ def _training(
 ) -> Tensor:
     """Returns log-probs [M] as an update has them."""
     rows = [
-        Row(group, tuple(prompt), tuple(rest), range(len(rest)), 1.0, True, None)
+        BatchRow(group, tuple(prompt), tuple(rest), range(len(rest)), 1.0, True, None)
         for group, (prompt, rest) in enumerate(zip(prompts, completions, strict=True))
     ]
     return completion_logprobs(model, stack_rows(rows, model), temperature=1.0, share_prompts=shared)

@@ -54,7 +54,7 @@ _ALONE = {
 }
 
 
-class Opened(msgspec.Struct, frozen=True):
+class OpenedModel(msgspec.Struct, frozen=True):
     """Holds what the child says."""
 
     problem: str
@@ -95,7 +95,7 @@ def opening_problem(folder: Path) -> str:
     except subprocess.TimeoutExpired:
         return f"it was not open after {TIMEOUT_S:g} s"
     if done.returncode == 0 and done.stdout:
-        return forms.decode(done.stdout, Opened).problem
+        return forms.decode(done.stdout, OpenedModel).problem
     if done.returncode == -signal.SIGXCPU:
         return "to open it takes more processor time than its size explains"
     return f"to open it takes more memory than its size explains, or breaks the process (exit code {done.returncode})"

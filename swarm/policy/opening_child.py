@@ -1,6 +1,6 @@
 """The child that opens a model out of a shared place: confines itself, opens, says why not (policy.opening asks).
 
-A process of its own: `python -m swarm.policy.opening_child FOLDER`. It writes one `Opened` to its output.
+A process of its own: `python -m swarm.policy.opening_child FOLDER`. It writes one `OpenedModel` to its output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from swarm.harmless import printable
 from swarm.policy.asked_well import suited
 from swarm.policy.config_sizes import parameters
 from swarm.policy.model_files import CONFIG, WEIGHTS, tensor_shapes
-from swarm.policy.opening import Opened
+from swarm.policy.opening import OpenedModel
 from swarm.policy.prompt import decode_completion, encode_prompt, text_behind_a_turn
 
 CPU_S, CPU_S_PER_MB = 13.0, 0.5
@@ -106,4 +106,4 @@ def _said(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(Opened(_said(Path(sys.argv[1])))))
+    sys.stdout.buffer.write(msgspec.json.encode(OpenedModel(_said(Path(sys.argv[1])))))

@@ -60,7 +60,7 @@ class FileStamp(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+class CheckpointManifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A checkpoint's table of contents."""
 
     format: int
@@ -84,9 +84,9 @@ class PolicySnapshot:
     weights: dict[str, Tensor]
     """The adapter's alone, where there is one."""
     base: str
-    """Base as in Manifest."""
+    """Base as in CheckpointManifest."""
     adapter: LoraConfig | None
-    """Adapter as in Manifest."""
+    """Adapter as in CheckpointManifest."""
     optimizer: OptimizerState
     model_files: Mapping[str, bytes]
     """The model folder but for its weights, as read_model_files gives it."""
@@ -111,7 +111,7 @@ class PolicySnapshot:
             save_file(_moments(self.optimizer), root / OPTIMIZER)
             if self.outer:
                 save_file(_named_outer(self.outer), root / OUTER)
-            manifest = Manifest(
+            manifest = CheckpointManifest(
                 format=FORMAT,
                 model=self.model,
                 architecture=self.architecture,
@@ -290,10 +290,10 @@ def _named_outer(state: OuterState) -> dict[str, Tensor]:
     return shared | {_MOMENTUM + name: tensor for name, tensor in state.momentum.items()}
 
 
-def _read_manifest(root: Path) -> Manifest:
+def _read_manifest(root: Path) -> CheckpointManifest:
     try:
         with (root / MANIFEST).open("rb") as file:
-            return forms.decode(file.read(LARGEST_MANIFEST), Manifest)
+            return forms.decode(file.read(LARGEST_MANIFEST), CheckpointManifest)
     except (OSError, msgspec.DecodeError) as error:
         raise CheckpointError(f"checkpoint {root}: {MANIFEST} cannot be read: {error}. {_TORN}") from error
 

@@ -21,11 +21,11 @@ import msgspec
 import torch
 
 from swarm.algo.advantages import batch_spread
-from swarm.algo.losses import Counts, denominator_of
+from swarm.algo.losses import TokenCounts, denominator_of
 from swarm.algo.registry import loss
 from swarm.logs import get_logger
 from swarm.policy import snapshot as snapshots
-from swarm.policy.averaging import Averaging, as_file, refuse_unfit
+from swarm.policy.averaging import ParameterAveraging, as_file, refuse_unfit
 from swarm.policy.batch import Encoded, encode_groups
 from swarm.policy.gradient import GradientSum
 from swarm.policy.halves import MeasuredHalves
@@ -53,7 +53,7 @@ class ModelTrainer:
         self._denominator = denominator_of(loss(config.loss))
         self._optimizer = Optimizer(model.trained, config)
         self._begun = _NO_GROUPS
-        self._averaging = Averaging(model.trained, config.outer)
+        self._averaging = ParameterAveraging(model.trained, config.outer)
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         """Add up the gradient of the first groups; it is held, beside the weights, until finish_update.
@@ -197,7 +197,7 @@ class ModelTrainer:
 
     def _divisor(self, encoded: Encoded) -> float:
         """Returns the divisor of the sum over all rows; the sum is proportional to the advantages, as losses are."""
-        counted = self._denominator(Counts(encoded.tokens, encoded.completions, self._model.max_new_tokens))
+        counted = self._denominator(TokenCounts(encoded.tokens, encoded.completions, self._model.max_new_tokens))
         return counted * batch_spread(encoded.squares, encoded.completions) if self._config.batch_std else counted
 
     def _step(self, encoded: Encoded) -> TrainReport:

@@ -6,7 +6,7 @@
          ├ rows      metrics rows        ┐
          ├ events    events, log lines   ┴ growing: files that only grow, read on from a cursor
          │
-         └ RunReader.refresh() ─▶ Snapshot: progress and ending of each node, who is alive, rounds done, finished
+         └ RunReader.refresh() ─▶ RunSnapshot: progress and ending of each node, who is alive, rounds done, finished
 
 Everything below the store is written by strangers. Whatever lies there is either taken, counted as junk, or left out;
 no look takes in more than the bounds named here. Nothing but this room and the nodes reads a run's files.

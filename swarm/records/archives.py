@@ -22,7 +22,7 @@ from typing import Any, cast
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import read_experiment
 from swarm.records.listing import entries
-from swarm.records.packing import BLOCK, Member, members, pack
+from swarm.records.packing import BLOCK, PackedMember, members, pack
 from swarm.store.base import Blob, Kind, Store
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -92,13 +92,13 @@ class Archive:
             self._held = (part, self._checked(part, about, packed))
         return self._held[1]
 
-    def _opened(self, part: str) -> tuple[ArchiveFile, Iterator[Member]]:
+    def _opened(self, part: str) -> tuple[ArchiveFile, Iterator[PackedMember]]:
         """Opens a file of the archive: returns what it says that it holds, and its members."""
         assert self._run.archive
         packed = members(io.BytesIO(self._run.archive.get(part, LARGEST_PART).data), LARGEST_PART)
         return self._about(part, next(packed, None)), packed
 
-    def _checked(self, part: str, about: ArchiveFile, packed: Iterator[Member]) -> dict[str, bytes]:
+    def _checked(self, part: str, about: ArchiveFile, packed: Iterator[PackedMember]) -> dict[str, bytes]:
         held = dict[str, bytes]()
         for member in packed:
             held[member.name] = data = member.data(LARGEST_FILE)
@@ -108,7 +108,7 @@ class Archive:
             raise ProtocolError("malformed", f"{part} lacks files that it names")
         return held
 
-    def _about(self, part: str, member: Member | None) -> ArchiveFile:
+    def _about(self, part: str, member: PackedMember | None) -> ArchiveFile:
         if member is None or member.name != ABOUT:
             raise ProtocolError("malformed", f"{part} does not begin with {ABOUT}")
         data = member.data(LARGEST_ABOUT)

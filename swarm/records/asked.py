@@ -7,7 +7,7 @@ from typing import NamedTuple
 DAY = 86_400.0
 
 
-class Asked(NamedTuple):
+class RequestCounts(NamedTuple):
     """Requests, and bytes of contents as packed, with those that packing spared; removals are free."""
 
     writes: int = 0
@@ -21,30 +21,30 @@ class Asked(NamedTuple):
     def requests(self) -> int:
         return self.writes + self.lists + self.reads
 
-    def plus(self, more: Asked) -> Asked:
-        return Asked(*(a + b for a, b in zip(self, more, strict=True)))
+    def plus(self, more: RequestCounts) -> RequestCounts:
+        return RequestCounts(*(a + b for a, b in zip(self, more, strict=True)))
 
 
-class Price(NamedTuple):
+class RequestPrice(NamedTuple):
     """US dollars per 1,000 requests, without storage and traffic."""
 
     writes: float
     lists: float
     reads: float
 
-    def of(self, asked: Asked) -> float:
+    def of(self, asked: RequestCounts) -> float:
         return (asked.writes * self.writes + asked.lists * self.lists + asked.reads * self.reads) / 1000
 
 
 PRICES = {
-    "s3": Price(0.005, 0.005, 0.0004),
-    "gs": Price(0.005, 0.005, 0.0004),
-    "az": Price(0.0065, 0.0065, 0.0005),
+    "s3": RequestPrice(0.005, 0.005, 0.0004),
+    "gs": RequestPrice(0.005, 0.005, 0.0004),
+    "az": RequestPrice(0.0065, 0.0065, 0.0005),
 }
 """Scheme of a bucket's URL -> list prices of 2025: Amazon S3 Standard in us-east-1, Google Cloud Storage Standard in
 one region, Azure Blob Storage hot with local redundancy. Other servers that speak S3 charge otherwise, or nothing."""
 
 
-def price_at(place: str) -> Price | None:
+def price_at(place: str) -> RequestPrice | None:
     """Returns the price list of a shared place; None: it is no bucket."""
     return PRICES.get(place.partition("://")[0])

@@ -4,7 +4,7 @@ down.
     state (max_rounds) ──┐
     its coordinator's log ├─▶ recorded ─▶ Expected ◀─ asked for on a command line
     experiment.json (J) ──┘
-    starts of a worker (rounds behind it, J) ─▶ started ─▶ Started, of its own rows alone
+    starts of a worker (rounds behind it, J) ─▶ started ─▶ WorkerStarts, of its own rows alone
 
 Only what one who leads the run wrote is taken for its word: anybody may write a log of his own.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from swarm.records.files import constant_j
 from swarm.records.liveness import PERSON
-from swarm.records.reader import Snapshot
+from swarm.records.reader import RunSnapshot
 from swarm.records.starts import starts_of
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -37,7 +37,7 @@ class Expected(NamedTuple):
     """External groups of a round (J)."""
 
 
-class Started(NamedTuple):
+class WorkerStarts(NamedTuple):
     """Holds what a worker's own starts say."""
 
     rounds_done: int
@@ -53,12 +53,12 @@ class Started(NamedTuple):
         return {external for done, external in self.external or () if done <= round_}
 
 
-def started(now: Snapshot) -> dict[str, Started]:
+def started(now: RunSnapshot) -> dict[str, WorkerStarts]:
     """Returns node -> what its starts say, of those that have a record of one as another one than a coordinator."""
     return {node: found for node in now.logged if (found := _started(now.run, node))}
 
 
-def _started(run: Run, node: str) -> Started | None:
+def _started(run: Run, node: str) -> WorkerStarts | None:
     rounds_done, external, sound, person = None, set[tuple[int, int]](), True, True
     for start in starts_of(run, node):
         if start.role == "coordinator":
@@ -72,14 +72,14 @@ def _started(run: Run, node: str) -> Started | None:
         else:
             sound = False
     asked_for = frozenset(external) if sound else None
-    return None if rounds_done is None else Started(rounds_done, asked_for, person)
+    return None if rounds_done is None else WorkerStarts(rounds_done, asked_for, person)
 
 
 NOTHING = Expected()
 """Nobody has said anything."""
 
 
-def recorded(now: Snapshot) -> Expected:
+def recorded(now: RunSnapshot) -> Expected:
     """Returns what the run's own files say that it was to be."""
     leader = now.state.updated_by if now.state else ""
     asked = now.events[leader].expected_workers if leader in now.events else None

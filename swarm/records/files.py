@@ -14,7 +14,7 @@ from swarm.harmless import printable
 from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles, nodes_in
 from swarm.records.liveness import ACTIVE, STOPPED
-from swarm.records.retention import Need
+from swarm.records.retention import WorkerNeed
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
 from swarm.types import RoundKey
@@ -34,13 +34,13 @@ READS_AT_FIRST = 2
 """Versions of a registration that are read in any case: a node shows by two of them that it beats."""
 LONGEST_MAKER = 40
 """Characters."""
-_EVERYTHING = Need(0, -1)
+_EVERYTHING = WorkerNeed(0, -1)
 """Need of a worker of which nothing is known."""
 LARGEST_EXAM = 16 * 2**20
 """Bytes."""
 
 
-class Clock(NamedTuple):
+class WatchedClock(NamedTuple):
     """The coordinator's clock, as one who only looks sees it."""
 
     state: StateFile | None
@@ -75,7 +75,7 @@ def read_state(run: Run) -> StateFile | None:
     return read_signed(run, keys.STATE, StateFile)
 
 
-def read_clock(run: Run) -> Clock:
+def read_clock(run: Run) -> WatchedClock:
     """Returns the round clock for those who only look; none that no coordinator can have written.
 
     That is a round beyond the last one or an end before it, or anything in the name of a coordinator after it left.
@@ -83,16 +83,16 @@ def read_clock(run: Run) -> Clock:
     try:
         state = read_state(run)
     except ProtocolError as error:
-        return Clock(None, str(error))
+        return WatchedClock(None, str(error))
     where = run.store.describe(keys.STATE)
     if state and not can_be_written(state):
         said = f"round {state.round}{', finished' * state.finished}"
-        return Clock(None, f"unbelieved: {where}: no coordinator writes {said} of {state.max_rounds}")
+        return WatchedClock(None, f"unbelieved: {where}: no coordinator writes {said} of {state.max_rounds}")
     writer = read_peer(run, state.updated_by) if state and keys.is_node_id(state.updated_by) else None
     if state and writer and writer.status == STOPPED and 0 <= writer.round < state.round:
         left = f"{state.updated_by} left at round {writer.round}"
-        return Clock(None, f"unbelieved: {where}: expected round {writer.round}, got {state.round}: {left}")
-    return Clock(state)
+        return WatchedClock(None, f"unbelieved: {where}: expected round {writer.round}, got {state.round}: {left}")
+    return WatchedClock(state)
 
 
 def read_experiment(run: Run) -> ExperimentFile | None:
@@ -238,7 +238,7 @@ def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:
     return PeerReader(run).read(first)
 
 
-def read_needs(run: Run, own: str = "") -> list[Need]:
+def read_needs(run: Run, own: str = "") -> list[WorkerNeed]:
     """Returns what each worker still needs, as it has said; all rounds, where nobody can tell. Blocking.
 
     A worker that is dead needs what it said: it may come back. One that has stopped, and saved all that it did, needs
@@ -255,7 +255,9 @@ def read_needs(run: Run, own: str = "") -> list[Need]:
         return [_EVERYTHING]
     peers = [read.peer for read in _peers(run, nodes).values() if read.peer]
     workers = (peer for peer in peers if peer.node_role == "worker" and not _needs_nothing(peer))
-    needs = [Need(peer.needs_from, None if peer.status == STOPPED else peer.round, peer.peer_id) for peer in workers]
+    needs = [
+        WorkerNeed(peer.needs_from, None if peer.status == STOPPED else peer.round, peer.peer_id) for peer in workers
+    ]
     return needs + [_EVERYTHING] * (len(peers) < len(nodes))
 
 

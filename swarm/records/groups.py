@@ -21,7 +21,7 @@ from swarm.algo.advantages import SCALINGS, group_advantages
 from swarm.errors import ProtocolError
 from swarm.records.archives import Archive
 from swarm.records.files import read_clock, read_experiment
-from swarm.records.growing import Growing, parse_line
+from swarm.records.growing import GrowingLines, parse_line
 from swarm.records.listing import nodes_with_logs, rounds_in
 from swarm.records.ranges import is_share
 from swarm.records.rollouts import RolloutFiles
@@ -114,7 +114,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.node}/{self.round}/{self.stage}/{self.slot}"
 
 
-class Wanted(NamedTuple):
+class WantedGroups(NamedTuple):
     """Says which groups are wanted; what is empty takes all."""
 
     rounds: frozenset[int] = frozenset()
@@ -131,7 +131,7 @@ class Wanted(NamedTuple):
         return not self.tasks or any(fnmatchcase(task, pattern) for pattern in self.tasks)
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Holds some groups of a run."""
 
     groups: list[Group]
@@ -144,7 +144,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The first and the last round of which there are rollouts; None: of none."""
 
 
-def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -> Found:
+def read_groups(run: Run, wanted: WantedGroups, most: int, *, learners: bool = True) -> FoundGroups:
     """Returns the first `most` groups that are wanted.
 
     Args:
@@ -153,7 +153,7 @@ def read_groups(run: Run, wanted: Wanted, most: int, *, learners: bool = True) -
     Raises:
         StoreError: rollouts cannot be listed.
     """
-    found, there = Found(groups=[], more=0, refused={}), _rounds(run)
+    found, there = FoundGroups(groups=[], more=0, refused={}), _rounds(run)
     latest = [frozenset({round_}) for round_ in reversed(there[-LOOKED_BACK:])]
     for rounds in [wanted.rounds] if wanted.rounds else latest:
         found = _read(run, RolloutFiles(run, rounds), wanted, most)
@@ -172,7 +172,7 @@ def _rounds(run: Run) -> list[int]:
     return sorted(round_ for round_ in there if state is None or round_ <= state.round)
 
 
-def _read(run: Run, files: RolloutFiles, wanted: Wanted, most: int) -> Found:
+def _read(run: Run, files: RolloutFiles, wanted: WantedGroups, most: int) -> FoundGroups:
     scaling = _scaling(run)
     groups, refused, more = list[Group](), dict[str, str](), 0
     for key, node in (named for named in files if wanted.takes_file(*named)):
@@ -186,7 +186,7 @@ def _read(run: Run, files: RolloutFiles, wanted: Wanted, most: int) -> Found:
                 groups.append(_group(file, slot, scaling))
             else:
                 more += 1
-    return Found(groups=groups, more=more, refused=refused)
+    return FoundGroups(groups=groups, more=more, refused=refused)
 
 
 def _scaling(run: Run) -> str:
@@ -205,7 +205,7 @@ def _checked(file: RolloutFile | None, key: RoundKey, node: str) -> RolloutFile 
     return file
 
 
-def _slots(file: RolloutFile | None, wanted: Wanted) -> list[str]:
+def _slots(file: RolloutFile | None, wanted: WantedGroups) -> list[str]:
     named = [slot for slot in file.rollouts if _SLOT.fullmatch(slot)] if file else []
     return sorted((slot for slot in named if file and wanted.takes_task(_info(file, slot).task)), key=int)
 
@@ -290,5 +290,5 @@ def learners_of(run: Run, names: Iterable[str]) -> Mapping[str, Sequence[Learner
 
 
 def _lines_with(run: Run, node: str, there: re.Pattern[bytes]) -> Iterator[bytes]:
-    for part in Growing(run.store, keys.metrics(node)).look():
+    for part in GrowingLines(run.store, keys.metrics(node)).look():
         yield from filter(there.search, part.records)

@@ -21,7 +21,7 @@ MOST_READS = 8
 """Reads of one look, 64 MiB together: 30,000 rounds. The next look goes on there."""
 
 
-class Growing:
+class GrowingLines:
     """The whole lines of one key, each once, over any number of looks."""
 
     def __init__(self, store: Store, key: str) -> None:
@@ -67,7 +67,7 @@ class Follower(Generic[Total]):
     """Keeps what the lines of one key add up to up to date."""
 
     def __init__(self, store: Store, key: str, start: Callable[[], Total]) -> None:
-        self._growing = Growing(store, key)
+        self._growing = GrowingLines(store, key)
         self._start = start
         self._total = start()
 
@@ -83,7 +83,7 @@ class Follower(Generic[Total]):
 
 def lines_of(store: Store, key: str) -> Iterator[bytes]:
     """Yields all lines of a growing file, up to the bound of a look."""
-    for part in Growing(store, key).look():
+    for part in GrowingLines(store, key).look():
         yield from part.records
 
 

@@ -58,7 +58,7 @@ class Hint(msgspec.Struct, frozen=True):
         return f"{PAGE}#{self.code}"
 
 
-class Facts(NamedTuple):
+class HintFacts(NamedTuple):
     """Holds what the rules know besides a node's own rows."""
 
     generations: int = 8
@@ -161,7 +161,7 @@ Said = tuple[str, str] | None
 """Evidence and remedy."""
 
 
-def hints_of(node: str, rows: Iterable[Recent], facts: Facts) -> list[Hint]:
+def hints_of(node: str, rows: Iterable[Recent], facts: HintFacts) -> list[Hint]:
     """Returns the hints about one node.
 
     Args:
@@ -183,7 +183,7 @@ def merged(hints: Iterable[Hint]) -> list[Hint]:
     ]
 
 
-def short_rounds(rows: Sequence[Recent], facts: Facts) -> Said:
+def short_rounds(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The clock moves on before the node begins to train."""
     last = rows[-FEW:]
     late = sum(row.late for row in last)
@@ -202,7 +202,7 @@ def short_rounds(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def nothing_heard(rows: Sequence[Recent], facts: Facts) -> Said:
+def nothing_heard(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """External groups are wanted, peers are alive, and none of their groups can be used."""
     last = rows[-FEW:]
     if len(last) < FEW or any(row.pool_groups or not row.external_wanted or row.total_agents < 2 for row in last):
@@ -220,7 +220,7 @@ def nothing_heard(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def trains_alone(rows: Sequence[Recent], facts: Facts) -> Said:
+def trains_alone(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """Finds that it wants no external groups where its experiment does."""
     last = rows[-FEW:]
     if len(last) < FEW or not facts.external_groups:
@@ -234,7 +234,7 @@ def trains_alone(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def refused_everywhere(rows: Sequence[Recent], facts: Facts) -> Said:
+def refused_everywhere(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """Peers refuse what it publishes, and none of them has taken a group of it."""
     refused = Counter(facts.refused)
     if refused.total() < FEW or facts.accepted:
@@ -246,7 +246,7 @@ def refused_everywhere(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def never_tagged(rows: Sequence[Recent], facts: Facts) -> Said:
+def never_tagged(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """Finds that no completion has a closed answer, so nothing can be earned."""
     completions = facts.generations * sum(row.local_groups for row in rows)
     if completions < COMPLETIONS or any(row.answer_tag_rate for row in rows):
@@ -258,7 +258,7 @@ def never_tagged(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def never_finished(rows: Sequence[Recent], facts: Facts) -> Said:
+def never_finished(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """All completions are cut at the length limit."""
     last = rows[-2 * FEW :]
     if len(last) < 2 * FEW or any(row.finished_rate for row in last) or not any(row.local_groups for row in last):
@@ -270,7 +270,7 @@ def never_finished(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def equal_groups(rows: Sequence[Recent], facts: Facts) -> Said:
+def equal_groups(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """Finds that no own group has an advantage, and none of the peers' either."""
     groups = sum(row.local_groups for row in rows)
     if groups < GROUPS or any(row.zero_advantage_local < 1 or row.external_groups for row in rows):
@@ -288,7 +288,7 @@ def equal_groups(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def never_updated(rows: Sequence[Recent], facts: Facts) -> Said:
+def never_updated(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The weights stay as they are."""
     last = rows[-STILL:]
     if len(last) < STILL or any(row.updated for row in last):
@@ -300,7 +300,7 @@ def never_updated(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
+def quarantines(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """Finds that it reads nothing of some peer for now."""
     if not rows or not rows[-1].quarantined:
         return None
@@ -314,7 +314,7 @@ def quarantines(rows: Sequence[Recent], facts: Facts) -> Said:
     )
 
 
-def odd_peer(rows: Sequence[Recent], facts: Facts) -> Said:
+def odd_peer(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """Finds a peer whose right answers are far from what the node itself would write, unlike those of other peers."""
     far = Counter(row.odd_peer for row in rows[-3 * FEW :] if row.odd_peer and row.odd_gap >= FAR)
     peer, count = max(far.items(), key=lambda one: one[1], default=("", 0))
@@ -347,13 +347,13 @@ def _memory(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Sai
     )
 
 
-def memory_75(rows: Sequence[Recent], facts: Facts) -> Said:
+def memory_75(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The memory of its device fills up."""
     remedy = "start no more nodes on it; several in one process (--in-process) need less (`swarm plan`)"
     return _memory(rows, FILLING, NEARLY_FULL, remedy)
 
 
-def memory_90(rows: Sequence[Recent], facts: Facts) -> Said:
+def memory_90(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The memory of its device is nearly full: longer answers than before may end the node."""
     remedy = "stop what else runs there, run fewer nodes, or lower SWARM_MICRO_BATCH_TOKENS (`swarm plan`)"
     return _memory(rows, NEARLY_FULL, FULL, remedy)
@@ -367,19 +367,19 @@ def _disk(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
     return f"the disk of the shared place is {least:.0%} full, {rows[-1].disk_free / GB:.2f} GB are free", remedy
 
 
-def disk_75(rows: Sequence[Recent], facts: Facts) -> Said:
+def disk_75(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The disk of the shared place fills up."""
     remedy = "see what the run still writes (`swarm doctor`), and free space, or ask for fewer rounds"
     return _disk(rows, FILLING, NEARLY_FULL, remedy)
 
 
-def disk_90(rows: Sequence[Recent], facts: Facts) -> Said:
+def disk_90(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The disk of the shared place is nearly full."""
     remedy = "free space now (`swarm experiment clean` what is done with), or lower CHECKPOINT_KEEP"
     return _disk(rows, NEARLY_FULL, FULL, remedy)
 
 
-RULES: Mapping[str, Callable[[Sequence[Recent], Facts], Said]] = {
+RULES: Mapping[str, Callable[[Sequence[Recent], HintFacts], Said]] = {
     "short-rounds": short_rounds,
     "nothing-heard": nothing_heard,
     "trains-alone": trains_alone,

@@ -61,7 +61,7 @@ _REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_
 
 
 @dataclass
-class Room:
+class HistoryRoom:
     """Bounds how many more rows all histories of a run may hold together."""
 
     left: int = MOST_HELD
@@ -95,7 +95,7 @@ class TaskHistory:
 class NodeHistory:
     """Holds the rows of one node, one place per round and stage: the last row of each counts."""
 
-    def __init__(self, room: Room | None = None, epoch: int = 0) -> None:
+    def __init__(self, room: HistoryRoom | None = None, epoch: int = 0) -> None:
         """Make one without rows.
 
         Args:
@@ -126,7 +126,7 @@ class NodeHistory:
         """The file ends in a line without its newline."""
         self.is_ordered = True
         """The rows came in the order of their rounds and stages."""
-        self._room = room or Room()
+        self._room = room or HistoryRoom()
         self._figures: array[float] = array("d")
         """COLUMNS of the first place, of the second one, and so on."""
         self._places: dict[tuple[int, int], int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from swarm.records.growing import Follower
-from swarm.records.history import MOST_HELD, History, NodeHistory, Room
+from swarm.records.history import MOST_HELD, History, HistoryRoom, NodeHistory
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -23,7 +23,7 @@ class HistoryReader:
         """`only`: the nodes that are looked at; empty: all."""
         self._run = run
         self._only = only
-        self._room = Room()
+        self._room = HistoryRoom()
         self._epochs: dict[str, int] = {}
         self._followers: dict[str, Follower[NodeHistory]] = {}
         self._history: dict[str, NodeHistory] = {}

@@ -1,7 +1,7 @@
 """Files packed into one: a gzipped tar of regular files (POSIX ustar), which any tar unpacks.
 
     pack(files) ─▶ bytes        PackWriter(file) ─▶ add, add_from ─▶ close
-    members(file, most) ─▶ Member, one after the other: `data`, or `copy_to`
+    members(file, most) ─▶ PackedMember, one after the other: `data`, or `copy_to`
 
 What is read may be a stranger's, so nothing but regular files is taken: no links, devices, folders, holes or extended
 headers. A name is what the caller makes of it. No more than `most` bytes are ever unpacked, and one block is held.
@@ -104,7 +104,7 @@ class _Unpacked:
 
 
 @dataclass
-class Member:
+class PackedMember:
     """One file in a packed one; what was not read of it is passed over when the next one is asked for."""
 
     name: str
@@ -140,7 +140,7 @@ class Member:
         return self._source.read(size)
 
 
-def members(file: IO[bytes], most: int) -> Iterator[Member]:
+def members(file: IO[bytes], most: int) -> Iterator[PackedMember]:
     """Yields the files in a packed one, in order.
 
     Args:
@@ -160,11 +160,11 @@ def members(file: IO[bytes], most: int) -> Iterator[Member]:
     source.end()
 
 
-def _member(head: bytes, source: _Unpacked) -> Member:
+def _member(head: bytes, source: _Unpacked) -> PackedMember:
     try:
         info = tarfile.TarInfo.frombuf(head, "utf-8", "strict")
     except (tarfile.HeaderError, UnicodeDecodeError, ValueError) as error:
         raise ProtocolError("malformed", f"it is no tar file: {error}") from None
     if head[156:157] not in _REGULAR or info.type not in _REGULAR or info.size < 0:
         raise ProtocolError("malformed", f"{info.name[:200]!r} is no regular file")
-    return Member(info.name, info.size, source)
+    return PackedMember(info.name, info.size, source)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from swarm.records.asked import Asked
+from swarm.records.asked import RequestCounts
 from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
 from swarm.records.keeping import measured
 from swarm.records.odd import Odd
@@ -46,7 +46,7 @@ class NodeProgress:
         self.tokens_generated = 0
         """Over all rows, those of rounds that were done again included."""
         self.tokens_trained = 0
-        self.asked = Asked()
+        self.asked = RequestCounts()
         """Requests to a bucket, over all rows."""
         self.odd = Odd()
         """Rows left out or clamped."""
@@ -77,7 +77,7 @@ class NodeProgress:
         self.tokens_generated += row.tokens_generated
         self.tokens_trained += row.tokens_trained
         if any(asked := _asked(row)):
-            self.asked = self.asked.plus(Asked(*asked))
+            self.asked = self.asked.plus(RequestCounts(*asked))
 
     def _takes_names(self, row: Glance) -> bool:
         """Adds up a row's names; False: not all of them are held."""

@@ -1,10 +1,10 @@
-"""Follows a run: each `refresh` gives a Snapshot of it, and costs what has come since the one before.
+"""Follows a run: each `refresh` gives a RunSnapshot of it, and costs what has come since the one before.
 
     reader = RunReader(place.open("name"))
     now = reader.refresh()
     now.finished, now.rounds_done, now.progress["anna"].last, now.events["anna"].ending
 
-A Snapshot reads each of its parts when that is first asked for, so who wants the clock alone reads no rows.
+A RunSnapshot reads each of its parts when that is first asked for, so who wants the clock alone reads no rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from swarm.records.events import NodeEvents
 from swarm.records.files import constant_j, maker_of, read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
 from swarm.records.growing import Follower
-from swarm.records.hints import Facts, Hint, hints_of, merged
+from swarm.records.hints import Hint, HintFacts, hints_of, merged
 from swarm.records.listing import count_stage, nodes_with_logs, saved_rounds
 from swarm.records.liveness import GENERATOR
 from swarm.records.progress import NodeProgress
@@ -41,9 +41,9 @@ class RunReader:
         self._progress: dict[str, Follower[NodeProgress]] = {}
         self._events: dict[str, Follower[NodeEvents]] = {}
 
-    def refresh(self) -> Snapshot:
+    def refresh(self) -> RunSnapshot:
         """Returns the run by now; use no part of the snapshot before for the first time any more."""
-        return Snapshot(self)
+        return RunSnapshot(self)
 
     def progress_of(self, node: str) -> NodeProgress:
         """Reads on in a node's rows, and returns what they add up to by now."""
@@ -56,7 +56,7 @@ class RunReader:
         return self._events.setdefault(node, follower).look()
 
 
-class Snapshot:
+class RunSnapshot:
     """A run at one moment. Every part raises StoreError where the place itself fails."""
 
     def __init__(self, reader: RunReader) -> None:
@@ -119,9 +119,9 @@ class Snapshot:
         if self.made_by:  # its rows lack what the rules look at
             return []
         said = self.experiment.identity.get("generations") if self.experiment else None
-        generations = said if type(said) is int and 0 < said <= MOST_COUNTED else Facts().generations
+        generations = said if type(said) is int and 0 < said <= MOST_COUNTED else HintFacts().generations
         refused, accepted = self._said_of_others()
-        of_all = Facts(
+        of_all = HintFacts(
             generations=generations,
             external_groups=constant_j(self.experiment) or 0,
             round_interval=self.state.round_interval if self.state else 0.0,
@@ -198,6 +198,6 @@ class Snapshot:
         return count_stage(self.run.store, f"{prefix}/round_{key.round}/stage_{key.stage}")[0]
 
 
-def snapshot(run: Run) -> Snapshot:
+def snapshot(run: Run) -> RunSnapshot:
     """Returns a run by now, for those who look once."""
     return RunReader(run).refresh()

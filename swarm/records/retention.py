@@ -42,7 +42,7 @@ class Lived(NamedTuple):
     """The earliest round of which it was trained on groups, itself included."""
 
 
-class Need(NamedTuple):
+class WorkerNeed(NamedTuple):
     """Holds what one worker says that it still needs; dead workers count, too."""
 
     files: int
@@ -87,7 +87,7 @@ def _learns_from(round_: int, settings: Settings) -> int:
     return round_ - (settings.staleness_window if settings.clock == "own" else 0)
 
 
-def held_in_place(needs: Iterable[Need], settings: Settings) -> list[int]:
+def held_in_place(needs: Iterable[WorkerNeed], settings: Settings) -> list[int]:
     """Returns the first round whose rollouts each worker needs where they were published, where older ones are
     archived."""
     if not settings.archive_old:

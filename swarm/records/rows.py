@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from swarm import forms
 from swarm.errors import StoreError
-from swarm.records.growing import MOST_READS, Growing, lines_of, parse_line, parse_lines
+from swarm.records.growing import MOST_READS, GrowingLines, lines_of, parse_line, parse_lines
 from swarm.records.history_row import HistoryRow
 from swarm.records.keeping import Keeper, SummedRow, taking
 from swarm.records.listing import nodes_with_logs
@@ -122,7 +122,7 @@ def _sound(line: bytes, form: type[Form]) -> Form | None:
     return row if row.schema_version == SCHEMA_VERSION else None
 
 
-class Rows(NamedTuple, Generic[Held]):
+class MetricsRows(NamedTuple, Generic[Held]):
     """Holds what a metrics file has."""
 
     rows: list[Held]
@@ -135,19 +135,19 @@ class Rows(NamedTuple, Generic[Held]):
     """Rows left out or clamped."""
 
 
-def read_rows(run: Run, node: str) -> Rows[MetricsRow]:
+def read_rows(run: Run, node: str) -> MetricsRows[MetricsRow]:
     """Returns all rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
     return read_columns(run, node, MetricsRow)
 
 
-def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None = MOST_READS) -> Rows[Held]:
+def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None = MOST_READS) -> MetricsRows[Held]:
     """Reads a node's rows as read_rows does, and keeps of each the columns of a form of `keeping`.
 
     Args:
         most_reads: None: to the end, however many rows that are.
     """
     rows: list[Held] = []
-    junk, odd, growing = 0, Odd(), Growing(run.store, keys.metrics(node))
+    junk, odd, growing = 0, Odd(), GrowingLines(run.store, keys.metrics(node))
     take, keeper = taking(form), Keeper(odd)
     for part in growing.look(most_reads):
         for line in part.records:
@@ -159,10 +159,10 @@ def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None =
         if most_reads and len(rows) >= MOST_ROWS:
             del rows[MOST_ROWS:]
             break
-    return Rows(rows, junk, growing.torn, odd)
+    return MetricsRows(rows, junk, growing.torn, odd)
 
 
-def read_own_rows(run: Run, node: str) -> Rows[MetricsRow]:
+def read_own_rows(run: Run, node: str) -> MetricsRows[MetricsRow]:
     """Reads all of a node's own rows, however many there are: a node that goes on must not miss its last one.
 
     They are brought to disk first, for what follows is built on them: a kill may have come between a row and its sync.

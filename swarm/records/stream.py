@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.records.growing import MOST_READS, Growing, parse_line
+from swarm.records.growing import MOST_READS, GrowingLines, parse_line
 from swarm.records.hints import LONGEST_NAME
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
@@ -56,7 +56,7 @@ class Event(NamedTuple):
     """At most LARGEST_EVENT bytes."""
 
 
-class Wanted(NamedTuple):
+class WantedEvents(NamedTuple):
     """Says which events to give."""
 
     nodes: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ class Wanted(NamedTuple):
         return LEVELS.index(event.level) >= LEVELS.index(self.level) and fnmatchcase(event.event, self.event)
 
 
-ALL = Wanted()
+ALL = WantedEvents()
 
 
 class _EventLine(msgspec.Struct):
@@ -94,10 +94,10 @@ class _EventLine(msgspec.Struct):
 class EventStream:
     """Reads the logs of all nodes on from where it was; nodes that join are found at the next reading."""
 
-    def __init__(self, run: Run, wanted: Wanted = ALL) -> None:
+    def __init__(self, run: Run, wanted: WantedEvents = ALL) -> None:
         self._run = run
         self._wanted = wanted
-        self._growing: dict[str, Growing] = {}
+        self._growing: dict[str, GrowingLines] = {}
         self._timeless = Counter[str]()
         self._words = wanted.words
         self.unseen = Counter[str]()
@@ -138,7 +138,7 @@ class EventStream:
                 yield self._source(node, keys.metrics(node), _metrics_event)
 
     def _source(self, node: str, key: str, parse: Callable[[str, bytes], Event]) -> _Source:
-        return _Source(node, self._growing.setdefault(key, Growing(self._run.store, key)), parse)
+        return _Source(node, self._growing.setdefault(key, GrowingLines(self._run.store, key)), parse)
 
     def _new(self, source: _Source, parts: Iterator[list[bytes]]) -> Iterator[Event]:
         last = 0.0
@@ -201,7 +201,7 @@ class _Source(NamedTuple):
     """A log that is read on."""
 
     node: str
-    growing: Growing
+    growing: GrowingLines
     parse: Callable[[str, bytes], Event]
 
     def parts(self, most_reads: int = MOST_READS, limit: int = 0) -> Iterator[list[bytes]]:

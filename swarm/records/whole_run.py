@@ -27,7 +27,7 @@ import msgspec
 from swarm import forms
 from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ProtocolError, StoreError
-from swarm.records.packing import BLOCK, MOST_MEMBERS, Member, PackWriter, members
+from swarm.records.packing import BLOCK, MOST_MEMBERS, PackedMember, PackWriter, members
 from swarm.wire import keys
 
 MANIFEST = "manifest.json"
@@ -171,7 +171,7 @@ def _refuse_too_large(run: PackedRun, folder: Path) -> None:
         )
 
 
-def _opened(file: IO[bytes]) -> tuple[PackedRun, Iterator[Member]]:
+def _opened(file: IO[bytes]) -> tuple[PackedRun, Iterator[PackedMember]]:
     first = next(members(file, LARGEST_MANIFEST + 2 * BLOCK), None)
     if first is None or first.name != MANIFEST:
         raise ProtocolError("malformed", f"it does not begin with {MANIFEST}: it is no archive of a run")
@@ -215,7 +215,7 @@ def is_safe(name: str, experiment: str) -> bool:
     return parts[:2] == ["experiments", experiment] and parts[2:3] != [keys.DRAFTS] and keys.owner_of(key) is not None
 
 
-def _as_named(run: PackedRun, packed: Iterator[Member]) -> Iterator[tuple[str, Member]]:
+def _as_named(run: PackedRun, packed: Iterator[PackedMember]) -> Iterator[tuple[str, PackedMember]]:
     """Yields the files in the order of the manifest: none is missing, and there is no other. Raises ProtocolError."""
     for name, file in run.files.items():
         member = next(packed, None)
@@ -226,7 +226,7 @@ def _as_named(run: PackedRun, packed: Iterator[Member]) -> Iterator[tuple[str, M
         raise ProtocolError("malformed", f"it holds files that {MANIFEST} does not name")
 
 
-def _take(name: str, wanted: PackedFile, member: Member, write: Callable[[bytes], object]) -> None:
+def _take(name: str, wanted: PackedFile, member: PackedMember, write: Callable[[bytes], object]) -> None:
     digest = hashlib.sha256()
 
     def both(chunk: bytes) -> None:

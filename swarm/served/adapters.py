@@ -22,7 +22,7 @@ from swarm.errors import GenerationServerError
 _DIGEST = 12
 
 
-class Published(NamedTuple):
+class PublishedAdapter(NamedTuple):
     """One version."""
 
     name: str
@@ -35,12 +35,12 @@ class Adapters:
     def __init__(self, folder: Path, prefix: str) -> None:
         self._folder = folder
         self._prefix = prefix
-        self._versions: list[Published] = []
+        self._versions: list[PublishedAdapter] = []
         self._digest = ""
         self._number = 0
         self._uses = Counter[str]()
 
-    def put(self, digest: str, write: Callable[[Path], None]) -> Published:
+    def put(self, digest: str, write: Callable[[Path], None]) -> PublishedAdapter:
         """Returns the version of these weights, written if it is not the last one's.
 
         Raises:
@@ -49,7 +49,7 @@ class Adapters:
         if digest == self._digest:
             return self._versions[-1]
         name = f"{self._prefix}.{self._number}.{digest[:_DIGEST]}"
-        version = Published(name, self._folder / name)
+        version = PublishedAdapter(name, self._folder / name)
         try:
             if not self._number:
                 shutil.rmtree(self._folder, ignore_errors=True)  # of a former life
@@ -65,7 +65,7 @@ class Adapters:
         return version
 
     @contextmanager
-    def using(self, version: Published) -> Iterator[None]:
+    def using(self, version: PublishedAdapter) -> Iterator[None]:
         """Keeps a version within the block."""
         self._uses[version.name] += 1
         try:
@@ -73,11 +73,11 @@ class Adapters:
         finally:
             self._uses[version.name] -= 1
 
-    def superseded(self) -> list[Published]:
+    def superseded(self) -> list[PublishedAdapter]:
         """Versions that are of no use any more."""
         return [version for version in self._versions[:-1] if not self._uses[version.name]]
 
-    def remove(self, version: Published) -> None:
+    def remove(self, version: PublishedAdapter) -> None:
         """The server has forgotten it."""
         if version in self._versions:
             self._versions.remove(version)

@@ -34,13 +34,13 @@ _CONNECT = 10.0
 _CHUNK = 2**16
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """A response with a status of success."""
 
     body: bytes
 
 
-class Client:
+class ServerClient:
     """Asks one server; holds no connection between two requests."""
 
     def __init__(self, url: str, key: Key | None = None) -> None:
@@ -58,7 +58,7 @@ class Client:
         seconds: float,
         most_bytes: int,
         limiter: anyio.CapacityLimiter | None = None,
-    ) -> Answer | Failure:
+    ) -> ServerAnswer | Failure:
         """Returns the reply to one request, or why there is none.
 
         Args:
@@ -106,7 +106,9 @@ class _Exchange:
         self._lock = Lock()
         self._socket: socket.socket | None = None
 
-    def carry_out(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> Answer | Failure:
+    def carry_out(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> ServerAnswer | Failure:
         """Blocking; in a thread."""
         try:
             self._connection.connect()
@@ -122,7 +124,7 @@ class _Exchange:
         finally:
             self._connection.close()
 
-    def _read(self, response: HTTPResponse) -> Answer | Failure:
+    def _read(self, response: HTTPResponse) -> ServerAnswer | Failure:
         body = bytearray()
         while chunk := response.read1(_CHUNK):
             body += chunk
@@ -131,7 +133,7 @@ class _Exchange:
         if response.length:
             return Failure("down", f"the connection broke {response.length} bytes before the end of a reply")
         if 200 <= response.status < 300:
-            return Answer(bytes(body))
+            return ServerAnswer(bytes(body))
         headers = {name.lower(): value for name, value in response.getheaders()}
         return failure_of(response.status, headers, bytes(body), time.time())
 

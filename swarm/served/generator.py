@@ -32,7 +32,7 @@ from swarm.policy.stops import StopStrings
 from swarm.served.adapters import Adapters
 from swarm.served.client import AT_ONCE
 from swarm.served.config import FIRST_PAUSE, LONGEST_PAUSE, ServerConfig
-from swarm.served.replies import Card, Expected, Written
+from swarm.served.replies import Card, ExpectedReply, WrittenCompletion
 from swarm.served.server import Server, is_lost, sampling_fields
 from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready, RemoteUse
 
@@ -160,7 +160,7 @@ class ServedGenerator:
 
 
 class AskedServer:
-    """One call. Implements swarm.types.Asked."""
+    """One call. Implements swarm.types.RemoteCompletions."""
 
     def __init__(self, generator: ServedGenerator, call: GenerationCall, prompts: Sequence[list[int]]) -> None:
         self._of = generator
@@ -168,7 +168,7 @@ class AskedServer:
         self._prompts = prompts
         self._version = AdapterVersion(generator.own, generator.grpo)
         self._published = generator.adapters.put(self._version.digest, self._version.write)
-        self._written: dict[int, list[Written]] = {}
+        self._written: dict[int, list[WrittenCompletion]] = {}
         self._error: GenerationServerError | None = None
         self._is_loaded = False
         self._own = False
@@ -235,7 +235,7 @@ class AskedServer:
         )
         return GenerationServerError(f"generation server {config.url}: {what if away else failure.detail}", away=away)
 
-    async def _outcome(self, number: int) -> list[Written] | Failure:
+    async def _outcome(self, number: int) -> list[WrittenCompletion] | Failure:
         """Completions to one prompt; none where its context has no room."""
         if failure := await self._load():
             return failure
@@ -259,9 +259,9 @@ class AskedServer:
             self._is_loaded = failure is None
             return failure
 
-    def _expected(self, number: int) -> Expected:
+    def _expected(self, number: int) -> ExpectedReply:
         model, prompt = self._of.own.model, self._prompts[number]
-        return Expected(
+        return ExpectedReply(
             name=self._published.name,
             prompt_ids=prompt,
             group_size=self._call.group_size,
@@ -310,7 +310,7 @@ class AskedServer:
             logger.warning("generate.prompt_too_long", tokens=len(self._prompts[number]), context=self._of.context)
         return nothing
 
-    def _completion(self, written: Written) -> Completion:
+    def _completion(self, written: WrittenCompletion) -> Completion:
         model, (ids, logprobs) = self._of.own.model, written
         end = self._of.stops.end(ids, 0) if self._of.stops else None
         ids, logprobs = ids[:end], logprobs[:end]

@@ -1,6 +1,6 @@
 """A reply's bytes -> the ids and log-probs of G completions, or why they are none. Pure; what replies may be anything.
 
-    bytes ─JSON of vLLM's /v1/completions─▶ choices ─each of them held against what was asked─▶ [Written] | Failure
+    bytes ─JSON of vLLM's /v1/completions─▶ choices ─each held against what was asked─▶ [WrittenCompletion] | Failure
 
 Believed is only what could be of the policy that was asked: the adapter's name, the very prompt, as many completions as
 were asked for, ids of the vocabulary, a log-prob each, and an end that is an end of text, a stop string or the limit.
@@ -25,7 +25,7 @@ _ABOVE_ZERO = 1e-3
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedReply:
     """Says what a reply has to hold."""
 
     name: str
@@ -47,7 +47,7 @@ class Expected:
         return 2**20 + self.group_size * (len(self.prompt_ids) * 16 + self.limit * 512)
 
 
-class Written(NamedTuple):
+class WrittenCompletion(NamedTuple):
     """One completion as the server wrote it, an end of text included."""
 
     token_ids: tuple[int, ...]
@@ -96,7 +96,7 @@ def read_models(body: bytes) -> list[Card] | Failure:
         return Failure("unreadable", f"a list of models that is none: {printable(str(error))[:200]}")
 
 
-def read_completions(body: bytes, expected: Expected) -> list[Written] | Failure:
+def read_completions(body: bytes, expected: ExpectedReply) -> list[WrittenCompletion] | Failure:
     """Returns the completions to one prompt, in the order of their seeds."""
     try:
         reply = forms.decode(body, _Reply)
@@ -112,7 +112,7 @@ def read_completions(body: bytes, expected: Expected) -> list[Written] | Failure
         return Failure("unreadable", f"a reply of another form: {printable(str(error))[:200]}")
 
 
-def _written(choice: _Choice, expected: Expected) -> Written:
+def _written(choice: _Choice, expected: ExpectedReply) -> WrittenCompletion:
     if choice.prompt_token_ids != list(expected.prompt_ids):
         raise _Unusable(
             f"expected completions to a prompt of {len(expected.prompt_ids)} tokens, got those to another of "
@@ -128,10 +128,10 @@ def _written(choice: _Choice, expected: Expected) -> Written:
     if odd := [value for value in logprobs if not LEAST_LOGPROB < value <= _ABOVE_ZERO]:
         raise _Unusable(f"expected log-probs of sampled tokens, got {odd[0]}")
     _refuse_end(choice, expected)
-    return Written(tuple(ids), tuple(min(0.0, value) for value in logprobs))
+    return WrittenCompletion(tuple(ids), tuple(min(0.0, value) for value in logprobs))
 
 
-def _refuse_end(choice: _Choice, expected: Expected) -> None:
+def _refuse_end(choice: _Choice, expected: ExpectedReply) -> None:
     """A completion ends at the first end of text, at a stop string, or at the limit, and nowhere else."""
     *before, last = choice.token_ids
     if not expected.eos_ids.isdisjoint(before):

@@ -17,9 +17,9 @@ import anyio
 
 from swarm.endpoint.outcomes import Failure
 from swarm.policy.settings import GrpoConfig
-from swarm.served.client import Answer, Client
+from swarm.served.client import ServerAnswer, ServerClient
 from swarm.served.config import API, ServerConfig
-from swarm.served.replies import Card, Expected, Written, read_completions, read_models
+from swarm.served.replies import Card, ExpectedReply, WrittenCompletion, read_completions, read_models
 
 _SHORT = 2**22
 """Bytes of any other reply than completions."""
@@ -53,7 +53,7 @@ class Server:
     """Asks; holds no state."""
 
     def __init__(self, config: ServerConfig) -> None:
-        self._client = Client(config.url, config.key)
+        self._client = ServerClient(config.url, config.key)
         self._timeout = config.request_timeout
 
     async def models(self) -> list[Card] | Failure:
@@ -64,7 +64,7 @@ class Server:
     async def load(self, name: str, path: str) -> Failure | None:
         """Have it read an adapter's folder; done too where it has it under this name."""
         answer = await self._ask("POST", "/load_lora_adapter", {"lora_name": name, "lora_path": path}, _LOADING)
-        if isinstance(answer, Answer):
+        if isinstance(answer, ServerAnswer):
             return None
         if answer.status == 400 and await self._has(name, path):
             return None  # the reply to an earlier try was lost
@@ -77,11 +77,11 @@ class Server:
     async def unload(self, name: str) -> bool:
         """Have it forget an adapter; whether it has."""
         answer = await self._ask("POST", "/unload_lora_adapter", {"lora_name": name}, _LOOKING)
-        return isinstance(answer, Answer) or answer.status == 404
+        return isinstance(answer, ServerAnswer) or answer.status == 404
 
     async def complete(
-        self, expected: Expected, sampling: Mapping[str, Any], seed: int, limiter: anyio.CapacityLimiter
-    ) -> list[Written] | Failure:
+        self, expected: ExpectedReply, sampling: Mapping[str, Any], seed: int, limiter: anyio.CapacityLimiter
+    ) -> list[WrittenCompletion] | Failure:
         """Completions to one prompt by one adapter."""
         body = {
             "model": expected.name,
@@ -102,11 +102,11 @@ class Server:
         seconds: float,
         most_bytes: int = _SHORT,
         limiter: anyio.CapacityLimiter | None = None,
-    ) -> Answer | Failure:
+    ) -> ServerAnswer | Failure:
         answer = await self._client.ask(
             method, API + path, body, seconds=min(seconds, self._timeout), most_bytes=most_bytes, limiter=limiter
         )
-        return answer if isinstance(answer, Answer) else self._client.hidden(answer)
+        return answer if isinstance(answer, ServerAnswer) else self._client.hidden(answer)
 
 
 def is_lost(failure: Failure, name: str) -> bool:

@@ -29,7 +29,7 @@ _LONGEST = 256
 """Bytes of the field's value; a key and a signature have 44 + 1 + 88."""
 
 
-class Place(NamedTuple):
+class SignedPlace(NamedTuple):
     """Says how signatures name a file; the same wherever the shared place is mounted."""
 
     experiment: str
@@ -57,7 +57,7 @@ class Signature(NamedTuple):
     """The file's bytes before the signature."""
 
 
-def seal(data: bytes, place: Place, key: Ed25519PrivateKey) -> bytes:
+def seal(data: bytes, place: SignedPlace, key: Ed25519PrivateKey) -> bytes:
     """Returns the same JSON object with its signature as the last field.
 
     Args:
@@ -94,7 +94,7 @@ def signature_of(data: bytes) -> Signature | None:
     return Signature(base64.b64encode(key).decode(), raw, body)
 
 
-def verify(signature: Signature, place: Place) -> None:
+def verify(signature: Signature, place: SignedPlace) -> None:
     """See that the holder of the key signed this file for this place.
 
     Raises:

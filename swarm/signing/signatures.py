@@ -8,7 +8,7 @@ from pathlib import Path
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.signing.birth import Birth
-from swarm.signing.envelope import Place, seal, signature_of, verify
+from swarm.signing.envelope import SignedPlace, seal, signature_of, verify
 from swarm.signing.keys import load_key, public_text
 from swarm.signing.known_keys import MOST_PINS, KnownKeys, NoRoomError
 from swarm.wire.keys import owner_of
@@ -124,5 +124,5 @@ class Signatures:
             return "expected a signature, for SWARM_SIGNING=require"
         return f"expected {author} to sign with {held_to}"
 
-    def _place_of(self, key: str) -> Place:
-        return Place(self._experiment, key, self._birth.id)
+    def _place_of(self, key: str) -> SignedPlace:
+        return SignedPlace(self._experiment, key, self._birth.id)

@@ -82,7 +82,7 @@ STDERR_LINES = 10
 """Lines of what a child says on stderr that are passed on."""
 
 
-class Child(NamedTuple):
+class BoundedChild(NamedTuple):
     """A child that is alive, or not yet reaped."""
 
     pid: int
@@ -90,16 +90,16 @@ class Child(NamedTuple):
     """Where what it emits is read."""
 
 
-class Beside(NamedTuple):
+class ChildBeside(NamedTuple):
     """A child that runs beside this process, and is spoken to."""
 
-    child: Child
+    child: BoundedChild
     write_fd: int
     """Where to write to it; it reads that at PASSED_FD."""
 
 
 def run_bounded(
-    job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = (), talks_to: Child | None = None
+    job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = (), talks_to: BoundedChild | None = None
 ) -> list[bytes]:
     """Run job(emit) in a fork of this process; returns the frames that it emitted before it ended or was killed.
 
@@ -114,7 +114,7 @@ def run_bounded(
 
 
 @contextlib.contextmanager
-def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[Beside]:
+def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[ChildBeside]:
     """A child that runs until the block ends, and is killed then. Without limits it sets its own."""
     its_end, our_end = os.pipe()
     with contextlib.ExitStack() as open_:
@@ -123,11 +123,11 @@ def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[Besid
             child = open_.enter_context(_child(job, limits, (its_end,)))
         finally:
             os.close(its_end)
-        yield Beside(child, our_end)
+        yield ChildBeside(child, our_end)
 
 
 @contextlib.contextmanager
-def attended(job: Callable[[Emit], None], passed: Sequence[int]) -> Iterator[Child]:
+def attended(job: Callable[[Emit], None], passed: Sequence[int]) -> Iterator[BoundedChild]:
     """A child without limits that has these descriptors, from PASSED_FD on, and is killed when the block ends."""
     with _child(job, None, passed) as child:
         yield child
@@ -148,7 +148,7 @@ class Standby:
     def __init__(self, job: Callable[[bytes, Emit], None]) -> None:
         self._job = job
         self._alive = contextlib.ExitStack()
-        self._waiting: Beside | None = None
+        self._waiting: ChildBeside | None = None
 
     def prepare(self) -> None:
         """Fork the child of the next job, unless it is there. What its job needs must be there before."""
@@ -189,7 +189,7 @@ class Standby:
 
 
 @contextlib.contextmanager
-def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[int]) -> Iterator[Child]:
+def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[int]) -> Iterator[BoundedChild]:
     """A child, alive inside the block.
 
     Args:
@@ -204,7 +204,7 @@ def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[
     os.close(write_fd)
     os.close(stderr_fd)
     try:
-        yield Child(child, read_fd)
+        yield BoundedChild(child, read_fd)
     finally:
         os.close(read_fd)
         _kill_group(child)

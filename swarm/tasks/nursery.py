@@ -27,7 +27,7 @@ import msgspec
 
 from swarm.tasks import bounded, sandbox
 from swarm.tasks.bars import Bars, put_up
-from swarm.tasks.bounded import PASSED_FD, Beside, Child, Emit, Limits, attended, beside
+from swarm.tasks.bounded import PASSED_FD, BoundedChild, ChildBeside, Emit, Limits, attended, beside
 from swarm.tasks.frames import read_frame
 
 Serve = Callable[[Callable[[], bytes], Emit], None]
@@ -42,10 +42,10 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Limits).decode
 
 
-class Candidate:
+class CandidateProcess:
     """One candidate."""
 
-    def __init__(self, process: Beside) -> None:
+    def __init__(self, process: ChildBeside) -> None:
         self.process = process
         self.seconds = 0.0
         """Seconds of processor time, once it has ended."""
@@ -60,7 +60,7 @@ class Nursery:
         self._line = line
 
     @contextlib.contextmanager
-    def candidate(self, limits: Limits) -> Iterator[Candidate]:
+    def candidate(self, limits: Limits) -> Iterator[CandidateProcess]:
         """A candidate that waits for its answer, the first message that it reads, and is killed when the block ends.
 
         Raises EOFError: the nursery is gone.
@@ -70,7 +70,7 @@ class Nursery:
         if len(said) < _PID.size or len(ends) < 2:
             raise EOFError("the process that forks candidates has ended")
         read_fd, write_fd = ends
-        found = Candidate(Beside(Child(_PID.unpack(said)[0], read_fd), write_fd))
+        found = CandidateProcess(ChildBeside(BoundedChild(_PID.unpack(said)[0], read_fd), write_fd))
         try:
             yield found
         finally:

@@ -28,12 +28,12 @@ from swarm.tasks.scoring_messages import (
     AskReplies,
     Made,
     MakeQuestions,
-    Refused,
+    RefusedRequest,
     Replied,
     Reply,
     Request,
     ScoreAnswers,
-    Scored,
+    ScoredReply,
     Setup,
 )
 from swarm.tasks.scoring_process import ScoringProcess
@@ -118,7 +118,7 @@ class Scorer:
         how = self.conversing(origin)
         answers = tuple(_to_score(completion, how) for completion in completions)
         (reply,) = await self._ask([ScoreAnswers(origin, claimed_prompt, answers)])
-        assert isinstance(reply, Scored)
+        assert isinstance(reply, ScoredReply)
         answered = tuple(_answered(completion, how) for completion in completions)
         return GroupScore(reply.question, reply.rewards, answered, reply.killed, reply.errors, reply.slow)
 
@@ -143,7 +143,7 @@ class Scorer:
         await self.start()
         replies = await self._queue.ask_all(requests)
         for reply in replies:
-            if isinstance(reply, Refused):
+            if isinstance(reply, RefusedRequest):
                 raise ProtocolError(reply.reason, reply.detail, killed=reply.killed, slow=reply.slow)
         return replies
 

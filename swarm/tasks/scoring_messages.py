@@ -1,8 +1,8 @@
 """Defines what a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
 
-node ──Setup──▶ server                                          once, at its start
-node ──Batch of MakeQuestions | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order
-node ◀──Ready or Unable, then lists of Made | Replied | Scored | Refused | Unfinished── server
+node ──Setup──▶ server                                                       once, at its start
+node ──RequestBatch of MakeQuestions | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order
+node ◀──ServerReady or Unable, then lists of Made | Replied | ScoredReply | RefusedRequest | Unfinished── server
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AskReplies(msgspec.Struct, frozen=True, tag="reply"):
 Request = MakeQuestions | AskReplies | ScoreAnswers
 
 
-class Batch(msgspec.Struct, frozen=True):
+class RequestBatch(msgspec.Struct, frozen=True):
     """Requests that share one bounded child. A lone one is seen through to a reply other than Unfinished."""
 
     requests: tuple[Request, ...]
@@ -85,7 +85,7 @@ class Batch(msgspec.Struct, frozen=True):
     """Limits of each child, however many requests it serves."""
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
+class ServerReady(msgspec.Struct, frozen=True, tag="ready"):
     """Said once by a server: everything is imported, requests may come."""
 
     versions: dict[str, str]
@@ -97,7 +97,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Unable(msgspec.Struct, frozen=True, tag="unable"):
-    """Said instead of Ready: something that the run defines cannot be asked, or this machine runs no children."""
+    """Said instead of ServerReady: something that the run defines cannot be asked, or this machine runs no children."""
 
     problem: str
     machine: bool = False
@@ -110,7 +110,7 @@ class Made(msgspec.Struct, frozen=True, tag="made"):
     questions: tuple[Question, ...]
 
 
-class Scored(msgspec.Struct, frozen=True, tag="scored"):
+class ScoredReply(msgspec.Struct, frozen=True, tag="scored"):
     """The regenerated question and G rewards."""
 
     question: Question
@@ -134,18 +134,18 @@ class Replied(msgspec.Struct, frozen=True, tag="replied"):
     """And those in which the environment raised, or gave no reply that may be one."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag="refused"):
+class RefusedRequest(msgspec.Struct, frozen=True, tag="refused"):
     """The request cannot be served; reason and detail are those of a ProtocolError."""
 
     reason: str
     detail: str
     killed: int = 0
     slow: float = 0.0
-    """Both as of Scored, before it was refused."""
+    """Both as of ScoredReply, before it was refused."""
 
 
 class Unfinished(msgspec.Struct, frozen=True, tag="unfinished"):
     """The shared child ended before this request was served; it is to be asked again, alone."""
 
 
-Reply = Made | Replied | Scored | Refused
+Reply = Made | Replied | ScoredReply | RefusedRequest

@@ -22,10 +22,10 @@ from swarm.errors import ConfigError, ScoringError
 from swarm.logs import get_logger
 from swarm.tasks.conversation import Conversing
 from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
-from swarm.tasks.scoring_messages import Ready, Setup, Unable
+from swarm.tasks.scoring_messages import ServerReady, Setup, Unable
 
 logger = get_logger(__name__)
-_decode_ready: Callable[[bytes], Ready | Unable] = msgspec.msgpack.Decoder(Ready | Unable).decode
+_decode_ready: Callable[[bytes], ServerReady | Unable] = msgspec.msgpack.Decoder(ServerReady | Unable).decode
 
 _COMMAND = tuple(module_command("swarm.tasks.scoring_server"))
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")

@@ -21,7 +21,7 @@ import msgspec
 from swarm.errors import ScoringError
 from swarm.logs import get_logger
 from swarm.tasks.bounded import Limits
-from swarm.tasks.scoring_messages import Batch, MakeQuestions, Reply, Request, Unfinished
+from swarm.tasks.scoring_messages import MakeQuestions, Reply, Request, RequestBatch, Unfinished
 from swarm.tasks.scoring_process import ScoringProcess, ServerLostError
 
 logger = get_logger(__name__)
@@ -78,7 +78,7 @@ class ScoringQueue:
         if not wanted:
             return []
         try:
-            replies = await _call(server, Batch(tuple(errand.request for errand in wanted), self._limits))
+            replies = await _call(server, RequestBatch(tuple(errand.request for errand in wanted), self._limits))
         except ScoringError as error:
             replies = [error] * len(wanted)
         return [errand for errand, reply in zip(wanted, replies, strict=True) if not errand.settle(reply)]
@@ -110,7 +110,7 @@ class _Errand:
         return True
 
 
-async def _call(server: ScoringProcess, batch: Batch) -> Sequence[Reply | Unfinished | ScoringError]:
+async def _call(server: ScoringProcess, batch: RequestBatch) -> Sequence[Reply | Unfinished | ScoringError]:
     """Ask a server, and once more after a restart."""
     payload, timeout_s = msgspec.msgpack.encode(batch), _longest(batch) + REPLY_SLACK_S
     try:
@@ -120,7 +120,7 @@ async def _call(server: ScoringProcess, batch: Batch) -> Sequence[Reply | Unfini
         return _decode_replies(await server.call(payload, timeout_s))
 
 
-def _longest(batch: Batch) -> float:
+def _longest(batch: RequestBatch) -> float:
     """Returns seconds that the server may take: one child for all, and for a lone request one more for each of its
     answers."""
     lone = batch.requests[0] if len(batch.requests) == 1 else None

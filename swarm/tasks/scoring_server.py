@@ -1,7 +1,7 @@
 """The process that makes questions and scores answers: imports the task families once, then serves each batch in a
 bounded, sandboxed fork.
 
-    stdin ──Setup──▶ prepare ──Ready──▶ stdout
+    stdin ──Setup──▶ prepare ──ServerReady──▶ stdout
           ──batch──▶ serve ──▶ fork ──▶ regenerate, compare all; score or reply to all ──▶ validate ──replies──▶ stdout
 
     waits for   a batch on stdin; end of file there (the node is gone) ends the server
@@ -43,16 +43,16 @@ from swarm.tasks.nursery import Nursery
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     AskReplies,
-    Batch,
     Made,
     MakeQuestions,
-    Ready,
-    Refused,
+    RefusedRequest,
     Replied,
     Reply,
     Request,
+    RequestBatch,
     ScoreAnswers,
-    Scored,
+    ScoredReply,
+    ServerReady,
     Setup,
     Unable,
     Unfinished,
@@ -61,9 +61,11 @@ from swarm.tasks.trial import run_trial
 from swarm.types import Question
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_batch: Callable[[bytes], Batch] = msgspec.msgpack.Decoder(Batch).decode
+_decode_batch: Callable[[bytes], RequestBatch] = msgspec.msgpack.Decoder(RequestBatch).decode
 _decode_setup: Callable[[bytes], Setup] = msgspec.msgpack.Decoder(Setup).decode
-_decode_made: Callable[[bytes], list[Made | Refused]] = msgspec.msgpack.Decoder(list[Made | Refused]).decode
+_decode_made: Callable[[bytes], list[Made | RefusedRequest]] = msgspec.msgpack.Decoder(
+    list[Made | RefusedRequest]
+).decode
 Raw = float | str | bool | None
 """What a child finds of one answer, conversation or turn: see _raw_of."""
 _decode_raw: Callable[[bytes], list[Raw]] = msgspec.msgpack.Decoder(list[Raw]).decode
@@ -94,7 +96,7 @@ def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: conte
     if not _children_work(bars):
         replies.write(frame(_encode(Unable(BROKEN, machine=True))))
         return
-    replies.write(frame(_encode(Ready(families.versions, bars.up, families.conversing))))
+    replies.write(frame(_encode(ServerReady(families.versions, bars.up, families.conversing))))
     standby = Standby(functools.partial(_batch_job, families, bars))
     standby.prepare()
     for message in _messages(requests):
@@ -167,7 +169,7 @@ def serve(
 
 
 def _finished(
-    families: Families, requests: Sequence[Request], made: Sequence[Made | Refused], raw: Sequence[bytes]
+    families: Families, requests: Sequence[Request], made: Sequence[Made | RefusedRequest], raw: Sequence[bytes]
 ) -> list[Reply | Unfinished]:
     """Replies to the requests that the child served, up to the first that it did not."""
     replies: list[Reply | Unfinished] = []
@@ -181,9 +183,9 @@ def _finished(
 
 
 def _reply(
-    families: Families, request: Request, made: Made | Refused, raw: Iterator[bytes]
+    families: Families, request: Request, made: Made | RefusedRequest, raw: Iterator[bytes]
 ) -> Reply | Unfinished | None:
-    if isinstance(made, Refused) or isinstance(request, MakeQuestions):
+    if isinstance(made, RefusedRequest) or isinstance(request, MakeQuestions):
         return made
     if families.executes(made.questions[0]):
         return Unfinished()
@@ -192,13 +194,13 @@ def _reply(
 
 
 def _see_through(
-    request: Request, made: Sequence[Made | Refused], each_alone: Callable[[Question, Sequence[Item]], Alone]
+    request: Request, made: Sequence[Made | RefusedRequest], each_alone: Callable[[Question, Sequence[Item]], Alone]
 ) -> Reply:
     """Returns the reply to a lone request whose child did not come to its end."""
     if not isinstance(request, MakeQuestions) and made and isinstance(made[0], Made):
         found, slow = each_alone(made[0].questions[0], request.distinct)
         return _settled(request, made[0], found, slow)
-    return Refused("generation_failed", "the question's generator failed or used up its limits")
+    return RefusedRequest("generation_failed", "the question's generator failed or used up its limits")
 
 
 class Bad(Enum):
@@ -234,9 +236,9 @@ def _settled(
     outcomes = [check_reward(found[answer]) if answer is not None else 0.0 for answer in request.answers]
     killed = outcomes.count(Bad.KILLED)
     if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
-        return Refused("reply_mismatch", differs, killed, slow)
+        return RefusedRequest("reply_mismatch", differs, killed, slow)
     rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in outcomes)
-    return Scored(made.questions[0], rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
+    return ScoredReply(made.questions[0], rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
 
 
 def check_reward(found: Found) -> float | str | Bad:
@@ -304,7 +306,7 @@ def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> No
     emit(_encode(made))
     with confinement.scoring():
         for request, questions in zip(requests, made, strict=True):
-            if isinstance(request, MakeQuestions) or isinstance(questions, Refused):
+            if isinstance(request, MakeQuestions) or isinstance(questions, RefusedRequest):
                 continue
             if not families.executes(questions.questions[0]):
                 _emit_results(families, questions.questions[0], request.distinct, emit)
@@ -320,7 +322,7 @@ def _confine(bars: Bars) -> sandbox.Confinement:
     return sandbox.enter()
 
 
-def _make(families: Families, request: Request) -> Made | Refused:
+def _make(families: Families, request: Request) -> Made | RefusedRequest:
     """Returns the questions that a request asks for, or is about."""
     try:
         if isinstance(request, MakeQuestions):
@@ -329,7 +331,7 @@ def _make(families: Families, request: Request) -> Made | Refused:
         if isinstance(request, ScoreAnswers):
             _compare(request.claimed_prompt, question)
     except ProtocolError as refusal:
-        return Refused(refusal.reason, refusal.detail)
+        return RefusedRequest(refusal.reason, refusal.detail)
     return Made((question,))
 
 

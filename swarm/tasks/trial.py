@@ -49,7 +49,7 @@ class ExecutingBehaviour(Behaviour, Protocol):
         """Returns how an answer to a question of such a task is tried; run in the server: nothing is executed here."""
 
 
-class Tried(NamedTuple):
+class TrialOutcome(NamedTuple):
     """Holds what came of a trial."""
 
     frames: list[bytes]
@@ -58,7 +58,7 @@ class Tried(NamedTuple):
     """Seconds of processor time, the candidate's."""
 
 
-def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> Tried:
+def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> TrialOutcome:
     """Try an answer. A candidate that its limits ended, and that passed nothing, came to no end."""
 
     def judge(emit: Emit) -> None:
@@ -71,7 +71,7 @@ def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> Tri
             sender(write_fd)(trial.source.encode(errors="replace"))
         frames = run_bounded(judge, limits, passed=(child.read_fd, write_fd), talks_to=child)
     ended = candidate.was_ended and frames[:1] == [msgspec.msgpack.encode([0.0])]
-    return Tried([] if ended else frames, candidate.seconds)
+    return TrialOutcome([] if ended else frames, candidate.seconds)
 
 
 def _confine(bars: Bars) -> None:

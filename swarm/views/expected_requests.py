@@ -13,7 +13,7 @@ benchmarks/bucket_requests.py measures the same.
 from __future__ import annotations
 
 from swarm.config import Settings
-from swarm.records.asked import DAY, Asked, price_at
+from swarm.records.asked import DAY, RequestCounts, price_at
 from swarm.store.bucket.log import SEALED_LATEST, SEALED_SELDOM
 
 FILES = 3
@@ -21,12 +21,12 @@ FILES = 3
 STATE_READS, JUDGE_READS = 5, 0.25
 
 
-def of_one_round(settings: Settings, workers: int) -> Asked:
+def of_one_round(settings: Settings, workers: int) -> RequestCounts:
     """Estimates the requests of one worker in a round that takes the whole interval and in which nobody is late."""
     seconds, peers = settings.round_interval, workers - 1
     beats = seconds / settings.heartbeat_interval / 2
     kept = settings.device != "cpu" or settings.staleness > 0
-    return Asked(
+    return RequestCounts(
         writes=round(FILES + kept + beats + seconds / SEALED_LATEST + seconds / SEALED_SELDOM),
         lists=2 if settings.shares else 1,
         reads=round(min(peers, settings.most_external_groups) + 1 + beats + STATE_READS + JUDGE_READS),

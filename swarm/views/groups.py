@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Literal
 
 from swarm.harmless import printable_lines
-from swarm.records.groups import Found, Group, Learner, Shown
+from swarm.records.groups import FoundGroups, Group, Learner, Shown
 from swarm.views.text import shorten
 
 Layout = Literal["auto", "beside", "below"]
@@ -25,7 +25,7 @@ _INDENT = "  "
 _BETWEEN = " │ "
 
 
-def render(found: Found, *, width: int, layout: Layout = "auto") -> str:
+def render(found: FoundGroups, *, width: int, layout: Layout = "auto") -> str:
     """Returns all groups, and what could not be shown.
 
     Args:
@@ -40,14 +40,14 @@ def render(found: Found, *, width: int, layout: Layout = "auto") -> str:
     return "\n\n".join(parts)
 
 
-def _none(found: Found) -> str:
+def _none(found: FoundGroups) -> str:
     if found.rounds is None:
         return "no rollouts are there: nobody has published any yet, or they were cleaned up without an archive"
     first, last = found.rounds
     return f"no group is of the round, stage, node and task that were asked for; there are rounds {first} to {last}"
 
 
-def _refused(found: Found) -> Iterator[str]:
+def _refused(found: FoundGroups) -> Iterator[str]:
     lines = [f"warning {key}: {shorten(why, LONGEST_REFUSAL)}" for key, why in [*found.refused.items()][:MOST_REFUSED]]
     left = len(found.refused) - MOST_REFUSED
     if lines:

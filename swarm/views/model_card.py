@@ -34,7 +34,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCI
 
 
 @dataclass(frozen=True)
-class Trained:
+class CardContents:
     """Holds what a card is made of."""
 
     node: str
@@ -55,7 +55,7 @@ class Trained:
     """Rows of all nodes."""
 
 
-def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
+def model_card(made: CardContents, redact: Callable[[str], str] = str) -> str:
     """Writes the card in Markdown, with the header of a Hugging Face model card.
 
     Args:
@@ -80,7 +80,7 @@ def model_card(made: Trained, redact: Callable[[str], str] = str) -> str:
     )
 
 
-def _header(made: Trained) -> list[str]:
+def _header(made: CardContents) -> list[str]:
     """Returns the card's header as the Hub reads it. It leaves out a base model that the Hub cannot know: it would
     refuse the card."""
     base = made.base or _begun_from(made.start)

@@ -8,7 +8,7 @@ from statistics import median
 
 import msgspec
 
-from swarm.records.asked import DAY, Asked, price_at
+from swarm.records.asked import DAY, RequestCounts, price_at
 from swarm.records.pace import seconds_per_round
 from swarm.records.progress import NodeProgress
 from swarm.views.text import size
@@ -41,7 +41,7 @@ def requests_of(place: str, progress: Iterable[NodeProgress]) -> Requests | None
     price = price_at(place)
     if price is None or not asking:
         return None
-    total, rounds = Asked(), sum(len(of_node.rewards) for of_node in asking)
+    total, rounds = RequestCounts(), sum(len(of_node.rewards) for of_node in asking)
     for of_node in asking:
         total = total.plus(of_node.asked)
     paces = [pace for of_node in asking if (pace := seconds_per_round(of_node.recent))]

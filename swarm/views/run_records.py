@@ -14,13 +14,13 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from swarm.records.events import Printed, read_printed
-from swarm.records.expected import NOTHING, Expected, Started, started
+from swarm.records.expected import NOTHING, Expected, WorkerStarts, started
 from swarm.records.keeping import CheckedRow
 from swarm.records.listing import Counted, count_files
-from swarm.records.reader import RunReader, Snapshot
+from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.retention import LEAST_KEPT
 from swarm.records.rollouts import RolloutFiles, read_cleaned
-from swarm.records.rows import Rows, read_columns
+from swarm.records.rows import MetricsRows, read_columns
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.messages import CleanedFile
@@ -32,7 +32,7 @@ class Before(NamedTuple):
     rounds_done: int
     newest_row: dict[str, int]
     """Node -> round of the last row that it had."""
-    started: dict[str, Started]
+    started: dict[str, WorkerStarts]
     """Worker -> its starts."""
 
 
@@ -40,7 +40,7 @@ class RunRecords(NamedTuple):
     """One run. Rollout and reward files are only counted here; the checks open them one at a time."""
 
     before: Before
-    now: Snapshot
+    now: RunSnapshot
     """After they were counted."""
     partial: bool
     """It need not have finished."""
@@ -54,9 +54,9 @@ class RunRecords(NamedTuple):
     cleaned: CleanedFile | None
     """What is not where it was published any more."""
     rewards: Counted
-    rows: dict[str, Rows[CheckedRow]]
+    rows: dict[str, MetricsRows[CheckedRow]]
     printed: dict[str, Printed]
-    started: dict[str, Started]
+    started: dict[str, WorkerStarts]
     """Worker -> its starts, those before each of its rows among them."""
 
     @property
@@ -97,7 +97,7 @@ def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expec
     return found._replace(rewards=rewards.of(only, rounds), rollouts=rollouts.of(only, rounds))
 
 
-def _before(now: Snapshot) -> Before:
+def _before(now: RunSnapshot) -> Before:
     newest_row = {node: p.last.round for node, p in now.progress.items() if p.last}
     return Before(now.rounds_done, newest_row, started(now))
 

@@ -16,7 +16,7 @@ from swarm.records.liveness import ACTIVE, GENERATOR, PERSON, Machine, is_alive
 from swarm.records.odd import Odd
 from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
-from swarm.records.reader import RunReader, Snapshot
+from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.standing import IN_WORDS, NO_WORKERS
 from swarm.store.replication import Replication
 from swarm.store.run import Run
@@ -189,7 +189,7 @@ class StatusReader:
             replication=self._replication(),
         )
 
-    def _node(self, node: str, now: Snapshot, missing: Missing, wall: float, *, live: bool) -> NodeStatus:
+    def _node(self, node: str, now: RunSnapshot, missing: Missing, wall: float, *, live: bool) -> NodeStatus:
         peer, progress = now.peers.get(node), now.progress.get(node, NOTHING)
         last = progress.last
         return NodeStatus(
@@ -219,7 +219,7 @@ class StatusReader:
         )
 
 
-def _why_it_stands(now: Snapshot, live: Set[str], open_for: float) -> str:
+def _why_it_stands(now: RunSnapshot, live: Set[str], open_for: float) -> str:
     """Returns why the clock stands, as the live coordinator says, else as far as the folder shows it."""
     state = now.state
     if state is None or state.finished or now.own_clocks:
@@ -246,7 +246,7 @@ def _role(peer: PeerFile | None, node: str) -> str:
     return PERSON if peer.model == PERSON else GENERATOR
 
 
-def _last_move(now: Snapshot, by_workers: bool) -> float:
+def _last_move(now: RunSnapshot, by_workers: bool) -> float:
     """Returns when the clock last moved, or the last worker ended a round."""
     rows = [progress.last.timestamp for progress in now.progress.values() if progress.last] if by_workers else []
     if not rows and now.state is None:  # of another program, without a reward on record
@@ -259,14 +259,14 @@ def _pace(nodes: Iterable[NodeStatus]) -> float | None:
     return median(of_live) if of_live else None
 
 
-def _seconds_left(now: Snapshot, pace: float | None, open_for: float | None) -> float | None:
+def _seconds_left(now: RunSnapshot, pace: float | None, open_for: float | None) -> float | None:
     """Estimates the seconds that the run has left; the open round takes off one round's time at most."""
     if pace is None or not now.rounds_expected or now.finished:
         return None
     return max(0, now.rounds_expected - now.rounds_done) * pace - min(open_for or 0.0, pace)
 
 
-def _last_rewards(now: Snapshot) -> list[float]:
+def _last_rewards(now: RunSnapshot) -> list[float]:
     rounds = range(max(0, now.rounds_done - SPREAD_OVER), now.rounds_done)
     measured = [of_node.measured_rewards for of_node in now.progress.values()]
     return [rewards[r] for rewards in measured for r in rounds if r in rewards]

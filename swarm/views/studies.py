@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from swarm.config import Settings
-    from swarm.views.tables.frames import Table
+    from swarm.views.tables.frames import FrameKind
 
 
 class StudyContents(NamedTuple):
@@ -46,7 +46,7 @@ class StudyReader(Protocol):
     def contents(self, place: Path, study: str) -> StudyContents:
         """Returns which runs a study has."""
 
-    def frame(self, place: Path, study: str, table: Table) -> DataFrame:
+    def frame(self, place: Path, study: str, table: FrameKind) -> DataFrame:
         """Returns one table of all runs, with `configuration`, `seed` and `experiment` in front of each row."""
 
     def finished_runs(self, settings: Settings, study: str) -> list[Settings]:

@@ -30,7 +30,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     """Problems beyond them."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class ValidationReport(msgspec.Struct, frozen=True):
     """All checks of a run."""
 
     experiment: str
@@ -40,7 +40,9 @@ class Report(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def validate(run: Run, *, partial: bool = False, only: Set[str] = frozenset(), expected: Expected = NOTHING) -> Report:
+def validate(
+    run: Run, *, partial: bool = False, only: Set[str] = frozenset(), expected: Expected = NOTHING
+) -> ValidationReport:
     """Check a run, against what it has recorded that it was to be, too.
 
     Args:
@@ -50,7 +52,7 @@ def validate(run: Run, *, partial: bool = False, only: Set[str] = frozenset(), e
     """
     found = read_records(run, partial=partial, only=only, expected=expected)
     checks = tuple(_result(name, check(found)) for name, check in CHECKS.items())
-    return Report(
+    return ValidationReport(
         experiment=run.experiment,
         path=run.place,
         ok=all(check.ok for check in checks),
@@ -64,7 +66,7 @@ def _result(name: str, wrong: Iterator[str]) -> CheckResult:
     return CheckResult(name, not problems, problems, more=sum(1 for _ in wrong))
 
 
-def render(report: Report) -> str:
+def render(report: ValidationReport) -> str:
     """Returns one line per check, below it what is wrong; then the notes and the verdict."""
     lines = []
     for check in report.checks:

@@ -25,7 +25,7 @@ LET_IN = "swarm.let_in"
 """Key of a request's scope: what to call once it is known whose connection it is."""
 
 
-class Room(NamedTuple):
+class ConnectionRoom(NamedTuple):
     """Connections that are open at once."""
 
     strangers: int
@@ -34,20 +34,20 @@ class Room(NamedTuple):
     """That are accepted in one go."""
 
 
-MOST = Room(strangers=384, known=192, backlog=96)
+MOST = ConnectionRoom(strangers=384, known=192, backlog=96)
 """Some 24 tabs, with all connections that a browser opens; and strangers."""
 
 
-def room(descriptors: float) -> Room:
+def room(descriptors: float) -> ConnectionRoom:
     """Returns how many connections a process has room for that may open so many files: at most two thirds of them."""
     share = min(1.0, descriptors / 1024)
-    return Room(*(max(4, int(part * share)) for part in MOST))
+    return ConnectionRoom(*(max(4, int(part * share)) for part in MOST))
 
 
 class Crowd:
     """The connections of one service."""
 
-    def __init__(self, room: Room, to_ask: float = SECONDS_TO_ASK, to_take: float = SECONDS_TO_TAKE) -> None:
+    def __init__(self, room: ConnectionRoom, to_ask: float = SECONDS_TO_ASK, to_take: float = SECONDS_TO_TAKE) -> None:
         self.to_ask = to_ask
         self.to_take = to_take
         self._room = room

@@ -1,6 +1,6 @@
 """The page frozen into one file that opens from a disk: style, scripts, and the answers to what a page asks for.
 
-    Look ─▶ documents by the path that a live page asks for ─▶ gzip, base64 ─▶ a script element of data
+    WebLook ─▶ documents by the path that a live page asks for ─▶ gzip, base64 ─▶ a script element of data
     assets ─▶ index.html with style and scripts in place, each allowed by its digest alone
 
 At most MOST_BYTES: where all rounds take more, several are drawn as one, and the page says so. Of the answers a sample
@@ -23,7 +23,7 @@ from swarm.types import RoundKey
 from swarm.web import assets
 from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
-from swarm.web.look import Look
+from swarm.web.look import WebLook
 from swarm.web.series import DRAWN
 
 MOST_BYTES = 5_000_000
@@ -42,7 +42,7 @@ _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
-def frozen_page(experiment: str, look: Look, place: Mapping[str, Any], wall: float) -> bytes:
+def frozen_page(experiment: str, look: WebLook, place: Mapping[str, Any], wall: float) -> bytes:
     """Returns the file.
 
     Args:
@@ -61,7 +61,7 @@ def frozen_page(experiment: str, look: Look, place: Mapping[str, Any], wall: flo
         every *= 2
 
 
-def _documents(look: Look) -> Iterator[tuple[str, Any]]:
+def _documents(look: WebLook) -> Iterator[tuple[str, Any]]:
     """Yields each document that a page asks for, with the end of its path."""
     yield "standing", look.standing()
     yield "matrix", look.matrix()
@@ -74,7 +74,7 @@ def _documents(look: Look) -> Iterator[tuple[str, Any]]:
     yield from _sampled(look)
 
 
-def _sampled(look: Look) -> Iterator[tuple[str, Any]]:
+def _sampled(look: WebLook) -> Iterator[tuple[str, Any]]:
     """Stages and answers of some rounds, the last ones first, as long as they have room."""
     room, rounds = MOST_OF_ANSWERS, list[int]()
     for round_ in sampled_rounds(look.standing().get("rounds_done") or 0):

@@ -39,7 +39,7 @@ HEADERS = {
 """Headers of every answer."""
 
 
-class Verdict(Enum):
+class RequestVerdict(Enum):
     """Says what becomes of a request."""
 
     PASS = auto()
@@ -54,14 +54,14 @@ class Verdict(Enum):
 class Judged(NamedTuple):
     """A verdict."""
 
-    verdict: Verdict
+    verdict: RequestVerdict
     status: int = 200
     """Status of a refusal."""
     text: str = ""
     """Why, for people; or the session of the cookie."""
 
 
-class Asked(NamedTuple):
+class RequestHead(NamedTuple):
     """The head of a request."""
 
     method: str
@@ -99,31 +99,31 @@ class Guard:
         self._new_secret = new_secret
         self._sessions: list[str] = []
 
-    def judge(self, asked: Asked) -> Judged:
+    def judge(self, asked: RequestHead) -> Judged:
         """Returns what becomes of a request."""
         return self._misdirected(asked) or self._of_another_site(asked) or self._let_in(asked)
 
-    def _misdirected(self, asked: Asked) -> Judged | None:
+    def _misdirected(self, asked: RequestHead) -> Judged | None:
         if host_name(asked.host) not in self._hosts:
             return _refused(421, "this service answers to its own name alone: open the link that swarm web has printed")
         if asked.method not in ("GET", "HEAD"):
             return _refused(405, "this service is read-only: GET and HEAD alone")
         return None
 
-    def _of_another_site(self, asked: Asked) -> Judged | None:
+    def _of_another_site(self, asked: RequestHead) -> Judged | None:
         foreign = asked.origin and asked.origin.lower() != f"http://{asked.host.lower()}"
         entering = asked.path == "/"  # a link in a terminal, a notebook or a chat leads there
         if foreign or (asked.fetch_site not in ("", "same-origin", "none") and not entering):
             return _refused(403, "another site may not ask this service")
         return None
 
-    def _let_in(self, asked: Asked) -> Judged:
+    def _let_in(self, asked: RequestHead) -> Judged:
         if asked.path in self._open:
-            return Judged(Verdict.OPEN)
+            return Judged(RequestVerdict.OPEN)
         if asked.path == "/" and asked.method == "GET" and asked.token and _equal(asked.token, self.token):
-            return Judged(Verdict.ADMIT, text=self._admit())
+            return Judged(RequestVerdict.ADMIT, text=self._admit())
         if self._knows(asked.cookie):
-            return Judged(Verdict.PASS)
+            return Judged(RequestVerdict.PASS)
         spent = "this link was used already, or is of an earlier start; " if asked.token else ""
         return _refused(401, f"{spent}open the link that swarm web has printed last: each lets one browser in")
 
@@ -139,7 +139,7 @@ class Guard:
 
 
 def _refused(status: int, text: str) -> Judged:
-    return Judged(Verdict.REFUSE, status, text)
+    return Judged(RequestVerdict.REFUSE, status, text)
 
 
 def _equal(one: str, other: str) -> bool:

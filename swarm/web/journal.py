@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from swarm.errors import ConfigError
-from swarm.records.stream import LEVELS, Event, EventStream, Wanted
+from swarm.records.stream import LEVELS, Event, EventStream, WantedEvents
 from swarm.store.run import Run
 from swarm.views.events import in_words
 from swarm.web.harmless import cut
@@ -23,19 +23,19 @@ MOST_LINES = 60
 """Lines of a traceback."""
 
 
-def wanted(nodes: list[str], level: str, event: str) -> Wanted:
+def wanted(nodes: list[str], level: str, event: str) -> WantedEvents:
     """Returns which events are asked for. Raises ConfigError for what cannot be."""
     if level not in LEVELS:
         raise ConfigError(f"level must be one of {', '.join(LEVELS)}, got {cut(level, 40)!r}")
     if len(event) > LONGEST_PATTERN or not all(map(keys.is_node_id, nodes)):
         raise ConfigError(f"event must have at most {LONGEST_PATTERN} characters, and node be the name of one")
-    return Wanted(frozenset(nodes), event or "*", level)
+    return WantedEvents(frozenset(nodes), event or "*", level)
 
 
 class Journal:
     """Follows the events of a run. Blocking."""
 
-    def __init__(self, run: Run, asked: Wanted) -> None:
+    def __init__(self, run: Run, asked: WantedEvents) -> None:
         self._stream = EventStream(run, asked)
         self._is_new = True
         self.is_whole = False

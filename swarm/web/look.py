@@ -41,7 +41,7 @@ FOREMOST = ("learning_rate", "local_groups", "external_groups", "generations", "
 """Settings that are told even where they are at their defaults."""
 
 
-class Look:
+class WebLook:
     """One run; blocking, for one thread at a time."""
 
     def __init__(

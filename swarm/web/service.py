@@ -34,12 +34,12 @@ from swarm.harmless import printable_lines
 from swarm.types import RoundKey
 from swarm.web import assets, prometheus
 from swarm.web.connections import LET_IN
-from swarm.web.guard import HEADERS, LONGEST_HEAD, Asked, Guard, Verdict
+from swarm.web.guard import HEADERS, LONGEST_HEAD, Guard, RequestHead, RequestVerdict
 from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
-from swarm.web.look import Look, why
+from swarm.web.look import WebLook, why
 from swarm.web.series import DRAWN, Mark
-from swarm.web.watched import AllWatched, Watched
+from swarm.web.watched import AllWatched, WatchedRun
 from swarm.wire import keys
 
 MOST_STREAMS = 48
@@ -113,7 +113,7 @@ class Service:
 
     async def _look_ahead(self) -> None:
         with suppress(SwarmError):  # whoever asks is told why
-            await (await self._runs.of(self._experiment)).ask(Look.standing)
+            await (await self._runs.of(self._experiment)).ask(WebLook.standing)
 
     async def _page(self, request: Request) -> Response:
         named = assets.served()[assets.PAGE].replace(b"{{experiment}}", self._experiment.encode())
@@ -137,24 +137,24 @@ class Service:
     async def _place_list(self, request: Request) -> Response:
         return _json(await _answered(to_thread.run_sync(lambda: encoded(self._place()))))
 
-    def _of_run(self, read: Callable[[Look, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+    def _of_run(self, read: Callable[[WebLook, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             watched = await self._watched(request.path_params["name"])
             return _json(await _answered(watched.ask(lambda look: encoded(read(look, request)))))
 
         return endpoint
 
-    async def _watched(self, name: str) -> Watched:
+    async def _watched(self, name: str) -> WatchedRun:
         if not EXPERIMENT_NAME.fullmatch(name):
             raise HTTPException(404, "no such experiment")
-        watched: Watched = await _answered(self._runs.of(name))
+        watched: WatchedRun = await _answered(self._runs.of(name))
         return watched
 
     async def _live(self, request: Request) -> Response:
         watched, mark = await self._watched(request.path_params["name"]), _mark(request)
         return self._stream(request, self._lives(watched, mark))
 
-    async def _lives(self, watched: Watched, mark: Mark) -> AsyncIterator[str]:
+    async def _lives(self, watched: WatchedRun, mark: Mark) -> AsyncIterator[str]:
         while True:
             try:
                 standing, (news, mark) = await watched.ask(partial(_standing_and_news, mark=mark))
@@ -212,7 +212,7 @@ class _Stream(StreamingResponse):
             self._ended()
 
 
-def _standing_and_news(look: Look, mark: Mark) -> tuple[dict[str, Any], tuple[dict[str, Any], Mark]]:
+def _standing_and_news(look: WebLook, mark: Mark) -> tuple[dict[str, Any], tuple[dict[str, Any], Mark]]:
     return look.standing(), look.news(mark)
 
 
@@ -231,7 +231,7 @@ def _number(request: Request, name: str) -> int:
     return int(said)
 
 
-def _answers(look: Look, request: Request) -> dict[str, Any]:
+def _answers(look: WebLook, request: Request) -> dict[str, Any]:
     key, node = RoundKey(_number(request, "round"), _number(request, "stage")), request.path_params["node"]
     if not keys.is_node_id(node):
         raise HTTPException(404, "no such node")
@@ -288,11 +288,11 @@ class Guarded:
                 ]
             await send(message)
 
-        if judged.verdict in (Verdict.PASS, Verdict.ADMIT) and LET_IN in scope:
+        if judged.verdict in (RequestVerdict.PASS, RequestVerdict.ADMIT) and LET_IN in scope:
             scope[LET_IN]()
-        if judged.verdict in (Verdict.PASS, Verdict.OPEN):
+        if judged.verdict in (RequestVerdict.PASS, RequestVerdict.OPEN):
             return await self._app(scope, receive, with_headers)
-        if judged.verdict is Verdict.ADMIT:
+        if judged.verdict is RequestVerdict.ADMIT:
             self._admitted()
             answer: Response = Response(ENTERED, media_type="text/html; charset=utf-8")
             answer.set_cookie(self._guard.cookie, judged.text, path="/", httponly=True, samesite="strict")
@@ -303,11 +303,11 @@ class Guarded:
         return await answer(scope, receive, with_headers)
 
 
-def _asked(request: Request) -> Asked:
+def _asked(request: Request) -> RequestHead:
     def header(name: str) -> str:
         return request.headers.get(name, "")[:LONGEST_HEAD]
 
-    return Asked(
+    return RequestHead(
         request.method,
         request.scope["path"],
         header("host"),
@@ -318,10 +318,10 @@ def _asked(request: Request) -> Asked:
     )
 
 
-def watch(open_look: Callable[[str], Look], interval: float) -> AllWatched:
+def watch(open_look: Callable[[str], WebLook], interval: float) -> AllWatched:
     """Returns the runs of a place by their names, each looked at once per interval at most.
 
     Args:
         open_look: blocking; raises ExperimentError where there is no such run.
     """
-    return AllWatched(lambda name: Watched(open_look(name), interval * 0.9, time.monotonic, time.time))
+    return AllWatched(lambda name: WatchedRun(open_look(name), interval * 0.9, time.monotonic, time.time))

@@ -10,17 +10,17 @@ from typing import TypeVar
 import anyio
 from anyio import to_thread
 
-from swarm.web.look import Look
+from swarm.web.look import WebLook
 
 Found = TypeVar("Found")
 MOST_RUNS = 6
 """Whose histories are held; the one that was asked for longest ago is let go."""
 
 
-class Watched:
+class WatchedRun:
     """One run."""
 
-    def __init__(self, look: Look, interval: float, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+    def __init__(self, look: WebLook, interval: float, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         """Make one that has not looked yet.
 
         Args:
@@ -34,7 +34,7 @@ class Watched:
         self._read_at: float | None = None
         self._lock = anyio.Lock()
 
-    async def ask(self, question: Callable[[Look], Found]) -> Found:
+    async def ask(self, question: Callable[[WebLook], Found]) -> Found:
         """Returns the answer to a question on the run by now, made in a thread of its own.
 
         Raises:
@@ -43,7 +43,7 @@ class Watched:
         async with self._lock:
             return await to_thread.run_sync(partial(self._answer, question))
 
-    def _answer(self, question: Callable[[Look], Found]) -> Found:
+    def _answer(self, question: Callable[[WebLook], Found]) -> Found:
         now = self._clock()
         if self._read_at is None or now - self._read_at >= self._interval:
             self.look.refresh(self._wall())
@@ -54,12 +54,12 @@ class Watched:
 class AllWatched:
     """The runs of a place that are looked at."""
 
-    def __init__(self, watch: Callable[[str], Watched]) -> None:
+    def __init__(self, watch: Callable[[str], WatchedRun]) -> None:
         """`watch`: opens a run by its name; blocking, raises ExperimentError where there is none."""
         self._watch = watch
-        self._held: OrderedDict[str, Watched] = OrderedDict()
+        self._held: OrderedDict[str, WatchedRun] = OrderedDict()
 
-    async def of(self, experiment: str) -> Watched:
+    async def of(self, experiment: str) -> WatchedRun:
         """Returns the one of this name. Raises ExperimentError: there is none."""
         if experiment not in self._held:
             found = await to_thread.run_sync(self._watch, experiment)

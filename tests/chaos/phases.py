@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from swarm.records.files import read_peer
-from swarm.records.growing import Growing
+from swarm.records.growing import GrowingLines
 from swarm.records.listing import entries
 from swarm.records.liveness import ACTIVE
 from swarm.wire import keys
@@ -31,7 +31,7 @@ class Phases:
     def __init__(self, layout: Layout, node: str) -> None:
         self._layout = layout
         self._node = node
-        self._events = Growing(layout.run.store, keys.events(node))
+        self._events = GrowingLines(layout.run.store, keys.events(node))
         self._told = STARTING
         self.counts: dict[str, int] = {}
         """How often each event was logged."""

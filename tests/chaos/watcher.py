@@ -15,7 +15,7 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.records.files import read_state
-from swarm.records.growing import Growing
+from swarm.records.growing import GrowingLines
 from swarm.records.listing import entries, nodes_in, nodes_with_logs, rounds_in, saved_rounds
 from swarm.views.validate import validate
 from swarm.wire import keys
@@ -42,7 +42,7 @@ class Watcher:
     """The furthest round and stage that the state file has named."""
     rows: dict[str, list[MetricsRow]] = field(default_factory=dict)
     looks: int = 0
-    _tails: dict[str, Growing] = field(default_factory=dict)
+    _tails: dict[str, GrowingLines] = field(default_factory=dict)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -100,7 +100,7 @@ class Watcher:
 
     def _look_at_rows(self) -> None:
         for node in nodes_with_logs(self.layout.run):
-            tail = self._tails.setdefault(node, Growing(self.layout.run.store, keys.metrics(node)))
+            tail = self._tails.setdefault(node, GrowingLines(self.layout.run.store, keys.metrics(node)))
             rows = self.rows.setdefault(node, [])
             for line in (line for part in tail.look() for line in part.records):
                 try:

@@ -154,10 +154,10 @@ class Bucket:
         self._bucket = pytest.importorskip("obstore.store").MemoryStore()
 
     def open(self, writer: str | None = None) -> Store:
-        from swarm.store.bucket.client import Client
+        from swarm.store.bucket.client import BucketClient
         from swarm.store.bucket.store import BucketStore
 
-        client = Client(self._bucket, "memory://bucket", pause=lambda seconds: None)
+        client = BucketClient(self._bucket, "memory://bucket", pause=lambda seconds: None)
         return BucketStore(client, "place/experiments/demo", "memory", writer, packs=self.packs)
 
     def cut_power(self, writer: str) -> None:

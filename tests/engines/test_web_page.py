@@ -25,7 +25,7 @@ from benchmarks.made_place import append_round, make_place
 from swarm.store.place import open_place
 from swarm.types import RoundKey
 from swarm.web.export import frozen_page
-from swarm.web.look import Look
+from swarm.web.look import WebLook
 from swarm.web.place_list import place_document
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
@@ -436,7 +436,7 @@ def adopted_in(place: Path, round_: int) -> tuple[str, str]:
     return next((node, of["node"]) for node, group in groups for of in group["adopters"] if of["round"] == round_)
 
 
-def read(look: Look, round_: int, node: int) -> list[dict[str, Any]]:
+def read(look: WebLook, round_: int, node: int) -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = look.answers(RoundKey(round_), f"worker-{node}")["groups"]
     return groups
 

@@ -24,7 +24,7 @@ from swarm.node.worker.own_completions import read_completions
 from swarm.records.files import read_clock, read_exam, read_form, read_peers
 from swarm.records.growing import lines_of, parse_line
 from swarm.records.rows import read_rows
-from swarm.records.stream import EventStream, Wanted
+from swarm.records.stream import EventStream, WantedEvents
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.gym.profiles import SAPO_TASKS
@@ -137,7 +137,7 @@ def _completions(layout: Layout) -> str:
 
 
 def _show_events(layout: Layout, *, metrics: bool) -> int:
-    lines = list(render_events(EventStream(_run(layout), Wanted(metrics=metrics)).read()))
+    lines = list(render_events(EventStream(_run(layout), WantedEvents(metrics=metrics)).read()))
     _show("\n".join(lines))
     return len(lines)
 

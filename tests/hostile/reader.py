@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from swarm.config import Settings
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.examination import News
+from swarm.node.sharing.examination import FileNews
 from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits
 from swarm.tasks.gym.profiles import SAPO_TASKS
@@ -70,8 +70,8 @@ class Reader:
     async def _read(self, key: RoundKey) -> tuple[dict[str, list[ScoredGroup]], dict[str, dict[str, int]]]:
         arrived: list[str] = []
 
-        def on_news(_: RoundKey, peers: Set[str], news: News) -> None:
-            if news is News.THERE:
+        def on_news(_: RoundKey, peers: Set[str], news: FileNews) -> None:
+            if news is FileNews.THERE:
                 arrived.extend(peers)
 
         settings = Settings(

@@ -110,7 +110,7 @@ def diverge(path: Path, node: str) -> None:
     root = layout(path).checkpoint(ROUNDS, node)
     file, manifest = root / "model" / "adapter_model.safetensors", root / "manifest.json"
     save_file({name: torch.full_like(matrix, torch.nan) for name, matrix in load_file(file).items()}, file)
-    said = msgspec.json.decode(manifest.read_bytes(), type=snapshot.Manifest)
+    said = msgspec.json.decode(manifest.read_bytes(), type=snapshot.CheckpointManifest)
     stamps = {**said.files, "model/adapter_model.safetensors": snapshot._stamp(file)}
     manifest.write_bytes(msgspec.json.encode(msgspec.structs.replace(said, files=stamps)))
 

@@ -15,7 +15,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.experiment import claim_experiment
 from swarm.node.process.wiring import make_context
 from swarm.records.files import read_peer
-from swarm.signing.envelope import Place, seal
+from swarm.signing.envelope import SignedPlace, seal
 from swarm.signing.keys import make_key
 from swarm.signing.known_keys import KnownKeys
 from swarm.types import RoundKey
@@ -46,7 +46,7 @@ def test_signed_nodes_train_on_each_other_and_on_no_forged_file(tmp_path: Path) 
     forged_round = RoundKey(2)
     target = lay.rollout_file(forged_round, "mallory")
     file = b'{"peer_id":"mallory","round":2,"stage":0,"timestamp":1.0,"rollouts":{}}\n'
-    lay.put(target, seal(file, Place("test", "elsewhere.json"), MALLORY))
+    lay.put(target, seal(file, SignedPlace("test", "elsewhere.json"), MALLORY))
     with daemons() as start:
         coordinator = start("services.coordinator", env)
         workers = [start(LIGHT, env | {"NODE_ID": node}) for node in ("alice", "bob")]

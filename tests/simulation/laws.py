@@ -26,7 +26,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, MissedError, ProtocolError, SwarmError
 from swarm.node.base.submissions import TRACES
 from swarm.node.base.write_queue import LONGEST_PAUSE
-from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
+from swarm.node.coordinator.coordinator_machine import CoordinatorLook, Decision, WriteState
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import Phase
@@ -473,7 +473,7 @@ class Laws:
                     reached[worker.name] = key
         return reached if len(reached) == len(world.workers) else {}
 
-    def decided(self, coordinator: CoordinatorHost, look: Look, decision: Decision | None) -> None:
+    def decided(self, coordinator: CoordinatorHost, look: CoordinatorLook, decision: Decision | None) -> None:
         stood = self._clock_of[coordinator.name]
         if look.clock is not None:
             stood = max(stood, look.clock.key)
@@ -482,7 +482,7 @@ class Laws:
             stood = decision.key
         self._clock_of[coordinator.name] = stood
 
-    def _may_be_written(self, who: str, stood: RoundKey, look: Look, write: WriteState) -> None:
+    def _may_be_written(self, who: str, stood: RoundKey, look: CoordinatorLook, write: WriteState) -> None:
         plan, key = self._world.plan, write.key
         if key < stood:
             raise self.broken(f"the clock goes back from {stood}", who, key.round)

@@ -15,7 +15,7 @@ from swarm.node import round as round_
 from swarm.node.base.context import NodeContext
 from swarm.node.coordinator import clock_keeper
 from swarm.node.coordinator.coordinator import Coordinator
-from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Decision, Look, WriteState
+from swarm.node.coordinator.coordinator_machine import CoordinatorLook, CoordinatorMachine, Decision, WriteState
 from swarm.node.worker import events as m
 from swarm.node.worker import worker
 from swarm.node.worker.worker import Worker
@@ -180,7 +180,7 @@ class WatchedCoordinatorMachine(CoordinatorMachine):
         self._host.machine, self._host.active_since = self, self._host.world.now
         return super().resume(key)
 
-    def handle(self, look: Look) -> Decision | None:
+    def handle(self, look: CoordinatorLook) -> Decision | None:
         world = self._host.world
         with world.laws.of(self._host):
             decision = super().handle(look)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from swarm.errors import StoreError
 from swarm.records.finished import BY_COORDINATOR, BY_WORKERS
 from swarm.records.listing import count_files, saved_rounds
-from swarm.records.reader import RunReader, Snapshot
-from swarm.records.stream import EventStream, Wanted
+from swarm.records.reader import RunReader, RunSnapshot
+from swarm.records.stream import EventStream, WantedEvents
 from swarm.store.run import Run
 from swarm.wire import keys
 from tests.simulation.plan import EXPERIMENT
@@ -30,7 +30,7 @@ class Onlooker(Bystander):
         super().__init__(world, "onlooker")
         run = Run(EXPERIMENT, self.store())
         self._reader = RunReader(run)
-        self._stream = EventStream(run, Wanted(metrics=True))
+        self._stream = EventStream(run, WantedEvents(metrics=True))
         self._told: Counter[str] = Counter()
         """Events and rows that came, by node."""
 
@@ -45,7 +45,7 @@ class Onlooker(Bystander):
         except StoreError:
             self.world.note(self.name, "cannot read")
 
-    def holds(self, now: Snapshot, *, all_of_it: bool = False) -> None:
+    def holds(self, now: RunSnapshot, *, all_of_it: bool = False) -> None:
         """What it reads is what there is, or was a while ago.
 
         Args:
@@ -71,7 +71,7 @@ class Onlooker(Bystander):
         laws, run = self.world.laws, Run(EXPERIMENT, self.world.memory.open())
         self.holds(RunReader(run).refresh(), all_of_it=True)
         submitted, saved = count_files(run.store, keys.REWARDS).nodes, saved_rounds(run)
-        everything = Counter(event.node for event in EventStream(run, Wanted(metrics=True)).read())
+        everything = Counter(event.node for event in EventStream(run, WantedEvents(metrics=True)).read())
         for worker in self.world.workers:
             rows = [(row.round, row.stage) for row in laws.rows_of(worker.name)]
             counted = [tuple(key) for key in sorted(submitted) if worker.name in submitted[key]]

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from swarm.node.base.settling import INTERVALS
-from swarm.node.coordinator.coordinator_machine import ROUNDS, Decision, Look, WriteState
+from swarm.node.coordinator.coordinator_machine import ROUNDS, CoordinatorLook, Decision, WriteState
 from swarm.types import RoundKey
 from tests.simulation.faults import DRIFT
 
@@ -73,7 +73,9 @@ class StartingLaws:
         """Workers that were there when round 0 was opened."""
         self._opened_at = float("inf")
 
-    def decided(self, coordinator: CoordinatorHost, watch: Watch, look: Look, decision: Decision | None) -> None:
+    def decided(
+        self, coordinator: CoordinatorHost, watch: Watch, look: CoordinatorLook, decision: Decision | None
+    ) -> None:
         """A coordinator has looked, and this is what it does."""
         if self._world.plan.expects:
             return
@@ -91,7 +93,7 @@ class StartingLaws:
             watch.opened_at, watch.done_since, watch.all_gone = now, None, False
 
     def _before_the_first(
-        self, coordinator: CoordinatorHost, watch: Watch, look: Look, write: WriteState | None
+        self, coordinator: CoordinatorHost, watch: Watch, look: CoordinatorLook, write: WriteState | None
     ) -> None:
         now, longest = self._world.now, INTERVALS * self._world.plan.interval
         if look.live and watch.ready_since is None:
@@ -113,7 +115,13 @@ class StartingLaws:
             self._opened_at, self._began_with = now, look.live & workers
 
     def _in_a_round(
-        self, coordinator: CoordinatorHost, watch: Watch, look: Look, write: WriteState | None, *, steady: bool
+        self,
+        coordinator: CoordinatorHost,
+        watch: Watch,
+        look: CoordinatorLook,
+        write: WriteState | None,
+        *,
+        steady: bool,
     ) -> None:
         now, interval = self._world.now, self._world.plan.interval
         watch.all_gone |= not look.live

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from swarm.node.base.attendance import MOST_ABSENCES
 from swarm.node.base.submissions import TRACES
-from swarm.node.coordinator.coordinator_machine import Decision, Look, WriteState
+from swarm.node.coordinator.coordinator_machine import CoordinatorLook, Decision, WriteState
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import GATHER_SHARE, Phase, WorkerMachine
 from swarm.types import RoundKey
@@ -91,7 +91,9 @@ class StrangerLaws:
         """A coordinator has written it."""
         return state in self._states
 
-    def decided(self, coordinator: CoordinatorHost, loss: Loss, look: Look, decision: Decision | None) -> None:
+    def decided(
+        self, coordinator: CoordinatorHost, loss: Loss, look: CoordinatorLook, decision: Decision | None
+    ) -> None:
         """A coordinator has looked, and this is what it does."""
         write = decision if isinstance(decision, WriteState) else None
         if write and write.reason == "caught_up" and not (write.key in self._rewards or self.anybody_may()):

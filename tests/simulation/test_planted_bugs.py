@@ -18,17 +18,17 @@ from swarm.algo.drawing import Drawing
 from swarm.node.base.attendance import Attendance
 from swarm.node.base.clock_belief import ClockBelief
 from swarm.node.base.presence import Heartbeats, Presence
-from swarm.node.base.settling import Settling, Wait
+from swarm.node.base.settling import Settling, SettlingWait
 from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
-from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, Look, WriteState
+from swarm.node.coordinator.coordinator_machine import CoordinatorLook, CoordinatorMachine, WriteState
 from swarm.node.round import Rounds
 from swarm.node.sharing import intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_completions, own_groups, starting
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.own_completions import Left
+from swarm.node.worker.own_completions import LeftCompletions
 from swarm.node.worker.redo import Redo, RedoPlan
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.saving import Saver
@@ -106,7 +106,7 @@ def _broken_law(plan: Plan) -> str:
 
 # ── the clock ───────────────────────────────────────────────────────────────────────────────────────────────────────
 def rounds_advance_twice(patch: Patch) -> None:
-    def advance(self: CoordinatorMachine, look: Look, reason: str, returning: frozenset[str]) -> WriteState:
+    def advance(self: CoordinatorMachine, look: CoordinatorLook, reason: str, returning: frozenset[str]) -> WriteState:
         usual(self, look, reason, returning)
         return usual(self, look, reason, returning)
 
@@ -123,8 +123,8 @@ def a_torn_state_is_taken_for_round_0(patch: Patch) -> None:
 
 
 def the_clock_begins_with_the_first_worker(patch: Patch) -> None:
-    def look(self: Settling, now: float, starting: Set[str], active: Set[str]) -> Wait | None:
-        return None if active else Wait(frozenset(starting), None, None)
+    def look(self: Settling, now: float, starting: Set[str], active: Set[str]) -> SettlingWait | None:
+        return None if active else SettlingWait(frozenset(starting), None, None)
 
     patch.setattr(Settling, "look", look)
 
@@ -138,7 +138,7 @@ def strangers_put_the_beginning_off_for_ever(patch: Patch) -> None:
 
 
 def a_round_waits_for_ever_for_who_was_there(patch: Patch) -> None:
-    def those(self: CoordinatorMachine, look: Look) -> frozenset[str]:
+    def those(self: CoordinatorMachine, look: CoordinatorLook) -> frozenset[str]:
         return frozenset(self._attendance.earned) - look.live if look.live else frozenset()
 
     patch.setattr(CoordinatorMachine, "_those_returning", those)
@@ -146,7 +146,7 @@ def a_round_waits_for_ever_for_who_was_there(patch: Patch) -> None:
 
 
 def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
-    def handle(self: Any, look: Look) -> object:
+    def handle(self: Any, look: CoordinatorLook) -> object:
         self._ever = getattr(self, "_ever", frozenset()) | look.live
         self._settings = replace(self._settings, round_interval=float("inf"))
         return usual(self, replace(look, live=self._ever, front=None))
@@ -156,7 +156,7 @@ def a_dead_worker_is_waited_for_for_ever(patch: Patch) -> None:
 
 
 def the_clock_goes_back_to_a_stale_state(patch: Patch) -> None:
-    def follow(self: CoordinatorMachine, look: Look) -> None:
+    def follow(self: CoordinatorMachine, look: CoordinatorLook) -> None:
         if look.clock is not None and self.key is not None:
             self.key = look.clock.key
 
@@ -166,7 +166,7 @@ def the_clock_goes_back_to_a_stale_state(patch: Patch) -> None:
 def a_coordinator_does_not_see_who_is_alive(patch: Patch) -> None:
     usual = clock_keeper.Observer.look
 
-    def look(self: clock_keeper.Observer, key: RoundKey, *, opened: bool = True) -> Look | None:
+    def look(self: clock_keeper.Observer, key: RoundKey, *, opened: bool = True) -> CoordinatorLook | None:
         seen = usual(self, key, opened=opened)
         return seen and replace(seen, live=frozenset(), submitted=frozenset(), front=None)
 
@@ -249,7 +249,7 @@ def redo_takes_external_groups_in_another_order(patch: Patch) -> None:
 
 
 def published_rollouts_are_drawn_anew(patch: Patch) -> None:
-    patch.setattr(own_groups, "what_is_left", lambda ctx, key, **how: Left(None, None))
+    patch.setattr(own_groups, "what_is_left", lambda ctx, key, **how: LeftCompletions(None, None))
 
 
 def the_cumulative_reward_begins_anew_at_a_restart(patch: Patch) -> None:

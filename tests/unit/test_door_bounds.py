@@ -20,7 +20,7 @@ from swarm.policy.model_files import folder_problem
 from swarm.records import archives, packing
 from swarm.records.copying import Copier
 from swarm.records.files import read_exam, read_peer, read_peers, read_state
-from swarm.records.groups import Wanted, read_groups
+from swarm.records.groups import WantedGroups, read_groups
 from swarm.records.made_by import made_by
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.task_files import localised
@@ -80,7 +80,7 @@ READERS: dict[str, tuple[Callable[[Run], object], set[str]]] = {
     "status": (lambda run: StatusReader(run, liveness_timeout=60.0).read(2e9), {"state", keys.PEERS}),
     "summary": (summarise_run, {"state"}),
     "validate": (lambda run: validate(run, partial=True), {keys.ROLLOUTS, keys.REWARDS}),
-    "groups": (lambda run: read_groups(run, Wanted(), 9), {keys.ROLLOUTS}),
+    "groups": (lambda run: read_groups(run, WantedGroups(), 9), {keys.ROLLOUTS}),
     "rollouts": (lambda run: [RolloutFiles(run).decoded(*each, 64 * MIB) for each in RolloutFiles(run)], set()),
     "tables": (lambda run: [*rollout_rows(run), *reward_rows(run)], {keys.ROLLOUTS, keys.REWARDS}),
     "copy": (copy, {keys.ROLLOUTS, keys.REWARDS, keys.PEERS, keys.EXAM}),

@@ -21,7 +21,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
 from swarm.records.files import read_needs
 from swarm.records.janitor import Cleaned, Janitor, Rules
-from swarm.records.retention import Lived, Need, first_kept, held_in_place, keeping, more_than_asked, needed_from
+from swarm.records.retention import Lived, WorkerNeed, first_kept, held_in_place, keeping, more_than_asked, needed_from
 
 logger = get_logger(__name__)
 
@@ -99,7 +99,7 @@ class Cleaning:
     async def _clean_up(self, known: Set[str]) -> int:
         """One pass; how many old rounds it did not come to."""
         round_ = self._lived[-1].round if self._lived else -1
-        own = Need(self.needed_from(round_), round_, self._ctx.node_id)
+        own = WorkerNeed(self.needed_from(round_), round_, self._ctx.node_id)
         async with self._working:
             try:
                 done = await self._ctx.blocking.run(self._clean, own, known | {self._ctx.node_id})
@@ -109,7 +109,7 @@ class Cleaning:
         self._failing.gone()
         return done.left if done.rounds else 0
 
-    def _clean(self, own: Need, known: Set[str]) -> Cleaned:
+    def _clean(self, own: WorkerNeed, known: Set[str]) -> Cleaned:
         needs = [own, *read_needs(self._ctx.run, self._ctx.node_id)]
         lived = [one.round for one in self._lived]
         redone = first_kept(lived, [need.files for need in needs], self._keeping)

@@ -22,7 +22,7 @@ INTERVALS = 2
 """The longest wait, in round intervals."""
 
 
-class Wait(NamedTuple):
+class SettlingWait(NamedTuple):
     """Says which workers the beginning waits for, and until when."""
 
     starting: frozenset[str]
@@ -60,7 +60,7 @@ class Settling:
         self._last_new = 0.0
         self._first_active: float | None = None
 
-    def look(self, now: float, starting: Set[str], active: Set[str]) -> Wait | None:
+    def look(self, now: float, starting: Set[str], active: Set[str]) -> SettlingWait | None:
         """Takes note of a look, and returns what is waited for; None: begin.
 
         Args:
@@ -77,10 +77,10 @@ class Settling:
         latest = None if self._first_active is None else self._first_active + self._longest
         loading = frozenset(starting & self._counted)
         if not active or latest is None:
-            return Wait(loading, None, latest)
+            return SettlingWait(loading, None, latest)
         settled = self._last_new + self._settle_time
         if now >= latest or (self._known and self._known <= active):
             return None
         if loading:
-            return Wait(loading, latest, latest)
-        return Wait(loading, min(settled, latest), latest) if now < settled else None
+            return SettlingWait(loading, latest, latest)
+        return SettlingWait(loading, min(settled, latest), latest) if now < settled else None

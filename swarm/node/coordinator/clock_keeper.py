@@ -38,9 +38,9 @@ from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
+    CoordinatorLook,
     CoordinatorMachine,
     FolderClock,
-    Look,
     StepDown,
     WriteState,
     majority_front,
@@ -90,7 +90,7 @@ class Observer:
         self._own_state: tuple[float, StateFile] | None = None
         """What stood in the state file, written by this node, and when that was seen."""
 
-    def look(self, key: RoundKey, *, opened: bool = True) -> Look | None:
+    def look(self, key: RoundKey, *, opened: bool = True) -> CoordinatorLook | None:
         """Returns what the folder shows of a round; None if nobody can tell who is there, or where the clock is.
 
         Args:
@@ -122,7 +122,7 @@ class Observer:
         self._waited_for = live - submitted
         self._submitted(RoundKey(key.round + 1))  # who went on alone has earned a say by that
         self._look_at_those_ahead(peers, live, key)
-        return Look(
+        return CoordinatorLook(
             now=now,
             live=live,
             submitted=submitted,
@@ -334,7 +334,7 @@ class ClockKeeper:
                         return None  # whatever it is that keeps the file from saying so, it has until the next wake-up
         return None
 
-    def _notice(self, look: Look) -> None:
+    def _notice(self, look: CoordinatorLook) -> None:
         """Takes note of what a look shows; anything new makes the next look come soon."""
         if look.submitted and self._opened_at is not None:
             self._first_after, self._opened_at = look.now - self._opened_at, None
@@ -343,7 +343,7 @@ class ClockKeeper:
             self._seen = seen
             self._rhythm.keep_pace()
 
-    def _tell_of_awaited(self, look: Look) -> None:
+    def _tell_of_awaited(self, look: CoordinatorLook) -> None:
         """Logs who is there before the first round, and who is expected, or what the beginning waits for otherwise."""
         if self._machine.key is not None or (seen := (look.called, look.coming)) == self._awaiting:
             return
@@ -357,7 +357,7 @@ class ClockKeeper:
             "workers.awaited", present=_named(look.live), loading=_named(look.coming), **settling.in_words(settings)
         )
 
-    def _tell_of_absent(self, look: Look, missing: frozenset[str]) -> None:
+    def _tell_of_absent(self, look: CoordinatorLook, missing: frozenset[str]) -> None:
         """The patience is over: who was expected and is not there; by number those that were there before a restart."""
         names, expected = self._ctx.settings.expected_names, self._ctx.settings.expected_count
         came = len(names) - len(missing) if names else len(look.live)
@@ -468,7 +468,7 @@ class Standing:
         self._key: RoundKey | None = None
         self._since = 0.0
 
-    def look(self, key: RoundKey | None, look: Look, *, finished: bool) -> None:
+    def look(self, key: RoundKey | None, look: CoordinatorLook, *, finished: bool) -> None:
         """Take note of a look.
 
         Args:
@@ -486,7 +486,7 @@ class Standing:
             logger.info("clock.goes_on", round=key.round if key else None)
         self._presence.phase = phase
 
-    def _why(self, key: RoundKey, look: Look) -> str:
+    def _why(self, key: RoundKey, look: CoordinatorLook) -> str:
         return why_it_stands(
             live=look.live,
             coming=look.coming,

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from swarm.config import Settings
 from swarm.node.base.attendance import Attendance
-from swarm.node.base.settling import INTERVALS, Settling, Wait
+from swarm.node.base.settling import INTERVALS, Settling, SettlingWait
 from swarm.types import RoundKey
 
 MOST_EMPTY = 3
@@ -47,7 +47,7 @@ class FolderClock(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
+class CoordinatorLook:
     """Holds what the folder showed at one moment."""
 
     now: float
@@ -161,7 +161,7 @@ class CoordinatorMachine:
             return self._finish("done")
         return None
 
-    def handle(self, look: Look) -> Decision | None:
+    def handle(self, look: CoordinatorLook) -> Decision | None:
         """Decide on one look: move the clock by one step or leave it."""
         if look.rival is not None:
             return StepDown(look.rival)
@@ -176,7 +176,7 @@ class CoordinatorMachine:
             return self._open(look.front, look, "caught_up")
         return self._keep_time(look)
 
-    def _follow(self, look: Look) -> None:
+    def _follow(self, look: CoordinatorLook) -> None:
         """Follows another coordinator that may have been ahead: while this one was paused, or before it."""
         if look.clock is None or look.clock.key <= self.round_in_hand:
             return
@@ -192,7 +192,7 @@ class CoordinatorMachine:
         """Returns seconds that a round waits for a node that loads again; None: until its interval ends."""
         return None if self._settings.expected_workers is not None else self._returning.longest
 
-    def _keep_time(self, look: Look) -> WriteState | None:
+    def _keep_time(self, look: CoordinatorLook) -> WriteState | None:
         self._attendance.earn(look.submitted | look.submitted_before)
         self._returning.done(look.submitted)
         if not self._somebody_is_there(look) and not self._nobody_is_left_to_come(look):
@@ -213,16 +213,16 @@ class CoordinatorMachine:
         overdue = self._overdue(look)
         return self._advance(look, "interval", returning) if overdue and look.live and self._may_pass(look) else None
 
-    def _overdue(self, look: Look) -> bool:
+    def _overdue(self, look: CoordinatorLook) -> bool:
         return self._opened_at is not None and look.now - self._opened_at >= self._settings.round_interval
 
     # ── the beginning ───────────────────────────────────────────────────────────────────────────────────────────────
-    def _nobody_yet(self, look: Look) -> None:
+    def _nobody_yet(self, look: CoordinatorLook) -> None:
         """Counts those who come from the first look on; that they come keeps no round open."""
         if self._settings.expected_workers is None and (self.key is None or look.coming & self._attendance.earned):
             self._settle(look)
 
-    def _begin(self, look: Look) -> WriteState | None:
+    def _begin(self, look: CoordinatorLook) -> WriteState | None:
         """Open the round in hand, once those are there that it waits for."""
         if look.clock is not None and look.working:  # it is open: only its coordinator had stopped
             return self._open(self._resume_at, look, "opened")
@@ -235,13 +235,13 @@ class CoordinatorMachine:
             return self._open(self._resume_at, look, "opened")
         return None
 
-    def _absent(self, look: Look) -> frozenset[str]:
+    def _absent(self, look: CoordinatorLook) -> frozenset[str]:
         """Returns the expected workers that are not there, as far as it is known who they are."""
         if self.expected_are_there(look):
             return frozenset()
         return self._settings.expected_names - look.called or look.submitted_before - look.live
 
-    def _settle(self, look: Look) -> Wait | None:
+    def _settle(self, look: CoordinatorLook) -> SettlingWait | None:
         """Returns what the beginning waits for; None: nothing."""
         if self._settling is None:
             longest = INTERVALS * self._settings.round_interval
@@ -251,7 +251,7 @@ class CoordinatorMachine:
             self._settling = None
         return wait
 
-    def _gathered_again(self, look: Look, returning: frozenset[str]) -> bool:
+    def _gathered_again(self, look: CoordinatorLook, returning: frozenset[str]) -> bool:
         """Tells whether an open round that everybody had left goes on: as at the start, they are waited for."""
         if not look.live and returning:
             if self._settings.expected_workers is None:
@@ -264,15 +264,15 @@ class CoordinatorMachine:
         self._opened_at = look.now
         return True
 
-    def _may_pass(self, look: Look) -> bool:
+    def _may_pass(self, look: CoordinatorLook) -> bool:
         return bool(look.counted_lately) or self.round_in_hand.round < MOST_EMPTY
 
-    def _nobody_is_left_to_come(self, look: Look) -> bool:
+    def _nobody_is_left_to_come(self, look: CoordinatorLook) -> bool:
         """The open round was done by workers that are gone; or the last one was, while no coordinator was there."""
         last = self._resume_at.round + 1 >= self._settings.max_rounds
         return bool(look.counted) and (self.key is not None or last)
 
-    def _those_returning(self, look: Look) -> frozenset[str]:
+    def _those_returning(self, look: CoordinatorLook) -> frozenset[str]:
         """Returns those that are starting while some of the expected workers are missing; or else those that load
         again."""
         if self._settings.expected_workers is not None:
@@ -280,22 +280,24 @@ class CoordinatorMachine:
         coming = look.coming & self._attendance.earned
         return self._returning.awaited(coming, look.now) if look.live else coming
 
-    def expected_are_there(self, look: Look) -> bool:
+    def expected_are_there(self, look: CoordinatorLook) -> bool:
         """All the workers that the rounds are to begin with, where somebody has said who or how many these are."""
         names, count = self._settings.expected_names, self._settings.expected_count
         return names <= look.called if names else count is None or len(look.live) >= count
 
-    def _somebody_is_there(self, look: Look) -> bool:
+    def _somebody_is_there(self, look: CoordinatorLook) -> bool:
         """Tells whether somebody is there; before the first round, where workers are expected by name, one of them."""
         names = self._settings.expected_names
         return bool(names & look.called if names and self.key is None else look.live)
 
-    def _open(self, key: RoundKey, look: Look, reason: str, missing: frozenset[str] = frozenset()) -> WriteState:
+    def _open(
+        self, key: RoundKey, look: CoordinatorLook, reason: str, missing: frozenset[str] = frozenset()
+    ) -> WriteState:
         self.key, self._settling, self.held_by = key, None, frozenset()
         self._opened_at = look.now
         return WriteState(key, finished=False, reason=reason, missing=missing)
 
-    def _advance(self, look: Look, reason: str, returning: frozenset[str]) -> WriteState:
+    def _advance(self, look: CoordinatorLook, reason: str, returning: frozenset[str]) -> WriteState:
         assert self.key is not None
         assert self._opened_at is not None
         missing = self._attendance.awaited(look.live | returning) - look.submitted
@@ -305,7 +307,7 @@ class CoordinatorMachine:
         write = self._next(self.key, look, reason)
         return replace(write, missing=missing, not_awaited=not_awaited)
 
-    def _next(self, key: RoundKey, look: Look, reason: str) -> WriteState:
+    def _next(self, key: RoundKey, look: CoordinatorLook, reason: str) -> WriteState:
         if key.stage + 1 < self._settings.max_stages:
             return self._open(RoundKey(key.round, key.stage + 1), look, reason)
         if key.round + 1 < self._settings.max_rounds:

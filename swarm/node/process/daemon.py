@@ -12,7 +12,7 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 
-from swarm.config import NOBODY, Asked, Settings, variable
+from swarm.config import NOBODY, Settings, StartRequest, variable
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import configure_logging, get_logger
 from swarm.node.base.context import NodeContext
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 logger = get_logger(__name__)
 
 
-def run_node(settings: Settings, asked: Asked = NOBODY) -> int:
+def run_node(settings: Settings, asked: StartRequest = NOBODY) -> int:
     """Run one node in the foreground until it ends.
 
     Args:
@@ -47,7 +47,7 @@ def run_node(settings: Settings, asked: Asked = NOBODY) -> int:
     return run_as(settings, _coordinate if settings.role == "coordinator" else _work, asked)
 
 
-def run_as(settings: Settings, live: Callable[[NodeContext], Awaitable[int]], asked: Asked = NOBODY) -> int:
+def run_as(settings: Settings, live: Callable[[NodeContext], Awaitable[int]], asked: StartRequest = NOBODY) -> int:
     """Run one node whose settings were checked, as run_node does.
 
     Args:

@@ -21,7 +21,7 @@ from typing import ParamSpec, TypeVar
 
 from swarm.node.base.context import Timed, generate_now
 from swarm.node.base.timeline import Timeline
-from swarm.node.process.together import Asked, GenerationTogether
+from swarm.node.process.together import GenerationTogether, NodeCall
 from swarm.types import BatchingGenerator, GenerationCall, Generator, Groups, RemoteGenerator
 
 P = ParamSpec("P")
@@ -88,7 +88,7 @@ class ComputeExecutor:
                 yield
 
         self._loop = asyncio.get_running_loop()
-        return await self._together.generate(Asked(self._node_id, generator, call, running))
+        return await self._together.generate(NodeCall(self._node_id, generator, call, running))
 
     async def _generate_elsewhere(self, generator: RemoteGenerator, call: GenerationCall, timed: Timed) -> Groups:
         asked = await self.run(_within, timed, partial(generator.ask, call))

@@ -20,7 +20,7 @@ from functools import partial
 import anyio
 from anyio import to_thread
 
-from swarm.config import NOBODY, Asked, Settings
+from swarm.config import NOBODY, Settings, StartRequest
 from swarm.errors import SwarmError
 from swarm.logs import logging_as, record_failure
 from swarm.node.base.context import NodeContext
@@ -35,7 +35,7 @@ THREADS_PER_NODE = 4
 """Threads of the event loop's helpers: one watches the folder as long as the node lives, the others read and write."""
 
 
-def run_workers(settings: Settings, nodes: int, asked: Asked = NOBODY) -> int:
+def run_workers(settings: Settings, nodes: int, asked: StartRequest = NOBODY) -> int:
     """Run several workers in the foreground until all of them have ended.
 
     Args:

@@ -1,8 +1,8 @@
 """Generation of several nodes of one process as one step of the compute thread.
 
-    node a ─ call ─┐                    ┌▶ its completions
-    node b ─ call ─┼▶ Batch ─▶ one step ┼▶ its completions
-    node c ─ call ─┘                    └▶ its completions
+    node a ─ call ─┐                     ┌▶ its completions
+    node b ─ call ─┼▶ _Batch ─▶ one step ┼▶ its completions
+    node c ─ call ─┘                     └▶ its completions
 
     waits for      the nodes that took part in its node's last step, a share of that step's length at most;
                    a moment for any other
@@ -38,7 +38,7 @@ LONGEST = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class NodeCall:
     """One node's call."""
 
     node_id: str
@@ -73,10 +73,10 @@ class Companions:
 
 
 @dataclass(eq=False)
-class Batch:
+class _Batch:
     """Calls that will be one step."""
 
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[NodeCall] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None
     submitted: bool = False
 
@@ -92,12 +92,12 @@ class GenerationTogether:
     def __init__(self, thread: ThreadPoolExecutor, now: Callable[[], float]) -> None:
         self._thread = thread
         self._now = now
-        self._open: dict[Hashable, Batch] = {}
+        self._open: dict[Hashable, _Batch] = {}
         self._companions: dict[Hashable, Companions] = {}
         self._lock = Lock()
         """Lock of these two, which the compute thread uses as well."""
 
-    async def generate(self, asked: Asked) -> Groups:
+    async def generate(self, asked: NodeCall) -> Groups:
         """Generates a node's completions, in one step with others'. A call that is cancelled before the step begins is
         no part of it.
 
@@ -108,9 +108,9 @@ class GenerationTogether:
         self._add(key, asked)
         return await asyncio.wrap_future(asked.result)
 
-    def _add(self, key: Hashable, asked: Asked) -> None:
+    def _add(self, key: Hashable, asked: NodeCall) -> None:
         with self._lock:
-            batch = self._open.setdefault(key, Batch())
+            batch = self._open.setdefault(key, _Batch())
             batch.asked.append(asked)
             if batch.submitted:
                 return
@@ -121,14 +121,14 @@ class GenerationTogether:
         elif batch.timer is None:
             batch.timer = asyncio.get_running_loop().call_later(patience, self._submit, key, batch)
 
-    def _submit(self, key: Hashable, batch: Batch) -> None:
+    def _submit(self, key: Hashable, batch: _Batch) -> None:
         if batch.timer:
             batch.timer.cancel()
         if not batch.submitted:
             batch.submitted = True
             self._thread.submit(self._step, key, batch)
 
-    def _step(self, key: Hashable, batch: Batch) -> None:
+    def _step(self, key: Hashable, batch: _Batch) -> None:
         """Generates, on the compute thread, for all that have asked by now."""
         with self._lock:
             del self._open[key]
@@ -150,7 +150,7 @@ class GenerationTogether:
                 one.result.set_result(result)
 
 
-def _generate(asked: list[Asked]) -> Sequence[Groups | Exception]:
+def _generate(asked: list[NodeCall]) -> Sequence[Groups | Exception]:
     with ExitStack() as times:
         for one in asked:
             times.enter_context(one.timed())

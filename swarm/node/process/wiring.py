@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from swarm.algo.registry import advantage_scaling, loss, sampler
-from swarm.config import NOBODY, Asked, Settings, variable
+from swarm.config import NOBODY, Settings, StartRequest, variable
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import NodeLog, get_logger
 from swarm.node.base.context import NodeContext
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 
-def make_context(settings: Settings, node_id: str, asked: Asked = NOBODY) -> NodeContext:
+def make_context(settings: Settings, node_id: str, asked: StartRequest = NOBODY) -> NodeContext:
     """Returns a node of this process in its experiment.
 
     Args:

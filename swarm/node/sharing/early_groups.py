@@ -19,7 +19,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import Mixtures
 from swarm.node.sharing.reading import EarlyGroup, PeersFiles
-from swarm.node.sharing.verification import TaskSource, Verdict, verify
+from swarm.node.sharing.verification import GroupVerdict, TaskSource, verify
 from swarm.types import RoundKey
 
 File = tuple[RoundKey, str]
@@ -44,7 +44,7 @@ class EarlyGroups:
         self._task_source = task_source
         self._expected: dict[str, None] = {}
         """Peers whose last file named groups before it."""
-        self._kept: dict[File, dict[int, tuple[str, Verdict] | None]] = {}
+        self._kept: dict[File, dict[int, tuple[str, GroupVerdict] | None]] = {}
         """By slot what was read: its SHA-256 and the verdict, None if there is nothing to be kept."""
         self._read: Counter[File] = Counter()
         """Bytes."""
@@ -81,7 +81,7 @@ class EarlyGroups:
                     raise refusal
                 yield early
 
-    async def _verify(self, kept: dict[int, tuple[str, Verdict] | None], groups: Sequence[EarlyGroup]) -> None:
+    async def _verify(self, kept: dict[int, tuple[str, GroupVerdict] | None], groups: Sequence[EarlyGroup]) -> None:
         """Raises ProtocolError where an answer had to be killed."""
         left = list(groups)
         verdicts_of = verify(
@@ -94,7 +94,7 @@ class EarlyGroups:
                 kept[early.group.slot] = (early.sha256, verdict) if verdict.scored else None
             del left[: len(verdicts)]
 
-    def take(self, key: RoundKey, peer: str, named: Mapping[int, str]) -> dict[int, Verdict]:
+    def take(self, key: RoundKey, peer: str, named: Mapping[int, str]) -> dict[int, GroupVerdict]:
         """Returns, by slot, the verdicts on the groups that a file names, and forgets them."""
         kept = self._kept.pop((key, peer), {})
         self._read.pop((key, peer), None)

@@ -2,7 +2,7 @@
 
     what is listed ─follow─▶ to be read ─▶ bounded read ─▶ admitted? ─▶ pool ─▶ regenerate, score, compare ─▶ pool
                                 │           reading.py     admission.py          verification.py
-                                └──── News: there is a file, it is none of the peer's, a group of it is valid
+                                └──── FileNews: there is a file, it is none of the peer's, a group of it is valid
 
 One file costs no more than its size and MOST_KILLED answers allow; whatever is wrong with it is counted by reason and
 peer, and named in the log as far as there is room (intake_counts.py).
@@ -22,11 +22,11 @@ from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import Mixtures
 from swarm.node.sharing.contexts import CONTEXT_GONE
 from swarm.node.sharing.early_groups import EarlyGroups
-from swarm.node.sharing.intake_counts import OTHERS, Counts, Refusals
+from swarm.node.sharing.intake_counts import OTHERS, IntakeCounts, Refusals
 from swarm.node.sharing.pool import GroupName, Pool, name_of
 from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
 from swarm.node.sharing.selection import NOT_ITS_OWN, PriorityLock
-from swarm.node.sharing.verification import Cost, TaskSource, Verdict, verify
+from swarm.node.sharing.verification import Cost, GroupVerdict, TaskSource, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 
@@ -41,7 +41,7 @@ CLEAN, ALIVE, STRANGER, REFUSED, COSTLY = range(5)
 """Ranks, in the order in which peers' files are read; COSTLY: scoring some of the file had to be killed."""
 
 
-class News(Enum):
+class FileNews(Enum):
     """Says what there is of one peer's file for a stage."""
 
     THERE = auto()
@@ -61,7 +61,7 @@ class Examination:
         admission: Admission,
         mixtures: Mixtures,
         task_source: TaskSource,
-        tell: Callable[[RoundKey, Set[str], News], None],
+        tell: Callable[[RoundKey, Set[str], FileNews], None],
     ) -> None:
         """`tell`: told of peers and a stage what there is of them."""
         self._ctx = ctx
@@ -89,7 +89,7 @@ class Examination:
         """How often contexts of a file were looked for in vain."""
         self._without_context: set[GroupName] = set()
         """Groups that are to be looked at again."""
-        self.counts = Counts()
+        self.counts = IntakeCounts()
         self._refusals = Refusals()
 
     # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,7 +144,7 @@ class Examination:
     def _are_there(self, key: RoundKey, peers: Set[str]) -> None:
         if new := peers - self._there.setdefault(key, set()):
             self._there[key] |= new
-            self._tell(key, new, News.THERE)
+            self._tell(key, new, FileNews.THERE)
 
     # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
     async def look_into(self, key: RoundKey, peer: str, slots: Set[int], rank: int, *, is_stranger: bool) -> None:
@@ -175,7 +175,7 @@ class Examination:
             self.pool.empty(key, peer)
             if self._readings[key][peer].refused in NOT_THE_PEERS:
                 self._there.get(key, set()).discard(peer)
-                self._tell(key, {peer}, News.NOT_THEIRS)
+                self._tell(key, {peer}, FileNews.NOT_THEIRS)
             return None
         self._admission.check_size(file.groups)
         if (came := self._came.get(key, {}).get(peer)) is not None:
@@ -194,7 +194,7 @@ class Examination:
             self.pool.settle(name_of(group), self._counted(key, peer, early[group.slot]))
             self.counts.accepted_by_peer[peer] += 1
         if early:
-            self._tell(key, {peer}, News.VALID)
+            self._tell(key, {peer}, FileNews.VALID)
 
     def _put(self, key: RoundKey, peer: str, file: PeersFile) -> None:
         admitted: list[tuple[RolloutGroup, Claims]] = []
@@ -248,9 +248,9 @@ class Examination:
             await self.line.let_others_first(rank)
         self.counts.accepted_by_peer[peer] += accepted
         if accepted:
-            self._tell(key, {peer}, News.VALID)
+            self._tell(key, {peer}, FileNews.VALID)
 
-    def _is_left_for_later(self, name: GroupName, verdict: Verdict, before: int) -> bool:
+    def _is_left_for_later(self, name: GroupName, verdict: GroupVerdict, before: int) -> bool:
         """The context of a group is not there, and may come yet; `before`: looks at its file that ended so."""
         self._without_context.discard(name)
         if verdict.refusal is None or verdict.refusal.reason != CONTEXT_GONE or before + 1 >= MOST_TIMES_MISSED:
@@ -263,7 +263,7 @@ class Examination:
         """Tells whether the context of one of these groups was looked for, and is to be looked for again."""
         return any(GroupName(key, peer, slot) in self._without_context for slot in slots)
 
-    def _counted(self, key: RoundKey, peer: str, verdict: Verdict) -> ScoredGroup | None:
+    def _counted(self, key: RoundKey, peer: str, verdict: GroupVerdict) -> ScoredGroup | None:
         self.counts.killed += verdict.killed
         self.counts.errors += verdict.errors
         if verdict.false_claims:

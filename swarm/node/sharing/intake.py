@@ -27,7 +27,7 @@ from functools import cache
 import anyio
 from anyio.abc import TaskGroup
 
-from swarm.algo.drawing import NOTHING, Drawing, Nothing, Sample, random_ranks
+from swarm.algo.drawing import NOTHING, Drawing, DrawnSample, Nothing, random_ranks
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
@@ -36,8 +36,8 @@ from swarm.node.base.timeline import Timeline
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions, Mixtures
 from swarm.node.sharing.contexts import LOOK_AGAIN
-from swarm.node.sharing.examination import ALIVE, CLEAN, COSTLY, REFUSED, STRANGER, Examination, News
-from swarm.node.sharing.intake_counts import Counts
+from swarm.node.sharing.examination import ALIVE, CLEAN, COSTLY, REFUSED, STRANGER, Examination, FileNews
+from swarm.node.sharing.intake_counts import IntakeCounts
 from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
 from swarm.node.sharing.selection import Quarantine, Selection, random_order
 from swarm.node.sharing.verification import TaskSource
@@ -58,7 +58,7 @@ SLOW = 1.0
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedDraw:
     """Says which of its peers' groups a round draws."""
 
     slots: int
@@ -81,7 +81,7 @@ class Intake:
         ctx: NodeContext,
         assigned: AssignedQuestions,
         task_source: TaskSource,
-        tell: Callable[[RoundKey, Set[str], News], None],
+        tell: Callable[[RoundKey, Set[str], FileNews], None],
     ) -> None:
         """`tell`: told of peers and a stage what there is of them."""
         self._ctx = ctx
@@ -106,7 +106,7 @@ class Intake:
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
         self._ranks: dict[tuple[str | int, ...], Callable[[Source], list[int]]] = {}
         """By purpose."""
-        self._foresee: Callable[[RoundKey], Wanted | None] = lambda _: None
+        self._foresee: Callable[[RoundKey], WantedDraw | None] = lambda _: None
         self._at_work: set[tuple[Source, bool]] = set()
         """Files that are being examined, or wait for it; whether before they are there."""
         self._progress = anyio.Event()
@@ -131,12 +131,12 @@ class Intake:
             if wanted := self._foresee(key):
                 self._look_ahead(wanted, key, live, tasks)
 
-    def foresee(self, wanted: Callable[[RoundKey], Wanted | None]) -> None:
+    def foresee(self, wanted: Callable[[RoundKey], WantedDraw | None]) -> None:
         """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
         known yet."""
         self._foresee = wanted
 
-    async def draw(self, wanted: Wanted, sources: Sequence[Source], until: float, tasks: TaskGroup) -> Sample:
+    async def draw(self, wanted: WantedDraw, sources: Sequence[Source], until: float, tasks: TaskGroup) -> DrawnSample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""
         drawing = self._drawing(wanted, frozenset(sources))
         found = self._found(wanted.trained)
@@ -167,9 +167,9 @@ class Intake:
         self._ranks.clear()
         self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
 
-    def close_round(self, round_: int) -> Counts:
+    def close_round(self, round_: int) -> IntakeCounts:
         """Returns what was counted since the last call, for this round's row, and updates the quarantine by it."""
-        taken, self._examination.counts = self._examination.counts, Counts()
+        taken, self._examination.counts = self._examination.counts, IntakeCounts()
         accepted, refused = taken.accepted_by_peer, taken.refused_named()
         offenders, freed = self._quarantine.observe(round_, accepted, refused)
         taken.quarantined = self._quarantine.held(round_ + 1)
@@ -212,7 +212,7 @@ class Intake:
         """Has nobody wait for peers that are not read."""
         selection.taken.update(peers)
         if peers:
-            self._tell(key, set(peers), News.THERE)
+            self._tell(key, set(peers), FileNews.THERE)
 
     def _rank(self, peer: str) -> int:
         if peer in self._clean:
@@ -222,7 +222,7 @@ class Intake:
         return ALIVE if peer in self._live else STRANGER
 
     # ── what is drawn ───────────────────────────────────────────────────────────────────────────────────────────────
-    def _drawing(self, wanted: Wanted, sources: Set[Source]) -> Drawing[Source]:
+    def _drawing(self, wanted: WantedDraw, sources: Set[Source]) -> Drawing[Source]:
         """Returns the one of before, where nothing has changed: it is asked for at every look."""
         asked = (wanted.slots, wanted.count, wanted.most_of_peer, sources)
         last = self._drawings.get(wanted.purpose)
@@ -233,7 +233,7 @@ class Intake:
             last = self._drawings[wanted.purpose] = (asked, drawing)
         return last[1]
 
-    def _ranks_of(self, wanted: Wanted) -> Callable[[Source], list[int]]:
+    def _ranks_of(self, wanted: WantedDraw) -> Callable[[Source], list[int]]:
         """Held, for files come one after the other, and with each the order is made anew."""
         asked = (*wanted.purpose, wanted.slots)
         if asked not in self._ranks:
@@ -248,7 +248,7 @@ class Intake:
 
         return found
 
-    def _look_ahead(self, wanted: Wanted, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
+    def _look_ahead(self, wanted: WantedDraw, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
         """Examines what is there by now of the groups that will be drawn if all live peers publish."""
         tags = self._examination.to_read(key)
         sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})

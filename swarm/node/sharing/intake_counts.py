@@ -28,7 +28,7 @@ LONGEST_DETAIL = 400
 
 
 @dataclass
-class Counts:
+class IntakeCounts:
     """Filled while files come in."""
 
     refused_by_peer: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -88,7 +88,7 @@ class Refusals:
     def __init__(self) -> None:
         self._lines: Counter[tuple[int, str]] = Counter()
 
-    def refuse(self, counts: Counts, key: RoundKey, peer: str, error: ProtocolError) -> None:
+    def refuse(self, counts: IntakeCounts, key: RoundKey, peer: str, error: ProtocolError) -> None:
         """Count one refusal, and log it as far as there is room."""
         counts.refused_by_peer[peer][error.reason] += 1
         self._lines[key.round, peer] += 1
@@ -107,7 +107,7 @@ class Refusals:
             **({"more": "counted in the metrics row alone"} if last else {}),
         )
 
-    def flood(self, counts: Counts, key: RoundKey, names: int, most: int) -> None:
+    def flood(self, counts: IntakeCounts, key: RoundKey, names: int, most: int) -> None:
         """Counts so many names of a stage beyond the `most` that are read; said once per stage."""
         counts.refused_by_peer[OTHERS]["flood"] += names
         logger.warning("rollouts.flood", round=key.round, stage=key.stage, names=names, read=most)

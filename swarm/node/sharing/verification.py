@@ -1,6 +1,6 @@
 """Verification: a peer's groups regenerated and scored by this node, and what their publisher claims held against it.
 
-    groups ─a few at a time─▶ regenerate, compare, score ─▶ hold the publisher's claims against it ─▶ Verdict each
+    groups ─a few at a time─▶ regenerate, compare, score ─▶ hold the publisher's claims against it ─▶ GroupVerdict each
 
 One file costs at most MOST_KILLED answers whose scoring has to be killed, or as much processor time in slow ones beyond
 what honest ones take, and those of one request more. Then the rest of it is refused as `scorer_abuse`. That is no proof
@@ -81,7 +81,7 @@ class Cost(NamedTuple):
 NOTHING = Cost()
 
 
-class Verdict(NamedTuple):
+class GroupVerdict(NamedTuple):
     """Holds what was found of one group."""
 
     scored: ScoredGroup | None
@@ -107,7 +107,7 @@ async def verify(
     *,
     trusting: bool,
     cost: Cost = NOTHING,
-) -> AsyncIterator[list[Verdict]]:
+) -> AsyncIterator[list[GroupVerdict]]:
     """Verdicts in order, a part of the groups at a time; the caller may let others go first in between.
 
     Args:
@@ -131,8 +131,10 @@ async def verify(
         size = 1 if cost.excess else min(GROUPS_AT_ONCE, 2 * size)
 
 
-async def _all_at_once(source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims]) -> list[Verdict]:
-    found: dict[int, Verdict] = {}
+async def _all_at_once(
+    source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims]
+) -> list[GroupVerdict]:
+    found: dict[int, GroupVerdict] = {}
 
     async def judge(position: int) -> None:
         found[position] = await _verdict(source, groups[position], claims[position])
@@ -143,19 +145,21 @@ async def _all_at_once(source: TaskSource, groups: Sequence[RolloutGroup], claim
     return [found[position] for position in range(len(groups))]
 
 
-async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> Verdict:
+async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> GroupVerdict:
     try:
         score = await _score_in_slices(source, group)
     except ProtocolError as error:
-        return Verdict(None, error.as_value(), killed=error.killed, slow=error.slow, answers=len(group.completions))
+        return GroupVerdict(
+            None, error.as_value(), killed=error.killed, slow=error.slow, answers=len(group.completions)
+        )
     cost = _cost(score)
     if cost.excess > MOST_KILLED:  # for which its whole file is refused
-        return Verdict(None, None, killed=cost.killed, slow=cost.slow, answers=cost.answers)
+        return GroupVerdict(None, None, killed=cost.killed, slow=cost.slow, answers=cost.answers)
     rewards = false_rewards(claims, score) if group.question.verifiable else 0
     if lie := false_answer(claims, score.question, group.slot):
-        return Verdict(None, lie, rewards + 1, score.killed, score.errors, score.slow, cost.answers)
+        return GroupVerdict(None, lie, rewards + 1, score.killed, score.errors, score.slow, cost.answers)
     scored = ScoredGroup(group, score.rewards, score.answered)
-    return Verdict(scored, None, rewards, score.killed, score.errors, score.slow, cost.answers)
+    return GroupVerdict(scored, None, rewards, score.killed, score.errors, score.slow, cost.answers)
 
 
 def _cost(score: GroupScore) -> Cost:

@@ -31,7 +31,7 @@ logger = get_logger(__name__)
 COMPUTING = ("generate", "train")
 
 
-class Asked(NamedTuple):
+class OwnQuestion(NamedTuple):
     """One of a node's own questions."""
 
     slot: int
@@ -58,17 +58,17 @@ class WorkerContext(NodeContext):
     spans: dict[str, deque[Interval]] = field(default_factory=lambda: {step: deque(maxlen=100) for step in COMPUTING})
     """Spans of the steps that compute: when each was done since the last row. Filled by whichever thread does it."""
 
-    async def ask(self, key: RoundKey, count: int) -> list[Asked]:
+    async def ask(self, key: RoundKey, count: int) -> list[OwnQuestion]:
         """This node's questions of the first `count` slots of a round, less those that cannot be made within limits."""
         requests = self.assigned.questions(self.node_id, key, count, self.mixture)
         try:
-            return list(starmap(Asked, enumerate(await self.task_source.make(requests))))
+            return list(starmap(OwnQuestion, enumerate(await self.task_source.make(requests))))
         except ProtocolError as error:
             if error.reason != GENERATION_FAILED:
                 raise
         return [asked for slot, request in enumerate(requests) if (asked := await self._asked(key, slot, request))]
 
-    async def _asked(self, key: RoundKey, slot: int, request: QuestionRequest) -> Asked | None:
+    async def _asked(self, key: RoundKey, slot: int, request: QuestionRequest) -> OwnQuestion | None:
         try:
             (question,) = await self.task_source.make([request])
         except ProtocolError as error:
@@ -76,7 +76,7 @@ class WorkerContext(NodeContext):
                 raise
             logger.warning("question.not_made", round=key.round, slot=slot, task=request.full_task, error=str(error))
             return None
-        return Asked(slot, question)
+        return OwnQuestion(slot, question)
 
     def as_sampled(self, file: RolloutFile) -> RolloutFile:
         """An own file without what the hooks before publishing have changed."""

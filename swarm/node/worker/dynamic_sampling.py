@@ -18,16 +18,16 @@ from typing import Protocol
 from swarm.algo.advantages import is_informative
 from swarm.errors import ProtocolError
 from swarm.node.sharing.verification import score_groups
-from swarm.node.worker.context import Asked, WorkerContext
+from swarm.node.worker.context import OwnQuestion, WorkerContext
 from swarm.node.worker.steps import Scores
 from swarm.types import RolloutGroup, RoundKey
 from swarm.wire.messages import CompletionsFile
 
 
-class Sample(Protocol):
+class SampleFunction(Protocol):
     """Gives completions to some questions."""
 
-    def __call__(self, questions: list[Asked], *, attempt: int = 0) -> Awaitable[list[RolloutGroup]]:
+    def __call__(self, questions: list[OwnQuestion], *, attempt: int = 0) -> Awaitable[list[RolloutGroup]]:
         """Attempts are counted from 0."""
 
 
@@ -45,7 +45,7 @@ def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> 
 
 
 async def sample_until_informative(
-    ctx: WorkerContext, key: RoundKey, questions: list[Asked], sample: Sample
+    ctx: WorkerContext, key: RoundKey, questions: list[OwnQuestion], sample: SampleFunction
 ) -> tuple[list[RolloutGroup], Scores]:
     """Groups to the questions of the first attempt and, while some have no signal and attempts are left, to the next.
 

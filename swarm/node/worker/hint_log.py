@@ -14,7 +14,7 @@ from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
 from swarm.records.files import constant_j, read_experiment
 from swarm.records.first_round import FirstRound, advice, first_round
-from swarm.records.hints import FEW, KEPT, Facts, Recent, hints_of, recent
+from swarm.records.hints import FEW, KEPT, HintFacts, Recent, hints_of, recent
 from swarm.records.pace import age
 from swarm.wire.metrics import MetricsRow
 
@@ -28,7 +28,7 @@ class HintLog:
         self._ctx = ctx
         self._rows: deque[Recent] = deque(maxlen=KEPT)
         self._said: set[str] = set()
-        self._facts: Facts | None = None
+        self._facts: HintFacts | None = None
 
     async def after_row(self, row: MetricsRow, _: int) -> None:
         """Take note of a round, as `observe`."""
@@ -39,7 +39,7 @@ class HintLog:
         self._rows.append(recent(row))
         if len(self._rows) < FEW or row.round % FEW:
             return
-        self._facts = self._facts or Facts(
+        self._facts = self._facts or HintFacts(
             generations=self._ctx.settings.generations,
             trains=self._ctx.settings.trains,
             external_groups=await self._ctx.blocking.run(self._external_groups),

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
-from swarm.node.worker.context import Asked, WorkerContext
+from swarm.node.worker.context import OwnQuestion, WorkerContext
 from swarm.store.run import Run
 from swarm.types import Completion, RolloutGroup, RoundKey, Turn
 from swarm.wire import keys
@@ -32,7 +32,7 @@ LARGEST = 64 * 2**20
 """Bytes of a completions file; a token takes some 30."""
 
 
-class Published(NamedTuple):
+class _Published(NamedTuple):
     """Holds the contents of this node's rollout file of a round."""
 
     groups: list[RolloutGroup]
@@ -48,10 +48,10 @@ class OneGroup(NamedTuple):
     bytes: int
 
 
-class Left(NamedTuple):
+class LeftCompletions(NamedTuple):
     """Holds what a former life of this node left of a round."""
 
-    published: Published | None
+    published: _Published | None
     sampled: CompletionsFile | None
     some: Mapping[int, OneGroup] = {}
     """By slot, where not everything is published, or not any more."""
@@ -86,7 +86,7 @@ def to_file(
     )
 
 
-def to_own_groups(file: CompletionsFile, questions: Sequence[Asked]) -> list[RolloutGroup] | None:
+def to_own_groups(file: CompletionsFile, questions: Sequence[OwnQuestion]) -> list[RolloutGroup] | None:
     """Returns the groups that were sampled; None if they were not to these questions."""
     if [group.prompt for group in file.groups] != [asked.question.prompt for asked in questions]:
         return None
@@ -116,7 +116,7 @@ def _as_sampled(completion: SampledCompletion) -> Completion:
     return replace(convert(completion, Completion, from_attributes=True), earlier=earlier)
 
 
-def what_is_left(ctx: WorkerContext, key: RoundKey, *, early: bool = False) -> Left:
+def what_is_left(ctx: WorkerContext, key: RoundKey, *, early: bool = False) -> LeftCompletions:
     """Read the files, and see that they are on disk: a kill may have come between a write and its sync. Blocking.
 
     Args:
@@ -124,13 +124,13 @@ def what_is_left(ctx: WorkerContext, key: RoundKey, *, early: bool = False) -> L
     """
     sampled, found = _completions(ctx, key), _file(ctx, key)
     if found and (published := _published(ctx, key, *found)):
-        return Left(published, sampled)
+        return LeftCompletions(published, sampled)
     if not found or not found[0].earlier:
         slots = range(ctx.settings.most_local_groups if early else 0)
-        return Left(None, sampled, _some(ctx, key, dict.fromkeys(slots, "")))
+        return LeftCompletions(None, sampled, _some(ctx, key, dict.fromkeys(slots, "")))
     named, last = named_by(found[0]), ctx.as_sampled(found[0])
     own = {group.slot: OneGroup(group, "", 0) for group in (to_groups(last, ctx.node_id, key) if last.rollouts else ())}
-    return Left(None, sampled, own | _some(ctx, key, named), named)
+    return LeftCompletions(None, sampled, own | _some(ctx, key, named), named)
 
 
 def _file(ctx: WorkerContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
@@ -151,7 +151,7 @@ def _file(ctx: WorkerContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
     return file, len(data)
 
 
-def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) -> Published | None:
+def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) -> _Published | None:
     """Returns the file with the groups that it names; None where they are not what it names."""
     sizes = [size]
 
@@ -161,7 +161,7 @@ def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) 
 
     try:
         whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.max_file_bytes)
-        return Published(to_groups(ctx.as_sampled(whole), ctx.node_id, key), sum(sizes))
+        return _Published(to_groups(ctx.as_sampled(whole), ctx.node_id, key), sum(sizes))
     except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a group
         logger.warning("rollouts.unreadable", round=key.round, error=str(error))
         return None

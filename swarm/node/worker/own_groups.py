@@ -37,10 +37,10 @@ from swarm.logs import get_logger
 from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.published import gone
 from swarm.node.sharing.verification import score_groups
-from swarm.node.worker.context import Asked, WorkerContext
+from swarm.node.worker.context import OwnQuestion, WorkerContext
 from swarm.node.worker.conversing import converse
 from swarm.node.worker.dynamic_sampling import sample_until_informative, slots_before
-from swarm.node.worker.own_completions import Left, same_texts, to_file, to_own_groups, what_is_left
+from swarm.node.worker.own_completions import LeftCompletions, same_texts, to_file, to_own_groups, what_is_left
 from swarm.node.worker.round_files import RoundFiles, to_rollouts
 from swarm.node.worker.steps import Own, OwnHalf, Sampled, Scores, Seconds
 from swarm.records.archives import with_archive
@@ -71,8 +71,8 @@ many rounds in which nobody published."""
 class OwnQuestions(NamedTuple):
     """Holds the own questions of a round, and what a former life left of it."""
 
-    asked: list[Asked]
-    left: Left
+    asked: list[OwnQuestion]
+    left: LeftCompletions
 
 
 class OwnGroups:
@@ -82,7 +82,7 @@ class OwnGroups:
         self._ctx = ctx
         self._generator = generator
         self._files = files
-        self._asked: dict[RoundKey, list[Asked]] = {}
+        self._asked: dict[RoundKey, list[OwnQuestion]] = {}
         self._is_first = True
         """No round was begun in this life."""
         self._never_made: set[RoundKey] | None = set()
@@ -94,7 +94,7 @@ class OwnGroups:
         """Have the questions of a later round at hand: nothing about them depends on an update."""
         self._asked = {key: await self._ask(key)}
 
-    async def _ask(self, key: RoundKey, least: int = 0) -> list[Asked]:
+    async def _ask(self, key: RoundKey, least: int = 0) -> list[OwnQuestion]:
         """Returns as many of the round's questions as it may need: its split may not be known yet, and takes the first
         I of them."""
         early, most = self._asked.pop(key, None), self._ctx.settings.most_local_groups
@@ -105,7 +105,7 @@ class OwnGroups:
         self._refuse_to_go_on_without(key, count, asked)
         return asked
 
-    def _refuse_to_go_on_without(self, key: RoundKey, count: int, asked: Sequence[Asked]) -> None:
+    def _refuse_to_go_on_without(self, key: RoundKey, count: int, asked: Sequence[OwnQuestion]) -> None:
         """Raises ScoringError: not one question could be made in the first rounds of this life."""
         if asked or self._never_made is None:
             self._never_made = None
@@ -118,42 +118,48 @@ class OwnGroups:
                 "the tasks and say why; `swarm task try` asks one"
             )
 
-    def _attempts(self, left: Left) -> int:
+    def _attempts(self, left: LeftCompletions) -> int:
         """Returns how many attempts may be behind what was sampled; what was published says itself what it answers."""
         return 1 if left.published else self._ctx.settings.dynamic_sampling
 
     async def _ask_again(
-        self, key: RoundKey, questions: list[Asked], sampled: CompletionsFile | None, clean: Set[str]
-    ) -> list[Asked]:
+        self, key: RoundKey, questions: list[OwnQuestion], sampled: CompletionsFile | None, clean: Set[str]
+    ) -> list[OwnQuestion]:
         """Returns the questions of a stage after the first: of a former life's completions with the same context."""
         if sampled and (known := await self._as_asked_before(questions, sampled)):
             return known
         assert self._ctx.contexts
         chosen = await self._ctx.contexts.choose(key, questions, clean, self._has_room)
-        return [Asked(slot, question) for (slot, _), question in zip(questions, chosen, strict=True)]
+        return [OwnQuestion(slot, question) for (slot, _), question in zip(questions, chosen, strict=True)]
 
     async def _has_room(self, prompt: str) -> bool:
         return await self._ctx.compute.run(partial(self._generator.has_room, prompt))
 
-    async def _asked_then(self, questions: list[Asked], left: Left) -> list[Asked]:
+    async def _asked_then(self, questions: list[OwnQuestion], left: LeftCompletions) -> list[OwnQuestion]:
         """Returns the questions of a later stage as they were asked when it was done. Raises ProtocolError (`gone`)."""
         if left.published:
             turns = {slot: question.turns for slot, question in questions}
             groups = [(group.slot, group.question) for group in left.published.groups]
-            return [Asked(slot, msgspec.structs.replace(known, turns=turns.get(slot, 1))) for slot, known in groups]
+            return [
+                OwnQuestion(slot, msgspec.structs.replace(known, turns=turns.get(slot, 1))) for slot, known in groups
+            ]
         if left.sampled and (known := await self._as_asked_before(questions, left.sampled)):
             return known
         raise gone("nothing tells any more with which context its questions were asked")
 
-    async def _as_asked_before(self, questions: list[Asked], sampled: CompletionsFile) -> list[Asked] | None:
+    async def _as_asked_before(
+        self, questions: list[OwnQuestion], sampled: CompletionsFile
+    ) -> list[OwnQuestion] | None:
         """Returns the questions as they were asked before; None: they were others, or their context is gone."""
         assert self._ctx.contexts
-        found: list[Asked] = []
+        found: list[OwnQuestion] = []
         for (slot, question), group in zip(questions, sampled.groups, strict=False):
             context = () if group.context is UNSET else tuple(group.context)
             origin = msgspec.structs.replace(question.known_origin(), context=context)
             try:
-                found.append(Asked(slot, await self._ctx.contexts.again(origin, question) if context else question))
+                found.append(
+                    OwnQuestion(slot, await self._ctx.contexts.again(origin, question) if context else question)
+                )
             except ProtocolError:
                 return None
         return found if len(found) == len(questions) == len(sampled.groups) else None
@@ -200,7 +206,7 @@ class OwnGroups:
         if not before:
             self._keep(sampled)
 
-    async def _questions(self, half: OwnHalf, left: Left, clean: Set[str]) -> list[Asked]:
+    async def _questions(self, half: OwnHalf, left: LeftCompletions, clean: Set[str]) -> list[OwnQuestion]:
         """Asks the questions of the round's slots, and of those that a former life's attempts went on to."""
         count, attempts = half.split.local, self._attempts(left)
         if attempts > 1:
@@ -226,7 +232,7 @@ class OwnGroups:
         return self._ctx.settings.publish_frequency == "generation"
 
     async def _sampled_one_by_one(
-        self, half: OwnHalf, left: Left, questions: list[Asked], rounds_trained: int
+        self, half: OwnHalf, left: LeftCompletions, questions: list[OwnQuestion], rounds_trained: int
     ) -> Sampled:
         """Sample the groups, and publish each one while others are written; `own` is complete then."""
         send, receive = anyio.create_memory_object_stream[RolloutGroup](math.inf)
@@ -297,7 +303,7 @@ class OwnGroups:
             self._files.keep_early(sampled.key, early.names)
         return size
 
-    async def _left(self, key: RoundKey) -> Left:
+    async def _left(self, key: RoundKey) -> LeftCompletions:
         """Returns what a former life left of a round. Where requests are spared it is looked for in the first round, in
         those that may have been generated ahead, and in those that had rollouts when this life began: a forged clock
         may have led the former one further than this one goes."""
@@ -307,11 +313,13 @@ class OwnGroups:
                 ahead = range(key.round, key.round + self._ctx.settings.staleness + 1)
                 self._of_a_former_life = frozenset((*ahead, *published))
             if key.round not in self._of_a_former_life:
-                return Left(None, None)
+                return LeftCompletions(None, None)
         early, self._is_first = self._one_by_one or self._is_first, False
         return await until_readable(self._ctx, partial(what_is_left, early=early), self._ctx, key)
 
-    def _sampled_before(self, left: Left, questions: list[Asked], rounds_trained: int) -> list[RolloutGroup] | None:
+    def _sampled_before(
+        self, left: LeftCompletions, questions: list[OwnQuestion], rounds_trained: int
+    ) -> list[RolloutGroup] | None:
         """Returns what a former life sampled for this round; None: nothing that this life would sample or has
         published."""
         if left.published:
@@ -321,11 +329,13 @@ class OwnGroups:
         updates = rounds_trained - left.sampled.rounds_trained  # else rounds were lost since, and with them its policy
         return to_own_groups(left.sampled, questions) if 0 <= updates <= self._ctx.settings.staleness else None
 
-    def _as_published(self, left: Left) -> list[RolloutGroup] | None:
+    def _as_published(self, left: LeftCompletions) -> list[RolloutGroup] | None:
         """Returns the published groups with their token ids."""
         if left.published is None or left.sampled is None or not self._fits(left.sampled):
             return None
-        groups = to_own_groups(left.sampled, [Asked(group.slot, group.question) for group in left.published.groups])
+        groups = to_own_groups(
+            left.sampled, [OwnQuestion(group.slot, group.question) for group in left.published.groups]
+        )
         return groups if groups and same_texts(groups, left.published.groups) else None
 
     def _fits(self, file: CompletionsFile) -> bool:
@@ -334,7 +344,7 @@ class OwnGroups:
         return same_size and file.tokenizer == self._generator.tokenizer
 
     async def _sample_all(
-        self, key: RoundKey, questions: list[Asked], seconds: Seconds
+        self, key: RoundKey, questions: list[OwnQuestion], seconds: Seconds
     ) -> tuple[list[RolloutGroup], Scores]:
         """Samples the groups; with dynamic sampling those of all attempts, and what was scored for it."""
         questions = [one for one in questions if one.slot < self._ctx.settings.most_local_groups]
@@ -346,7 +356,7 @@ class OwnGroups:
     async def sample(
         self,
         key: RoundKey,
-        questions: list[Asked],
+        questions: list[OwnQuestion],
         seconds: Seconds,
         ready: Ready | None = None,
         attempt: int = 0,
@@ -415,7 +425,7 @@ class OwnGroups:
             if not isinstance(score, ProtocolError)  # left out of the round as well
         ]
 
-    async def _groups_again(self, left: Left, key: RoundKey, count: int) -> list[RolloutGroup]:
+    async def _groups_again(self, left: LeftCompletions, key: RoundKey, count: int) -> list[RolloutGroup]:
         if groups := self._as_published(left):
             return groups
         if (attempts := self._attempts(left)) > 1:
@@ -445,7 +455,7 @@ class _Early:
         self.names |= {slot: sha256} if sha256 else {}
         self.bytes += size
 
-    def as_it_was(self, group: RolloutGroup, left: Left) -> RolloutGroup:
+    def as_it_was(self, group: RolloutGroup, left: LeftCompletions) -> RolloutGroup:
         """Returns what a former life has published of a group, whatever comes out now; else the group."""
         if (one := left.some.get(group.slot)) is None:
             return group
@@ -485,7 +495,7 @@ class _Verdicts:
         return self.groups[-1]
 
 
-def _as_it_was(sampled: Sampled, left: Left) -> Sampled:
+def _as_it_was(sampled: Sampled, left: LeftCompletions) -> Sampled:
     """Returns the groups with what a former life has published in the place of what comes out now."""
     early = _Early()
     groups = [early.as_it_was(group, left) for group in sampled.groups]

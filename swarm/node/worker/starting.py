@@ -33,7 +33,7 @@ Prepare = Callable[[], Coroutine[object, object, None]]
 """Starts what scores answers."""
 
 
-class Started(NamedTuple):
+class StartedWorker(NamedTuple):
     """A worker that is ready for its next round."""
 
     policy: Policy
@@ -50,7 +50,7 @@ class Started(NamedTuple):
 
 async def start(
     ctx: WorkerContext, load_policy: Callable[[], Policy], prepare: Prepare, intake: Intake, last_state: LastState
-) -> Started:
+) -> StartedWorker:
     """Load what is there of this node, and redo what a kill took from its weights.
 
     Args:
@@ -76,7 +76,7 @@ async def start(
     plan = plan_redo(history.rows, state, ctx.settings) if ctx.settings.trains else NOTHING_TO_REDO
     redone = await Redo(ctx, policy, rounds).carry_out(plan)
     loaded = tuple(one for one in saved if one <= rounds_saved)
-    return Started(policy, rounds, following, rounds_saved, loaded, _lived(history.rows), redone)
+    return StartedWorker(policy, rounds, following, rounds_saved, loaded, _lived(history.rows), redone)
 
 
 def _lived(rows: Iterable[MetricsRow]) -> tuple[Lived, ...]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import anyio
 
 from swarm.algo.adaptive_rule import Split
-from swarm.algo.drawing import EMPTY, Sample
+from swarm.algo.drawing import EMPTY, DrawnSample
 from swarm.errors import ProtocolError
 from swarm.store.health import Room
 from swarm.tasks.scoring import GroupScore
@@ -81,7 +81,7 @@ class External:
     """Holds the external groups that were drawn."""
 
     groups: Sequence[ScoredGroup] = ()
-    sample: Sample = EMPTY
+    sample: DrawnSample = EMPTY
     """What was looked at of the pool."""
 
 

@@ -42,7 +42,7 @@ from swarm.node.base.write_queue import PATIENCE_AT_STOP, PATIENCE_FOR_THE_REST,
 from swarm.node.round import Around, Rounds
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
-from swarm.node.sharing.examination import News
+from swarm.node.sharing.examination import FileNews
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
@@ -177,15 +177,15 @@ class Worker:
     def _tell(self, event: m.Event) -> None:
         self._events.send_nowait(event)
 
-    def _on_news(self, key: RoundKey, peers: Set[str], news: News) -> None:
+    def _on_news(self, key: RoundKey, peers: Set[str], news: FileNews) -> None:
         self._lookout.found_something()
         now = self._ctx.clock.monotonic()
         match news:
-            case News.THERE:
+            case FileNews.THERE:
                 self._tell(m.PeersArrived(key, frozenset(peers), now))
-            case News.NOT_THEIRS:
+            case FileNews.NOT_THEIRS:
                 self._tell(m.PeersMissing(key, frozenset(peers), now))
-            case News.VALID:
+            case FileNews.VALID:
                 self._tell(m.PeersEarned(frozenset(peers)))
 
     async def _start(self) -> None:

@@ -18,14 +18,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from
-from swarm.cli.following import Asked, following, look_every
+from swarm.cli.following import EndRequest, following, look_every
 from swarm.cli.model_folder import rounds_to_take, write_model_folder
 from swarm.cli.say import say, warn
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.errors import ConfigError, PushError, StoreError
 from swarm.plugins.hub.hub_push import push_folder, repo_problem
-from swarm.plugins.hub.push_machine import End, Push, PushMachine
+from swarm.plugins.hub.push_machine import Push, PushEnd, PushMachine
 from swarm.records.listing import saved_rounds
 from swarm.records.reader import RunReader
 from swarm.store.run import Run
@@ -103,7 +103,7 @@ class _Pusher:
             where = push_folder(folder, self._repo, message, hub_token=token, public=self._public)
         say(f"pushed the {written.what} of {self._node} after {rounds_done} rounds: {where}")
 
-    def follow(self, run: Run, machine: PushMachine, asked: Asked) -> int:
+    def follow(self, run: Run, machine: PushMachine, asked: EndRequest) -> int:
         """Pushes until there is nothing more to push; returns the exit code."""
         node = _Node(run, self._node)
         while True:
@@ -113,7 +113,7 @@ class _Pusher:
                 newest, over = node.newest, False
                 warn(f"{error}; looking again")
             action = machine.look(newest, over or asked.is_set(), time.monotonic())
-            if isinstance(action, End):
+            if isinstance(action, PushEnd):
                 return self._end(action, newest)
             if isinstance(action, Push):
                 self._try(run, machine, action.rounds_done)
@@ -129,7 +129,7 @@ class _Pusher:
         else:
             machine.pushed(rounds_done)
 
-    def _end(self, action: End, newest: int) -> int:
+    def _end(self, action: PushEnd, newest: int) -> int:
         if not newest:
             warn(f"{self._node} has left no checkpoint: there is nothing to push")
         if action.missing:
@@ -171,7 +171,7 @@ def _lasts(error: Exception) -> bool:
     return isinstance(error, PushError) and error.lasting
 
 
-def _wait(seconds: float, asked: Asked) -> None:
+def _wait(seconds: float, asked: EndRequest) -> None:
     """Waits so many seconds, or until asked to end; one who was asked before just waits."""
     if asked.is_set():
         time.sleep(seconds)

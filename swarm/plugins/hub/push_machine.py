@@ -1,6 +1,6 @@
 """Decides when a model that is being trained is pushed: pure.
 
-look(newest checkpoint, whether the node is done, now) ─▶ Push | Wait | End
+look(newest checkpoint, whether the node is done, now) ─▶ Push | PushWait | PushEnd
                                 ▲
 pushed(rounds), failed(now) ────┘   a failure is tried again after pauses that double
 """
@@ -21,14 +21,14 @@ class Push:
 
 
 @dataclass(frozen=True)
-class Wait:
+class PushWait:
     """Look again after so many seconds, or when asked to end."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class End:
+class PushEnd:
     """Says that there is nothing more to push, or no more time to."""
 
     missing: int
@@ -53,7 +53,7 @@ class PushMachine:
         self._not_before = 0.0
         self._ends_at: float | None = None
 
-    def look(self, newest: int, over: bool, now: float) -> Push | Wait | End:
+    def look(self, newest: int, over: bool, now: float) -> Push | PushWait | PushEnd:
         """Decides what to do next.
 
         Args:
@@ -65,12 +65,12 @@ class PushMachine:
         if over and self._ends_at is None:
             self._ends_at, self._not_before = now + self._patience, now
         if over and not due:
-            return End(0)
+            return PushEnd(0)
         if self._ends_at is not None and now >= self._ends_at and self._failures:
-            return End(newest)
+            return PushEnd(newest)
         if due and now >= self._not_before:
             return Push(newest)
-        return Wait(max(0.0, self._not_before - now) if due else self._look_every)
+        return PushWait(max(0.0, self._not_before - now) if due else self._look_every)
 
     def pushed(self, rounds_done: int) -> None:
         """Notes that a push was taken."""

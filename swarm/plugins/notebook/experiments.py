@@ -25,8 +25,8 @@ from swarm.node.process.host import this_process
 from swarm.records.listing import nodes_with_logs, saved_rounds
 from swarm.records.liveness import is_alive
 from swarm.records.made_by import as_ours
-from swarm.records.reader import Snapshot, snapshot
-from swarm.records.stream import LEVELS, EventStream, Wanted
+from swarm.records.reader import RunSnapshot, snapshot
+from swarm.records.stream import LEVELS, EventStream, WantedEvents
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place
 from swarm.store.run import Run
@@ -95,7 +95,7 @@ class ExperimentStatus(TypedDict):
     made_by: str
 
 
-class NodeProgress(TypedDict):
+class LatestProgress(TypedDict):
     """One node."""
 
     latest_event: str | None
@@ -111,7 +111,7 @@ class ExperimentProgress(TypedDict):
     """Holds what each node did last."""
 
     experiment: str
-    nodes: dict[str, NodeProgress]
+    nodes: dict[str, LatestProgress]
     timestamp: float
     """Unix seconds."""
 
@@ -261,7 +261,7 @@ def tail_logs(
         raise ConfigError(f"expected a level of {', '.join(LEVELS)} and lines >= 0, got {level!r} and {lines}")
     if unknown := asked - {*nodes_with_logs(run)}:
         raise ConfigError(f"no such node has logs in {run.store.describe()}: {', '.join(sorted(unknown))}")
-    wanted = Wanted(frozenset(asked), level=level)
+    wanted = WantedEvents(frozenset(asked), level=level)
     return [*events.render(EventStream(run, wanted).read_last(lines))]
 
 
@@ -291,7 +291,7 @@ def _info(path: Folder, name: str) -> ExperimentInfo:
     return info
 
 
-def _fill_in(info: ExperimentInfo, now: Snapshot) -> None:
+def _fill_in(info: ExperimentInfo, now: RunSnapshot) -> None:
     info["made_by"], info["problem"] = now.made_by, now.problem
     info["round"], info["stage"] = now.rounds_done, now.state.stage if now.state else 0
     info["max_rounds"], info["finished"] = now.rounds_expected, now.finished is not None
@@ -300,14 +300,14 @@ def _fill_in(info: ExperimentInfo, now: Snapshot) -> None:
     info["num_checkpoints"] = len({number for rounds in saved_rounds(now.run).values() for number in rounds})
 
 
-def _cumulative(now: Snapshot) -> dict[str, float]:
+def _cumulative(now: RunSnapshot) -> dict[str, float]:
     return {node: one.cumulative_reward for node, one in sorted(now.progress.items()) if one.rewards}
 
 
-def _progress(now: Snapshot, node: str) -> NodeProgress:
-    last = next(iter(EventStream(now.run, Wanted(frozenset({node}))).read_last(1)), None)
+def _progress(now: RunSnapshot, node: str) -> LatestProgress:
+    last = next(iter(EventStream(now.run, WantedEvents(frozenset({node}))).read_last(1)), None)
     peer, rows = now.peers.get(node), now.progress[node].last if node in now.progress else None
-    return NodeProgress(
+    return LatestProgress(
         latest_event=last.event if last else None,
         latest_round=rows.round if rows else None,
         elapsed_seconds=max(0.0, last.timestamp - peer.registered_at) if last and peer else None,
@@ -336,7 +336,7 @@ _COMPARED = (
 )
 
 
-def _compared(now: Snapshot, metrics: DataFrame, common: int) -> dict[str, Any]:
+def _compared(now: RunSnapshot, metrics: DataFrame, common: int) -> dict[str, Any]:
     """Returns a row of compare_experiments."""
     rewards, nodes = metrics["my_reward"], metrics["node_id"].nunique()
     total = rewards.sum(min_count=1)

@@ -24,7 +24,7 @@ from swarm.node.process.stopping import run_until_signal
 from swarm.node.process.wiring import check, worker_maker
 from swarm.node.sharing.admission import longest_completion
 from swarm.node.worker.worker import Worker
-from swarm.plugins.person.news import News
+from swarm.plugins.person.news import GroupNews
 from swarm.plugins.person.person import Person
 from swarm.plugins.person.terminal import Terminal
 from swarm.records.liveness import PERSON
@@ -100,7 +100,7 @@ class _Attended:
 
     def __init__(self, worker: Worker, person: Person, ctx: NodeContext) -> None:
         self._worker, self._person, self._ctx = worker, person, ctx
-        self._news: News | None = None
+        self._news: GroupNews | None = None
         self._stopping = False
 
     async def run(self) -> int:
@@ -129,7 +129,7 @@ class _Attended:
         while True:
             if self._news is None:
                 with suppress(SwarmError):  # as below
-                    self._news = await anyio.to_thread.run_sync(News, self._ctx.run, self._ctx.node_id)
+                    self._news = await anyio.to_thread.run_sync(GroupNews, self._ctx.run, self._ctx.node_id)
             await anyio.sleep(self._ctx.settings.reconcile_interval)
             await self._tell()
 

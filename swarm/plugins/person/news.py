@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.growing import Growing, parse_line
+from swarm.records.growing import GrowingLines, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.rollouts import RolloutFiles
 from swarm.store.run import Run
@@ -36,13 +36,13 @@ class _PeersRow(msgspec.Struct):
     trained_on: list[str] = []
 
 
-class News:
+class GroupNews:
     """Tells what became of one node's groups since this was made. Its verbs block."""
 
     def __init__(self, run: Run, node: str) -> None:
         self._run, self._node = run, node
-        self._rows: dict[str, Growing] = {}
-        self._own = Growing(run.store, keys.metrics(node))
+        self._rows: dict[str, GrowingLines] = {}
+        self._own = GrowingLines(run.store, keys.metrics(node))
         self._latest = -1
         """Own round."""
         self._told: set[tuple[int, str]] = set()
@@ -108,10 +108,10 @@ class News:
         return [peer for peer in nodes_with_logs(self._run) if peer != self._node][:MOST_PEERS]
 
     def _read(self, peer: str) -> list[bytes]:
-        growing = self._rows.setdefault(peer, Growing(self._run.store, keys.metrics(peer)))
+        growing = self._rows.setdefault(peer, GrowingLines(self._run.store, keys.metrics(peer)))
         return self._read_all(growing)
 
-    def _read_all(self, growing: Growing) -> list[bytes]:
+    def _read_all(self, growing: GrowingLines) -> list[bytes]:
         return [line for part in growing.look() for line in part.records]
 
 

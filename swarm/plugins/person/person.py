@@ -9,7 +9,7 @@ from typing import Protocol
 
 import anyio
 
-from swarm.plugins.person.session import HOW, Event, Left, Line, Opened, RoundOver, Session
+from swarm.plugins.person.session import HOW, Event, RoundOpened, RoundOver, Session, TypedLine, TypingOver
 from swarm.plugins.person.terminal import Terminal
 from swarm.records.liveness import PERSON
 from swarm.types import Bill, Completion, Dialogue, Ready
@@ -18,7 +18,7 @@ LOOK_EVERY = 0.25
 """Seconds between looks at whether the round is over."""
 
 
-class Standing(Protocol):
+class NodeStanding(Protocol):
     """Says where a node stands."""
 
     @property
@@ -40,7 +40,7 @@ class Person:
         self._terminal = terminal
         self._session = Session(longest)
         self._loop = asyncio.get_running_loop()
-        self._standing: Standing | None = None
+        self._standing: NodeStanding | None = None
         self._waiting: Future[list[tuple[str, ...]]] | None = None
         self.gone = anyio.Event()
         """Set when the person has left."""
@@ -65,7 +65,7 @@ class Person:
         return [tuple(Completion(text, finished=True) for text in group) for group in waiting.result()]
 
     # ── in the event loop ───────────────────────────────────────────────────────────────────────────────────────────
-    async def attend(self, standing: Standing) -> None:
+    async def attend(self, standing: NodeStanding) -> None:
         """Carry lines and rounds to the session until cancelled."""
         self._standing = standing
         self._terminal.show(HOW)
@@ -80,7 +80,7 @@ class Person:
     def leave(self) -> None:
         """Ask nothing more, and let a generation that waits end."""
         if not self._session.left:
-            self._handle(Left())
+            self._handle(TypingOver())
 
     def tell(self, text: str) -> None:
         """Show a line of news."""
@@ -88,12 +88,12 @@ class Person:
 
     async def _read(self) -> None:
         async for line in self._terminal.lines():
-            self._handle(Line(line))
+            self._handle(TypedLine(line))
         self.leave()
 
     def _open(self, questions: tuple[str, ...], answers: int, waiting: Future[list[tuple[str, ...]]]) -> None:
         self._waiting = waiting
-        self._handle(Opened(self._standing.round if self._standing else None, questions, answers))
+        self._handle(RoundOpened(self._standing.round if self._standing else None, questions, answers))
 
     def _handle(self, event: Event) -> None:
         for line in self._session.handle(event):

@@ -1,8 +1,8 @@
 """Leads a person through questions and answers, one round after the other. Pure: events in, lines to show out.
 
-nothing asked ──Opened─▶ a question ──Line─▶ ... G answers ─▶ the next one ... ─▶ nothing asked, `groups` complete
-      ▲                       └─ RoundOver, Left: what was answered is not published ──┘
-      └──────────────────────────────────────────────────────────────────────────────────┘
+nothing asked ──RoundOpened─▶ a question ──TypedLine─▶ ... G answers ─▶ the next ... ─▶ nothing asked, `groups` complete
+      ▲                            └─ RoundOver, TypingOver: what was answered is not published ──┘
+      └───────────────────────────────────────────────────────────────────────────────────────────┘
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOW = (
 """Said once."""
 
 
-class Opened(NamedTuple):
+class RoundOpened(NamedTuple):
     """A round begins for this node."""
 
     round: int | None
@@ -32,7 +32,7 @@ class Opened(NamedTuple):
     """G: to each question."""
 
 
-class Line(NamedTuple):
+class TypedLine(NamedTuple):
     """Tells that somebody typed a line; it has no newline."""
 
     text: str
@@ -42,11 +42,11 @@ class RoundOver(NamedTuple):
     """The others have gone on to a later round."""
 
 
-class Left(NamedTuple):
+class TypingOver(NamedTuple):
     """Tells that nothing more will be typed, or read."""
 
 
-Event = Opened | Line | RoundOver | Left
+Event = RoundOpened | TypedLine | RoundOver | TypingOver
 
 
 class Session:
@@ -73,16 +73,16 @@ class Session:
     def handle(self, event: Event) -> Sequence[str]:
         """Take one event; what is to be shown."""
         match event:
-            case Opened(round_, questions, answers):
+            case RoundOpened(round_, questions, answers):
                 self._round, self._questions, self._wanted = round_, questions, answers
                 self.groups, self._given, self._block = [()] * len(questions) if self.left else [], [], None
                 return self._ask() if self.open else ()
-            case Line(text):
+            case TypedLine(text):
                 return self._on_line(text) if self.open else self._between(text)
             case RoundOver():
                 lost = self._lost("came too late, and is not published")
                 return self._end(f"{self._which} is over: {lost or 'it went on without you'}") if self.open else ()
-            case Left():
+            case TypingOver():
                 return self._leave()
 
     # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ import msgspec
 from swarm.wire.kinds import Count
 
 
-class Clock(msgspec.Struct):
+class CurrentState(msgspec.Struct):
     """`state/current_state.json`. Its coordinator advances it by time alone, whatever the workers do."""
 
     round: Count
@@ -37,7 +37,7 @@ class Reward(msgspec.Struct):
     submitted_at: float
 
 
-class Line(msgspec.Struct):
+class MetricsLine(msgspec.Struct):
     """One line of `logs/{node}/metrics.jsonl`, or metrics.json: the summary of a round, the detail of a stage, or what
     the adaptive rule says."""
 
@@ -57,7 +57,7 @@ class Line(msgspec.Struct):
     adaptive_J_continuous: float | None = None
 
 
-class Progress(msgspec.Struct):
+class ProgressLine(msgspec.Struct):
     """One line of `progress_{node}.json`."""
 
     timestamp: float
@@ -98,7 +98,7 @@ class Rollouts(msgspec.Struct):
     rollouts: dict[str, list[Payload]]
 
 
-class Said(NamedTuple):
+class StartOutput(NamedTuple):
     """Holds what a node printed at its start."""
 
     model: str = ""
@@ -119,9 +119,9 @@ _CONFIG = re.compile(rb"Training Config: I=(\d{1,6}), J=(\d{1,6}), G=(\d{1,6})")
 _ROUNDS = re.compile(rb"Max Rounds: (\d{1,9})")
 
 
-def said_in(lines: list[bytes]) -> Said:
+def said_in(lines: list[bytes]) -> StartOutput:
     """Read what a node printed; of several starts the last one counts."""
-    said = Said()
+    said = StartOutput()
     for line in lines:
         if found := _CONFIG.search(line):
             said = said._replace(local_groups=int(found[1]), external_groups=int(found[2]), generations=int(found[3]))

@@ -15,10 +15,10 @@ import msgspec
 
 from swarm.errors import ProtocolError
 from swarm.plugins.rl_swarm.nodes import rounds_of
-from swarm.plugins.rl_swarm.rewards import Measured, Unknown
+from swarm.plugins.rl_swarm.rewards import KnownReward, Unknown
 from swarm.plugins.rl_swarm.run import RlSwarmRun
 from swarm.plugins.rl_swarm.store import RL_SWARM, RlSwarmStore
-from swarm.records.growing import Growing
+from swarm.records.growing import GrowingLines
 from swarm.records.listing import count_files, entries
 from swarm.records.made_by import NOT_RECORDED
 from swarm.store.base import Kind, Store
@@ -118,7 +118,7 @@ def _files(store: Store) -> Iterator[str]:
 
 
 def _copy_lines(source: Store, target: Store, key: str) -> None:
-    for part in Growing(source, key).look():
+    for part in GrowingLines(source, key).look():
         if part.records:
             target.append_records(key, part.records, durable=False, once=False)
 
@@ -126,7 +126,7 @@ def _copy_lines(source: Store, target: Store, key: str) -> None:
 def _origins(run: RlSwarmRun, node: str) -> ImportedNode:
     facts = run.facts(node)
     rounds = list(rounds_of(facts))
-    known = [done.reward for done in rounds if isinstance(done.reward, Measured)]
+    known = [done.reward for done in rounds if isinstance(done.reward, KnownReward)]
     return ImportedNode(
         completions_per_round=facts.completions or max((one.completions for one in known), default=0),
         rewards_from=dict(Counter(one.read_from for one in known)),

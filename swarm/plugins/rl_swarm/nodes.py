@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.plugins.rl_swarm.forms import Line, Progress, Registration, Reward, Said
-from swarm.plugins.rl_swarm.rewards import Measured, Unknown, added_to, by_round, measure, measure_file
+from swarm.plugins.rl_swarm.forms import MetricsLine, ProgressLine, Registration, Reward, StartOutput
+from swarm.plugins.rl_swarm.rewards import KnownReward, Unknown, added_to, by_round, measure, measure_file
 from swarm.wire.messages import SCHEMA_VERSION, PeerFile
 
 STARTED, COMPLETE, ERROR = "training_started", "training_complete", "error"
@@ -35,8 +35,8 @@ class NodeFacts(NamedTuple):
 
     node: str
     registration: Registration | None
-    said: Said
-    lines: list[Line]
+    said: StartOutput
+    lines: list[MetricsLine]
     """Lines of its metrics.json or metrics.jsonl."""
     old_name: bool
     """It is metrics.json."""
@@ -46,7 +46,7 @@ class NodeFacts(NamedTuple):
     """It ends in half a line."""
     rewards: dict[int, Reward]
     """By round; read where it has no lines."""
-    progress: list[Progress]
+    progress: list[ProgressLine]
     completions: int
     """Completions of one round; 0: unknown."""
     published: int
@@ -55,16 +55,16 @@ class NodeFacts(NamedTuple):
     """The line with which it logged the exception that ended it; it calls such a training complete."""
 
 
-class Round(NamedTuple):
+class NodeRound(NamedTuple):
     """One round of a node."""
 
     number: int
     timestamp: float
-    reward: Measured | Unknown
-    adaptive: Line | None = None
+    reward: KnownReward | Unknown
+    adaptive: MetricsLine | None = None
 
 
-def rounds_of(facts: NodeFacts) -> Iterator[Round]:
+def rounds_of(facts: NodeFacts) -> Iterator[NodeRound]:
     """Yields the node's rounds in order, those whose reward nobody can know included."""
     if not facts.lines:
         yield from _rounds_of_files(facts)
@@ -78,14 +78,14 @@ def rounds_of(facts: NodeFacts) -> Iterator[Round]:
         reward = measure(lines, facts.completions, added=added)
         if reward is not None:
             done = [line for line in lines if line.adaptive_J is None] or lines
-            yield Round(number, max(line.timestamp for line in done), reward, adaptive)
+            yield NodeRound(number, max(line.timestamp for line in done), reward, adaptive)
             adaptive = None
 
 
-def _rounds_of_files(facts: NodeFacts) -> Iterator[Round]:
+def _rounds_of_files(facts: NodeFacts) -> Iterator[NodeRound]:
     for number, file in sorted(facts.rewards.items()):
         follows = number == 0 or number - 1 in facts.rewards
-        yield Round(number, file.submitted_at, measure_file(file, facts.completions, follows=follows))
+        yield NodeRound(number, file.submitted_at, measure_file(file, facts.completions, follows=follows))
 
 
 def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
@@ -118,7 +118,7 @@ def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
     yield from facts.junk
 
 
-def _adaptive(line: Line | None) -> dict[str, Any]:
+def _adaptive(line: MetricsLine | None) -> dict[str, Any]:
     names = ("adaptive_I", "adaptive_J", "adaptive_J_continuous")
     return {name: value for name in names if line is not None and (value := getattr(line, name)) is not None}
 
@@ -149,7 +149,7 @@ def events_of(facts: NodeFacts) -> Iterator[bytes]:
             yield _event(head, f"rl-swarm.{entry.event}"[:100])
 
 
-def _completed(facts: NodeFacts, entry: Progress, head: dict[str, Any]) -> Iterator[bytes]:
+def _completed(facts: NodeFacts, entry: ProgressLine, head: dict[str, Any]) -> Iterator[bytes]:
     if facts.crashed_with:
         yield _event(head | {"level": "error"}, "process.crashed", error=facts.crashed_with)
     done, asked = rounds_done(facts), entry.total_rounds

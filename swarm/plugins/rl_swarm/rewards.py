@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from swarm.plugins.rl_swarm.forms import Line, Reward
+from swarm.plugins.rl_swarm.forms import MetricsLine, Reward
 from swarm.records.ranges import is_share
 
 RENAMED_AT = 1760266430.0
@@ -26,7 +26,7 @@ RENAMED_AT = 1760266430.0
 minutes after 6eb25cd had ended the adding of 1."""
 
 
-class Measured(NamedTuple):
+class KnownReward(NamedTuple):
     """A reward that is known."""
 
     total: float
@@ -46,7 +46,7 @@ class Unknown(NamedTuple):
     why: str
 
 
-def measure(lines: Sequence[Line], completions: int, *, added: float | None) -> Measured | Unknown | None:
+def measure(lines: Sequence[MetricsLine], completions: int, *, added: float | None) -> KnownReward | Unknown | None:
     """Returns the reward of one node and round; None where no line speaks of it.
 
     Args:
@@ -68,7 +68,7 @@ def measure(lines: Sequence[Line], completions: int, *, added: float | None) -> 
     return _checked(line.my_reward - added, completions, f"(my_reward - {added:g}) / completions")
 
 
-def measure_file(reward: Reward, completions: int, *, follows: bool) -> Measured | Unknown:
+def measure_file(reward: Reward, completions: int, *, follows: bool) -> KnownReward | Unknown:
     """Returns the reward of one file, where there are no lines.
 
     Args:
@@ -81,15 +81,15 @@ def measure_file(reward: Reward, completions: int, *, follows: bool) -> Measured
     return _checked(float(reward.reward), completions, "reward / completions")
 
 
-def _checked(total: float, completions: int, read_from: str) -> Measured | Unknown:
+def _checked(total: float, completions: int, read_from: str) -> KnownReward | Unknown:
     if not completions:
         return Unknown(f"{total:g} is a sum over completions, and nothing says how many there were")
     if not is_share(total / completions):
         return Unknown(f"{total:g} is no sum of {completions} rewards in [0, 1]")
-    return Measured(total, completions, read_from)
+    return KnownReward(total, completions, read_from)
 
 
-def added_to(short: Sequence[Line], *, old_name: bool) -> float | None:
+def added_to(short: Sequence[MetricsLine], *, old_name: bool) -> float | None:
     """Returns what a node's version added to each positive sum of its short lines; None: nobody can tell.
 
     Args:
@@ -101,9 +101,9 @@ def added_to(short: Sequence[Line], *, old_name: bool) -> float | None:
     return 1.0 if old_name or all(line.timestamp < RENAMED_AT for line in short) else None
 
 
-def by_round(lines: Iterable[Line]) -> Mapping[int, list[Line]]:
+def by_round(lines: Iterable[MetricsLine]) -> Mapping[int, list[MetricsLine]]:
     """Returns the lines of each round, as written."""
-    found: dict[int, list[Line]] = {}
+    found: dict[int, list[MetricsLine]] = {}
     for line in lines:
         found.setdefault(line.round, []).append(line)
     return found

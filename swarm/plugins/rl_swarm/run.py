@@ -10,9 +10,17 @@ import msgspec
 
 from swarm import forms
 from swarm.errors import ProtocolError
-from swarm.plugins.rl_swarm.forms import Clock, Line, Progress, Registration, Reward, Rollouts, said_in
+from swarm.plugins.rl_swarm.forms import (
+    CurrentState,
+    MetricsLine,
+    ProgressLine,
+    Registration,
+    Reward,
+    Rollouts,
+    said_in,
+)
 from swarm.plugins.rl_swarm.nodes import Junk, NodeFacts
-from swarm.records.growing import Growing, lines_of, parse_line
+from swarm.records.growing import GrowingLines, lines_of, parse_line
 from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
 from swarm.records.rows import MOST_ROWS
 from swarm.store.base import Entry, Store
@@ -58,9 +66,9 @@ class RlSwarmRun:
         self._listed_for = set[str]()
         """Nodes that were read since."""
 
-    def clock(self) -> Clock | None:
+    def clock(self) -> CurrentState | None:
         """Reads the clock; None: there is none that can be read."""
-        return self._read(keys.STATE, Clock, SMALL_FILE)
+        return self._read(keys.STATE, CurrentState, SMALL_FILE)
 
     def nodes(self) -> list[str]:
         """Returns all that registered or logged. Raises StoreError: they cannot be listed."""
@@ -92,9 +100,9 @@ class RlSwarmRun:
     def _read_node(self, node: str) -> NodeFacts:
         self._list_for(node)
         registration = self._read(keys.peer(node), Registration, SMALL_FILE)
-        lines, junk, torn = self._lines(keys.metrics(node), Line, MOST_LINES)
+        lines, junk, torn = self._lines(keys.metrics(node), MetricsLine, MOST_LINES)
         if old_name := not lines and self._stat(_old_metrics(node)) is not None:
-            lines, junk, torn = self._lines(_old_metrics(node), Line, MOST_LINES)
+            lines, junk, torn = self._lines(_old_metrics(node), MetricsLine, MOST_LINES)
         printed = lines_of(self.store, keys.stdout(node))
         head = list(islice(printed, HEAD))
         said, crash = said_in(head), next((line for line in chain(head, printed) if _EXCEPTION in line), b"")
@@ -110,7 +118,7 @@ class RlSwarmRun:
             junk=junk,
             torn=torn,
             rewards=rewards,
-            progress=self._lines(f"{PROGRESS}{node}.json", Progress, MOST_ROWS)[0],
+            progress=self._lines(f"{PROGRESS}{node}.json", ProgressLine, MOST_ROWS)[0],
             completions=self._completions_of(node) or said.completions,
             published=max([last, *rewards]) + 1,
             crashed_with=crash.decode("utf-8", "replace")[:LONGEST_LINE],
@@ -193,7 +201,7 @@ class RlSwarmRun:
     def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], Junk, bool]:
         """Returns the lines of a growing file that are of a form, those that are not, and whether it ends in half a
         line."""
-        growing, found, junk, count = Growing(self.store, key), list[Form](), list[bytes](), 0
+        growing, found, junk, count = GrowingLines(self.store, key), list[Form](), list[bytes](), 0
         for part in growing.look(MOST_READS):
             for line in part.records:
                 parsed = parse_line(line, form) if len(found) < most else None

@@ -21,9 +21,9 @@ import msgspec
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LogFile
-from swarm.plugins.rl_swarm.forms import Payload, Said
+from swarm.plugins.rl_swarm.forms import Payload, StartOutput
 from swarm.plugins.rl_swarm.nodes import NodeFacts, events_of, is_coordinator, peer_of, rounds_of, rows_of
-from swarm.plugins.rl_swarm.rewards import Measured, Unknown, measure_file
+from swarm.plugins.rl_swarm.rewards import KnownReward, Unknown, measure_file
 from swarm.plugins.rl_swarm.run import RlSwarmRun
 from swarm.store.base import (
     MOST_PER_READ,
@@ -58,7 +58,7 @@ class RlSwarmStore:
         self._experiment = experiment
         self.made_by = RL_SWARM
         self._run = RlSwarmRun(store)
-        self._rewards: dict[str, tuple[NodeFacts, dict[int, Measured | Unknown]]] = {}
+        self._rewards: dict[str, tuple[NodeFacts, dict[int, KnownReward | Unknown]]] = {}
         """Node -> what it was read as, and its rewards by round."""
 
     def describe(self, key: str = "") -> str:
@@ -127,7 +127,7 @@ class RlSwarmStore:
 
     def _experiment_file(self) -> ExperimentFile:
         facts = [self._run.facts(node) for node in self._run.nodes()]
-        said = next((one.said for one in facts if one.said.generations and not is_coordinator(one)), Said())
+        said = next((one.said for one in facts if one.said.generations and not is_coordinator(one)), StartOutput())
         began = [one.registration.registered_at for one in facts if one.registration]
         clock = self._run.clock()
         names = ("local_groups", "external_groups", "generations", "max_rounds")
@@ -166,8 +166,8 @@ class RlSwarmStore:
         if of_row is None:  # it may have been logged since
             facts = self._run.facts(node)
             of_row = self._rewards_of(facts).get(file.round)
-        reward = measure_file(file, facts.completions, follows=isinstance(of_row, Measured))
-        if isinstance(of_row, Measured) and of_row.total == file.reward:
+        reward = measure_file(file, facts.completions, follows=isinstance(of_row, KnownReward))
+        if isinstance(of_row, KnownReward) and of_row.total == file.reward:
             reward = of_row
         if isinstance(reward, Unknown):
             raise ProtocolError("malformed", f"{self.describe(key)}: {reward.why}")
@@ -181,7 +181,7 @@ class RlSwarmStore:
             )
         )
 
-    def _rewards_of(self, facts: NodeFacts) -> dict[int, Measured | Unknown]:
+    def _rewards_of(self, facts: NodeFacts) -> dict[int, KnownReward | Unknown]:
         read, rewards = self._rewards.get(facts.node, (None, {}))
         if read is not facts:
             rewards = {done.number: done.reward for done in rounds_of(facts)}

@@ -1,9 +1,9 @@
 """Trackers of experiments that get the rows of a run: TensorBoard, trackio, Weights & Biases, each by its own library.
 
-    the place ─ Growing ─▶ Feed ─▶ Sink: written, row, flush, close ─┬ tensorboard   event files
-                            │                                        ├ trackio       its local database
-       rows as numbers: values                                       ├ wandb         its offline files
-                                                                     └ anybody's     an entry point in `swarm.sinks`
+    the place ─ GrowingLines ─▶ Feed ─▶ Sink: written, row, flush, close ─┬ tensorboard   event files
+                                 │                                        ├ trackio       its local database
+            rows as numbers: values                                       ├ wandb         its offline files
+                                                                          └ anybody's     its entry in `swarm.sinks`
 
 A sink says itself which rows it keeps, so that none is doubled or lost by whatever ended the program before.
 

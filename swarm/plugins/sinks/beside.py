@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from swarm.cli.beside import Program, where
+from swarm.cli.beside import ProgramBeside, where
 from swarm.config import Settings, variable
 from swarm.plugins.sinks.opening import refuse_kinds
 
 
-def programs(settings: Settings, _: Sequence[str]) -> list[Program]:
+def programs(settings: Settings, _: Sequence[str]) -> list[ProgramBeside]:
     """Returns a program for each kind of sink. Raises ConfigError: a kind is none, or its library is not installed."""
     refuse_kinds(settings.sinks or (), variable("sinks"))
     return [_program(settings, kind) for kind in dict.fromkeys(settings.sinks or ())]
 
 
-def _program(settings: Settings, kind: str) -> Program:
+def _program(settings: Settings, kind: str) -> ProgramBeside:
     folder = str(Path(settings.sink_folder).expanduser().absolute())
-    return Program(f"sink {kind}", ("sink", "run", kind, "--folder", folder, *where(settings)), {})
+    return ProgramBeside(f"sink {kind}", ("sink", "run", kind, "--folder", folder, *where(settings)), {})

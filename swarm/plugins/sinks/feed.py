@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from swarm.plugins.sinks.base import Sink
 from swarm.plugins.sinks.values import values_of
-from swarm.records.growing import Growing
+from swarm.records.growing import GrowingLines
 from swarm.records.listing import nodes_with_logs
 from swarm.records.rows import one_per_stage, parse_row
 from swarm.store.run import Run
@@ -28,7 +28,7 @@ class Feed:
     def __init__(self, run: Run, sink: Sink) -> None:
         self._run = run
         self._sink = sink
-        self._growing: dict[str, Growing] = {}
+        self._growing: dict[str, GrowingLines] = {}
         self._last: dict[str, RoundKey] = {}
         self.rows = 0
         """Handed over so far."""
@@ -51,7 +51,7 @@ class Feed:
         return anything
 
     def _pump(self, node: str) -> bool:
-        growing = self._growing.setdefault(node, Growing(self._run.store, keys.metrics(node)))
+        growing = self._growing.setdefault(node, GrowingLines(self._run.store, keys.metrics(node)))
         anything = False
         for part in growing.look():
             anything |= bool(part.records)

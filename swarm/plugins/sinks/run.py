@@ -14,7 +14,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, open_experiment, setting_parameter, settings_from
-from swarm.cli.following import Asked, following, look_every
+from swarm.cli.following import EndRequest, following, look_every
 from swarm.cli.say import say, warn
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
@@ -111,7 +111,7 @@ class _Handing:
         """Says how many rows were handed over."""
         say(f"{self._kind} has {self._rows} more rows of {self._run.experiment}")
 
-    def follow(self, asked: Asked) -> int:
+    def follow(self, asked: EndRequest) -> int:
         """Hands rows over until the run is over, or somebody ends this; returns the exit code."""
         end, pause = _End(self._run), FIRST_PAUSE
         while True:

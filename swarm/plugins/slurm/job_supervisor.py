@@ -18,7 +18,7 @@ import anyio
 from swarm.children import child_environment, module_command
 from swarm.cli.elsewhere import part_of
 from swarm.cli.say import say
-from swarm.cli.supervisor import LINES_KEPT, Child
+from swarm.cli.supervisor import LINES_KEPT, DaemonChild
 from swarm.config import DAEMONS, without_settings
 from swarm.plugins.slurm.backend import SlurmBackend, SlurmProgram
 from swarm.plugins.slurm.queue import LOOK_SECONDS
@@ -36,14 +36,14 @@ class JobSupervisor:
         self._environ = dict(environ)
         self._left = False
         self._jobs: dict[str, SlurmProgram] = {}
-        self.failure: Child | None = None
+        self.failure: DaemonChild | None = None
         """The daemon whose job ended badly first."""
 
     def found(self, part: str) -> SlurmProgram | None:
         """Returns the job of a daemon that was submitted earlier, and waits or runs."""
         return self._backend.found(self._place, self._experiment, part_of(part))
 
-    def unfound(self, children: Sequence[Child], names: Sequence[str]) -> list[str]:
+    def unfound(self, children: Sequence[DaemonChild], names: Sequence[str]) -> list[str]:
         """Returns those of these nodes whose daemon is in no job that waits or runs."""
         there = [child.node_id.removesuffix("*") for child in children if self.found(child.node_id)]
         return [
@@ -52,7 +52,7 @@ class JobSupervisor:
             if not any(name == one or (one.endswith("-") and name.startswith(one)) for one in there)
         ]
 
-    async def run(self, child: Child) -> None:
+    async def run(self, child: DaemonChild) -> None:
         """Submit one, unless it is there, and stay with it until it ends for good, or we leave."""
         if self._left:
             child.exit_code = 0
@@ -70,7 +70,7 @@ class JobSupervisor:
             say(f"{child.node_id}: {job.ending()}; the others go on without it")
             self.failure = self.failure or child
 
-    def _submit(self, child: Child) -> SlurmProgram:
+    def _submit(self, child: DaemonChild) -> SlurmProgram:
         environment = child_environment({**without_settings(self._environ), **child.settings})
         command = tuple(module_command("swarm", *DAEMONS[child.role], *child.arguments))
         launch = Launch(command, environment, self._place, self._experiment, part_of(child.node_id))

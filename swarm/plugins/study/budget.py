@@ -14,7 +14,7 @@ from swarm.plugins.study.record import StudyRecord
 from swarm.records.split_moves import Moves, said
 
 
-class Split(NamedTuple):
+class BudgetSplit(NamedTuple):
     """Groups of one node and round; an adaptive rule moves both, and their sum stays."""
 
     local: int
@@ -27,9 +27,9 @@ class Split(NamedTuple):
         return self.local + self.external
 
 
-def split_of(record: StudyRecord, configuration: str) -> Split:
+def split_of(record: StudyRecord, configuration: str) -> BudgetSplit:
     """I and J of a configuration, to begin with."""
-    return Split(*(int(_stated(record, configuration, name)) for name in ("local_groups", "external_groups")))
+    return BudgetSplit(*(int(_stated(record, configuration, name)) for name in ("local_groups", "external_groups")))
 
 
 def _stated(record: StudyRecord, configuration: str, name: str) -> Any:

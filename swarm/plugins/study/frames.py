@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from swarm.plugins.study.record import open_run, read_study
 from swarm.views.tables import columns
-from swarm.views.tables.frames import TABLES, Table, frame_of
+from swarm.views.tables.frames import TABLES, FrameKind, frame_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +36,7 @@ def get_study_judge_metrics(path: Path | str, study: str) -> DataFrame:
     return study_frame(path, study, TABLES["judge"])
 
 
-def study_frame(path: Path | str, study: str, table: Table) -> DataFrame:
+def study_frame(path: Path | str, study: str, table: FrameKind) -> DataFrame:
     """Returns one table of all runs of a study, with three columns in front. Raises as get_study_metrics does.
 
     A run that it shares with another study may go on for that one's sake: rounds beyond the study's own are left out.

@@ -24,7 +24,7 @@ from swarm.cli.waiting import wait_for
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, StoreError
 from swarm.plugins.syncthing import setting_up
-from swarm.plugins.syncthing.membership import Member, Membership, Record
+from swarm.plugins.syncthing.membership import Member, Membership, MembersRecord
 from swarm.plugins.syncthing.state import knocking, replication
 from swarm.plugins.syncthing.syncthing import Syncthing
 from swarm.store.place import is_replicated
@@ -69,7 +69,7 @@ def invite(
 
 def _record(path: Path, own: str | None, syncthing: Syncthing, address: tuple[str, ...]) -> Membership:
     if is_replicated(path):
-        members = Record(path).read()
+        members = MembersRecord(path).read()
         if own not in (None, members.own):
             raise ConfigError(f"{path} knows this machine as {members.own}, got --as {own}")
         me = members.members[members.own]
@@ -104,12 +104,12 @@ def become_member(place: str, invitation: str, own: str | None, address: tuple[s
     warn(f"{members.host} lets this machine in with: swarm invite PATH {own} --device {me.device}{told}")
     wait_for(lambda: _is_let_in(path, own), f"{members.host} to let {own} in")
     setting_up.follow(path)
-    warn(f"this machine is the member {own}, of {', '.join(sorted(Record(path).read().members))}")
+    warn(f"this machine is the member {own}, of {', '.join(sorted(MembersRecord(path).read().members))}")
     _await_first_sync(path)
 
 
 def _is_let_in(path: Path, own: str) -> bool:
-    told = setting_up.listed(path, Record(path).read())
+    told = setting_up.listed(path, MembersRecord(path).read())
     return told is not None and own in told.members
 
 
@@ -123,7 +123,7 @@ def _await_first_sync(path: Path) -> None:
 
 def _until_complete(path: Path) -> Iterator[Replication]:
     def look() -> Replication | None:
-        seen.append(now := replication(path, Record(path).read()))
+        seen.append(now := replication(path, MembersRecord(path).read()))
         return now if not now.problems and not any(peer.to_come for peer in now.peers if peer.connected) else None
 
     seen: list[Replication] = []

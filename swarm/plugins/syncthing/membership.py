@@ -149,7 +149,7 @@ def decode(data: bytes, where: str) -> Membership:
     return checked
 
 
-class Record:
+class MembersRecord:
     """This machine's record of the members, read again whenever it is another file."""
 
     def __init__(self, path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.errors import ConfigError, StoreError
-from swarm.plugins.syncthing.membership import Record, member_of
+from swarm.plugins.syncthing.membership import MembersRecord, member_of
 from swarm.plugins.syncthing.store import ReplicatedStore
 from swarm.store.base import MOST_NAMES, Kind, Store
 from swarm.store.folder.beneath import EXPERIMENTS
@@ -27,7 +27,7 @@ class ReplicatedPlace(Place):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._record = Record(path)
+        self._record = MembersRecord(path)
 
     @property
     def member(self) -> str:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.plugins.syncthing.membership import LARGEST_RECORD, RECORD, Member, Membership, Record, decode
+from swarm.plugins.syncthing.membership import LARGEST_RECORD, RECORD, Member, Membership, MembersRecord, decode
 from swarm.plugins.syncthing.syncthing import ANOTHER, Syncthing
 from swarm.store.folder.store import FolderStore
 from swarm.store.place import is_replicated
@@ -46,7 +46,7 @@ _FOLLOWING: set[str] = set()
 """What this process has said about lists that it could not follow: once each."""
 
 
-class Wanted(NamedTuple):
+class WantedSettings(NamedTuple):
     """Says what Syncthing is to be told: name -> settings."""
 
     devices: Mapping[str, Mapping[str, Any]]
@@ -58,7 +58,7 @@ def folder_id(members: Membership, member: str) -> str:
     return f"swarm-{members.place}-{member}"
 
 
-def wanted(path: Path, members: Membership) -> Wanted:
+def wanted(path: Path, members: Membership) -> WantedSettings:
     """Returns all of it, from who is a member."""
     others = {name: member for name, member in members.members.items() if name != members.own}
     devices = {
@@ -70,7 +70,7 @@ def wanted(path: Path, members: Membership) -> Wanted:
         }
         for name, member in others.items()
     }
-    return Wanted(devices, {folder_id(members, name): _folder(path, members, name) for name in members.members})
+    return WantedSettings(devices, {folder_id(members, name): _folder(path, members, name) for name in members.members})
 
 
 def _folder(path: Path, members: Membership, name: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _folder(path: Path, members: Membership, name: str) -> dict[str, Any]:
     }
 
 
-def differences(asked: Wanted, syncthing: Syncthing) -> list[str]:
+def differences(asked: WantedSettings, syncthing: Syncthing) -> list[str]:
     """Returns what Syncthing does otherwise, a sentence each: by it another could write into a member's subtree, or
     nobody."""
     found = []
@@ -176,7 +176,7 @@ def joined(path: Path, text: str, own: str, me: Member) -> Membership:
     members = members.with_member(own, me)
     if not is_replicated(path):
         return members
-    there = Record(path).read()
+    there = MembersRecord(path).read()
     if (there.place, there.host, there.own) != (members.place, members.host, own):
         raise StoreError(
             f"{path} is the member {there.own} of another replicated folder, that of {there.host}: name another one, "
@@ -263,7 +263,7 @@ def follow(path: Path, environ: Mapping[str, str] = os.environ) -> None:
 
     logger = get_logger(__name__)
     try:
-        members = Record(path).read()
+        members = MembersRecord(path).read()
         if members.host == members.own:
             return
         offered = FolderStore(path / members.host).get(LIST, LARGEST_RECORD).data

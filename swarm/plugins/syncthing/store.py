@@ -23,7 +23,7 @@ from anyio import to_thread
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
-from swarm.plugins.syncthing.membership import Membership, Record
+from swarm.plugins.syncthing.membership import Membership, MembersRecord
 from swarm.plugins.syncthing.merging import merged
 from swarm.store.base import (
     MOST_NAMES,
@@ -92,7 +92,12 @@ class ReplicatedStore:
     """Keys are the files of their owners' subtrees."""
 
     def __init__(
-        self, path: Path, experiment: str, record: Record, writer: str | None = None, follow: Follow | None = None
+        self,
+        path: Path,
+        experiment: str,
+        record: MembersRecord,
+        writer: str | None = None,
+        follow: Follow | None = None,
     ) -> None:
         """Opens nothing yet.
 

@@ -21,7 +21,7 @@ from textual.widgets import DataTable, Footer, Static
 from swarm.errors import StoreError
 from swarm.harmless import printable_lines
 from swarm.plugins.top.frame import COLUMNS, LEFT, Frame, fitted, moment_lines
-from swarm.plugins.top.reader import Look, TopReader
+from swarm.plugins.top.reader import TopLook, TopReader
 
 HELP = """\
 up, down     choose a node
@@ -42,11 +42,15 @@ _PAGE_EVERY = 2.0
 """Seconds after which a page is read again."""
 
 
-class Page(ModalScreen[None]):
+class TextPage(ModalScreen[None]):
     """A text over the whole terminal, to be scrolled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "app.pop_screen", "back")]
-    CSS = "Page { background: $background; } Page VerticalScroll { height: 1fr; } Page #title { text-style: bold; }"
+    CSS = """
+    TextPage { background: $background; }
+    TextPage VerticalScroll { height: 1fr; }
+    TextPage #title { text-style: bold; }
+    """
 
     def __init__(self, title: str, text: Callable[[int], str], *, again: bool) -> None:
         """Args:
@@ -115,7 +119,7 @@ class TopApp(App[None]):
         self._reader, self._every, self._wall = reader, every, wall
         self._reading = Lock()
         """Held by the thread that reads: one look or page at a time."""
-        self._last: Look | None = None
+        self._last: TopLook | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(Text("reading ..."), id="head")
@@ -149,7 +153,7 @@ class TopApp(App[None]):
         """Shows a text in the place of what is wrong with nodes."""
         self._update("notes", text)
 
-    def show(self, look: Look, columns: int = 0) -> None:
+    def show(self, look: TopLook, columns: int = 0) -> None:
         """Draw a frame. `columns`: of the terminal; 0: as it is."""
         self._last = look
         frame, width = look.frame, max(20, columns or self.size.width)
@@ -227,7 +231,7 @@ class TopApp(App[None]):
                     return f"cannot be read now: {error}"
 
         if len(self.screen_stack) == 1:
-            self.push_screen(Page(title, read, again=again))
+            self.push_screen(TextPage(title, read, again=again))
 
 
 def _cell(text: str, column: int, *, live: bool) -> Text:

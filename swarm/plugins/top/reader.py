@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 from swarm.plugins.top.frame import Frame, frame_of, node_detail
 from swarm.plugins.top.moment import Moment, moment_of
-from swarm.records.groups import Wanted, read_groups
+from swarm.records.groups import WantedGroups, read_groups
 from swarm.records.history import History
 from swarm.records.history_reader import HistoryReader
 from swarm.records.liveness import Machine
-from swarm.records.stream import EventStream
-from swarm.records.stream import Wanted as WantedEvents
+from swarm.records.stream import EventStream, WantedEvents
 from swarm.store.run import Run
 from swarm.views import groups as group_view
 from swarm.views.events import render as render_events
@@ -24,7 +23,7 @@ GROUPS_SHOWN = 8
 EVENTS_SHOWN = 200
 
 
-class Look(NamedTuple):
+class TopLook(NamedTuple):
     """A run at one moment."""
 
     status: Status
@@ -42,28 +41,28 @@ class TopReader:
         self._moment: Moment | None = None
         self._moment_of: tuple[int | None, int | None, int] = (None, None, -1)
 
-    def look(self, wall: float) -> Look:
+    def look(self, wall: float) -> TopLook:
         """Looks at the run at `wall`, Unix seconds. Raises StoreError where the place itself fails."""
         status, history = self._status.read(wall), self._history.look()
         self._find_moment(status, history)
-        return Look(status, history, frame_of(status, history, self._moment))
+        return TopLook(status, history, frame_of(status, history, self._moment))
 
     def _find_moment(self, status: Status, history: History) -> None:
         """Once for each stage, and again when more of it was published."""
         now = (status.round, status.stage, status.rollouts)
         if now != self._moment_of:
             self._moment_of = now
-            found = read_groups(self._run, Wanted(), GROUPS_LOOKED_AT, learners=False)
+            found = read_groups(self._run, WantedGroups(), GROUPS_LOOKED_AT, learners=False)
             self._moment = moment_of(history, found.groups) or self._moment
 
-    def node_text(self, look: Look, node: str, width: int) -> str:
+    def node_text(self, look: TopLook, node: str, width: int) -> str:
         """Returns one node in full."""
         known = {one.node: one for one in look.status.nodes}
         return node_detail(known[node], look.history.get(node), width) if node in known else f"{node}: not there"
 
     def groups_text(self, node: str, width: int) -> str:
         """Renders the newest rollout groups of a node, or with "" everybody's."""
-        wanted = Wanted(nodes=frozenset({node} if node else ()))
+        wanted = WantedGroups(nodes=frozenset({node} if node else ()))
         return group_view.render(read_groups(self._run, wanted, GROUPS_SHOWN), width=width)
 
     def events_text(self, node: str) -> str:

@@ -15,7 +15,7 @@ What is one thing for who uses a store is one object or several; the parts of na
                                 ├ log        lines wait for a segment
                                 ├ packing    files as frames of zstd, where that is asked for
                                 └ names      what may grow, which keys are whose, which names are strangers'
-                                      └──────▶ Client: counts, tries again, says what failed ─▶ obstore ─▶ server
+                                      └──────▶ BucketClient: counts, tries again, says what failed ─▶ obstore ─▶ server
 
 Requests are what a bucket costs: a put, a get, a look at one file and a page of a listing are one each, an append is
 one once its end is known. What failed for a moment (throttling, 5xx, a cut connection) is tried again here, with

@@ -23,7 +23,7 @@ import msgspec
 from swarm import forms
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Entry, Kind
-from swarm.store.bucket.client import Client
+from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.listing import objects
 from swarm.store.bucket.names import MANIFEST
 from swarm.store.folder.bundles import MOST_BYTES_IN_A_BUNDLE, MOST_IN_A_BUNDLE
@@ -43,7 +43,7 @@ class File(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class BundleManifest(msgspec.Struct, frozen=True):
     """Names the data objects that make a bundle."""
 
     version: int
@@ -51,7 +51,7 @@ class Manifest(msgspec.Struct, frozen=True):
     files: list[File]
 
 
-def put_bundle(client: Client, prefix: str, fill: Callable[[Path], None]) -> None:
+def put_bundle(client: BucketClient, prefix: str, fill: Callable[[Path], None]) -> None:
     """Writes a bundle; it implements Store.put_bundle."""
     where, id_ = client.describe(prefix), uuid.uuid4().hex
     try:
@@ -63,7 +63,7 @@ def put_bundle(client: Client, prefix: str, fill: Callable[[Path], None]) -> Non
     except OSError as error:
         raise StoreError(f"cannot write {where}: {error.strerror or error}") from error
     former = _id_of(client, prefix)
-    client.put(f"{prefix}/{MANIFEST}", msgspec.json.encode(Manifest(_VERSION, id_, files)))
+    client.put(f"{prefix}/{MANIFEST}", msgspec.json.encode(BundleManifest(_VERSION, id_, files)))
     client.delete([prefix, *_data_but(client, prefix, {id_, former})])
 
 
@@ -72,12 +72,12 @@ def _files(folder: Path) -> list[tuple[Path, str]]:
     return [(path, path.relative_to(folder).as_posix()) for path in found]
 
 
-def _sent(client: Client, prefix: str, id_: str, number: int, at: tuple[Path, str]) -> File:
+def _sent(client: BucketClient, prefix: str, id_: str, number: int, at: tuple[Path, str]) -> File:
     sent = client.upload(f"{prefix}/~{id_}/{number}", at[0])
     return File(at[1], sent.size, sent.digest)
 
 
-def _id_of(client: Client, prefix: str) -> str:
+def _id_of(client: BucketClient, prefix: str) -> str:
     """Returns the id of the bundle that is there, "" if none can be read."""
     try:
         return manifest_of(client, prefix).id
@@ -85,7 +85,7 @@ def _id_of(client: Client, prefix: str) -> str:
         return ""
 
 
-def _data_but(client: Client, prefix: str, ids: set[str]) -> list[str]:
+def _data_but(client: BucketClient, prefix: str, ids: set[str]) -> list[str]:
     """Returns names of all data in a prefix that is not of these ids."""
     kept = tuple(f"{prefix}/~{id_}/" for id_ in ids if id_)
     there = (meta["path"] for meta in objects(client, prefix))
@@ -100,14 +100,14 @@ def _is_manifest(name: str) -> bool:
     return name.endswith(f"/{MANIFEST}")
 
 
-def remove_prefix(client: Client, prefix: str) -> None:
+def remove_prefix(client: BucketClient, prefix: str) -> None:
     """Remove all below a prefix, manifests first: nobody finds half of a bundle."""
     there = [meta["path"] for meta in objects(client, prefix)]
     client.delete([name for name in there if _is_manifest(name)])
     client.delete([name for name in there if not _is_manifest(name)])
 
 
-def recover(client: Client, below: str, writer: str) -> None:
+def recover(client: BucketClient, below: str, writer: str) -> None:
     """Remove the data of bundles of this writer that never had a manifest.
 
     Where no checkpoint of his lies, he may not be allowed to remove what strangers put there.
@@ -121,7 +121,7 @@ def recover(client: Client, below: str, writer: str) -> None:
     client.delete([name for prefix, names in data.items() if prefix not in whole for name in names])
 
 
-def manifest_of(client: Client, prefix: str) -> Manifest:
+def manifest_of(client: BucketClient, prefix: str) -> BundleManifest:
     """Returns the manifest of a bundle, checked.
 
     Raises:
@@ -130,7 +130,7 @@ def manifest_of(client: Client, prefix: str) -> Manifest:
     """
     data = client.get(f"{prefix}/{MANIFEST}", _MOST_MANIFEST).data
     try:
-        manifest = forms.decode(data, Manifest)
+        manifest = forms.decode(data, BundleManifest)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ProtocolError("malformed", f"the manifest of {client.describe(prefix)}: {error}") from None
     if manifest.version != _VERSION:
@@ -161,13 +161,13 @@ def _is_plain(path: str) -> bool:
     return short and {".", ".."}.isdisjoint(parts) and path.isprintable() and "\\" not in path
 
 
-def object_of(prefix: str, manifest: Manifest, path: str) -> str:
+def object_of(prefix: str, manifest: BundleManifest, path: str) -> str:
     """Returns the name of the object that holds a file of a bundle; "" if it has none of that path."""
     numbers = (number for number, file in enumerate(manifest.files) if file.path == path)
     return next((f"{prefix}/~{manifest.id}/{number}" for number in numbers), "")
 
 
-def entries_of(manifest: Manifest, below: str, *, tags: bool) -> list[Entry]:
+def entries_of(manifest: BundleManifest, below: str, *, tags: bool) -> list[Entry]:
     """Returns the names in a bundle, or in a folder of it, in order."""
     found = dict[str, Entry]()
     for file in manifest.files:
@@ -180,7 +180,7 @@ def entries_of(manifest: Manifest, below: str, *, tags: bool) -> list[Entry]:
 
 
 @contextmanager
-def open_bundle(client: Client, prefix: str) -> Iterator[Path]:
+def open_bundle(client: BucketClient, prefix: str) -> Iterator[Path]:
     """Yields a local folder with a bundle's files; it implements Store.open_bundle."""
     for _ in range(_ATTEMPTS):
         manifest = manifest_of(client, prefix)
@@ -205,7 +205,7 @@ def _own_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _fetched(client: Client, prefix: str, manifest: Manifest, folder: Path) -> bool:
+def _fetched(client: BucketClient, prefix: str, manifest: BundleManifest, folder: Path) -> bool:
     """Bring the files here; False if one of them is gone.
 
     Raises:

@@ -59,7 +59,7 @@ class Upload:
     digest: str
 
 
-class Client:
+class BucketClient:
     """One handle's way to a bucket."""
 
     def __init__(

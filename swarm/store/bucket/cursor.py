@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from swarm.store.base import MOST_PER_RECORD, Records
-from swarm.store.bucket.client import Client, tag_of
+from swarm.store.bucket.client import BucketClient, tag_of
 from swarm.store.bucket.growing import Piece, pieces_of, read_pieces, segments_of
 from swarm.store.bucket.names import Segment
 
@@ -45,7 +45,7 @@ class _File(NamedTuple):
     pieces: list[Piece]
 
 
-def read_on(client: Client, name: str, text: str, limit: int) -> Records:
+def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
     """Reads on from a cursor; it implements Store.read_records."""
     cursor = _Cursor.of(text)
     file = _find(client, name, cursor, limit)
@@ -57,7 +57,7 @@ def read_on(client: Client, name: str, text: str, limit: int) -> Records:
     return _read_on(client, file.pieces, cursor, limit)._replace(restarted=restarted)
 
 
-def _find(client: Client, name: str, cursor: _Cursor, limit: int) -> _File | None:
+def _find(client: BucketClient, name: str, cursor: _Cursor, limit: int) -> _File | None:
     """Returns the file, from the cursor on and as far as one reading goes; None: there is none."""
     enough = cursor.offset + limit + MOST_PER_RECORD
     segments = segments_of(client, name, "" if cursor.birth.startswith("=") else cursor.before, enough)
@@ -70,7 +70,7 @@ def _find(client: Client, name: str, cursor: _Cursor, limit: int) -> _File | Non
     return _File(f"={tag_of(found)}", [Piece(name, 0, 0, found["size"])])
 
 
-def _read_on(client: Client, pieces: list[Piece], cursor: _Cursor, limit: int) -> Records:
+def _read_on(client: BucketClient, pieces: list[Piece], cursor: _Cursor, limit: int) -> Records:
     size = pieces[-1].end if pieces else 0
     ahead = [piece for piece in pieces if piece.end > cursor.offset]
     if ahead and ahead[0].begin > cursor.offset:  # what lay between is gone, or was not to be read
@@ -81,7 +81,7 @@ def _read_on(client: Client, pieces: list[Piece], cursor: _Cursor, limit: int) -
     return _records(data, cursor, limit, size, pieces)
 
 
-def _window(client: Client, ahead: list[Piece], start: int, limit: int) -> bytes:
+def _window(client: BucketClient, ahead: list[Piece], start: int, limit: int) -> bytes:
     """Returns bytes from `start` on, up to the end of the record in which the limit lies, or beyond its bounds."""
     most = start + limit + MOST_PER_RECORD + 1
     last = next((piece.end for piece in ahead if piece.end >= start + limit), most)

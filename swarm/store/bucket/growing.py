@@ -5,10 +5,10 @@
     append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done ─▶ create the next segment
     read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
 
-A create whose answer was lost is known again (see Client.create), and an append that failed makes the writer look anew:
-so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the first
-append writes its whole lines into a segment. Where segments overlap the later one counts, so that small ones can be put
-together into one larger, and half a line at the end goes.
+A create whose answer was lost is known again (see BucketClient.create), and an append that failed makes the writer look
+anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
+first append writes its whole lines into a segment. Where segments overlap the later one counts, so that small ones can
+be put together into one larger, and half a line at the end goes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
 from swarm.store.base import PAGE
-from swarm.store.bucket.client import Client
+from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.listing import Walk, objects
 from swarm.store.bucket.names import BEHIND, MOST_GROWN, Segment, grown, newest
 from swarm.store.bucket.trouble import say_that_it_went
@@ -38,7 +38,7 @@ _AT_ONCE = 8
 """Segments that are read at the same time."""
 
 
-def segments_of(client: Client, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
+def segments_of(client: BucketClient, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
     """Returns the segments of the growing file that is there now, in order; none if there is none.
 
     Args:
@@ -55,7 +55,7 @@ def segments_of(client: Client, name: str, after: str = "", enough: int | None =
     return newest(found, Segment.of(after, 0))
 
 
-def remove(client: Client, name: str) -> None:
+def remove(client: BucketClient, name: str) -> None:
     """Remove all segments, those of former files too."""
     client.delete([meta["path"] for meta in objects(client, grown(name))])
 
@@ -85,7 +85,7 @@ def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
     return found
 
 
-def read_pieces(client: Client, pieces: Sequence[Piece]) -> bytes:
+def read_pieces(client: BucketClient, pieces: Sequence[Piece]) -> bytes:
     """Reads the bytes of pieces. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
 
     def read(piece: Piece) -> bytes:
@@ -109,10 +109,10 @@ class _End(NamedTuple):
     """The last bytes."""
 
 
-class Growing:
+class GrowingWriter:
     """The writer's side of one growing file; callable from any thread."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: BucketClient, name: str) -> None:
         self._client = client
         self._name = name
         self._end: _End | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.bucket import trials
-from swarm.store.bucket.client import Client
+from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.listing import objects
 from swarm.store.bucket.names import is_odd
 from swarm.store.bucket.trials import Probe
@@ -24,7 +24,7 @@ PREFIX = "doctor-"
 
 
 @contextmanager
-def bucket_health(client: Client, prefix: str, experiment: str) -> Iterator[BucketHealth]:
+def bucket_health(client: BucketClient, prefix: str, experiment: str) -> Iterator[BucketHealth]:
     """The health of a bucket, and of an experiment in it, for the block.
 
     What is tried out lies in the experiment's `.tmp`, or beside the experiments where it is not there yet.

@@ -21,7 +21,7 @@ from obstore.exceptions import InvalidPathError
 from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page
 from swarm.store.bucket import names
-from swarm.store.bucket.client import Client, tag_of
+from swarm.store.bucket.client import BucketClient, tag_of
 from swarm.store.bucket.names import BEHIND, Segment, Tail
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MOST_PAGES = MOST_NAMES // PAGE
 """Requests of one listing; a flood beyond that is not seen whole."""
 
 
-def objects(client: Client, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
+def objects(client: BucketClient, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
     """Yields all objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of
     them.
 
@@ -45,7 +45,7 @@ def objects(client: Client, prefix: str, after: str = "") -> Iterator[ObjectMeta
 class Walk:
     """Goes through the objects below a prefix, and may leap."""
 
-    def __init__(self, client: Client, prefix: str, after: str = "") -> None:
+    def __init__(self, client: BucketClient, prefix: str, after: str = "") -> None:
         self._client = client
         self._prefix = prefix
         self._left = MOST_PAGES
@@ -99,7 +99,7 @@ class Walk:
         return True
 
 
-def list_page(client: Client, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
+def list_page(client: BucketClient, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
     """Returns one page of a prefix that is no bundle; it implements Store.list.
 
     Args:

@@ -11,7 +11,7 @@ from swarm.errors import StoreError
 from swarm.lines import MOST_WAITING
 
 if TYPE_CHECKING:  # whoever predicts requests has no library for buckets
-    from swarm.store.bucket.growing import Growing
+    from swarm.store.bucket.growing import GrowingWriter
 
 SEALED_AT = 64 * 1024
 """Bytes of lines that make a segment at once."""
@@ -33,7 +33,7 @@ class SealedLog:
     were not sealed are lost with the process.
     """
 
-    def __init__(self, file: Growing, *, after: float = SEALED_AFTER) -> None:
+    def __init__(self, file: GrowingWriter, *, after: float = SEALED_AFTER) -> None:
         """Raises StoreError: the bucket cannot be read."""
         self._file = file
         self._after = after

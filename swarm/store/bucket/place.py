@@ -15,7 +15,7 @@ from swarm.store.place import EXPERIMENTS, Place
 from swarm.wire import keys
 
 if TYPE_CHECKING:
-    from swarm.store.bucket.client import Client
+    from swarm.store.bucket.client import BucketClient
     from swarm.store.bucket.store import BucketStore
 
 
@@ -87,11 +87,11 @@ class BucketPlace(Place):
         root = "/".join(filter(None, (self._url.prefix, folder)))
         return BucketStore(self._client(), root, self._url.scheme, writer, packs=bool(self._url.compress))
 
-    def _client(self) -> Client:
-        from swarm.store.bucket.client import Client
+    def _client(self) -> BucketClient:
+        from swarm.store.bucket.client import BucketClient
 
         address = f"{self._url.scheme}://{self._url.bucket}"
-        return Client(self._bucket, address, uploads=self._uploads)
+        return BucketClient(self._bucket, address, uploads=self._uploads)
 
     def _cannot(self, what: str, instead: str) -> StoreError:
         return StoreError(f"{self.describe()} is a bucket and cannot {what}: {instead}")

@@ -30,9 +30,9 @@ from swarm.store.base import (
     get_each,
 )
 from swarm.store.bucket import bundles, growing, packing
-from swarm.store.bucket.client import Client, tag_of
+from swarm.store.bucket.client import BucketClient, tag_of
 from swarm.store.bucket.cursor import read_on
-from swarm.store.bucket.growing import Growing
+from swarm.store.bucket.growing import GrowingWriter
 from swarm.store.bucket.listing import Walk, list_page
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
 from swarm.store.bucket.names import bundle_of, holds_bundles, may_grow
@@ -49,7 +49,9 @@ _AT_ONCE = 8
 class BucketStore:
     """Keys are the names of objects below a root. See swarm.store.bucket for what is one object and what several."""
 
-    def __init__(self, client: Client, root: str, kind: str, writer: str | None = None, *, packs: bool = False) -> None:
+    def __init__(
+        self, client: BucketClient, root: str, kind: str, writer: str | None = None, *, packs: bool = False
+    ) -> None:
         """Asks nothing of the bucket yet.
 
         Args:
@@ -63,8 +65,8 @@ class BucketStore:
         self._root = root
         self._kind = kind
         self._writer = writer
-        self._growing: dict[str, Growing] = {}
-        self._bundle: tuple[str, bundles.Manifest | None] = ("", None)
+        self._growing: dict[str, GrowingWriter] = {}
+        self._bundle: tuple[str, bundles.BundleManifest | None] = ("", None)
         """The one that was listed last: names below it are looked for in it."""
         self._free: set[str] = set()
         """Names with a dot above keys that were written, of which none is a file."""
@@ -181,7 +183,7 @@ class BucketStore:
         of_bundles = holds_bundles(prefix)
         return list_page(self._client, self._name(prefix), after, limit, tags=tags, bundles=of_bundles)
 
-    def _manifest(self, bundle: str, *, again: bool) -> bundles.Manifest | None:
+    def _manifest(self, bundle: str, *, again: bool) -> bundles.BundleManifest | None:
         if again or self._bundle[0] != bundle:
             self._bundle = (bundle, None)
             with suppress(FileNotFoundError, ProtocolError):
@@ -210,12 +212,12 @@ class BucketStore:
         """`stdout.log` says what the events beside it say, which views read; so it is put seldom from the beginning."""
         return SealedLog(self._grown(key), after=SEALED_AFTER if key.endswith(".jsonl") else SEALED_SELDOM)
 
-    def _grown(self, key: str) -> Growing:
+    def _grown(self, key: str) -> GrowingWriter:
         name = self._writing(key)
         if not may_grow(key):
             raise ValueError(f"expected a key of a growing file, whose name does not end in .json, got {key!r}")
         with self._lock:
-            return self._growing.setdefault(key, Growing(self._client, name))
+            return self._growing.setdefault(key, GrowingWriter(self._client, name))
 
     def sync(self, key: str) -> None:
         """Does nothing but check that this handle may write: what a bucket has taken is durable."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from swarm.errors import AlreadyThereError
-from swarm.store.bucket.client import Client
+from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.listing import objects
 from swarm.store.health import Latency, Visibility
 
@@ -26,7 +26,7 @@ VISIBLE, SAMPLES = 5, 20
 class Probe:
     """Keeps where all trials lie."""
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: BucketClient, prefix: str) -> None:
         self.client = client
         self.prefix = prefix
         self.names: list[str] = []
@@ -43,7 +43,7 @@ def creates_once(probe: Probe) -> bool:
     return _is_first(probe.client, name) and not _is_first(probe.client, name)
 
 
-def _is_first(client: Client, name: str) -> bool:
+def _is_first(client: BucketClient, name: str) -> bool:
     with suppress(AlreadyThereError):
         client.create(name, b"{}", trusting=True)
         return True
@@ -74,7 +74,7 @@ def _until(since: float, is_there: Callable[[], bool]) -> float:
     return math.inf
 
 
-def _listed(client: Client, prefix: str) -> set[str]:
+def _listed(client: BucketClient, prefix: str) -> set[str]:
     return {meta["path"] for meta in objects(client, prefix)}
 
 

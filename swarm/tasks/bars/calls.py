@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
-class Machine(NamedTuple):
+class Architecture(NamedTuple):
     """One architecture, as the kernel's filters see it."""
 
     audit_arch: int
@@ -19,7 +19,7 @@ class Machine(NamedTuple):
     """System call -> its number."""
 
 
-_X86_64 = Machine(
+_X86_64 = Architecture(
     0xC000003E,
     {
         "read": 0,
@@ -64,7 +64,7 @@ _X86_64 = Machine(
         "seccomp": 317,
     },
 )
-_AARCH64 = Machine(
+_AARCH64 = Architecture(
     0xC00000B7,
     {
         "read": 63,
@@ -122,7 +122,7 @@ class NotHereError(Exception):
     """This system lacks what a bar needs; says what and which would have it."""
 
 
-def machine() -> Machine:
+def machine() -> Architecture:
     """Returns the kind of machine on which this process runs. Raises NotHereError where its numbers are not known."""
     name = os.uname().machine
     known = _MACHINES.get(name)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from swarm.spelling import did_you_mean
-from swarm.tasks.dataset.scorers import CUSTOM, SCORERS, Scorer
+from swarm.tasks.dataset.scorers import CUSTOM, SCORERS, DatasetScorer
 from swarm.tasks.definitions import Parameters, malformed, refuse_unknown
 
 KEYS = (
@@ -17,7 +17,7 @@ KEYS = (
 )
 
 
-class Definition(msgspec.Struct, frozen=True):
+class DatasetDefinition(msgspec.Struct, frozen=True):
     """One task: which rows it asks, how, and what an answer is worth."""
 
     name: str
@@ -47,12 +47,12 @@ class Definition(msgspec.Struct, frozen=True):
     """Options of the scorer."""
 
     @property
-    def kind(self) -> Scorer:
+    def kind(self) -> DatasetScorer:
         """Returns the scorer's declaration."""
         return SCORERS.get(self.scorer, CUSTOM)
 
 
-def read_definition(name: str, parameters: Parameters) -> Definition:
+def read_definition(name: str, parameters: Parameters) -> DatasetDefinition:
     """Returns the definition that a table is. Raises ConfigError."""
     options = _options(name, str(parameters.get("scorer", "exact")))
     refuse_unknown(name, parameters, {*KEYS, *options})
@@ -60,7 +60,7 @@ def read_definition(name: str, parameters: Parameters) -> Definition:
     chosen = {key: _checked(name, key, parameters[key], kind) for key, kind in options.items() if key in parameters}
     fields = {"name": name, "path": parameters["dataset"], "options": chosen, **known}
     try:
-        definition = msgspec.convert(fields, Definition, strict=True)
+        definition = msgspec.convert(fields, DatasetDefinition, strict=True)
     except msgspec.ValidationError as error:
         raise malformed(name, str(error)) from None
     if not 0 <= definition.held_out < 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm.extras import lacking
-from swarm.tasks.dataset.definition import Definition, read_definition
+from swarm.tasks.dataset.definition import DatasetDefinition, read_definition
 from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
 from swarm.tasks.family import Behaviour, TaskFamily
 
@@ -53,9 +53,9 @@ class Datasets:
 
     def behaviour(self) -> Behaviour:
         """See swarm.tasks.dataset.questions."""
-        from swarm.tasks.dataset.questions import Questions
+        from swarm.tasks.dataset.questions import DatasetQuestions
 
-        return Questions(self._definitions)
+        return DatasetQuestions(self._definitions)
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
         """Returns the parameters with absolute paths and digests; see swarm.tasks.family.DefinableFamily."""
@@ -95,7 +95,7 @@ def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
     return completed | digests
 
 
-def _installed(definition: Definition) -> Iterator[tuple[str, str]]:
+def _installed(definition: DatasetDefinition) -> Iterator[tuple[str, str]]:
     """Yields the scorer's libraries and their versions. Raises ConfigError."""
     kind = definition.kind
     for package in kind.packages:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from swarm.tasks.dataset.definition import Definition
+from swarm.tasks.dataset.definition import DatasetDefinition
 from swarm.tasks.definitions import malformed, refuse_other, sha256_of
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -21,7 +21,7 @@ BYTES_LIMIT = 2 * 2**30
 FILES_LIMIT = 1_000
 
 
-def files_of(definition: Definition) -> list[Path]:
+def files_of(definition: DatasetDefinition) -> list[Path]:
     """Returns the files of a dataset, in order. Raises ConfigError."""
     path = Path(definition.path)
     if not path.is_dir():
@@ -48,7 +48,7 @@ def _one(name: str, path: Path) -> Path:
     return path
 
 
-def _chosen(definition: Definition, folder: Path) -> Iterator[Path]:
+def _chosen(definition: DatasetDefinition, folder: Path) -> Iterator[Path]:
     """Yields the files of a folder whose config and split are asked for."""
     for path in folder.rglob("*"):
         inside = path.relative_to(folder)
@@ -61,7 +61,7 @@ def _chosen(definition: Definition, folder: Path) -> Iterator[Path]:
             yield path
 
 
-def digest(definition: Definition) -> str:
+def digest(definition: DatasetDefinition) -> str:
     """Returns SHA-256 of the dataset. Raises ConfigError."""
     path, paths = Path(definition.path), files_of(definition)
     try:
@@ -83,6 +83,6 @@ def _of_files(root: Path, paths: list[Path]) -> str:
     return all_.hexdigest()
 
 
-def require(definition: Definition) -> None:
+def require(definition: DatasetDefinition) -> None:
     """See that the dataset is the one that the run was begun with. Raises ConfigError."""
     refuse_other(definition.name, definition.path, definition.sha256, digest(definition))

@@ -13,10 +13,10 @@ import msgspec
 
 from swarm.tasks.bounded import FIRST_CPU_S, at_most
 from swarm.tasks.dataset import files, strict_json, template
-from swarm.tasks.dataset.definition import Definition
+from swarm.tasks.dataset.definition import DatasetDefinition
 from swarm.tasks.dataset.reading import UnreadableError, rows_of
 from swarm.tasks.dataset.rows import PackedRows
-from swarm.tasks.dataset.scorers import CUSTOM, Row, Score
+from swarm.tasks.dataset.scorers import CUSTOM, ScorerFunction, ScorerRow
 from swarm.tasks.definitions import malformed
 
 ROWS_LIMIT = 1_000_000
@@ -29,25 +29,25 @@ ROW_LIMIT = 200_000
 _SHARES = 2**64
 
 
-class Loaded(NamedTuple):
+class LoadedTask(NamedTuple):
     """A task, ready to be asked."""
 
-    definition: Definition
+    definition: DatasetDefinition
     rows: PackedRows
     training: array.array[int]
     """Numbers of the rows that runs ask."""
     held_out: array.array[int]
     """Numbers of those that judges and exams ask: the same where none are held out."""
-    score: Score
-    own: Callable[[Row], str]
+    score: ScorerFunction
+    own: Callable[[ScorerRow], str]
     """A row's own answer as a completion would say it."""
 
-    def row(self, number: int) -> Row:
+    def row(self, number: int) -> ScorerRow:
         """Returns one row, as a scorer sees it."""
         return as_row(self.definition, self.rows[number])
 
 
-def load(definition: Definition) -> Loaded:
+def load(definition: DatasetDefinition) -> LoadedTask:
     """Returns all rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
     files.require(definition)
     reader = _Reader(definition)
@@ -66,12 +66,12 @@ def load(definition: Definition) -> Loaded:
             definition.name,
             f"none of {len(rows)} rows is {missing} at held_out = {definition.held_out}; take another share",
         )
-    loaded = Loaded(definition, rows, training, held_out or training, reader.score, reader.own)
+    loaded = LoadedTask(definition, rows, training, held_out or training, reader.score, reader.own)
     _try(loaded)
     return loaded
 
 
-def _try(task: Loaded) -> None:
+def _try(task: LoadedTask) -> None:
     """The first row's own answer, so that a scorer that fails at it fails before anything starts."""
     row = task.row(0)
     if task.definition.kind.executes:
@@ -86,7 +86,7 @@ def _try(task: Loaded) -> None:
         ) from None
 
 
-def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
+def as_row(definition: DatasetDefinition, columns: Mapping[str, Any]) -> ScorerRow:
     """Makes the row that a scorer sees of the columns. Raises ValueError: the answer lacks `answer_after`."""
     truth = columns[definition.answer]
     if definition.answer_after:
@@ -94,7 +94,7 @@ def as_row(definition: Definition, columns: Mapping[str, Any]) -> Row:
         if not mark:
             raise ValueError(f"{definition.answer!r} holds no {definition.answer_after!r} (answer_after)")
         truth = after.strip()
-    return Row(columns, truth, definition.options, definition.scoring)
+    return ScorerRow(columns, truth, definition.options, definition.scoring)
 
 
 def is_held_out(prompt: str, share: float) -> bool:
@@ -106,14 +106,14 @@ def is_held_out(prompt: str, share: float) -> bool:
 class _Reader:
     """Rows of all files, checked on their way."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: DatasetDefinition) -> None:
         self._definition = definition
         self._module = import_module(definition.kind.module)
         if prepare := getattr(self._module, "prepare", None):
             prepare()
         self._check = getattr(self._module, "check", None)
         self.score = _score(definition, self._module)
-        self.own: Callable[[Row], str] = getattr(self._module, "own", _text)
+        self.own: Callable[[ScorerRow], str] = getattr(self._module, "own", _text)
         self.training, self.held_out = array.array("L"), array.array("L")
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
@@ -146,15 +146,17 @@ class _Reader:
         return prompt
 
 
-def _text(row: Row) -> str:
+def _text(row: ScorerRow) -> str:
     return row.text
 
 
-def _score(definition: Definition, module: Any) -> Score:
-    return cast(Score, module.load(definition) if definition.kind is CUSTOM else getattr(module, "score", None))
+def _score(definition: DatasetDefinition, module: Any) -> ScorerFunction:
+    return cast(
+        ScorerFunction, module.load(definition) if definition.kind is CUSTOM else getattr(module, "score", None)
+    )
 
 
-def needed_columns(definition: Definition) -> tuple[str, ...] | None:
+def needed_columns(definition: DatasetDefinition) -> tuple[str, ...] | None:
     """Returns columns that questions and scores are made of; None: all, which a function of the user's is given."""
     if definition.kind is CUSTOM:
         return None

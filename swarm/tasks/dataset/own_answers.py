@@ -1,7 +1,7 @@
 """Checks whether a dataset's own answers earn 1: what no model can earn is said with file and line before a run asks
 it.
 
-    rows, spread over the file ─▶ confined children, one after the other ─▶ reward of each row's own answer ─▶ Look
+    rows, spread over the file ─▶ confined children, one after another ─▶ reward of each row's own answer ─▶ OwnAnswers
                                     at most SECONDS of processor time
 
 Every row is looked at where that takes no longer, as of the cheap scorers' 100,000 rows. Of a file that takes
@@ -31,7 +31,7 @@ from swarm.tasks.dataset.reading import rows_of
 from swarm.tasks.definitions import malformed
 
 if TYPE_CHECKING:
-    from swarm.tasks.dataset.loading import Loaded
+    from swarm.tasks.dataset.loading import LoadedTask
 
 SECONDS = 5.0
 """Processor time, of all tasks together."""
@@ -52,7 +52,7 @@ _PHI = 0.6180339887498949
 Say = Callable[[str], None]
 
 
-class Found(msgspec.Struct, frozen=True):
+class OwnAnswer(msgspec.Struct, frozen=True):
     """Says for one row whether its own answer earns 1."""
 
     number: int
@@ -60,12 +60,12 @@ class Found(msgspec.Struct, frozen=True):
     """Why its own answer does not earn 1."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class OwnAnswers(msgspec.Struct, frozen=True):
     """Says for one task which rows' own answers do not earn 1."""
 
     rows: int
     looked_at: int
-    wrong: tuple[Found, ...] = ()
+    wrong: tuple[OwnAnswer, ...] = ()
 
     @property
     def share(self) -> float:
@@ -73,7 +73,7 @@ class Look(msgspec.Struct, frozen=True):
         return len(self.wrong) / max(self.looked_at, 1)
 
 
-def check(task: Loaded, say: Say, seconds: float = SECONDS) -> None:
+def check(task: LoadedTask, say: Say, seconds: float = SECONDS) -> None:
     """Score the rows' own answers, and say which do not earn 1. Raises ConfigError: most of them do not."""
     if not task.definition.kind.answers or task.definition.options.get("schema"):
         return  # the column holds a pattern, a schema or tests, and no answer
@@ -85,26 +85,26 @@ def check(task: Loaded, say: Say, seconds: float = SECONDS) -> None:
         say(f"[tasks.{task.definition.name}]: {text}")
 
 
-def look(task: Loaded, say: Say, seconds: float) -> Look:
+def look(task: LoadedTask, say: Say, seconds: float) -> OwnAnswers:
     """Scores the rows' own answers, as many as the time allows."""
     rows, left = len(task.rows), seconds
     numbers = list(spread(rows))
-    found: list[Found] = []
+    found: list[OwnAnswer] = []
     said, ends = time.monotonic(), time.monotonic() + BUSY * seconds
     while len(found) < rows and left > 0 and (now := time.monotonic()) < ends:
         some = numbers[len(found) : len(found) + AT_ONCE]
         before = _seconds_of_children()
         frames = run_bounded(functools.partial(_score, task, some), Limits(math.ceil(left), ends - now))
         left -= _seconds_of_children() - before
-        found += [msgspec.msgpack.decode(frame, type=Found) for frame in frames]
+        found += [msgspec.msgpack.decode(frame, type=OwnAnswer) for frame in frames]
         if not found:
             break  # no child works here, which is said later: no row is to blame
         if len(frames) < len(some) and left > 0 and time.monotonic() < ends:
-            found.append(Found(some[len(frames)], "its scoring had to be ended: it takes too much time or memory"))
+            found.append(OwnAnswer(some[len(frames)], "its scoring had to be ended: it takes too much time or memory"))
         if now - said > SAID_EVERY_S:
             said = now
             say(f"[tasks.{task.definition.name}]: {len(found):,} of {rows:,} rows' own answers are scored")
-    return Look(rows, len(found), tuple(one for one in found if one.problem))
+    return OwnAnswers(rows, len(found), tuple(one for one in found if one.problem))
 
 
 def spread(count: int) -> Iterator[int]:
@@ -126,14 +126,14 @@ def _seconds_of_children() -> float:
     return times.children_user + times.children_system
 
 
-def _score(task: Loaded, numbers: Sequence[int], emit: Emit) -> None:
+def _score(task: LoadedTask, numbers: Sequence[int], emit: Emit) -> None:
     """Scores some rows' own answers, in the child."""
     with sandbox.enter().scoring():
         for number in numbers:
-            emit(msgspec.msgpack.encode(Found(number, _problem(task, number))))
+            emit(msgspec.msgpack.encode(OwnAnswer(number, _problem(task, number))))
 
 
-def _problem(task: Loaded, number: int) -> str:
+def _problem(task: LoadedTask, number: int) -> str:
     row = task.row(number)
     own = _own(task, number).strip()
     answer = extract_answer(f"{OPEN_TAG}{own}{CLOSE_TAG}")
@@ -151,7 +151,7 @@ def _problem(task: Loaded, number: int) -> str:
     return "" if reward >= FULL else f"earns {reward:g}"
 
 
-def _told(task: Loaded, found: Look) -> str:
+def _told(task: LoadedTask, found: OwnAnswers) -> str:
     """Returns all of it as one text."""
     named = found.wrong[:NAMED]
     places = _places(task, [one.number for one in named])
@@ -167,16 +167,16 @@ def _told(task: Loaded, found: Look) -> str:
     )
 
 
-def _shown(task: Loaded, number: int) -> str:
+def _shown(task: LoadedTask, number: int) -> str:
     return f"{_own(task, number)!r:.50}"
 
 
-def _own(task: Loaded, number: int) -> str:
+def _own(task: LoadedTask, number: int) -> str:
     """Returns a row's own answer, as a completion would have it."""
     return task.own(task.row(number))
 
 
-def _places(task: Loaded, numbers: Sequence[int]) -> dict[int, str]:
+def _places(task: LoadedTask, numbers: Sequence[int]) -> dict[int, str]:
     """Row -> file and line, which are read once more for it."""
     lines: Iterable[tuple[Path, int]] = (
         (path, line) for path in files.files_of(task.definition) for line, _ in rows_of(path, None)

@@ -13,18 +13,18 @@ from typing import Protocol
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.tasks.dataset import own_answers, template
-from swarm.tasks.dataset.definition import Definition
-from swarm.tasks.dataset.loading import Loaded, load
+from swarm.tasks.dataset.definition import DatasetDefinition
+from swarm.tasks.dataset.loading import LoadedTask, load
 from swarm.tasks.trial import Trial
 from swarm.types import Origin, Question
 
 
-class Questions:
+class DatasetQuestions:
     """The behaviour of the dataset family with some tasks; see swarm.tasks.family.Behaviour."""
 
-    def __init__(self, definitions: Mapping[str, Definition]) -> None:
+    def __init__(self, definitions: Mapping[str, DatasetDefinition]) -> None:
         self._definitions = definitions
-        self._loaded: dict[str, Loaded] = {}
+        self._loaded: dict[str, LoadedTask] = {}
 
     def prepare(self) -> None:
         """Load all rows. Raises ConfigError."""
@@ -56,7 +56,7 @@ class Questions:
 
 
 class Parted(Protocol):
-    """Numbers of rows; see swarm.tasks.dataset.loading.Loaded."""
+    """Numbers of rows; see swarm.tasks.dataset.loading.LoadedTask."""
 
     @property
     def training(self) -> Sequence[int]:

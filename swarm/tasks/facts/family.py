@@ -12,7 +12,7 @@ PROFILES = ("tiny-3", "tiny-2", "tiny", "paper-2", "paper")
 """A fact has one difficulty."""
 
 
-class Facts:
+class FactTables:
     """The family of the tables; see swarm.tasks.family."""
 
     name = FAMILY
@@ -30,5 +30,5 @@ class Facts:
         return questions
 
 
-FACTS = Facts()
+FACTS = FactTables()
 """The family, by which settings choose it: SWARM_TASK_FAMILIES=facts."""

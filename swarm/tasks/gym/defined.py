@@ -18,7 +18,7 @@ import msgspec
 from swarm.spelling import did_you_mean, named
 from swarm.tasks.definitions import Parameters, is_defined, malformed
 from swarm.tasks.gym import entries, first_questions, names, questions
-from swarm.tasks.gym.entries import Definition, Entry
+from swarm.tasks.gym.entries import Entry, GymDefinition
 from swarm.tasks.gym.names import LEVEL, OF_THE_ORIGIN, OWN_KEYS, dataset_of
 from swarm.tasks.gym.plain import plain
 from swarm.types import Origin, Question
@@ -87,10 +87,10 @@ class DefinedQuestions:
     def _found(self, origin: Origin) -> Entry:
         return entries.entry(self._definition(origin.task), origin.seed, origin.index)
 
-    def _defined(self, name: str) -> Definition:
+    def _defined(self, name: str) -> GymDefinition:
         parameters = self._tasks[name]
         dataset, scoring = names.dataset_of(name, parameters), names.scoring_of(name, parameters)
-        return Definition(name, dataset, configuration(name, parameters), scoring)
+        return GymDefinition(name, dataset, configuration(name, parameters), scoring)
 
 
 def configuration(name: str, parameters: Parameters) -> dict[str, Any]:

@@ -26,7 +26,7 @@ Entry = tuple[Any, dict[str, Any]]
 """A dataset, and the entry in it that is asked."""
 
 
-class Definition(msgspec.Struct, frozen=True):
+class GymDefinition(msgspec.Struct, frozen=True):
     """A task as the library knows it."""
 
     name: str
@@ -36,7 +36,7 @@ class Definition(msgspec.Struct, frozen=True):
     """1: the library's own rewards; STRICT: 1 for a right answer, 0 for any other."""
 
 
-def entry(definition: Definition, seed: int, index: int = 0) -> Entry:
+def entry(definition: GymDefinition, seed: int, index: int = 0) -> Entry:
     """Returns the entry that a seed gives.
 
     Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node; in a
@@ -52,7 +52,7 @@ def entry(definition: Definition, seed: int, index: int = 0) -> Entry:
     raise failure
 
 
-def _entry(definition: Definition, seed: int, index: int) -> Entry:
+def _entry(definition: GymDefinition, seed: int, index: int) -> Entry:
     from reasoning_gym import create_dataset
 
     random.seed(seed)  # list_functions draws from the state of the process
@@ -69,7 +69,7 @@ def _entry(definition: Definition, seed: int, index: int) -> Entry:
     return dataset, asked
 
 
-def score(definition: Definition, made: Entry, answer: str) -> float:
+def score(definition: GymDefinition, made: Entry, answer: str) -> float:
     """Returns the reward of an answer, by the definition's scoring. Raises whatever the dataset's own scorer raises."""
     if definition.scoring < STRICT:
         return _raw(made, answer)
@@ -89,12 +89,12 @@ def get_ready(datasets: Iterable[str]) -> None:
     keep_files()
     disarm()
     for dataset in datasets:
-        _use(Definition(dataset, dataset, {}))
+        _use(GymDefinition(dataset, dataset, {}))
     make_sympy_ready()
     disarm()  # what the first use has imported
 
 
-def _use(definition: Definition) -> None:
+def _use(definition: GymDefinition) -> None:
     """Once, at the library's own sizes, which can do no harm."""
     with contextlib.suppress(Exception):
         made = _entry(definition, 0, 0)

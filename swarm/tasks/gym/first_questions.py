@@ -18,7 +18,7 @@ from swarm.tasks import sandbox
 from swarm.tasks.answer import ANSWER_LIMIT
 from swarm.tasks.bounded import Emit, Limits, run_bounded
 from swarm.tasks.definitions import malformed
-from swarm.tasks.gym.entries import Definition, entry, score
+from swarm.tasks.gym.entries import GymDefinition, entry, score
 from swarm.tasks.gym.plain import plain
 
 TRIALS = 12
@@ -46,7 +46,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """What was raised."""
 
 
-def check(definition: Definition) -> None:
+def check(definition: GymDefinition) -> None:
     """Make the first questions. Raises ConfigError."""
     found: list[Outcome] = []
     while len(found) < (wanted := _wanted([one.seconds for one in found])):
@@ -87,7 +87,7 @@ def _problem(found: Outcome) -> str | None:
     return None
 
 
-def _refused(definition: Definition, problem: str) -> ConfigError:
+def _refused(definition: GymDefinition, problem: str) -> ConfigError:
     how = ", ".join(f"{key}={value!r:.40}" for key, value in definition.options.items())
     return malformed(
         definition.name,
@@ -95,19 +95,19 @@ def _refused(definition: Definition, problem: str) -> ConfigError:
     )
 
 
-def _outcomes(definition: Definition, seeds: Iterable[int]) -> list[Outcome]:
+def _outcomes(definition: GymDefinition, seeds: Iterable[int]) -> list[Outcome]:
     """Returns what a bounded child found before it came to its end, or to that of its limits."""
     frames = run_bounded(functools.partial(_try, definition, seeds), LIMITS)
     return [msgspec.msgpack.decode(frame, type=Outcome) for frame in frames]
 
 
-def _at_best(definition: Definition, seed: int, found: Outcome) -> Outcome:
+def _at_best(definition: GymDefinition, seed: int, found: Outcome) -> Outcome:
     """Returns the outcome of the fastest of three trials, if the first took too long: others may use the core."""
     again = (_outcomes(definition, [seed]) for _ in range(AGAIN if found.seconds > MOST_CPU_S else 0))
     return min((found, *(one for outcomes in again for one in outcomes)), key=lambda one: one.seconds)
 
 
-def _try(definition: Definition, seeds: Iterable[int], emit: Emit) -> None:
+def _try(definition: GymDefinition, seeds: Iterable[int], emit: Emit) -> None:
     sandbox.enter()
     for seed in seeds:
         begun = time.process_time()
@@ -115,7 +115,7 @@ def _try(definition: Definition, seeds: Iterable[int], emit: Emit) -> None:
         emit(msgspec.msgpack.encode(msgspec.structs.replace(found, seconds=time.process_time() - begun)))
 
 
-def _tried(definition: Definition, seed: int) -> Outcome:
+def _tried(definition: GymDefinition, seed: int) -> Outcome:
     try:
         made = entry(definition, seed)
         found = made[1]

@@ -25,7 +25,7 @@ Drawn = tuple[str, str] | tuple[str, str, dict[str, Any]]
 """The question's text, its answer, and, if wanted, metadata that JSON can hold."""
 
 
-class Draw(Protocol):
+class DrawFunction(Protocol):
     """`draw`."""
 
     def __call__(self, rng: random.Random, **parameters: Any) -> Drawn:
@@ -37,7 +37,7 @@ class Draw(Protocol):
         """
 
 
-class Reply(Protocol):
+class ReplyFunction(Protocol):
     """`reply`."""
 
     def __call__(self, question: Question, answers: list[str | None]) -> str | None:
@@ -58,7 +58,7 @@ class ScoreConversation(Protocol):
         """Returns the reward in [0, 1] of all turns together; there may be fewer than `turns`, whatever was replied."""
 
 
-class Score(Protocol):
+class ScoreFunction(Protocol):
     """`score`."""
 
     def __call__(self, question: Question, answer: str) -> float:

@@ -36,9 +36,9 @@ class PythonTasks:
 
     def behaviour(self) -> Behaviour:
         """See swarm.tasks.python.questions."""
-        from swarm.tasks.python.questions import Questions
+        from swarm.tasks.python.questions import PythonQuestions
 
-        return Questions(self._tasks)
+        return PythonQuestions(self._tasks)
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
         """Returns the parameters with an absolute path and the file's digest; the file is read, not imported."""

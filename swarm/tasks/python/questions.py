@@ -31,7 +31,7 @@ class _Task(NamedTuple):
     conversing: Conversing | None
 
 
-class Questions:
+class PythonQuestions:
     """The behaviour of the Python family with some tasks; see swarm.tasks.family.Behaviour."""
 
     def __init__(self, tasks: Mapping[str, Parameters]) -> None:

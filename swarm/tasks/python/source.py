@@ -40,14 +40,14 @@ def digest_of(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-class Loaded(NamedTuple):
+class LoadedSource(NamedTuple):
     """Holds what a task's file defines."""
 
     functions: dict[str, Callable[..., Any]]
     conversing: Conversing | None
 
 
-def load(name: str, path: Path, digest: str) -> Loaded:
+def load(name: str, path: Path, digest: str) -> LoadedSource:
     """Run the very bytes that have this digest, and return its functions. Raises ConfigError."""
     text = read(name, path)
     refuse_other(name, str(path), digest, digest_of(text))
@@ -70,7 +70,7 @@ def load(name: str, path: Path, digest: str) -> Loaded:
             f"{path}: a file with {REPLY} has {TURNS}, 2 to {MOST_TURNS}, and {READS}, answer or text, or none; "
             f"got {how.turns!r:.40} and {how.reads!r:.40}",
         )
-    return Loaded({function: getattr(module, function) for function in functions}, how)
+    return LoadedSource({function: getattr(module, function) for function in functions}, how)
 
 
 def turns_of(path: Path) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from swarm import forms
 from swarm.errors import ConfigError
-from swarm.tasks.verifiers.definition import Definition
+from swarm.tasks.verifiers.definition import VerifiersDefinition
 from swarm.tasks.verifiers.environment import open_environment
 from swarm.tasks.verifiers.family import Told
 from swarm.tasks.verifiers.rows import load_rows, rows_digest, source_digest
@@ -17,7 +17,7 @@ from swarm.tasks.verifiers.rows import load_rows, rows_digest, source_digest
 
 def main() -> None:
     """See this module."""
-    definition = forms.decode(sys.stdin.buffer.read(), Definition)
+    definition = forms.decode(sys.stdin.buffer.read(), VerifiersDefinition)
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # environments print
     try:

@@ -16,7 +16,7 @@ _ID = re.compile(r"([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(@[A-Za-z0-9_.+-]+)?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Definition(msgspec.Struct, frozen=True):
+class VerifiersDefinition(msgspec.Struct, frozen=True):
     """One task: which environment, at which settings."""
 
     name: str
@@ -45,13 +45,13 @@ class Definition(msgspec.Struct, frozen=True):
         return bool(self.sha256 and self.source_sha256)
 
 
-def read_definition(name: str, parameters: Parameters) -> Definition:
+def read_definition(name: str, parameters: Parameters) -> VerifiersDefinition:
     """Returns the definition that a table is. Raises ConfigError."""
-    keys = {field for field in Definition.__struct_fields__ if field not in ("name", "id")}
+    keys = {field for field in VerifiersDefinition.__struct_fields__ if field not in ("name", "id")}
     refuse_unknown(name, parameters, keys)
     known = {key: value for key, value in parameters.items() if key in keys}
     try:
-        found = msgspec.convert({"name": name, "id": parameters[KEY], **known}, Definition, strict=True)
+        found = msgspec.convert({"name": name, "id": parameters[KEY], **known}, VerifiersDefinition, strict=True)
     except msgspec.ValidationError as error:
         raise malformed(name, str(error)) from None
     for problem in _problems(found):
@@ -59,7 +59,7 @@ def read_definition(name: str, parameters: Parameters) -> Definition:
     return found
 
 
-def _problems(found: Definition) -> list[str]:
+def _problems(found: VerifiersDefinition) -> list[str]:
     digests = {"sha256": found.sha256, "source_sha256": found.source_sha256}
     checks = {
         f"verifiers must be the id of an installed environment, such as wordle or owner/wordle, got {found.id!r:.80}": (

@@ -1,6 +1,6 @@
 """The library's objects of one task, and which environments are refused before anything is played.
 
-    definition ─▶ configuration of environment and taskset ─▶ Env (its own, or the one of a single agent) ─▶ Opened
+    definition ─▶ configuration of environment and taskset ─▶ Env (its own, or of a single agent) ─▶ OpenedEnvironment
                   as `verifiers eval` reads them              one agent, which is the model
 
 Refused is what an episode would need beside the turns of one model: tools, a container, a judge, other agents, a
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from swarm.errors import ConfigError
 from swarm.tasks.definitions import malformed
-from swarm.tasks.verifiers.definition import Definition
+from swarm.tasks.verifiers.definition import VerifiersDefinition
 from swarm.types import MOST_TURNS
 
 
-class Opened(NamedTuple):
+class OpenedEnvironment(NamedTuple):
     """An environment that can be asked."""
 
-    definition: Definition
+    definition: VerifiersDefinition
     module: Any
     """The package that exports it."""
     env: Any
@@ -38,7 +38,7 @@ def library() -> Any:
     return import_module("verifiers.v1")
 
 
-def open_environment(definition: Definition) -> Opened:
+def open_environment(definition: VerifiersDefinition) -> OpenedEnvironment:
     """Import it and make its objects. Raises ConfigError saying why it cannot be a task."""
     try:
         vf = library()
@@ -56,10 +56,10 @@ def open_environment(definition: Definition) -> Opened:
         if there:
             raise refused(definition, problem)
     ((role, agent),) = roles.items()
-    return Opened(definition, module, env, role, _turns(definition, agent.max_turns))
+    return OpenedEnvironment(definition, module, env, role, _turns(definition, agent.max_turns))
 
 
-def _refuse_older(definition: Definition, module: Any) -> None:
+def _refuse_older(definition: VerifiersDefinition, module: Any) -> None:
     if hasattr(module, "load_environment") and not hasattr(module, "__all__"):
         raise refused(
             definition,
@@ -92,14 +92,14 @@ def _marked(task: Any, mark: str) -> list[str]:
     return [name for name, value in inspect.getmembers(task) if callable(value) and hasattr(value, mark)]
 
 
-def _turns(definition: Definition, agents: int | None) -> int | None:
+def _turns(definition: VerifiersDefinition, agents: int | None) -> int | None:
     """Raises ConfigError: the agent has more turns than a conversation."""
     if agents is not None and not definition.turns and agents > MOST_TURNS:
         raise refused(definition, f"has {agents} turns, a conversation up to {MOST_TURNS}: say turns")
     return definition.turns or agents
 
 
-def refused(definition: Definition, problem: str) -> ConfigError:
+def refused(definition: VerifiersDefinition, problem: str) -> ConfigError:
     """Returns the error of an environment that cannot be asked."""
     return malformed(definition.name, f"the environment {definition.id} {problem}")
 

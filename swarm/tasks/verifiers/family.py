@@ -16,7 +16,7 @@ from swarm.config.own_code import plain
 from swarm.extras import lacking
 from swarm.tasks.definitions import Parameters, malformed, profile_of
 from swarm.tasks.family import Behaviour, TaskFamily
-from swarm.tasks.verifiers.definition import KEY, Definition, read_definition
+from swarm.tasks.verifiers.definition import KEY, VerifiersDefinition, read_definition
 
 LIBRARY = "verifiers"
 EXTRA = "verifiers"
@@ -60,9 +60,9 @@ class VerifiersTasks:
 
     def behaviour(self) -> Behaviour:
         """See swarm.tasks.verifiers.questions."""
-        from swarm.tasks.verifiers.questions import Questions
+        from swarm.tasks.verifiers.questions import VerifiersQuestions
 
-        return Questions(self._definitions)
+        return VerifiersQuestions(self._definitions)
 
     def complete(self, name: str, parameters: Parameters, _folder: Path) -> dict[str, Any]:
         """Returns the parameters with the digests of package and rows, which a child process finds where they are
@@ -90,7 +90,7 @@ def _installed() -> str:
         raise lacking("a task with the key `verifiers`", f"the library {LIBRARY}", EXTRA) from None
 
 
-def _look(definition: Definition) -> Told:
+def _look(definition: VerifiersDefinition) -> Told:
     """Import the environment and load its rows, in a child as a scoring server is one. Raises ConfigError."""
     from swarm.tasks.scoring_process import server_environment  # with all that a node has, and a light command not
 

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from swarm.tasks.verifiers.environment import Opened, library
+from swarm.tasks.verifiers.environment import OpenedEnvironment, library
 from swarm.tasks.verifiers.loop import PlainLoop
 
 MODEL = "policy"
@@ -48,7 +48,7 @@ class CannotPlayError(Exception):
 class Player:
     """Plays the episodes of one environment."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenedEnvironment) -> None:
         self._opened = opened
         self._vf = library()
         self._version = self._vf.VersionInfo(version="", commit=None)  # asking for it starts git

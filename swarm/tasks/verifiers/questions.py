@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 from swarm.tasks.conversation import Conversing, Said
 from swarm.tasks.dataset.questions import row_number
 from swarm.tasks.verifiers import trials
-from swarm.tasks.verifiers.definition import Definition
+from swarm.tasks.verifiers.definition import VerifiersDefinition
 from swarm.tasks.verifiers.environment import open_environment, refused
 from swarm.tasks.verifiers.playing import Earned, Player, Waits
-from swarm.tasks.verifiers.rows import Rows, load_rows, require
+from swarm.tasks.verifiers.rows import TasksetRows, load_rows, require
 from swarm.types import MOST_TURNS, Origin, Question
 
 
 class _Task(NamedTuple):
-    rows: Rows
+    rows: TasksetRows
     player: Player
     conversing: Conversing
 
@@ -29,10 +29,10 @@ class _Task(NamedTuple):
         return self.rows.tasks[row_number(self.rows, origin.seed, origin.index)]
 
 
-class Questions:
+class VerifiersQuestions:
     """The behaviour of the verifiers family with some tasks; see swarm.tasks.family.Behaviour."""
 
-    def __init__(self, definitions: Mapping[str, Definition]) -> None:
+    def __init__(self, definitions: Mapping[str, VerifiersDefinition]) -> None:
         self._definitions = definitions
         self._tasks: dict[str, _Task] = {}
 
@@ -81,7 +81,7 @@ def _seed(origin: Origin) -> str:
     return f"{origin.seed} {origin.index}"
 
 
-def _prepared(definition: Definition) -> _Task:
+def _prepared(definition: VerifiersDefinition) -> _Task:
     opened = open_environment(definition)
     rows = load_rows(opened)
     require(opened, rows)

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from swarm.tasks.dataset.loading import is_held_out
 from swarm.tasks.definitions import refuse_other, sha256_of
 from swarm.tasks.verifiers.definition import MOST_ROWS
-from swarm.tasks.verifiers.environment import Opened, refused, said
+from swarm.tasks.verifiers.environment import OpenedEnvironment, refused, said
 
 ENDLESS_ROWS = 1_000
 """Rows of a taskset that never ends."""
 
 
-class Rows(NamedTuple):
+class TasksetRows(NamedTuple):
     """Holds a taskset's tasks, and which of their numbers are asked by whom."""
 
     tasks: tuple[Any, ...]
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     """Numbers of those that judges and exams ask: the same where none are held out."""
 
 
-def load_rows(opened: Opened) -> Rows:
+def load_rows(opened: OpenedEnvironment) -> TasksetRows:
     """Returns the first tasks, as many as the definition says. Raises ConfigError."""
     definition, taskset = opened.definition, opened.env.taskset
     most = definition.rows or (MOST_ROWS + 1 if taskset.bounded else ENDLESS_ROWS)
@@ -42,7 +42,7 @@ def load_rows(opened: Opened) -> Rows:
         (held_out if is_held_out(_text(task), definition.held_out) else training).append(number)
     if definition.held_out and not (training and held_out):
         raise refused(definition, f"has {len(tasks)} tasks, which held_out = {definition.held_out} does not part")
-    return Rows(tasks, training, held_out or training)
+    return TasksetRows(tasks, training, held_out or training)
 
 
 def _text(task: Any) -> str:
@@ -50,12 +50,12 @@ def _text(task: Any) -> str:
     return str(task.data.prompt_text or task.hash)
 
 
-def rows_digest(rows: Rows) -> str:
+def rows_digest(rows: TasksetRows) -> str:
     """Returns SHA-256 of what the library takes for the content of each."""
     return hashlib.sha256("".join(task.hash for task in rows.tasks).encode()).hexdigest()
 
 
-def source_digest(opened: Opened) -> str:
+def source_digest(opened: OpenedEnvironment) -> str:
     """Returns SHA-256 of the package's Python files: of each its name, a zero byte and its digest."""
     file = Path(opened.module.__file__)
     root = file.parent
@@ -67,7 +67,7 @@ def source_digest(opened: Opened) -> str:
     return all_.hexdigest()
 
 
-def require(opened: Opened, rows: Rows) -> None:
+def require(opened: OpenedEnvironment, rows: TasksetRows) -> None:
     """See that package and rows are those that the run was begun with. Raises ConfigError."""
     definition = opened.definition
     refuse_other(definition.name, f"the package of {definition.id}", definition.source_sha256, source_digest(opened))

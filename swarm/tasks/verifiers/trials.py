@@ -19,7 +19,7 @@ import msgspec
 from swarm.errors import ConfigError
 from swarm.tasks import sandbox
 from swarm.tasks.bounded import FIRST_CPU_S, Emit, Limits, at_most, run_bounded
-from swarm.tasks.verifiers.environment import Opened, refused, said
+from swarm.tasks.verifiers.environment import OpenedEnvironment, refused, said
 from swarm.tasks.verifiers.playing import Earned, Player, Waits, write_down_signatures
 from swarm.types import LONGEST_REPLY, MOST_TURNS
 
@@ -45,7 +45,7 @@ class Played(msgspec.Struct, frozen=True):
     """What the child was ended for."""
 
 
-def check(opened: Opened, player: Player, tasks: Sequence[object]) -> bool:
+def check(opened: OpenedEnvironment, player: Player, tasks: Sequence[object]) -> bool:
     """Play some tasks twice; whether they converse. Raises ConfigError."""
     write_down_signatures(tasks[0])
     turns = opened.most_turns or MOST_TURNS
@@ -60,7 +60,7 @@ def check(opened: Opened, player: Player, tasks: Sequence[object]) -> bool:
     return any(one.converses for one in first)
 
 
-def _refused(opened: Opened, number: int, problem: str) -> ConfigError:
+def _refused(opened: OpenedEnvironment, number: int, problem: str) -> ConfigError:
     return refused(opened.definition, f"cannot be asked: at question {number} of {QUESTIONS} it {problem}")
 
 
@@ -86,12 +86,12 @@ def _difference(one: Played, other: Played) -> str:
     return ""
 
 
-def _children(opened: Opened, player: Player, tasks: Sequence[object]) -> list[Played]:
+def _children(opened: OpenedEnvironment, player: Player, tasks: Sequence[object]) -> list[Played]:
     frames = run_bounded(functools.partial(_job, opened, player, tasks), LIMITS)
     return [msgspec.msgpack.decode(frame, type=Played) for frame in frames]
 
 
-def _job(opened: Opened, player: Player, tasks: Iterable[object], emit: Emit) -> None:
+def _job(opened: OpenedEnvironment, player: Player, tasks: Iterable[object], emit: Emit) -> None:
     def tell(event: str, arguments: tuple[object, ...]) -> None:
         if inside and event not in sandbox.ALLOWED_EVENTS:
             emit(encode(Played(tried=f"{event} {', '.join(one for one in arguments if isinstance(one, str)):.80}")))

@@ -14,14 +14,14 @@ import msgspec
 
 from swarm.config import Settings
 from swarm.harmless import printable
-from swarm.records.growing import Growing, parse_line
+from swarm.records.growing import GrowingLines, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.rows import Glance, parse_row
 from swarm.store.health import Health, Survey
 from swarm.store.replication import Replication
 from swarm.store.run import Run
-from swarm.views.doctor.watching import Dated, Timing, Watched, watch_nodes
+from swarm.views.doctor.watching import Dated, Timing, WatchedNodes, watch_nodes
 from swarm.wire import keys
 
 RECENT = 20
@@ -121,10 +121,10 @@ class CheckContext:
         return self.health.survey()
 
     @cached_property
-    def watched(self) -> Watched:
+    def watched(self) -> WatchedNodes:
         """Watches the nodes for some seconds, and returns what they did."""
         if self.run is None:
-            return Watched(0.0, {})
+            return WatchedNodes(0.0, {})
         if self.health.bucket is None:
             return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at)
         dated = Dated(self.settings.reconcile_interval, self.server_skew)
@@ -155,7 +155,7 @@ class CheckContext:
 
 def read_logs(run: Run, node: str) -> NodeLogs:
     """Read one node's rows and events once through."""
-    rows, events = (Growing(run.store, key) for key in (keys.metrics(node), keys.events(node)))
+    rows, events = (GrowingLines(run.store, key) for key in (keys.metrics(node), keys.events(node)))
     lines = (line for part in rows.look() for line in part.records)
     recent = deque(((row, line) for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
     delays = [found.publish_to_pool for _, line in recent if (found := parse_line(line, _Delays))]

@@ -36,7 +36,7 @@ MOST_REFUSED = 20
 MOST_HELD = 10_000
 
 
-class Refusals(NamedTuple):
+class PeerRefusals(NamedTuple):
     """Holds what the recent rows say of one peer."""
 
     reasons: Counter[str]
@@ -67,9 +67,9 @@ def check_hints(context: CheckContext) -> Iterator[Finding]:
         yield HINTS.warning(hint.code, measured, f"{hint.remedy} ({hint.page})")
 
 
-def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, Refusals]:
+def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, PeerRefusals]:
     """Add up the last rows of every node: peer -> what became of it."""
-    found: dict[str, Refusals] = defaultdict(lambda: Refusals(Counter(), set(), set()))
+    found: dict[str, PeerRefusals] = defaultdict(lambda: PeerRefusals(Counter(), set(), set()))
     for node, log in logs.items():
         for row in log.recent:
             for peer, reasons in row.refused_by_peer.items():
@@ -82,7 +82,7 @@ def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, Refusals]:
     return dict(found)
 
 
-def judge_trust(found: Mapping[str, Refusals]) -> Iterator[Finding]:
+def judge_trust(found: Mapping[str, PeerRefusals]) -> Iterator[Finding]:
     """One finding per peer that is refused."""
     if not found:
         yield TRUST.ok("refused peers", f"none in the last {RECENT} rounds of any node")

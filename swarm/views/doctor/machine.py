@@ -33,7 +33,7 @@ class Package(msgspec.Struct, frozen=True):
     """Empty where it is not installed."""
 
 
-class Machine(msgspec.Struct, frozen=True):
+class MachineFacts(msgspec.Struct, frozen=True):
     """This machine, for a node started from this environment."""
 
     python: tuple[int, int]
@@ -51,7 +51,7 @@ def check(context: CheckContext) -> Iterator[Finding]:
     yield from judge(measure())
 
 
-def measure() -> Machine:
+def measure() -> MachineFacts:
     """Ask the system; no package is imported for it."""
     major, minor = platform.python_version_tuple()[:2]
     try:
@@ -59,7 +59,7 @@ def measure() -> Machine:
     except OSError:
         free = None
     raise_limit()  # as nodes do
-    return Machine((int(major), int(minor)), packages(), limit(), free, tuple(missing()))
+    return MachineFacts((int(major), int(minor)), packages(), limit(), free, tuple(missing()))
 
 
 def packages() -> tuple[Package, ...]:
@@ -94,7 +94,7 @@ def satisfies(there: str, wanted: str) -> bool:
     return SpecifierSet(wanted).contains(there, prereleases=True)
 
 
-def judge(machine: Machine) -> Iterator[Finding]:
+def judge(machine: MachineFacts) -> Iterator[Finding]:
     """Yields the figures as findings."""
     yield _python(machine.python)
     yield _packages(machine.packages)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from swarm.records.files import read_clock
 from swarm.records.made_by import made_by
 from swarm.views.doctor.check import Area, CheckContext, Finding
-from swarm.views.doctor.watching import Watch, Watched
+from swarm.views.doctor.watching import Watch, WatchedNodes
 from swarm.views.text import age
 from swarm.wire.messages import StateFile
 
@@ -42,7 +42,7 @@ def check(context: CheckContext) -> Iterator[Finding]:
     yield hosts(watched)
 
 
-def stale(watched: Watched, now: float, timeout: float) -> Finding:
+def stale(watched: WatchedNodes, now: float, timeout: float) -> Finding:
     """Nodes that are registered as running, and do nothing.
 
     Args:
@@ -68,7 +68,7 @@ def _last_sign(watch: Watch, now: float) -> str:
     return f"pid {watch.peer.pid} on {host}, last sign {age(max(0.0, now - watch.file_time))} ago"
 
 
-def duplicates(watched: Watched) -> Finding:
+def duplicates(watched: WatchedNodes) -> Finding:
     """Node ids that two processes use at once."""
     doubled = {name: watch for name, watch in sorted(watched.nodes.items()) if watch.doubled}
     if not doubled:
@@ -79,7 +79,7 @@ def duplicates(watched: Watched) -> Finding:
     )
 
 
-def coordinators(watched: Watched, state: StateFile | None, *, wanted: bool) -> Finding:
+def coordinators(watched: WatchedNodes, state: StateFile | None, *, wanted: bool) -> Finding:
     """Exactly one where one is wanted and somebody waits for it; a standby takes over by itself."""
     there, workers = watched.alive("coordinator"), len(watched.alive("worker"))
     standing_by = sum(w.alive and w.stands_by for w in watched.nodes.values())
@@ -93,7 +93,7 @@ def coordinators(watched: Watched, state: StateFile | None, *, wanted: bool) -> 
     return AREA.failure("coordinator", f"{figures} without one", fix)
 
 
-def behind(watched: Watched, tolerated: int) -> Finding:
+def behind(watched: WatchedNodes, tolerated: int) -> Finding:
     """Live workers that are several rounds back."""
     lags = {name: lag for name in watched.alive("worker") if (lag := watched.nodes[name].lag) is not None}
     late = {name: lag for name, lag in lags.items() if lag > tolerated}
@@ -104,7 +104,7 @@ def behind(watched: Watched, tolerated: int) -> Finding:
     return AREA.warning("pace", f"behind: {named}", fix)
 
 
-def clocks(watched: Watched) -> Finding:
+def clocks(watched: WatchedNodes) -> Finding:
     """Nodes whose clock is not this host's."""
     skews = {name: watch.skew for name, watch in sorted(watched.nodes.items()) if watch.skew is not None}
     off = {name: skew for name, skew in skews.items() if abs(skew) > SKEW_TOLERATED}
@@ -117,7 +117,7 @@ def clocks(watched: Watched) -> Finding:
     return AREA.ok("clocks", f"{len(skews)} seen beating, at most {worst:.2f} s off")
 
 
-def hosts(watched: Watched) -> Finding:
+def hosts(watched: WatchedNodes) -> Finding:
     """Says where the live nodes run: a process id tells whether a node lives only within one machine and namespace."""
     places = {watch.peer.host for watch in watched.nodes.values() if watch.alive}
     if not places:

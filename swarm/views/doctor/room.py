@@ -32,7 +32,7 @@ KEPT = 2**20
 """Bytes of half-written files that nobody need mind."""
 
 
-class Need(NamedTuple):
+class RunNeed(NamedTuple):
     """Holds what the run will still write."""
 
     per_round: float
@@ -53,7 +53,7 @@ def check_space(context: CheckContext) -> Iterator[Finding]:
     yield judge_temporary(*_temporary())
 
 
-def measure_need(context: CheckContext) -> Need:
+def measure_need(context: CheckContext) -> RunNeed:
     """Take the rates from the rounds so far."""
     state = read_clock(context.run).state if context.run else None
     working = [watch.peer.round for watch in context.watched.nodes.values()]
@@ -64,12 +64,12 @@ def measure_need(context: CheckContext) -> Need:
     if rounds:
         taken = sum(context.survey.bytes_by_part[part] for part in GROWING)
         files = sum(context.survey.files_by_part[part] for part in GROWING if part != "logs")
-        return Need(taken / rounds, files / rounds, left, False, checkpoints)
+        return RunNeed(taken / rounds, files / rounds, left, False, checkpoints)
     settings = context.settings
     completions = settings.most_local_groups * settings.generations
     workers = _workers(context)
     taken = workers * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
-    return Need(taken, workers * FILES_PER_ROUND, left, True, checkpoints)
+    return RunNeed(taken, workers * FILES_PER_ROUND, left, True, checkpoints)
 
 
 def _workers(context: CheckContext) -> int:
@@ -101,7 +101,7 @@ def _temporary() -> tuple[str, int]:
         return "", 0
 
 
-def judge_space(room: Room, run: Need) -> Iterator[Finding]:
+def judge_space(room: Room, run: RunNeed) -> Iterator[Finding]:
     """Yields the figures as findings."""
     rate = f"{size(run.per_round)} a round{' (guessed)' if run.guessed else ''}"
     need = int(run.per_round * run.rounds_left) + run.checkpoints

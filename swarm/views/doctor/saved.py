@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.files import Clock, read_clock, read_form
+from swarm.records.files import WatchedClock, read_clock, read_form
 from swarm.records.listing import count_stage, entries, rounds_in, saved_rounds
 from swarm.store.base import Kind
 from swarm.store.run import Run
@@ -26,7 +26,7 @@ LARGEST_STATE, LARGEST_MANIFEST = 2**20, 16 * 2**20
 class ClockFile(NamedTuple):
     """The round clock, and the rewards beside it."""
 
-    clock: Clock
+    clock: WatchedClock
     last_rewarded: int
     """The newest round with a reward, -1 for none."""
 

@@ -86,7 +86,7 @@ class Watch(msgspec.Struct):
         return max(self.skews, default=None)
 
 
-class Watched(msgspec.Struct, frozen=True):
+class WatchedNodes(msgspec.Struct, frozen=True):
     """Holds what all watched nodes did."""
 
     seconds: float
@@ -100,7 +100,7 @@ class Watched(msgspec.Struct, frozen=True):
 
 def watch_nodes(
     run: Run, seconds: float, timing: Timing, written_at: Callable[[str], float], dated: Dated | None = None
-) -> Watched:
+) -> WatchedNodes:
     """Read the registrations again and again; at once over where everybody has said goodbye.
 
     Args:
@@ -116,7 +116,7 @@ def watch_nodes(
             _see(nodes, peer, written_at, timing.wall, front, dated)
         passed = timing.monotonic() - started
         if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
-            return Watched(passed, nodes)
+            return WatchedNodes(passed, nodes)
         pause = max(dated.look_every if dated else LOOK_EVERY, timing.monotonic() - looked)
         timing.sleep(min(pause, seconds - passed) if dated else pause)
 

@@ -38,7 +38,7 @@ def _picked(columns: Columns, *names: str) -> Columns:
     return {name: columns[name] for name in names}
 
 
-class Column(NamedTuple):
+class ComputedColumn(NamedTuple):
     """A column that is no field of a struct."""
 
     dtype: str
@@ -47,43 +47,47 @@ class Column(NamedTuple):
 
 
 RUN_COLUMNS = {
-    "configuration": Column("str", "", "Name of the run's configuration, such as `4/4`."),
-    "seed": Column("int64", "", "Of the run: the unit of every statistic."),
-    "experiment": Column("str", "", "Name of the run's experiment."),
+    "configuration": ComputedColumn("str", "", "Name of the run's configuration, such as `4/4`."),
+    "seed": ComputedColumn("int64", "", "Of the run: the unit of every statistic."),
+    "experiment": ComputedColumn("str", "", "Name of the run's experiment."),
 }
 """In front of each row of a study's frames: which run it belongs to."""
 EVENT_COLUMNS = {
-    "timestamp": Column("float64", "Unix seconds", "By the node's own clock."),
-    "node_id": Column("str", "", "The node: the name of its folder for logs."),
-    "event": Column("str", "", "Name, such as `round.completed`."),
-    "level": Column("str", "", "`debug`, `info`, `warning`, `error` or `critical`; the folder has `info` and above."),
-    "round": Column("Int64", "rounds", "Which the event speaks of; missing where it speaks of none."),
-    "fields": Column("object", "", "All else that the event says: name -> value."),
+    "timestamp": ComputedColumn("float64", "Unix seconds", "By the node's own clock."),
+    "node_id": ComputedColumn("str", "", "The node: the name of its folder for logs."),
+    "event": ComputedColumn("str", "", "Name, such as `round.completed`."),
+    "level": ComputedColumn(
+        "str", "", "`debug`, `info`, `warning`, `error` or `critical`; the folder has `info` and above."
+    ),
+    "round": ComputedColumn("Int64", "rounds", "Which the event speaks of; missing where it speaks of none."),
+    "fields": ComputedColumn("object", "", "All else that the event says: name -> value."),
 }
 ROLLOUT_COLUMNS = {
-    "round": Column("int64", "rounds", "Counted from 0."),
-    "stage": Column("int64", "stages", "Counted from 0."),
-    "peer_id": Column("str", "", "The node that published it."),
-    "slot": Column("int64", "groups", "Place of the group among the node's groups of that stage."),
-    "completion": Column("int64", "completions", "Place in the group."),
-    "task": Column("str", "", "Name of the task; empty where the file does not say."),
-    "prompt": Column("str", "", "The question's text, without any model's prompt format."),
-    "response": Column("str", "", "The decoded completion."),
-    "claimed_reward": Column(
+    "round": ComputedColumn("int64", "rounds", "Counted from 0."),
+    "stage": ComputedColumn("int64", "stages", "Counted from 0."),
+    "peer_id": ComputedColumn("str", "", "The node that published it."),
+    "slot": ComputedColumn("int64", "groups", "Place of the group among the node's groups of that stage."),
+    "completion": ComputedColumn("int64", "completions", "Place in the group."),
+    "task": ComputedColumn("str", "", "Name of the task; empty where the file does not say."),
+    "prompt": ComputedColumn("str", "", "The question's text, without any model's prompt format."),
+    "response": ComputedColumn("str", "", "The decoded completion."),
+    "claimed_reward": ComputedColumn(
         "float64", "reward", "What the publisher says; no node trains on it; missing where it says nothing."
     ),
-    "finished": Column("bool", "", "The model ended it itself; false: cut at the length limit."),
-    "answer": Column("str", "", "The ground truth by the publisher; empty where there is none."),
-    "earlier_turns": Column("object", "", "What was said before, as `response` and `reply`; empty where nothing was."),
-    "model": Column("str", "", "Name of the policy that wrote it."),
-    "timestamp": Column("float64", "Unix seconds", "When the file was published."),
+    "finished": ComputedColumn("bool", "", "The model ended it itself; false: cut at the length limit."),
+    "answer": ComputedColumn("str", "", "The ground truth by the publisher; empty where there is none."),
+    "earlier_turns": ComputedColumn(
+        "object", "", "What was said before, as `response` and `reply`; empty where nothing was."
+    ),
+    "model": ComputedColumn("str", "", "Name of the policy that wrote it."),
+    "timestamp": ComputedColumn("float64", "Unix seconds", "When the file was published."),
 }
 ROLLOUT_FILE_COLUMNS = {
-    "round": Column("int64", "rounds", "Counted from 0; a round whose files were cleaned away has no row."),
-    "stage": Column("int64", "stages", "Counted from 0."),
-    "peer_id": Column("str", "", "The node that published them."),
-    "files": Column("int64", "files", "That lie in rollouts/; with the frequency `generation` one per group."),
-    "bytes": Column("int64", "bytes", "Of these files."),
+    "round": ComputedColumn("int64", "rounds", "Counted from 0; a round whose files were cleaned away has no row."),
+    "stage": ComputedColumn("int64", "stages", "Counted from 0."),
+    "peer_id": ComputedColumn("str", "", "The node that published them."),
+    "files": ComputedColumn("int64", "files", "That lie in rollouts/; with the frequency `generation` one per group."),
+    "bytes": ComputedColumn("int64", "bytes", "Of these files."),
 }
 
 METRICS = columns_of(MetricsRow)

@@ -33,7 +33,7 @@ BLOCK = 4096
 """Rows that are held as Python's objects at a time: they take several times as much as a frame."""
 
 
-class Table(NamedTuple):
+class FrameKind(NamedTuple):
     """One kind of frame."""
 
     columns: Columns
@@ -41,12 +41,12 @@ class Table(NamedTuple):
 
 
 TABLES = {
-    "metrics": Table(columns.METRICS, rows.metrics_rows),
-    "events": Table(columns.EVENTS, rows.event_rows),
-    "rollouts": Table(columns.ROLLOUTS, rows.rollout_rows),
-    "rollout_files": Table(columns.ROLLOUT_FILES, rows.rollout_file_rows),
-    "rewards": Table(columns.REWARDS, rows.reward_rows),
-    "judge": Table(columns.JUDGE, rows.judge_rows),
+    "metrics": FrameKind(columns.METRICS, rows.metrics_rows),
+    "events": FrameKind(columns.EVENTS, rows.event_rows),
+    "rollouts": FrameKind(columns.ROLLOUTS, rows.rollout_rows),
+    "rollout_files": FrameKind(columns.ROLLOUT_FILES, rows.rollout_file_rows),
+    "rewards": FrameKind(columns.REWARDS, rows.reward_rows),
+    "judge": FrameKind(columns.JUDGE, rows.judge_rows),
 }
 
 
@@ -80,7 +80,7 @@ def get_rollouts(path: Path | str, name: str, rounds: Collection[int] | None = N
     Raises:
         as get_experiment_metrics does.
     """
-    return experiment_frame(path, name, Table(columns.ROLLOUTS, partial(rows.rollout_rows, rounds=rounds)))
+    return experiment_frame(path, name, FrameKind(columns.ROLLOUTS, partial(rows.rollout_rows, rounds=rounds)))
 
 
 def get_rollout_files(path: Path | str, name: str) -> DataFrame:
@@ -100,7 +100,7 @@ def get_judge_metrics(path: Path | str, name: str) -> DataFrame:
     return experiment_frame(path, name, TABLES["judge"])
 
 
-def experiment_frame(path: Path | str, name: str, table: Table) -> DataFrame:
+def experiment_frame(path: Path | str, name: str, table: FrameKind) -> DataFrame:
     """Returns one table of an experiment. Raises as get_experiment_metrics does."""
     return frame_of(table.read(as_ours(open_place(path).open(name))), table.columns)
 

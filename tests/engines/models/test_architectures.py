@@ -15,7 +15,7 @@ import transformers
 from torch import Tensor
 
 from swarm.errors import ModelError
-from swarm.policy.batch import Row, stack_rows
+from swarm.policy.batch import BatchRow, stack_rows
 from swarm.policy.draw import Sampling
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.generate import draw_uniforms, sample
@@ -94,7 +94,7 @@ def expected(model: LanguageModel, samples: Samples) -> Tensor:
 def trained(model: LanguageModel, samples: Samples, *, shared: bool) -> Tensor:
     """In the order of the samples."""
     rows = [
-        Row(PROMPTS.index(prompt), tuple(prompt), tuple(ids), range(len(ids)), 1.0, True, None)
+        BatchRow(PROMPTS.index(prompt), tuple(prompt), tuple(ids), range(len(ids)), 1.0, True, None)
         for prompt, ids, _ in samples
     ]
     order = sorted(range(len(rows)), key=lambda index: len(rows[index].token_ids))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from swarm.cli.beside import Program, programs_beside
+from swarm.cli.beside import ProgramBeside, programs_beside
 from swarm.cli.local_swarm import local_swarm
 from swarm.config import Settings
 from swarm.errors import ConfigError
@@ -15,7 +15,7 @@ from swarm.errors import ConfigError
 SETTINGS = Settings(path="/p", push_repo="lab/x", hub_token="hf_secret", threads=1)
 
 
-def commands(settings: Settings, nodes: int) -> Sequence[Program]:
+def commands(settings: Settings, nodes: int) -> Sequence[ProgramBeside]:
     return programs_beside(local_swarm(settings, nodes, in_process=False))
 
 

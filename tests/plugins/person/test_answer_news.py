@@ -40,7 +40,7 @@ async def test_a_place_that_cannot_be_read_for_now_ends_no_node(monkeypatch: pyt
         def tell(self, _line: str) -> None:
             told.set()
 
-    monkeypatch.setattr(module, "News", News)
+    monkeypatch.setattr(module, "GroupNews", News)
     stub = Stub()
     attended = module._Attended(cast(Worker, stub), cast(Person, stub), cast(NodeContext, stub))
     with anyio.fail_after(PATIENCE):

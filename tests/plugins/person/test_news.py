@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from swarm.plugins.person.news import News
+from swarm.plugins.person.news import GroupNews
 from tests.layout import Layout
 from tests.unit.views.factories import append, make_experiment, make_round, make_row, run_of
 
@@ -14,7 +14,7 @@ from tests.unit.views.factories import append, make_experiment, make_round, make
 def test_rewards_and_who_trained_on_them_are_told_once_and_what_was_before_is_not(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
     _trains(layout, "bob", 2, ["alice/1/0/0"])
-    news = News(run_of(layout), "alice")
+    news = GroupNews(run_of(layout), "alice")
     assert news.look() == []
     make_round(layout, "alice", 2)
     append(layout.metrics_file("alice"), _row(layout, "alice", 2, local_groups=1))
@@ -26,7 +26,7 @@ def test_rewards_and_who_trained_on_them_are_told_once_and_what_was_before_is_no
 
 def test_answers_that_came_too_late_and_those_that_are_gone_are_said_to_be(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=1)
-    news = News(run_of(layout), "alice")
+    news = GroupNews(run_of(layout), "alice")
     append(layout.metrics_file("alice"), _row(layout, "alice", 0, local_groups=1, late=True))
     append(layout.metrics_file("alice"), _row(layout, "alice", 9, local_groups=1))
     late, gone = news.look()
@@ -37,7 +37,7 @@ def test_answers_that_came_too_late_and_those_that_are_gone_are_said_to_be(tmp_p
 def test_what_strangers_say_of_other_rounds_is_not_told_nor_anything_twice(tmp_path: Path) -> None:
     """A stranger's row of a million names would fill the terminal."""
     layout = make_experiment(tmp_path, rounds=2)
-    news = News(run_of(layout), "alice")
+    news = GroupNews(run_of(layout), "alice")
     _trains(layout, "bob", 2, [f"alice/{number}/0/0" for number in range(50_000)])
     assert news.look() == [f"round {number}: bob trained on your answers" for number in range(3)]
     _trains(layout, "bob", 3, ["alice/2/0/0"])
@@ -46,7 +46,7 @@ def test_what_strangers_say_of_other_rounds_is_not_told_nor_anything_twice(tmp_p
 
 def test_of_many_peers_a_few_are_named(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
-    news = News(run_of(layout), "alice")
+    news = GroupNews(run_of(layout), "alice")
     for number in range(20):
         _trains(layout, f"p{number:02}", 2, ["alice/1/0/0"])
     assert news.look() == ["round 1: p00, p01, p02, p03, p04, 15 others trained on your answers"]

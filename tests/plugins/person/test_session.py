@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.plugins.person.session import Event, Left, Line, Opened, RoundOver, Session
+from swarm.plugins.person.session import Event, RoundOpened, RoundOver, Session, TypedLine, TypingOver
 
 LONGEST = 100
-ASKED = Opened(7, ("1 + 1?", "2 + 2?"), 2)
+ASKED = RoundOpened(7, ("1 + 1?", "2 + 2?"), 2)
 
 
-def asked(*lines: str, event: Opened = ASKED) -> Session:
+def asked(*lines: str, event: RoundOpened = ASKED) -> Session:
     session = Session(LONGEST)
     session.handle(event)
     for line in lines:
-        session.handle(Line(line))
+        session.handle(TypedLine(line))
     return session
 
 
 def test_a_question_is_shown_with_its_round_and_number_and_nothing_that_a_terminal_obeys() -> None:
-    shown = "\n".join(Session(LONGEST).handle(Opened(7, ("a\x1b[2Jb\nc",), 2)))
+    shown = "\n".join(Session(LONGEST).handle(RoundOpened(7, ("a\x1b[2Jb\nc",), 2)))
     assert "round 7, question 1 of 1" in shown
     assert "\x1b" not in shown
     assert "b\nc" in shown
@@ -37,7 +37,7 @@ def test_answers_get_their_tags_and_each_question_its_group() -> None:
 
 
 def test_an_answer_of_several_lines_is_taken_whole_with_blank_ones_and_commands_in_it() -> None:
-    session = asked('"""', "one", "", "skip", '"""', "two", event=Opened(0, ("?",), 2))
+    session = asked('"""', "one", "", "skip", '"""', "two", event=RoundOpened(0, ("?",), 2))
     assert session.groups == [("<answer>one\n\nskip</answer>", "<answer>two</answer>")]
 
 
@@ -50,14 +50,14 @@ def test_a_question_that_is_left_out_has_no_answers_and_the_next_one_is_asked() 
 @pytest.mark.parametrize("line", ["x" * (LONGEST + 1), "x" * (LONGEST - 5), f"<answer>{'x' * LONGEST}</answer>"])
 def test_an_answer_that_peers_would_refuse_is_asked_for_once_more(line: str) -> None:
     session = asked()
-    said = session.handle(Line(line))
+    said = session.handle(TypedLine(line))
     assert "too long" in said[0]
     assert said[-1] == "answer 1 of 2:"
 
 
 def test_lines_without_end_are_not_kept() -> None:
     session = asked('"""')
-    said = [line for _ in range(LONGEST) for line in session.handle(Line("x" * 10))]
+    said = [line for _ in range(LONGEST) for line in session.handle(TypedLine("x" * 10))]
     assert "too long" in said[0]
 
 
@@ -77,13 +77,13 @@ def test_who_did_nothing_is_told_that_the_round_went_on() -> None:
 
 def test_what_is_typed_between_rounds_goes_nowhere_but_for_quit() -> None:
     session = asked("2", "3", "4", "5")
-    assert "went nowhere" in session.handle(Line("6"))[0]
+    assert "went nowhere" in session.handle(TypedLine("6"))[0]
     assert not session.left
-    session.handle(Line("quit"))
+    session.handle(TypedLine("quit"))
     assert session.left
 
 
-@pytest.mark.parametrize("event", [Left(), Line("quit")])
+@pytest.mark.parametrize("event", [TypingOver(), TypedLine("quit")])
 def test_who_leaves_is_asked_nothing_any_more(event: Event) -> None:
     session = asked("2")
     assert "(1) is not published" in session.handle(event)[0]
@@ -95,15 +95,17 @@ def test_who_leaves_is_asked_nothing_any_more(event: Event) -> None:
 
 
 def test_answers_that_are_all_the_same_are_said_to_be_worthless() -> None:
-    session = asked("2", event=Opened(0, ("?",), 2))
-    assert "nobody can learn" in session.handle(Line("2"))[0]
+    session = asked("2", event=RoundOpened(0, ("?",), 2))
+    assert "nobody can learn" in session.handle(TypedLine("2"))[0]
 
 
 events = st.one_of(
-    st.builds(Line, st.text(max_size=30) | st.sampled_from(["skip", "quit", '"""', ""])),
+    st.builds(TypedLine, st.text(max_size=30) | st.sampled_from(["skip", "quit", '"""', ""])),
     st.just(RoundOver()),
-    st.just(Left()),
-    st.builds(Opened, st.none() | st.integers(0, 9), st.lists(st.text(), max_size=3).map(tuple), st.integers(2, 4)),
+    st.just(TypingOver()),
+    st.builds(
+        RoundOpened, st.none() | st.integers(0, 9), st.lists(st.text(), max_size=3).map(tuple), st.integers(2, 4)
+    ),
 )
 
 
@@ -112,7 +114,7 @@ def test_whatever_happens_groups_are_whole_or_empty_and_bounded(happened: list[E
     session, wanted = Session(LONGEST), 0
     for event in happened:
         session.handle(event)
-        if isinstance(event, Opened):
+        if isinstance(event, RoundOpened):
             asked_for, wanted = len(event.questions), event.answers
             assert session.open == (bool(asked_for) and not session.left)
         assert all(len(group) in (0, wanted) for group in session.groups)

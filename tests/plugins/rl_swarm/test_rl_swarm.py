@@ -12,9 +12,9 @@ import pytest
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.plugins.rl_swarm import maker
 from swarm.plugins.rl_swarm import run as rl_swarm_run
-from swarm.plugins.rl_swarm.forms import Line, Reward, said_in
-from swarm.plugins.rl_swarm.rewards import RENAMED_AT, Measured, Unknown, added_to, measure, measure_file
-from swarm.records.groups import Wanted, read_groups
+from swarm.plugins.rl_swarm.forms import MetricsLine, Reward, said_in
+from swarm.plugins.rl_swarm.rewards import RENAMED_AT, KnownReward, Unknown, added_to, measure, measure_file
+from swarm.records.groups import WantedGroups, read_groups
 from swarm.records.made_by import as_ours, made_by, refuse_foreign, unknown_columns
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_metrics, read_rows
@@ -213,8 +213,8 @@ def test_hostile_files_of_such_a_run_crash_no_view(place: Path, key: str, data: 
 
 
 # ── rewards, rule by rule ───────────────────────────────────────────────────────────────────────────────────────────
-def line(at: float = RENAMED_AT + 1, **fields: float) -> Line:
-    return Line(timestamp=at, round=0, **fields)  # type: ignore[arg-type]
+def line(at: float = RENAMED_AT + 1, **fields: float) -> MetricsLine:
+    return MetricsLine(timestamp=at, round=0, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ def line(at: float = RENAMED_AT + 1, **fields: float) -> Line:
     ],
 )
 def test_a_sum_becomes_a_mean_over_its_completions(
-    lines: list[Line], completions: int, added: float | None, expected: float
+    lines: list[MetricsLine], completions: int, added: float | None, expected: float
 ) -> None:
     found = measure(lines, completions, added=added)
-    assert isinstance(found, Measured)
+    assert isinstance(found, KnownReward)
     assert found.mean == expected
 
 
@@ -247,7 +247,7 @@ def test_a_sum_becomes_a_mean_over_its_completions(
         ([line(my_reward=-1.0, mean_reward=1.0)], 16, "no sum of 16 rewards"),
     ],
 )
-def test_what_cannot_be_known_is_not_made_up(lines: list[Line], completions: int, why: str) -> None:
+def test_what_cannot_be_known_is_not_made_up(lines: list[MetricsLine], completions: int, why: str) -> None:
     found = measure(lines, completions, added=None)
     assert isinstance(found, Unknown)
     assert why in found.why
@@ -264,7 +264,7 @@ def test_what_cannot_be_known_is_not_made_up(lines: list[Line], completions: int
     ],
 )
 def test_whether_1_was_added_shows_by_the_files_name_its_time_or_a_smaller_sum(
-    short: list[Line], old_name: bool, added: float | None
+    short: list[MetricsLine], old_name: bool, added: float | None
 ) -> None:
     assert added_to(short, old_name=old_name) == added
 
@@ -374,7 +374,7 @@ def test_rollouts_of_more_parts_than_any_node_writes_are_refused_before_they_are
 
 def test_its_answers_and_its_nodes_are_shown_without_what_it_never_recorded(place: Path) -> None:
     run = looked_at(place, "two_workers")
-    groups = read_groups(run, Wanted(), 4).groups
+    groups = read_groups(run, WantedGroups(), 4).groups
     assert {group.node for group in groups} <= {"node_1", "node_2"}
     assert groups[0].question
     assert all(shown.claimed_reward is None or 0 <= shown.claimed_reward <= 1 for shown in groups[0].completions)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.following import Asked
+from swarm.cli.following import EndRequest
 from swarm.cli.main import run
 from swarm.plugins.sinks import run as module
 from swarm.plugins.sinks.base import SinkRun
@@ -27,11 +27,11 @@ class Days:
         self.failures: list[Exception] = []
         self.pauses: list[float] = []
         self.then: Iterator[object] = iter(())
-        self.asked = Asked()
+        self.asked = EndRequest()
         monkeypatch.setattr(module, "time", self)
         monkeypatch.setattr(module, "open_sink", self._open)
         monkeypatch.setattr(module, "refuse_kinds", lambda *_: None)
-        monkeypatch.setattr(Asked, "wait", self._wait)
+        monkeypatch.setattr(EndRequest, "wait", self._wait)
 
     def monotonic(self) -> float:
         return self.now
@@ -110,7 +110,7 @@ def test_who_is_asked_to_end_hands_over_what_there_is_and_says_how_the_rest_woul
     layout: Layout, days: Days, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_clock(layout, 3, max_rounds=5, finished=False)
-    monkeypatch.setattr(Asked, "is_set", lambda _: True)
+    monkeypatch.setattr(EndRequest, "is_set", lambda _: True)
     assert sink(layout) == 0
     assert days.sink.rounds("alice") == [0, 1, 2]
     days.failures = [OSError("disk full")]

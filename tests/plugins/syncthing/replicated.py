@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from swarm.plugins.syncthing.membership import Record
+from swarm.plugins.syncthing.membership import MembersRecord
 from swarm.plugins.syncthing.setting_up import folder_id
 from swarm.plugins.syncthing.syncthing import Syncthing
 from swarm.records.rows import read_metrics
@@ -136,7 +136,7 @@ class Trial:
         self._sent[name] += int(total["outBytesTotal"])
 
     def folder(self, owner: str) -> str:
-        return folder_id(Record(self.path[LAB]).read(), owner)
+        return folder_id(MembersRecord(self.path[LAB]).read(), owner)
 
     def settled(self) -> bool:
         """Every machine has all that the others wrote."""

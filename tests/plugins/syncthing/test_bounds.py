@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import StoreError
-from swarm.plugins.syncthing.membership import RECORD, Record
+from swarm.plugins.syncthing.membership import RECORD, MembersRecord
 
 
 def test_of_a_record_that_is_a_hole_of_a_gigabyte_little_is_held(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_of_a_record_that_is_a_hole_of_a_gigabyte_little_is_held(tmp_path: Path)
     tracemalloc.start()
     try:
         with pytest.raises(StoreError):
-            Record(tmp_path).read()
+            MembersRecord(tmp_path).read()
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()

@@ -10,7 +10,7 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.plugins.syncthing import inviting
-from swarm.plugins.syncthing.membership import Membership, Record
+from swarm.plugins.syncthing.membership import Membership, MembersRecord
 from swarm.plugins.syncthing.setting_up import LIST
 from tests.plugins.syncthing.rest import DEVICE, KEY, Told, rest
 
@@ -37,7 +37,7 @@ def test_a_host_begins_a_place_and_lets_in_whom_it_names(tmp_path: Path, told: T
     assert f"a device knocks: {BEN}" in capsys.readouterr().out
     assert run(["invite", str(path), "ben", "--device", BEN.lower(), "--address", "tcp://192.0.2.1:22000"]) == 0
     assert f"ben is a member of {path} now, with ben, lab" in capsys.readouterr().out
-    members = Record(path).read()
+    members = MembersRecord(path).read()
     assert {name: member.device for name, member in members.members.items()} == {"lab": DEVICE, "ben": BEN}
     assert msgspec.json.decode((path / "lab" / LIST).read_bytes(), type=Membership) == members
     assert told.config[f"config/folders/swarm-{members.place}-ben"]["type"] == "receiveonly"
@@ -78,6 +78,6 @@ def test_who_was_invited_waits_to_be_let_in_and_then_knows_all(tmp_path: Path, t
     assert f"lab lets this machine in with: swarm invite PATH ben --device {DEVICE}" in said
     assert "this machine is the member ben, of ben, eva, lab" in said
     assert "not connected: " in said
-    assert Record(path).read().own == "ben"
+    assert MembersRecord(path).read().own == "ben"
     assert run(["invite", str(path), "zoe", "--device", BEN]) == 1
     assert "is lab's, and only there is anybody let in" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from swarm.errors import StoreError
-from swarm.plugins.syncthing.membership import RECORD, Member, Membership, Record
+from swarm.plugins.syncthing.membership import RECORD, Member, Membership, MembersRecord
 from swarm.plugins.syncthing.setting_up import (
     LIST,
     apply,
@@ -72,7 +72,7 @@ def test_what_was_set_up_is_what_was_wanted_and_a_change_of_it_is_named(
     path = tmp_path / "swarm"
     apply(path, MEMBERS, syncthing)
     assert differences(wanted(path, MEMBERS), syncthing) == []
-    assert Record(path).read() == MEMBERS
+    assert MembersRecord(path).read() == MEMBERS
     assert not (path / "ben" / LIST).exists(), "only the host keeps the list"
     assert (path / "eva" / ".stignore").read_text().startswith("/experiments/*/.tmp\n")
     assert {told.config[f"config/devices/{each.device}"]["introducer"] for each in (LAB, EVA)} == {False}
@@ -146,7 +146,7 @@ def test_a_node_that_runs_follows_the_hosts_list(tmp_path: Path, told: Told, syn
     assert listed(path, MEMBERS) is None
     (path / "lab" / LIST).write_bytes(list_of({**MEMBERS.members, "zoe": zoe}))
     follow(path, environ(tmp_path))
-    assert {*Record(path).read().members} == {"lab", "ben", "eva", "zoe"}
+    assert {*MembersRecord(path).read().members} == {"lab", "ben", "eva", "zoe"}
     assert devices(told.config["config/folders/swarm-place-zoe"]) == {zoe.device, BEN.device}
     assert zoe.device in devices(told.config["config/folders/swarm-place-ben"])
     before = (path / RECORD).read_bytes()

@@ -12,7 +12,7 @@ import pytest
 from anyio.abc import ObjectReceiveStream
 
 from swarm.plugins.syncthing import store as replicated
-from swarm.plugins.syncthing.membership import RECORD, Membership, Record
+from swarm.plugins.syncthing.membership import RECORD, Membership, MembersRecord
 from swarm.store.base import Store
 from swarm.store.wake_ups import wake_ups
 from tests.patience import PATIENCE
@@ -60,7 +60,7 @@ async def test_a_member_that_is_new_is_watched_as_well(tmp_path: Path, monkeypat
         with anyio.fail_after(PATIENCE):
             await begun.wait()
             begun = anyio.Event()
-            members = Record(tmp_path / "lab").read().with_member("zoe", device("Z"))
+            members = MembersRecord(tmp_path / "lab").read().with_member("zoe", device("Z"))
             (tmp_path / "lab" / "new").write_bytes(msgspec.json.encode(members))
             (tmp_path / "lab" / "new").rename(tmp_path / "lab" / RECORD)
             await begun.wait()

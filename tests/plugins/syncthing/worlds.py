@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from swarm.plugins.syncthing.membership import Member, Membership, Record
+from swarm.plugins.syncthing.membership import Member, Membership, MembersRecord
 from swarm.plugins.syncthing.store import ReplicatedStore
 from swarm.store.base import Store
 from tests.conformance.worlds import Folder
@@ -39,7 +39,7 @@ class Replicated(Folder):
     def as_seen_by(self, own: str, path: Path, writer: str | None) -> Store:
         members = {name: Member("-".join([letter * 7] * 8)) for name, letter in (("lab", "L"), ("eva", "E"))}
         record = SimpleNamespace(read=lambda: OfTheLab("place", "lab", own, members))
-        return ReplicatedStore(path, "demo", cast(Record, record), writer)
+        return ReplicatedStore(path, "demo", cast(MembersRecord, record), writer)
 
 
 class ReplicatedFarAway(Replicated):

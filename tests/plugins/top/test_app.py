@@ -22,7 +22,7 @@ pytest.importorskip("textual")
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from swarm.plugins.top.app import Page, TopApp
+from swarm.plugins.top.app import TextPage, TopApp
 
 Steps = Callable[[TopApp, Pilot[None]], Awaitable[None]]
 
@@ -48,7 +48,7 @@ def said(app: TopApp, part: str) -> str:
 
 
 def page(app: TopApp) -> str:
-    return str(app.screen.query_one("#text", Static).render()) if isinstance(app.screen, Page) else ""
+    return str(app.screen.query_one("#text", Static).render()) if isinstance(app.screen, TextPage) else ""
 
 
 def test_without_a_terminal_one_frame_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_keys_open_the_chosen_node_its_answers_its_log_and_help_and_close_them(t
             await pilot.press(key)
             await until(pilot, lambda words=words: words in page(app))  # type: ignore[misc]
             await pilot.press("escape")
-            await until(pilot, lambda: not isinstance(app.screen, Page))
+            await until(pilot, lambda: not isinstance(app.screen, TextPage))
         assert "alice" not in page(app)
         await pilot.press("q")
         await until(pilot, lambda: not app.is_running)

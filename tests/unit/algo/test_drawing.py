@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.drawing import EMPTY, FEWEST, NOTHING, Drawing, Nothing, Ranks, Sample, random_ranks
+from swarm.algo.drawing import EMPTY, FEWEST, NOTHING, Drawing, DrawnSample, Nothing, Ranks, random_ranks
 from swarm.types import ScoredGroup
 from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_scored
 
@@ -43,7 +43,7 @@ class Looking:
     def result(self, peer: str, slot: int) -> ScoredGroup | Nothing | None:
         return self.pool.get((peer, slot), NOTHING) if (peer, slot) in self.seen else None
 
-    def through(self, drawing: Drawing[str]) -> Sample:
+    def through(self, drawing: Drawing[str]) -> DrawnSample:
         while wave := drawing.wanted(self.result):
             self.seen.update(wave)
         return drawing.sample(self.result)
@@ -63,7 +63,7 @@ def seeded(seed: int, slots: int = SLOTS) -> Ranks[str]:
 kinds = st.dictionaries(st.sampled_from("abcdefgh"), st.text("iu", max_size=SLOTS), max_size=8)
 
 
-def draw(pool: Pool, count: int | None, seed: int, looking: Looking | None = None) -> Sample:
+def draw(pool: Pool, count: int | None, seed: int, looking: Looking | None = None) -> DrawnSample:
     return (looking or Looking(pool)).through(Drawing({peer for peer, _ in pool}, seeded(seed), count))
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from swarm.algo import registry
 from swarm.algo.losses import (
     LOSSES,
-    Counts,
     LossInputs,
     LossSettings,
+    TokenCounts,
     denominator_of,
     grpo,
     importance_weight,
@@ -29,7 +29,7 @@ from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 
 SETTINGS = LossSettings(clip_low=0.2, clip_high=0.28, kl_weight=0.1)
-COUNTS = Counts(tokens=100, completions=7, max_new_tokens=20)
+COUNTS = TokenCounts(tokens=100, completions=7, max_new_tokens=20)
 finite = st.floats(-4, 4, allow_nan=False)
 Row = list[tuple[float, float]]
 """(log-prob, old log-prob) of each token of one completion."""

@@ -11,7 +11,7 @@ import pytest
 
 from swarm.children import code_command
 from swarm.cli import beside
-from swarm.cli.beside import Beside, Program, programs_beside
+from swarm.cli.beside import ProgramBeside, ProgramsBeside, programs_beside
 from swarm.cli.local_swarm import local_swarm
 from swarm.config import Settings
 from swarm.errors import ConfigError
@@ -58,11 +58,11 @@ def run_beside(
     monkeypatch.setattr(beside, "RESTART_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(beside, "say", hearing(beside.say))
     monkeypatch.setattr(beside, "warn", hearing(beside.warn))
-    programs = [Program(f"program {n}", (code,), {"GIVEN": "given"}) for n, code in enumerate(codes)]
+    programs = [ProgramBeside(f"program {n}", (code,), {"GIVEN": "given"}) for n, code in enumerate(codes)]
 
     async def main() -> None:
         with anyio.fail_after(PATIENCE):
-            async with Beside(programs, environ or {}, patience).running():
+            async with ProgramsBeside(programs, environ or {}, patience).running():
                 await spoken.wait()
 
     anyio.run(main)

@@ -8,13 +8,13 @@ import pytest
 
 from swarm.cli import local_swarm as module
 from swarm.cli.local_swarm import OURS, LocalSwarm, local_swarm, plan_of, within_memory
-from swarm.cli.supervisor import Child
-from swarm.config import NOBODY, Asked, Settings, asked_in
+from swarm.cli.supervisor import DaemonChild
+from swarm.config import NOBODY, Settings, StartRequest, asked_in
 from swarm.errors import ConfigError
 from tests.unit.cli.memory import have_free
 
 
-def children(settings: Settings, nodes: int, *, in_process: bool = False) -> list[Child]:
+def children(settings: Settings, nodes: int, *, in_process: bool = False) -> list[DaemonChild]:
     return local_swarm(settings, nodes, in_process).children(NOBODY, settings)
 
 
@@ -81,7 +81,7 @@ def test_where_memory_is_plenty_the_settings_stay_as_they_are(monkeypatch: pytes
 
 
 def test_each_node_is_told_what_was_asked_for_and_what_the_command_chose() -> None:
-    asked = Asked("SEED=3 swarm up", {"seed": "environment variable SEED"})
+    asked = StartRequest("SEED=3 swarm up", {"seed": "environment variable SEED"})
     loaded = Settings(path="/p", seed=3)
     *_, worker = local_swarm(loaded, 2, in_process=False).children(asked, loaded)
     told = asked_in(worker.settings)

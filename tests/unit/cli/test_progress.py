@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.cli.progress import Progress, Round, stopping_line
+from swarm.cli.progress import UpProgress, UpRound, stopping_line
 from swarm.records.stream import EventStream
 from tests.layout import Layout
 from tests.unit.cli.swarms import swarm_of
@@ -17,7 +17,7 @@ from tests.unit.views.factories import append, make_row, run_of
 
 def play(layout: Layout, rows: list[tuple[str, int]], capsys: pytest.CaptureFixture[str], **settings: Any) -> list[str]:
     """What is said of each round, if these rows come in one after the other."""
-    progress = Progress(run_of(layout), swarm_of(**settings))
+    progress = UpProgress(run_of(layout), swarm_of(**settings))
     for node, number in rows:
         append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
         progress.show_new(wait_for_all=True)
@@ -52,7 +52,7 @@ def test_what_a_stranger_logs_neither_ends_a_round_nor_is_shown(
 ) -> None:
     """Its row of the last round comes before the workers' own of the first; one lies in the coordinator's log."""
     layout = Layout(tmp_path, "exp")
-    progress = Progress(run_of(layout), swarm_of())
+    progress = UpProgress(run_of(layout), swarm_of())
     said = {"timestamp": 1.0, "level": "warning", "event": "node.odd"}
     for node in ("mallory", "coordinator"):
         append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, 8, my_reward=1.0)))
@@ -70,7 +70,7 @@ def test_who_loads_what_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     layout = Layout(tmp_path, "exp")
     said = {"timestamp": 1.0, "level": "info", "event": "model.loaded", "model": "m", "device": "cpu", "seconds": 2.5}
     append(layout.events_file("before"), msgspec.json.encode(said))
-    progress = Progress(run_of(layout), swarm_of())
+    progress = UpProgress(run_of(layout), swarm_of())
     append(layout.events_file("alice"), msgspec.json.encode(said))
     progress.show_new()
     progress.show_new()
@@ -84,7 +84,7 @@ def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
 ) -> None:
     """An eighth of alice's completions and half of bob's, which earned 0.4 and 0.8 each."""
     layout = Layout(tmp_path, "exp")
-    progress = Progress(run_of(layout), swarm_of())
+    progress = UpProgress(run_of(layout), swarm_of())
     for node, tagged, worth in (("alice", 0.125, 0.4), ("bob", 0.5, 0.8)):
         row = make_row(layout, node, 0, my_reward=tagged * worth, answer_tag_rate=tagged)
         append(layout.metrics_file(node), msgspec.json.encode(row))
@@ -96,8 +96,8 @@ def test_a_round_shows_how_much_was_tagged_and_what_that_was_worth(
 
 
 def test_a_round_as_json_says_what_its_line_says(tmp_path: Path) -> None:
-    layout, rounds = Layout(tmp_path, "exp"), list[Round]()
-    progress = Progress(run_of(layout), swarm_of(), show_round=rounds.append)
+    layout, rounds = Layout(tmp_path, "exp"), list[UpRound]()
+    progress = UpProgress(run_of(layout), swarm_of(), show_round=rounds.append)
     for node, reward in (("alice", 0.25), ("bob", 0.75)):
         row = make_row(layout, node, 4, my_reward=reward, answer_tag_rate=1.0)
         append(layout.metrics_file(node), msgspec.json.encode(row))
@@ -111,7 +111,7 @@ def test_a_round_as_json_says_what_its_line_says(tmp_path: Path) -> None:
 
 def test_ctrl_c_says_how_long_a_step_took_lately(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
-    progress = Progress(run_of(layout), swarm_of())
+    progress = UpProgress(run_of(layout), swarm_of())
     assert "no round has shown yet how long a step takes" in stopping_line(progress.pace)
     for node, seconds in (("alice", 2.0), ("bob", 40.0)):
         row = make_row(layout, node, 0, seconds_generate=seconds, seconds_score=1.0, seconds_train=3.0)
@@ -127,7 +127,7 @@ def test_where_requests_are_paid_for_what_nodes_logged_is_read_no_more_than_ever
     layout, looks = Layout(tmp_path, "exp"), []
     read = EventStream.read
     monkeypatch.setattr(EventStream, "read", lambda stream: looks.append(stream) or read(stream))
-    progress = Progress(run_of(layout), swarm_of(path="s3://mine"))
+    progress = UpProgress(run_of(layout), swarm_of(path="s3://mine"))
     for number in range(3):
         for node in ("alice", "bob"):
             append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number)))
@@ -136,8 +136,8 @@ def test_where_requests_are_paid_for_what_nodes_logged_is_read_no_more_than_ever
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["0", "1", "2"]
 
 
-def foreseen(layout: Layout, *rounds: int, **changes: Any) -> Progress:
-    progress = Progress(run_of(layout), swarm_of(model=("gpt2",)))
+def foreseen(layout: Layout, *rounds: int, **changes: Any) -> UpProgress:
+    progress = UpProgress(run_of(layout), swarm_of(model=("gpt2",)))
     for number in rounds:
         for node in ("alice", "bob"):
             row = make_row(layout, node, number, local_groups=4, finished_rate=1.0, **changes)

@@ -172,7 +172,7 @@ def test_a_worker_on_its_own_clock_that_begins_asks_the_papers_questions(monkeyp
 
 
 def test_a_daemon_that_somebody_else_started_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "asked_in", lambda _: commands.Asked("swarm up", {}))
+    monkeypatch.setattr(commands, "asked_in", lambda _: commands.StartRequest("swarm up", {}))
     assert started("worker", model=REAL).profile == "tiny-3"
 
 

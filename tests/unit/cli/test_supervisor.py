@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from swarm.cli import supervisor
-from swarm.cli.supervisor import Child, Supervisor
+from swarm.cli.supervisor import DaemonChild, Supervisor
 from tests.patience import PATIENCE
 
 
@@ -17,11 +17,11 @@ def run_child(
     code: str,
     environ: dict[str, str],
     settings: dict[str, str],
-    child: Child | None = None,
+    child: DaemonChild | None = None,
     parent: Supervisor | None = None,
-) -> Child:
+) -> DaemonChild:
     """Run a child whose program is `code` instead of a daemon."""
-    child = child or Child("worker-0", "worker", settings)
+    child = child or DaemonChild("worker-0", "worker", settings)
     parent = parent or Supervisor(environ)
     start = anyio.open_process
 
@@ -63,11 +63,11 @@ def test_a_child_that_fails_while_it_stops_has_failed_all_the_same(
     monkeypatch: pytest.MonkeyPatch, code: int, fails: bool
 ) -> None:
     class Stopping(Supervisor):
-        async def _listen(self, child: Child) -> None:
+        async def _listen(self, child: DaemonChild) -> None:
             self.stopping = True
             await super()._listen(child)
 
-    child, parent = Child("worker-0", "worker", {}), Stopping({})
+    child, parent = DaemonChild("worker-0", "worker", {}), Stopping({})
     run_child(monkeypatch, f"import sys; sys.exit({code})", {}, {}, child=child, parent=parent)
     assert (parent.failure is child) == fails
 
@@ -112,7 +112,7 @@ def test_a_stop_during_the_pause_before_a_restart_is_the_end(monkeypatch: pytest
     lives = []
 
     class Counting(Supervisor):
-        async def _live(self, child: Child) -> int:
+        async def _live(self, child: DaemonChild) -> int:
             lives.append(child)
             return await super()._live(child)
 
@@ -123,5 +123,5 @@ def test_a_stop_during_the_pause_before_a_restart_is_the_end(monkeypatch: pytest
 
 
 def test_the_command_of_a_child_can_be_typed_into_a_terminal() -> None:
-    child = Child("worker-0", "worker", {"GDRIVE_PATH": "/my runs", "NODE_ID": "worker-0"})
+    child = DaemonChild("worker-0", "worker", {"GDRIVE_PATH": "/my runs", "NODE_ID": "worker-0"})
     assert child.command == "GDRIVE_PATH='/my runs' NODE_ID=worker-0 swarm node --role worker"

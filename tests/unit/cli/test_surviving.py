@@ -12,8 +12,8 @@ import pytest
 
 from swarm.cli import progress as progress_module
 from swarm.cli import up
-from swarm.cli.progress import Progress
-from swarm.cli.supervisor import Child, Supervisor
+from swarm.cli.progress import UpProgress
+from swarm.cli.supervisor import DaemonChild, Supervisor
 from swarm.cli.surviving import Surviving
 from tests.unit.cli.swarms import swarm_of
 from tests.unit.views.factories import append, make_experiment, make_row, make_state, run_of, write
@@ -38,8 +38,8 @@ def test_progress_fails_without_ending_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
     layout = make_experiment(tmp_path)
-    monkeypatch.setattr(progress_module if broken == "round_of" else Progress, broken, burst)
-    progress = Progress(run_of(layout), swarm_of())
+    monkeypatch.setattr(progress_module if broken == "round_of" else UpProgress, broken, burst)
+    progress = UpProgress(run_of(layout), swarm_of())
     append(layout.metrics_file("alice"), msgspec.json.encode(make_row(layout, "alice", 5)))
     progress.show_new()
     assert capsys.readouterr().out.count("OverflowError") <= 1
@@ -66,11 +66,11 @@ def test_a_view_that_fails_while_the_swarm_runs_leaves_its_children_alone(
 ) -> None:
     """The child is a process that ends by itself, with the code that is the swarm's."""
     layout = make_experiment(tmp_path)
-    monkeypatch.setattr(Progress, "_show_new", burst)
+    monkeypatch.setattr(UpProgress, "_show_new", burst)
     monkeypatch.setattr("swarm.cli.progress.REFRESH_SECONDS", 0.001)
     lived = tmp_path / "lived"
     script = f"import time; time.sleep(0.2); open({str(lived)!r}, 'w').close()"
     monkeypatch.setattr("swarm.cli.supervisor.module_command", lambda *_: [os.sys.executable, "-c", script])  # type: ignore[attr-defined]
-    children = [Child("worker-0", "worker", {})]
+    children = [DaemonChild("worker-0", "worker", {})]
     assert anyio.run(up._run, swarm_of(max_rounds=3, path=str(tmp_path)), run_of(layout), children, "again") == 0
     assert lived.exists()

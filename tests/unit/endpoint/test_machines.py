@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.endpoint.config import EndpointConfig
-from swarm.endpoint.generation import Done, Generation, Limits, Request, Send
+from swarm.endpoint.generation import Done, EndpointLimits, Generation, Request, Send
 from swarm.endpoint.limits import LONGEST_ASKED, MINUTE, Breaker, Budget, Window, backoff
-from swarm.endpoint.outcomes import Failure, Kind, Reply
+from swarm.endpoint.outcomes import Failure, Kind, UsableReply
 from swarm.endpoint.usage import Prices, Tokens, Usage
 
 
@@ -151,11 +151,11 @@ def test_any_generation_ends_in_time_with_whole_groups_within_every_limit(data: 
         cap_tokens=data.draw(st.none() | st.integers(1, 4000)),
         breaker_failures=data.draw(st.integers(1, 6)),
     )
-    limits, size, deadline = Limits(settings, Usage()), data.draw(st.integers(1, 3)), 100.0
+    limits, size, deadline = EndpointLimits(settings, Usage()), data.draw(st.integers(1, 3)), 100.0
     questions = [f"{number}?" for number in range(data.draw(st.integers(1, 4)))]
     generation = Generation(settings, limits, questions, size, "chat", 1, deadline=deadline)
     now, sent, complete = 0.0, list[float](), set[int]()
-    running: list[tuple[float, Request, Reply | Failure]] = []
+    running: list[tuple[float, Request, UsableReply | Failure]] = []
     while not isinstance(step := generation.next(now), Done):
         if isinstance(step, Send):
             sent.append(now)
@@ -185,13 +185,13 @@ def test_any_generation_ends_in_time_with_whole_groups_within_every_limit(data: 
         assert all(sum(other <= at < other + MINUTE for other in sent) <= most for at in sent)
 
 
-def _reply() -> Reply:
-    return Reply("7", finished=True, tokens_in=10, tokens_out=5, written="7")
+def _reply() -> UsableReply:
+    return UsableReply("7", finished=True, tokens_in=10, tokens_out=5, written="7")
 
 
 def test_the_groups_of_the_first_questions_are_complete_first() -> None:
     settings = config(concurrency=1)
-    generation = Generation(settings, Limits(settings, Usage()), ["a", "b"], 2, "chat", 1, deadline=10.0)
+    generation = Generation(settings, EndpointLimits(settings, Usage()), ["a", "b"], 2, "chat", 1, deadline=10.0)
     order = []
     while isinstance(step := generation.next(0.0), Send):
         order.append(step.request)
@@ -201,7 +201,7 @@ def test_the_groups_of_the_first_questions_are_complete_first() -> None:
 
 def test_throttling_pauses_all_requests_and_counts_as_no_failure() -> None:
     settings = config(concurrency=1, retries=0, breaker_failures=1)
-    limits = Limits(settings, Usage())
+    limits = EndpointLimits(settings, Usage())
     generation = Generation(settings, limits, ["a", "b"], 1, "chat", 1, deadline=100.0)
     for now in (0.0, 30.0, 60.0):
         step = generation.next(now)
@@ -214,7 +214,7 @@ def test_throttling_pauses_all_requests_and_counts_as_no_failure() -> None:
 
 def test_an_endpoint_that_was_down_is_tried_with_one_request_before_the_others_go() -> None:
     settings = config(concurrency=4, breaker_rest=10.0)
-    limits = Limits(settings, Usage())
+    limits = EndpointLimits(settings, Usage())
     limits.breaker.failed(0.0, at_once=True)
     generation = Generation(settings, limits, ["a", "b"], 2, "chat", 1, deadline=100.0)
     assert generation.next(9.0) == ("down",)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from swarm.endpoint.asking import TEMPLATE_TOKENS, request_body, worst_case
 from swarm.endpoint.config import FORMS, EndpointConfig, Form
 from swarm.endpoint.key import Key, read_key
-from swarm.endpoint.outcomes import Failure, Reply, failure_of, retry_after
+from swarm.endpoint.outcomes import Failure, UsableReply, failure_of, retry_after
 from swarm.endpoint.replies import read_reply, without_prompt
 from swarm.errors import ConfigError
 from swarm.instruction import INSTRUCTION, OURS, Asking
@@ -31,9 +31,9 @@ def reply(content: object = "7", reason: object = "stop", form: Form = "chat", *
     return json.dumps({"choices": [{**choice, "finish_reason": reason}]}).encode()
 
 
-def read(body: bytes, form: Form = "chat", **settings: Any) -> Reply:
+def read(body: bytes, form: Form = "chat", **settings: Any) -> UsableReply:
     outcome = read_reply(body, config(**settings), form, "1 + 1?")
-    assert isinstance(outcome, Reply), outcome
+    assert isinstance(outcome, UsableReply), outcome
     return outcome
 
 
@@ -157,7 +157,7 @@ VALUES = st.recursive(
 def test_any_json_is_a_reply_or_a_failure(value: object, form: Form) -> None:
     for shape in (value, {"choices": [value]}, {"choices": [{"message": value, "text": value}], "usage": value}):
         outcome = read_reply(json.dumps(shape).encode(), config(), form, "?")
-        if isinstance(outcome, Reply):
+        if isinstance(outcome, UsableReply):
             outcome.text.encode()
             assert len(outcome.text) <= config().characters
         else:
@@ -166,7 +166,7 @@ def test_any_json_is_a_reply_or_a_failure(value: object, form: Form) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_reply_or_a_failure(body: bytes) -> None:
-    assert isinstance(read_reply(body, config(), "chat", "?"), Reply | Failure)
+    assert isinstance(read_reply(body, config(), "chat", "?"), UsableReply | Failure)
 
 
 # ── a prompt in front of the reply ────────────────────────────────────────────────────────────────────────────────────

@@ -15,8 +15,8 @@ ANNA_BEN = frozenset({"anna", "ben"})
 A0 = Slot(0, "anna")
 
 
-def look(round_: int = 0, *, live: frozenset[str] = ANNA_BEN, **more: Any) -> m.Look:
-    return m.Look(**{"round": round_, "finished": False, "live": live, "max_rounds": 10, **more})
+def look(round_: int = 0, *, live: frozenset[str] = ANNA_BEN, **more: Any) -> m.JudgeLook:
+    return m.JudgeLook(**{"round": round_, "finished": False, "live": live, "max_rounds": 10, **more})
 
 
 def make_asked(*slots: Slot) -> JudgeMachine:
@@ -35,7 +35,7 @@ def test_before_the_first_round_only_that_one_is_asked_for() -> None:
 
 def test_nothing_is_asked_beyond_the_last_round() -> None:
     assert {ask.slot.round for ask in JudgeMachine().handle(look(9))} == {9}
-    assert JudgeMachine().handle(look(10, finished=True)) == [m.Finish()]
+    assert JudgeMachine().handle(look(10, finished=True)) == [m.FinishRound()]
 
 
 def test_a_worker_that_joins_is_asked_from_then_on() -> None:
@@ -47,9 +47,9 @@ def test_a_worker_that_joins_is_asked_from_then_on() -> None:
 def test_an_answer_is_scored_once_and_recorded_once() -> None:
     machine = make_asked(A0)
     seen = look(5, live=frozenset(), answers=frozenset({A0}))
-    assert machine.handle(seen) == [m.Score(A0)]
+    assert machine.handle(seen) == [m.ScoreAnswer(A0)]
     assert machine.handle(seen) == []
-    assert machine.handle(m.Scored(A0)) == (m.Record(A0),)
+    assert machine.handle(m.AnswerScored(A0)) == (m.RecordAnswer(A0),)
     assert machine.handle(m.Recorded(A0)) == ()
     assert machine.handle(seen) == []
 
@@ -57,7 +57,7 @@ def test_an_answer_is_scored_once_and_recorded_once() -> None:
 def test_what_is_recorded_is_neither_asked_nor_scored_again_while_its_round_is_open() -> None:
     machine, anna = make_asked(A0, Slot(1, "anna")), frozenset({"anna"})
     seen = look(0, live=anna, answers=frozenset({A0}))
-    for event in (seen, m.Scored(A0), m.Recorded(A0)):
+    for event in (seen, m.AnswerScored(A0), m.Recorded(A0)):
         machine.handle(event)
     assert machine.handle(seen) == []
 
@@ -71,7 +71,7 @@ def test_a_restarted_judge_knows_what_is_recorded() -> None:
 def test_a_refused_answer_gets_no_row_and_is_not_looked_for_again() -> None:
     machine = make_asked(A0)
     machine.handle(look(0, live=frozenset(), answers=frozenset({A0})))
-    assert machine.handle(m.Refused(A0)) == ()
+    assert machine.handle(m.AnswerRefused(A0)) == ()
     assert machine.awaited_rounds == []
 
 
@@ -84,7 +84,7 @@ def test_a_missing_answer_is_counted_once_and_still_counts_when_it_comes() -> No
     assert machine.handle(look(OVERDUE_AFTER - 1, live=nobody)) == []
     assert machine.handle(look(OVERDUE_AFTER, live=nobody)) == [m.Overdue(A0)]
     assert machine.handle(look(OVERDUE_AFTER + 1, live=nobody)) == []
-    assert machine.handle(look(OVERDUE_AFTER + 1, live=nobody, answers=frozenset({A0}))) == [m.Score(A0)]
+    assert machine.handle(look(OVERDUE_AFTER + 1, live=nobody, answers=frozenset({A0}))) == [m.ScoreAnswer(A0)]
 
 
 def test_after_many_rounds_nobody_looks_for_an_answer() -> None:
@@ -109,7 +109,7 @@ def test_what_the_folder_did_not_allow_comes_again(phase: str) -> None:
     seen = look(0, live=frozenset({"anna"}), answers=frozenset({A0}))
     (first, *_) = machine.handle(seen)
     if phase == "recording":
-        machine.handle(m.Scored(A0))
+        machine.handle(m.AnswerScored(A0))
     assert machine.handle(seen) == []
     machine.handle(m.Failed(A0))
     assert machine.handle(seen) == [first]
@@ -119,10 +119,10 @@ def test_it_ends_when_no_live_worker_owes_an_answer() -> None:
     machine = make_asked(A0, Slot(0, "ben"))
     over = {"finished": True, "max_rounds": 1}
     assert machine.handle(look(1, **over)) == []
-    assert machine.handle(look(1, **over, answers=frozenset({A0}), live=frozenset({"ben"}))) == [m.Score(A0)]
+    assert machine.handle(look(1, **over, answers=frozenset({A0}), live=frozenset({"ben"}))) == [m.ScoreAnswer(A0)]
     assert machine.handle(look(1, **over, live=frozenset())) == [], "an answer is still being scored"
-    machine.handle(m.Scored(A0))
-    assert machine.handle(m.Recorded(A0)) == (m.Finish(),)
+    machine.handle(m.AnswerScored(A0))
+    assert machine.handle(m.Recorded(A0)) == (m.FinishRound(),)
     assert machine.handle(look(1, **over)) == (), "it is over"
 
 
@@ -142,11 +142,11 @@ class Folder:
 
     def tell(self, event: m.Event) -> None:
         new = list(self.machine.handle(event))
-        slots = [i.slot for i in self.pending if isinstance(i, m.Ask | m.Score | m.Record)]
+        slots = [i.slot for i in self.pending if isinstance(i, m.Ask | m.ScoreAnswer | m.RecordAnswer)]
         for instruction in new:
-            if isinstance(instruction, m.Ask | m.Score | m.Record):
+            if isinstance(instruction, m.Ask | m.ScoreAnswer | m.RecordAnswer):
                 assert instruction.slot not in slots, "one thing at a time for each question"
-        self.pending += [i for i in new if isinstance(i, m.Ask | m.Score | m.Record)]
+        self.pending += [i for i in new if isinstance(i, m.Ask | m.ScoreAnswer | m.RecordAnswer)]
 
     def carry_out(self, index: int, *, works: bool) -> None:
         if not self.pending:
@@ -159,11 +159,11 @@ class Folder:
             case m.Ask(slot):
                 assert slot not in self.questions, "no question is asked twice"
                 self.questions.add(slot)
-                self.tell(m.Asked(slot))
-            case m.Score(slot):
+                self.tell(m.QuestionWritten(slot))
+            case m.ScoreAnswer(slot):
                 assert slot in self.answers
-                self.tell(m.Scored(slot))
-            case m.Record(slot):
+                self.tell(m.AnswerScored(slot))
+            case m.RecordAnswer(slot):
                 assert slot not in self.rows, "no row is written twice"
                 self.rows.add(slot)
                 self.tell(m.Recorded(slot))
@@ -200,6 +200,6 @@ def settle(folder: Folder, round_: int) -> None:
     """The experiment ends, everybody leaves, and everything works."""
     while folder.pending:
         folder.carry_out(0, works=True)
-    folder.tell(m.Look(round_, True, frozenset(), frozenset(folder.answers)))
+    folder.tell(m.JudgeLook(round_, True, frozenset(), frozenset(folder.answers)))
     while folder.pending:
         folder.carry_out(0, works=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.config.task_table import weights_of
-from swarm.judge.measured import Measured, Share, measure, wilson
+from swarm.judge.measured import MeasuredTask, Share, measure, wilson
 from swarm.judge.proposal import LEAST, MOST, proposed, toml_tables
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.universe import Universe
@@ -22,9 +22,9 @@ def exactly(mean: float) -> Share:
     return Share(mean, mean, mean)
 
 
-def measured(task: str, informative: float, tagged: float = 1.0, reward: float = 0.5) -> Measured:
+def measured(task: str, informative: float, tagged: float = 1.0, reward: float = 0.5) -> MeasuredTask:
     shares = dict.fromkeys(("pass_at_1", "pass_at_g", "finished"), exactly(reward))
-    return Measured(
+    return MeasuredTask(
         task=task,
         questions=16,
         generations=8,

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 
 from swarm.errors import ProtocolError
-from swarm.node.sharing.examination import News
-from swarm.node.sharing.intake import Intake, Wanted
+from swarm.node.sharing.examination import FileNews
+from swarm.node.sharing.intake import Intake, WantedDraw
 from swarm.node.sharing.pool import GroupName, name_of
 from swarm.node.sharing.verification import TaskSource
 from swarm.types import RoundKey, ScoredGroup
@@ -41,8 +41,8 @@ class TestedIntake:
         """What a verified group was found in."""
         self._found: dict[GroupName, ScoredGroup] = {}
 
-    def _on_news(self, key: RoundKey, peers: Set[str], news: News) -> None:
-        told = {News.THERE: self.arrived, News.NOT_THEIRS: self.silent, News.VALID: self.valid}
+    def _on_news(self, key: RoundKey, peers: Set[str], news: FileNews) -> None:
+        told = {FileNews.THERE: self.arrived, FileNews.NOT_THEIRS: self.silent, FileNews.VALID: self.valid}
         told[news].extend((key, peer) for peer in sorted(peers))
 
     async def look(self, *keys: RoundKey, live: Collection[str] = (), slots: int = 64) -> None:
@@ -65,9 +65,9 @@ class TestedIntake:
         return self.intake.close_round(round_).refused_named()
 
 
-def everything(slots: int = 64) -> Wanted:
+def everything(slots: int = 64) -> WantedDraw:
     """A draw that looks at all groups."""
-    return Wanted(slots, None, frozenset(), ("test",))
+    return WantedDraw(slots, None, frozenset(), ("test",))
 
 
 class TrustsTabs:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from swarm.errors import CheckpointError, ProtocolError
-from swarm.policy.averaging import Averaging
+from swarm.policy.averaging import ParameterAveraging
 from swarm.policy.policy import JoinedPolicy, make_policy
 from swarm.policy.settings import GrpoConfig, OuterConfig
 from tests.unit.policy.factories import make_group, make_model
@@ -74,7 +74,7 @@ def test_the_outer_step_is_that_of_torchs_nesterov_momentum(tmp_path: Path) -> N
     parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.5]))
     reference = torch.nn.Parameter(parameter.detach().clone())
     sgd = torch.optim.SGD([reference], lr=0.7, momentum=0.9, nesterov=True)
-    averaging, file = Averaging({"w": parameter}, DILOCO), str(tmp_path / "w")
+    averaging, file = ParameterAveraging({"w": parameter}, DILOCO), str(tmp_path / "w")
     for step in range(4):
         mean = torch.randn(3, generator=torch.Generator().manual_seed(step))
         save_file({"w": mean}, file)

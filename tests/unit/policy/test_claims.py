@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from swarm.policy.batch import Row, encode_groups
+from swarm.policy.batch import BatchRow, encode_groups
 from swarm.policy.claims import claim_holds
 from swarm.policy.model import LanguageModel
 from swarm.types import Completion, TrainGroup
@@ -28,7 +28,7 @@ def group_of(completion: Completion, tokenizer: str = MODEL.tokenizer_digest) ->
     return TrainGroup("?", (completion,), (1.0,), external=True, tokenizer=tokenizer)
 
 
-def row_of(group: TrainGroup, *, use_claims: bool = True, model: LanguageModel = MODEL) -> Row:
+def row_of(group: TrainGroup, *, use_claims: bool = True, model: LanguageModel = MODEL) -> BatchRow:
     (row,) = encode_groups([group], model, all_rows=True, use_claims=use_claims).rows
     return row
 

@@ -18,7 +18,7 @@ from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.decode_weights import DecodeWeights
 from swarm.policy.draw import Sampling
 from swarm.policy.dynamic_decode import DynamicDecoding
-from swarm.policy.generate import Sample, draw_uniforms, sample, sample_in_parts
+from swarm.policy.generate import GeneratedSample, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.static_decode import Buffers, StaticDecoding, column_bucket, row_bucket
 from tests.unit.policy.factories import ARCHITECTURES, FakeCapture, make_model, make_module
@@ -35,13 +35,13 @@ def write(
     *,
     group_size: int = 5,
     seed: int = 1,
-) -> list[Sample]:
+) -> list[GeneratedSample]:
     uniforms = draw_uniforms(len(prompts), group_size, model.max_new_tokens, seed)
     groups = sample(model, prompts, uniform_K_G_T=uniforms, sampling=Sampling(temperature=0.9), decoding=decoding)
     return list(chain(*groups))
 
 
-def assert_same_samples(left: list[Sample], right: list[Sample]) -> None:
+def assert_same_samples(left: list[GeneratedSample], right: list[GeneratedSample]) -> None:
     assert [(one.token_ids, one.finished) for one in left] == [(one.token_ids, one.finished) for one in right]
     pairs = chain.from_iterable(zip(x.logprobs, y.logprobs, strict=True) for x, y in zip(left, right, strict=True))
     assert max(abs(x - y) for x, y in pairs) < 1e-5

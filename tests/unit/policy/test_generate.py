@@ -14,7 +14,7 @@ from swarm.errors import ModelError
 from swarm.policy import generator
 from swarm.policy.draw import Sampling
 from swarm.policy.dynamic_decode import DynamicDecoder, DynamicDecoding
-from swarm.policy.generate import Ended, Sample, draw_uniforms, sample, sample_in_parts
+from swarm.policy.generate import Ended, GeneratedSample, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
@@ -35,7 +35,7 @@ def write(
     group_size: int = 4,
     seed: int = 0,
     sampling: Sampling = PLAIN,
-) -> list[list[Sample]]:
+) -> list[list[GeneratedSample]]:
     uniforms = draw_uniforms(len(prompts), group_size, model.max_new_tokens, seed)
     return sample(model, prompts, uniform_K_G_T=uniforms, sampling=sampling)
 
@@ -218,9 +218,9 @@ def test_a_prompt_has_room_where_a_whole_answer_fits_behind_it() -> None:
 def test_groups_are_told_as_they_end_and_are_to_the_bit_what_comes_out_untold(rows: int) -> None:
     model = make_model(eos_ids=SOME_ENDS)
     uniforms = draw_uniforms(len(PROMPTS), 4, model.max_new_tokens, 3)
-    told: list[tuple[int, list[Sample]]] = []
+    told: list[tuple[int, list[GeneratedSample]]] = []
 
-    def written(**more: Any) -> list[list[Sample]]:
+    def written(**more: Any) -> list[list[GeneratedSample]]:
         return sample_in_parts(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN, max_rows=rows, **more)
 
     whole = written(ended=lambda k, group: told.append((k, group)))
@@ -245,10 +245,10 @@ def test_what_was_told_stays_where_a_smaller_batch_writes_it_again(monkeypatch: 
     attempts: list[int] = []
     real = generator.sample_in_parts
 
-    def fails_at_first(*args: Any, ended: Ended, **more: Any) -> list[list[Sample]]:
+    def fails_at_first(*args: Any, ended: Ended, **more: Any) -> list[list[GeneratedSample]]:
         attempts.append(1)
         if len(attempts) == 1:
-            ended(1, [Sample((5, 6), (-0.5, -0.5), False)] * 4)
+            ended(1, [GeneratedSample((5, 6), (-0.5, -0.5), False)] * 4)
             raise torch.cuda.OutOfMemoryError
         return real(*args, ended=ended, **more)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.records.groups import LONGEST_TEXT, Learner, Wanted, advantages_of, read_groups
+from swarm.records.groups import LONGEST_TEXT, Learner, WantedGroups, advantages_of, read_groups
 from swarm.records.janitor import Janitor, Rules
 from swarm.types import RoundKey
 from swarm.wire.messages import GroupInfo, PolicyInfo, RolloutEntry
@@ -18,7 +18,7 @@ from tests.unit.views.factories import append, make_experiment, make_rollouts, m
 
 
 def groups_of(layout: Layout, most: int = 100, **wanted: object) -> list[str]:
-    return [group.name for group in read_groups(run_of(layout), Wanted(**wanted), most).groups]  # type: ignore[arg-type]
+    return [group.name for group in read_groups(run_of(layout), WantedGroups(**wanted), most).groups]  # type: ignore[arg-type]
 
 
 def test_without_a_round_the_latest_one_is_shown(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_groups_are_chosen_by_round_stage_node_and_task(tmp_path: Path) -> None:
 
 
 def test_of_more_than_are_asked_for_the_rest_is_counted(tmp_path: Path) -> None:
-    found = read_groups(run_of(make_experiment(tmp_path)), Wanted(), 1)
+    found = read_groups(run_of(make_experiment(tmp_path)), WantedGroups(), 1)
     assert ([group.node for group in found.groups], found.more, found.rounds) == (["alice"], 1, (0, 2))
 
 
@@ -50,7 +50,7 @@ def test_a_group_says_what_was_asked_answered_and_claimed(tmp_path: Path) -> Non
     layout = make_experiment(tmp_path)
     policy = PolicyInfo(model="tiny-qwen2", rounds_trained=2, licence="CC0-1.0")
     write(layout.rollout_file(RoundKey(2), "alice"), make_rollouts("alice", RoundKey(2), policy=policy))
-    group = read_groups(run_of(layout), Wanted(nodes=frozenset({"alice"})), 1).groups[0]
+    group = read_groups(run_of(layout), WantedGroups(nodes=frozenset({"alice"})), 1).groups[0]
     assert (group.question, group.answer, group.task) == ("1 + 1?", "2", "basic_arithmetic")
     assert (group.model, group.rounds_trained, group.licence) == ("tiny-qwen2", 2, "CC0-1.0")
     assert [(c.response, c.claimed_reward, c.advantage) for c in group.completions] == [
@@ -64,7 +64,7 @@ def test_a_conversation_has_its_earlier_turns(tmp_path: Path) -> None:
     said = RolloutEntry(prompt="q", response="last", turns=[TurnEntry(response="first", reply="no")])
     file = make_rollouts("alice", RoundKey(2), rollouts={"0": [said, said]})
     write(layout.rollout_file(RoundKey(2), "alice"), file)
-    (group,) = read_groups(run_of(layout), Wanted(nodes=frozenset({"alice"})), 1).groups
+    (group,) = read_groups(run_of(layout), WantedGroups(nodes=frozenset({"alice"})), 1).groups
     assert [(turn.response, turn.reply) for turn in group.completions[0].turns] == [("first", "no")]
 
 
@@ -73,7 +73,7 @@ def test_who_trained_on_a_group_is_what_rows_say(tmp_path: Path) -> None:
     for number, named in ((2, ["alice/2/0/0", "alice/2/0/00"]), (3, ["alice/2/0/0"]), (3, ["alice/2/0/0"])):
         append(layout.metrics_file("bob"), msgspec.json.encode(make_row(layout, "bob", number, trained_on=named)))
     append(layout.metrics_file("bob"), b'no row "alice/2/0/0"')
-    alice, bob = read_groups(run_of(layout), Wanted(), 9).groups
+    alice, bob = read_groups(run_of(layout), WantedGroups(), 9).groups
     assert alice.trained_on == (Learner("bob", 2), Learner("bob", 3))
     assert bob.trained_on == ()
 
@@ -96,7 +96,7 @@ def test_a_round_that_the_clock_has_not_reached_is_not_the_latest(tmp_path: Path
 def test_a_file_that_speaks_for_another_node_is_refused_and_named(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     write(layout.rollout_file(RoundKey(2), "eve"), make_rollouts("bob", RoundKey(2)))
-    found = read_groups(run_of(layout), Wanted(), 9)
+    found = read_groups(run_of(layout), WantedGroups(), 9)
     assert [group.node for group in found.groups] == ["alice", "bob"]
     assert "bob" in found.refused["rollouts/round_2/stage_0/eve.json"]
 
@@ -119,7 +119,7 @@ def test_texts_of_any_length_are_cut_and_claims_beyond_the_full_reward_are_none(
     groups = {"0": GroupInfo(task="t" * 1000, answer=long)}
     file = make_rollouts("alice", RoundKey(2), rollouts={"0": entries, "junk": entries}, groups=groups)
     write(layout.rollout_file(RoundKey(2), "alice"), file)
-    (group,) = read_groups(run_of(layout), Wanted(nodes=frozenset({"alice"})), 9).groups
+    (group,) = read_groups(run_of(layout), WantedGroups(nodes=frozenset({"alice"})), 9).groups
     assert (len(group.question), group.cut, len(group.task)) == (LONGEST_TEXT, 7, 80)
     first, second = group.completions
     assert (len(first.response), first.cut, first.claimed_reward, first.advantage) == (LONGEST_TEXT, 7, None, None)
@@ -135,9 +135,9 @@ def test_advantages_are_by_the_runs_own_scaling(tmp_path: Path) -> None:
     layout.root.joinpath("experiment.json").write_bytes(
         b'{"experiment_name":"exp","created_at":1,"created_by":"clock","identity":{"advantage_scaling":"none"}}'
     )
-    assert read_groups(run_of(layout), Wanted(), 1).groups[0].completions[0].advantage == 0.5
+    assert read_groups(run_of(layout), WantedGroups(), 1).groups[0].completions[0].advantage == 0.5
 
 
 def test_a_run_without_rollouts_has_no_groups(tmp_path: Path) -> None:
-    found = read_groups(run_of(make_experiment(tmp_path, rounds=0)), Wanted(), 9)
+    found = read_groups(run_of(make_experiment(tmp_path, rounds=0)), WantedGroups(), 9)
     assert (found.groups, found.rounds) == ([], None)

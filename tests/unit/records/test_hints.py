@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from swarm.records.hints import FEW, GROUPS, KEPT, PAGE, RULES, STILL, Facts, Hint, hints_of, merged, recent
+from swarm.records.hints import FEW, GROUPS, KEPT, PAGE, RULES, STILL, Hint, HintFacts, hints_of, merged, recent
 from swarm.wire.metrics import MetricsRow
 
 ROOT = Path(__file__).parents[3]
-HEALTHY = Facts(generations=8, external_groups=4, round_interval=60.0)
+HEALTHY = HintFacts(generations=8, external_groups=4, round_interval=60.0)
 
 
 def row(number: int, **changes: Any) -> MetricsRow:
@@ -47,11 +47,11 @@ def row(number: int, **changes: Any) -> MetricsRow:
     return MetricsRow(**fields)
 
 
-def codes(rounds: int, facts: Facts = HEALTHY, **changes: Any) -> list[str]:
+def codes(rounds: int, facts: HintFacts = HEALTHY, **changes: Any) -> list[str]:
     return [hint.code for hint in hints_of("anna", [recent(row(n, **changes)) for n in range(rounds)], facts)]
 
 
-PROVOKED: dict[str, tuple[int, Facts, dict[str, Any]]] = {
+PROVOKED: dict[str, tuple[int, HintFacts, dict[str, Any]]] = {
     "short-rounds": (FEW, HEALTHY, {"late": True}),
     "nothing-heard": (FEW, HEALTHY, {"pool_groups": 0, "peers_heard": 0, "external_groups": 0}),
     "trains-alone": (FEW, HEALTHY, {"external_wanted": 0, "external_groups": 0, "pool_groups": 0}),
@@ -131,7 +131,7 @@ def test_a_late_node_that_trains_nothing_is_told_that_rounds_end_without_it() ->
 
 def test_who_is_alone_misses_nobody() -> None:
     assert codes(FEW, total_agents=1, pool_groups=0, external_groups=0) == []
-    assert codes(FEW, Facts(external_groups=0), external_wanted=0, external_groups=0, pool_groups=0) == []
+    assert codes(FEW, HintFacts(external_groups=0), external_wanted=0, external_groups=0, pool_groups=0) == []
 
 
 def test_refused_groups_are_said_with_the_commonest_reason() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.records import history as histories
-from swarm.records.history import COLUMNS, NodeHistory, Room, by_round, cumulative
+from swarm.records.history import COLUMNS, HistoryRoom, NodeHistory, by_round, cumulative
 from swarm.records.history_reader import HistoryReader
 from swarm.store.run import Run
 from swarm.wire.messages import MetricsRow
@@ -27,7 +27,7 @@ def line(round_: int, **fields: Any) -> bytes:
     return msgspec.json.encode(row | fields)
 
 
-def history_of(*lines: bytes, room: Room | None = None) -> NodeHistory:
+def history_of(*lines: bytes, room: HistoryRoom | None = None) -> NodeHistory:
     history = NodeHistory(room)
     for of_row in lines:
         history.observe([of_row])
@@ -118,7 +118,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_nodes_together_hold_no_more_rows_than_there_is_room_for() -> None:
-    room = Room(3)
+    room = HistoryRoom(3)
     assert [len(history_of(*map(line, range(2)), room=room)) for _ in range(2)] == [2, 1]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from swarm.records import growing, rows
 from swarm.records.files import LARGEST_REGISTRATION, MOST_PEERS, PeerReader, read_clock, read_peers
-from swarm.records.growing import Growing, lines_of
+from swarm.records.growing import GrowingLines, lines_of
 from swarm.records.listing import count_files, nodes_with_logs, saved_rounds
 from swarm.records.liveness import STOPPED, is_alive, process_runs
 from swarm.records.reader import RunReader, snapshot
@@ -94,7 +94,7 @@ def test_an_experiment_that_was_deleted_and_begun_again_is_read_from_its_beginni
 
 def test_a_line_counts_once_it_is_whole(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=1)
-    follower = Growing(run_of(layout).store, keys.metrics("zoe"))
+    follower = GrowingLines(run_of(layout).store, keys.metrics("zoe"))
     row = msgspec.json.encode(make_row(layout, "zoe", 0))
     append(layout.metrics_file("zoe"), row)
     with layout.metrics_file("zoe").open("ab") as file:
@@ -112,7 +112,7 @@ def test_what_one_look_leaves_the_next_ones_read(tmp_path: Path, monkeypatch: py
     lines = [b"%d" % number for number in range(100)]
     layout.metrics_file("zoe").parent.mkdir(parents=True)
     layout.metrics_file("zoe").write_bytes(b"\n".join(lines) + b"\n")
-    follower = Growing(run_of(layout).store, keys.metrics("zoe"))
+    follower = GrowingLines(run_of(layout).store, keys.metrics("zoe"))
     looks = [[line for part in follower.look(most_reads=2) for line in part.records] for _ in range(20)]
     assert [line for one in looks for line in one] == lines
     assert max(map(len, looks)) <= 22

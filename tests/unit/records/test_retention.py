@@ -13,7 +13,7 @@ from swarm.records.retention import (
     LEAST_KEPT,
     Keeping,
     Lived,
-    Need,
+    WorkerNeed,
     first_kept,
     held_in_place,
     keeping,
@@ -104,7 +104,7 @@ def test_a_worker_that_saved_its_last_round_needs_none_before_its_next_one() -> 
 
 
 def test_what_is_archived_is_held_by_nobody_but_those_who_may_learn_from_it() -> None:
-    needs = [Need(3, 40), Need(7, None)]
+    needs = [WorkerNeed(3, 40), WorkerNeed(7, None)]
     assert held_in_place(needs, settings()) == [3, 7]
     assert held_in_place(needs, settings(archive_old=True)) == []
     assert held_in_place(needs, settings(archive_old=True, clock="own")) == [38]

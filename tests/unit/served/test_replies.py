@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.endpoint.outcomes import Failure
-from swarm.served.replies import Card, Expected, read_completions, read_models
+from swarm.served.replies import Card, ExpectedReply, read_completions, read_models
 
 EOS = 0
-EXPECTED = Expected(
+EXPECTED = ExpectedReply(
     name="a", prompt_ids=(5, 6), group_size=2, limit=3, vocabulary=10, eos_ids=frozenset({EOS}), stops=False
 )
 
@@ -36,7 +36,7 @@ def reply() -> dict[str, Any]:
     return {"id": "x", "model": "a", "choices": [choice(0, [1, EOS]), choice(1, [1, 2, 3])], "usage": {}}
 
 
-def read(value: Any, expected: Expected = EXPECTED) -> Any:
+def read(value: Any, expected: ExpectedReply = EXPECTED) -> Any:
     return read_completions(json.dumps(value).encode(), expected)
 
 
@@ -110,7 +110,7 @@ def test_numbers_that_are_not_finite_are_none(number: str) -> None:
 def test_a_stop_string_ends_a_completion_where_there_are_some() -> None:
     value = reply()
     value["choices"][0] |= choice(0, [1, 2], finish_reason="stop")
-    stopping = Expected("a", (5, 6), 2, 3, 10, frozenset({EOS}), stops=True)
+    stopping = ExpectedReply("a", (5, 6), 2, 3, 10, frozenset({EOS}), stops=True)
     assert isinstance(read(value), Failure)
     assert read(value, stopping)[0].token_ids == (1, 2)
     value["choices"][0]["finish_reason"] = "abort"

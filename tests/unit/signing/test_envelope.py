@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError
-from swarm.signing.envelope import Place, seal, signature_of, verify
+from swarm.signing.envelope import SignedPlace, seal, signature_of, verify
 from swarm.signing.keys import public_text
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import RewardFile
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
-PLACE = Place("exp", "rewards/round_0/stage_0/alice.json", ID)
+PLACE = SignedPlace("exp", "rewards/round_0/stage_0/alice.json", ID)
 BEFORE_IDS = PLACE._replace(id="")
 SIGNED_BEFORE_IDS = b'0uoPG8ha0q3J9T6AvcfYL8Dk+pH0VqbWbP+BtQStiT94Zsx6thz9BAj+cU77Hgzmt7+NWC+Gs1qHOTmqP15fBA=="}\n'
 """As the version before ids signed REWARD with KEY."""
@@ -30,7 +30,7 @@ def as_file(value: object) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def reason_of(data: bytes, place: Place = PLACE) -> str | None:
+def reason_of(data: bytes, place: SignedPlace = PLACE) -> str | None:
     """Why a file is refused; `unsigned` where there is no signature, None where all is well."""
     try:
         signature = signature_of(data)

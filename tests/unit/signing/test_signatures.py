@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from swarm.errors import ConfigError, ExperimentError, ProtocolError
 from swarm.signing import known_keys
 from swarm.signing.birth import STANDS_FOR
-from swarm.signing.envelope import Place, seal, signature_of, verify
+from swarm.signing.envelope import SignedPlace, seal, signature_of, verify
 from swarm.signing.keys import load_key, make_key, public_text
 from swarm.signing.known_keys import FORGOTTEN_AFTER, HEARD_EVERY, ROOM_EVERY, KnownKeys
 from swarm.signing.trust import make_trust
@@ -23,7 +23,7 @@ from swarm.wire.trust import Trust
 
 KEY = "peers/alice.json"
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
-PLACE = Place("exp", KEY, ID)
+PLACE = SignedPlace("exp", KEY, ID)
 FILE = b'{"peer_id":"alice"}\n'
 MALLORY = Ed25519PrivateKey.from_private_bytes(b"m" * 32)
 
@@ -87,7 +87,7 @@ def test_another_experiment_and_another_folder_know_nobody(tmp_path: Path) -> No
 def test_unsigned_files_of_strangers_pass_unless_signatures_are_required(tmp_path: Path) -> None:
     assert refusal(make_signed(tmp_path, "on"), FILE) is None
     assert refusal(make_signed(tmp_path, "require"), FILE) == "unsigned"
-    assert refusal(make_signed(tmp_path, "off"), seal(FILE, Place("somewhere", "else"), MALLORY)) is None
+    assert refusal(make_signed(tmp_path, "off"), seal(FILE, SignedPlace("somewhere", "else"), MALLORY)) is None
 
 
 def test_a_forgotten_node_may_come_with_a_new_key(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def name_of(number: int) -> str:
 
 
 def of_mallory(number: int) -> bytes:
-    return seal(b'{"peer_id":"m"}\n', Place("exp", name_of(number), ID), MALLORY)
+    return seal(b'{"peer_id":"m"}\n', SignedPlace("exp", name_of(number), ID), MALLORY)
 
 
 def taken(trust: Trust, number: int) -> str | None:
@@ -310,7 +310,7 @@ def test_in_an_experiment_with_an_id_a_signature_of_an_earlier_version_is_refuse
 
 def test_a_run_that_an_earlier_version_began_goes_on_without_an_id_and_says_so_once(tmp_path: Path) -> None:
     folder = Folder("")
-    before = seal(FILE, Place("exp", KEY), MALLORY)
+    before = seal(FILE, SignedPlace("exp", KEY), MALLORY)
     with capture_logs() as logs:
         reader = settled(tmp_path, folder)
         assert refusal(reader, before) is None
@@ -318,7 +318,7 @@ def test_a_run_that_an_earlier_version_began_goes_on_without_an_id_and_says_so_o
     assert [log["event"] for log in logs].count("signing.without_id") == 1
     signature = signature_of(reader.seal(FILE, KEY))
     assert signature
-    verify(signature, Place("exp", KEY))
+    verify(signature, SignedPlace("exp", KEY))
 
 
 @pytest.mark.parametrize("put", ["", OTHER, None])
@@ -332,7 +332,7 @@ def test_rewriting_or_removing_experiment_json_in_mid_run_changes_nothing_for_wh
     folder.now += 1e6
     assert refusal(reader, alice) is None
     for id_ in ("", OTHER):
-        assert refusal(reader, seal(FILE, Place("exp", KEY, id_), MALLORY)) == "bad_signature"
+        assert refusal(reader, seal(FILE, SignedPlace("exp", KEY, id_), MALLORY)) == "bad_signature"
     signature = signature_of(reader.seal(FILE, KEY))
     assert signature
     verify(signature, PLACE)
@@ -360,7 +360,7 @@ def test_a_node_that_starts_again_where_experiment_json_is_gone_goes_on_with_the
     folder.id = None
     reader = make_signed(tmp_path, "require", folder=folder)
     assert refusal(reader, alice) is None
-    assert refusal(reader, seal(FILE, Place("exp", KEY), MALLORY)) == "bad_signature"
+    assert refusal(reader, seal(FILE, SignedPlace("exp", KEY), MALLORY)) == "bad_signature"
     folder.id, folder.now = OTHER, folder.now + STANDS_FOR
     with pytest.raises(ExperimentError):
         reader.seal(FILE, KEY)

@@ -17,7 +17,7 @@ WAITING = ("futex", "sched_yield")
 MACHINES = {"x86_64": calls._X86_64, "aarch64": calls._AARCH64}
 
 
-def decide(machine: calls.Machine, number: int, *, arch: int | None = None, third: int = 0) -> int:
+def decide(machine: calls.Architecture, number: int, *, arch: int | None = None, third: int = 0) -> int:
     """What the filter's program answers, run as the kernel runs it."""
     data = struct.pack("=IIQ6Q", number, machine.audit_arch if arch is None else arch, 0, 0, 0, third, 0, 0, 0)
     program = [struct.unpack("=HBBI", one) for one in seccomp.assemble(machine.audit_arch, machine.numbers)]
@@ -39,12 +39,12 @@ def decide(machine: calls.Machine, number: int, *, arch: int | None = None, thir
 
 
 @pytest.fixture(params=MACHINES)
-def machine(request: pytest.FixtureRequest) -> calls.Machine:
+def machine(request: pytest.FixtureRequest) -> calls.Architecture:
     return MACHINES[request.param]
 
 
 def test_the_filter_allows_what_is_listed_kills_what_no_scorer_does_and_refuses_all_others(
-    machine: calls.Machine,
+    machine: calls.Architecture,
 ) -> None:
     allowed = {machine.numbers[name] for name in seccomp.ALLOWED if name in machine.numbers}
     killed = {machine.numbers[name] for name in seccomp.NEVER}
@@ -53,7 +53,7 @@ def test_the_filter_allows_what_is_listed_kills_what_no_scorer_does_and_refuses_
         assert decide(machine, number) == expected, number
 
 
-def test_a_child_that_is_spoken_to_may_read_and_wait_for_nothing_else(machine: calls.Machine) -> None:
+def test_a_child_that_is_spoken_to_may_read_and_wait_for_nothing_else(machine: calls.Architecture) -> None:
     plain, spoken_to = (
         set(seccomp.assemble(machine.audit_arch, machine.numbers, allowed))
         for allowed in (seccomp.ALLOWED, seccomp.READING)
@@ -63,13 +63,13 @@ def test_a_child_that_is_spoken_to_may_read_and_wait_for_nothing_else(machine: c
     assert plain - spoken_to == {comparison[name] for name in WAITING}
 
 
-def test_memory_that_can_be_executed_is_refused(machine: calls.Machine) -> None:
+def test_memory_that_can_be_executed_is_refused(machine: calls.Architecture) -> None:
     for name in ("mmap", "mprotect"):
         assert decide(machine, machine.numbers[name], third=3) == ALLOW
         assert decide(machine, machine.numbers[name], third=7) == REFUSE
 
 
-def test_calls_under_another_architectures_numbers_end_the_process(machine: calls.Machine) -> None:
+def test_calls_under_another_architectures_numbers_end_the_process(machine: calls.Architecture) -> None:
     i386 = 0x40000003
     assert {decide(machine, number, arch=i386) for number in range(500)} == {KILL}
     assert decide(machine, 0x40000000 | machine.numbers["write"]) == REFUSE, "x32"

@@ -10,10 +10,10 @@ import pytest
 from swarm.errors import ConfigError
 from swarm.tasks.bounded import Emit, Limits
 from swarm.tasks.gym import first_questions
-from swarm.tasks.gym.entries import Definition
+from swarm.tasks.gym.entries import GymDefinition
 from swarm.tasks.gym.first_questions import MOST_CPU_S, Outcome, check
 
-DEFINITION = Definition("sums", "chain_sum", {})
+DEFINITION = GymDefinition("sums", "chain_sum", {})
 
 
 def trials_take(patch: pytest.MonkeyPatch, *rounds: list[float]) -> None:

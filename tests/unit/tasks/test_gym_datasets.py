@@ -18,7 +18,7 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym import entries
-from swarm.tasks.gym.entries import Definition
+from swarm.tasks.gym.entries import GymDefinition
 from swarm.tasks.gym.family import GYM
 from swarm.tasks.gym.names import REFUSED, dataset_names, modules
 from swarm.tasks.gym.plain import plain
@@ -121,13 +121,13 @@ def test_more_questions_than_one_child_has_time_for_are_made_by_several() -> Non
 
 
 def test_where_a_generator_raises_the_question_is_another_seed_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails_once(_definition: Definition, seed: int, _index: int) -> entries.Entry:
+    def fails_once(_definition: GymDefinition, seed: int, _index: int) -> entries.Entry:
         if seed == 2**31 - 1:
             raise ValueError("no puzzle found")
         return None, {"seed": seed}
 
     monkeypatch.setattr(entries, "_entry", fails_once)
-    assert entries.entry(Definition("a", "a", {}), 2**31 - 1)[1] == {"seed": entries.SEED_STEP - 1}
+    assert entries.entry(GymDefinition("a", "a", {}), 2**31 - 1)[1] == {"seed": entries.SEED_STEP - 1}
 
 
 def test_metadata_is_plain_whatever_a_dataset_puts_there() -> None:

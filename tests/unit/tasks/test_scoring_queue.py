@@ -11,12 +11,12 @@ import pytest
 from swarm.errors import ScoringError
 from swarm.tasks.bounded import Limits
 from swarm.tasks.scoring_messages import (
-    Batch,
     MakeQuestions,
     QuestionRequest,
-    Refused,
+    RefusedRequest,
     Reply,
     Request,
+    RequestBatch,
     ScoreAnswers,
     Unfinished,
 )
@@ -25,7 +25,7 @@ from swarm.tasks.scoring_queue import BATCH_LIMIT, REPLY_SLACK_S, ScoringQueue
 from swarm.types import Origin
 from tests.patience import PATIENCE
 
-Answer = Callable[[Batch], list[Reply | Unfinished]]
+Answer = Callable[[RequestBatch], list[Reply | Unfinished]]
 
 
 def request(name: object) -> MakeQuestions:
@@ -36,8 +36,8 @@ def name_of(asked: Request) -> str:
     return asked.questions[0].task if isinstance(asked, MakeQuestions) else "scoring"
 
 
-def echo(batch: Batch) -> list[Reply | Unfinished]:
-    return [Refused(name_of(asked), "") for asked in batch.requests]
+def echo(batch: RequestBatch) -> list[Reply | Unfinished]:
+    return [RefusedRequest(name_of(asked), "") for asked in batch.requests]
 
 
 class NotingServer:
@@ -51,7 +51,7 @@ class NotingServer:
 
     async def call(self, payload: bytes, timeout_s: float) -> bytes:
         self.timeouts.append(timeout_s)
-        batch = msgspec.msgpack.decode(payload, type=Batch)
+        batch = msgspec.msgpack.decode(payload, type=RequestBatch)
         self.batches.append([name_of(asked) for asked in batch.requests])
         if self._go:
             await self._go.wait()
@@ -82,7 +82,7 @@ async def ask_all(queue: ScoringQueue, names: list[str]) -> dict[str, str]:
         except ScoringError as error:
             replies[name] = str(error)
         else:
-            assert isinstance(reply, Refused)
+            assert isinstance(reply, RefusedRequest)
             replies[name] = reply.reason
 
     async with anyio.create_task_group() as tasks:
@@ -118,7 +118,7 @@ def test_a_second_server_serves_what_waits_while_the_first_is_busy() -> None:
 
 
 def test_what_a_batch_left_unfinished_is_asked_again_alone() -> None:
-    def stops_at_c(batch: Batch) -> list[Reply | Unfinished]:
+    def stops_at_c(batch: RequestBatch) -> list[Reply | Unfinished]:
         together = len(batch.requests) > 1
         return [
             Unfinished() if together and name_of(asked) >= "c" else echo(batch)[n]
@@ -161,7 +161,7 @@ def test_a_lost_batch_is_sent_once_more_and_then_fails_each_of_its_callers(
 ) -> None:
     left = losses
 
-    def loses(batch: Batch) -> list[Reply | Unfinished]:
+    def loses(batch: RequestBatch) -> list[Reply | Unfinished]:
         nonlocal left
         left -= 1
         if left >= 0:

@@ -11,18 +11,18 @@ import msgspec
 from swarm.tasks.bounded import Limits
 from swarm.tasks.frames import frame, split_frames
 from swarm.tasks.scoring_messages import (
-    Batch,
     MakeQuestions,
     QuestionRequest,
-    Ready,
-    Refused,
+    RefusedRequest,
     Reply,
     Request,
+    RequestBatch,
     ScoreAnswers,
+    ScoredReply,
+    ServerReady,
     Setup,
     Unfinished,
 )
-from swarm.tasks.scoring_messages import Scored as ScoredReply
 from swarm.types import FIRST_FAMILY, Origin
 from tests.patience import PATIENCE
 from tests.unit.tasks.gym import GYM_VERSION
@@ -49,12 +49,12 @@ server._prepare, gym.score = noise, score
 {patch}
 server.main()
 """
-    messages = [Setup((FIRST_FAMILY,)), *(Batch(tuple(requests), limits) for requests in batches)]
+    messages = [Setup((FIRST_FAMILY,)), *(RequestBatch(tuple(requests), limits) for requests in batches)]
     stdin = b"".join(frame(msgspec.msgpack.encode(message)) for message in messages)
     command = [sys.executable, "-c", program]
     stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=PATIENCE).stdout
     ready, *replies = split_frames(stdout)
-    assert msgspec.msgpack.decode(ready, type=Ready).versions == {FIRST_FAMILY: GYM_VERSION}
+    assert msgspec.msgpack.decode(ready, type=ServerReady).versions == {FIRST_FAMILY: GYM_VERSION}
     return [msgspec.msgpack.decode(payload, type=list[Reply | Unfinished]) for payload in replies]
 
 
@@ -81,7 +81,7 @@ POISONED = "lambda question, answer: os._exit(1) if answer == 'poison' else floa
 def test_prints_never_reach_the_protocol_and_the_end_of_stdin_ends_the_server() -> None:
     make = MakeQuestions((QuestionRequest("bf", "paper", 1),))
     first, second, third = serve([make], [score_request("1"), make], [make])
-    assert [type(reply).__name__ for reply in (*first, *second)] == ["Made", "Scored", "Made"]
+    assert [type(reply).__name__ for reply in (*first, *second)] == ["Made", "ScoredReply", "Made"]
     assert first == second[1:] == third
 
 
@@ -112,7 +112,7 @@ def test_a_door_that_no_text_makes_a_library_try_ends_the_process_and_counts_aga
 def test_a_question_that_meets_a_closed_door_is_refused_and_not_another_one_made() -> None:
     patch = "made = gym.make; gym.make = lambda origin: __import__('wave') and made(origin)"
     ((reply,),) = serve([score_request("1")], patch=patch)
-    assert (type(reply).__name__, getattr(reply, "reason", "")) == ("Refused", "generation_failed")
+    assert (type(reply).__name__, getattr(reply, "reason", "")) == ("RefusedRequest", "generation_failed")
 
 
 def test_slow_answers_keep_their_rewards_and_count_by_what_they_took() -> None:
@@ -132,7 +132,7 @@ def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_t
     groups = [score_request("0.25"), refused, score_request("poison"), refused, score_request("1")]
     ((first, second, *rest),) = serve(groups, scorer=POISONED)
     assert scored(first) == ((0.25,), 0, 0)
-    assert isinstance(second, Refused)
+    assert isinstance(second, RefusedRequest)
     assert rest == [Unfinished(), Unfinished(), Unfinished()]
 
 
@@ -162,7 +162,7 @@ def test_no_answer_is_never_shown_to_a_scorer() -> None:
 
 def test_a_generator_that_does_not_finish_is_a_refusal() -> None:
     ((reply,),) = serve([score_request("1")], patch="gym.make = lambda origin: os._exit(1)")
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, RefusedRequest)
     assert reply.reason == "generation_failed"
 
 

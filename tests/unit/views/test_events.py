@@ -10,7 +10,7 @@ import pytest
 from swarm.records import events as records_events
 from swarm.records import growing, stream
 from swarm.records.reader import RunReader
-from swarm.records.stream import EventStream, Wanted
+from swarm.records.stream import EventStream, WantedEvents
 from swarm.views.events import render
 from tests.layout import Layout
 from tests.unit.views.factories import append, append_events, make_event, make_experiment, run_of
@@ -23,7 +23,7 @@ def make_logs(path: Path) -> Layout:
     return layout
 
 
-def names(layout: Layout, wanted: Wanted = Wanted(), last: int = 50) -> list[str]:  # noqa: B008 - frozen
+def names(layout: Layout, wanted: WantedEvents = WantedEvents(), last: int = 50) -> list[str]:  # noqa: B008 - frozen
     return [event.event for event in EventStream(run_of(layout), wanted).read_last(last)]
 
 
@@ -34,7 +34,7 @@ def test_events_of_all_nodes_are_merged_by_time(tmp_path: Path) -> None:
 def test_the_last_n_are_counted_after_the_filter(tmp_path: Path) -> None:
     layout = make_logs(tmp_path)
     assert names(layout, last=2) == ["a.two", "b.two"]
-    assert names(layout, Wanted(event="*.one"), last=1) == ["b.one"]
+    assert names(layout, WantedEvents(event="*.one"), last=1) == ["b.one"]
     assert names(layout, last=0) == []
 
 
@@ -49,16 +49,16 @@ def test_the_last_of_a_long_log_are_its_last(tmp_path: Path, monkeypatch: pytest
 
 def test_filters_by_node_event_and_level(tmp_path: Path) -> None:
     layout = make_logs(tmp_path)
-    assert names(layout, Wanted(nodes=frozenset({"bob"}))) == ["b.one", "b.two"]
-    assert names(layout, Wanted(event="a.*")) == ["a.one", "a.two"]
-    assert names(layout, Wanted(level="info")) == ["a.one", "a.two", "b.two"]
-    assert names(layout, Wanted(level="error")) == ["b.two"]
+    assert names(layout, WantedEvents(nodes=frozenset({"bob"}))) == ["b.one", "b.two"]
+    assert names(layout, WantedEvents(event="a.*")) == ["a.one", "a.two"]
+    assert names(layout, WantedEvents(level="info")) == ["a.one", "a.two", "b.two"]
+    assert names(layout, WantedEvents(level="error")) == ["b.two"]
 
 
 def test_metrics_rows_are_shown_if_asked_for(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("alice",), rounds=2)
     assert "metrics" not in names(layout)
-    stream = EventStream(run_of(layout), Wanted(metrics=True, event="metrics"))
+    stream = EventStream(run_of(layout), WantedEvents(metrics=True, event="metrics"))
     assert [line.split(" ", 1)[1] for line in render(stream.read_last(1))] == [
         "alice        info     metrics round=1 my_reward=0.11 answer_tag_rate=0 cumulative_reward=0.21 "
         "external_groups=0 total_agents=2 seconds_round=2"
@@ -67,7 +67,7 @@ def test_metrics_rows_are_shown_if_asked_for(tmp_path: Path) -> None:
 
 def test_following_finds_new_events_and_new_nodes(tmp_path: Path) -> None:
     layout = make_logs(tmp_path)
-    stream = EventStream(run_of(layout), Wanted())
+    stream = EventStream(run_of(layout), WantedEvents())
     stream.read_last(0)
     assert stream.read() == []
     append_events(layout, "carol", make_event("c.one", 6.0))
@@ -80,7 +80,7 @@ def test_a_line_that_is_no_event_is_shown_where_it_stands(tmp_path: Path) -> Non
     append(layout.events_file("alice"), b'{"torn')
     append(layout.events_file("alice"), b"")
     append_events(layout, "alice", make_event("a.three", 3.5))
-    events = EventStream(run_of(layout), Wanted()).read_last(9)
+    events = EventStream(run_of(layout), WantedEvents()).read_last(9)
     assert [event.event for event in events][2:] == ["a.two", "log.unreadable_line", "a.three", "b.two"]
     assert any("line='{\"torn'" in line or 'line={"torn' in line for line in render(events))
 
@@ -107,7 +107,7 @@ def test_a_traceback_is_indented_below_its_event(tmp_path: Path) -> None:
     append_events(
         layout, "alice", make_event("x.failed", 1.0, "error", exception="Traceback:\n  File\nValueError: boo")
     )
-    first, *rest = render(EventStream(run_of(layout), Wanted()).read_last(1))
+    first, *rest = render(EventStream(run_of(layout), WantedEvents()).read_last(1))
     assert first.endswith("x.failed")
     assert rest == ["    Traceback:", "      File", "    ValueError: boo"]
 
@@ -116,7 +116,7 @@ def test_words_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     event = make_event("\x1b[2J", 1e300, "\x07", exception="\x1b]0;x\x07", **{"k\ney": "\x1b[31m", "n": ["\x1b"]})
     append_events(layout, "alice", event)
-    text = "".join(render(EventStream(run_of(layout), Wanted()).read_last(1)))
+    text = "".join(render(EventStream(run_of(layout), WantedEvents()).read_last(1)))
     assert text.isprintable()
 
 
@@ -128,7 +128,7 @@ def test_lines_without_a_time_stand_behind_the_one_before_them_in_whichever_part
         append(layout.events_file("alice"), line)
     whole = names(layout)
     assert whole == ["a.one", "b.one", "a.two", "", "a.late", "b.two"]
-    assert names(layout, Wanted(event="a.*"), last=1) == ["a.late"]
+    assert names(layout, WantedEvents(event="a.*"), last=1) == ["a.late"]
     monkeypatch.setattr(stream._Source.parts, "__defaults__", (99, 40))
     assert names(layout) == whole
 
@@ -139,7 +139,7 @@ def test_what_is_held_of_long_lines_and_many_nodes_is_bounded(tmp_path: Path) ->
     for node in range(8):
         append_events(layout, f"m{node}", *[make_event("m.long", 9.0, text="x" * 900_000)] * 40)
     tracemalloc.start()
-    events = EventStream(run_of(layout), Wanted()).read_last(50)
+    events = EventStream(run_of(layout), WantedEvents()).read_last(50)
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 2**20
@@ -157,7 +157,7 @@ def test_a_flood_is_looked_into_from_its_end_and_what_is_not_is_counted(
     monkeypatch.setattr(stream, "LEAST_PARSED", 10)
     layout = make_logs(tmp_path)
     append_events(layout, "mallory", *[make_event("error", 5.0)] * 100, make_event("m.last", 6.0, "error"))
-    found = EventStream(run_of(layout), Wanted(level="error"))
+    found = EventStream(run_of(layout), WantedEvents(level="error"))
     assert [event.event for event in found.read_last(9)] == ["b.two", "m.last"]
     assert found.unseen == {"mallory": 91}
 
@@ -168,7 +168,7 @@ def test_who_follows_gets_a_flood_in_parts_and_the_others_at_once(
     monkeypatch.setattr(stream, "AT_ONCE", 600)
     monkeypatch.setattr(stream, "LEAST_AT_ONCE", 200)
     layout = make_logs(tmp_path)
-    found = EventStream(run_of(layout), Wanted())
+    found = EventStream(run_of(layout), WantedEvents())
     found.read_last(0)
     append_events(layout, "mallory", *[make_event("m.one", 5.0)] * 100)
     append_events(layout, "zoe", make_event("z.one", 5.0))

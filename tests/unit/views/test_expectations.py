@@ -14,7 +14,7 @@ from swarm.cli.main import run
 from swarm.records.expected import MOST_STARTS, Expected, started
 from swarm.records.reader import snapshot
 from swarm.types import RoundKey
-from swarm.views.validate import Report, validate
+from swarm.views.validate import ValidationReport, validate
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile
 from tests.layout import Layout
@@ -34,11 +34,11 @@ WORKERS = ("alice", "bob", "carol", "dora")
 COUNT, EXTERNAL, NAMED = "rounds and workers expected", "external groups expected", "nodes that are named"
 
 
-def check(layout: Layout, *, partial: bool = False, **expected: Any) -> Report:
+def check(layout: Layout, *, partial: bool = False, **expected: Any) -> ValidationReport:
     return validate(run_of(layout), partial=partial, expected=Expected(**expected))
 
 
-def failed(report: Report) -> dict[str, tuple[str, ...]]:
+def failed(report: ValidationReport) -> dict[str, tuple[str, ...]]:
     return {check.name: check.problems for check in report.checks if not check.ok}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swarm.records.groups import Found, Group, Learner, Shown, Turned
+from swarm.records.groups import FoundGroups, Group, Learner, Shown, Turned
 from swarm.views.groups import columns_of, folded, render, render_group
 
 
@@ -87,7 +87,7 @@ def test_what_a_terminal_would_obey_is_replaced() -> None:
         licence=evil,
         not_scored=evil,
     )
-    text = render(Found(groups=[group], more=2, refused={"rollouts/x": evil}), width=80)
+    text = render(FoundGroups(groups=[group], more=2, refused={"rollouts/x": evil}), width=80)
     assert text.replace("\n", "").isprintable()
     assert "and 2 more groups" in text
 
@@ -108,8 +108,8 @@ def test_rewards_of_this_machine_stand_beside_the_claims() -> None:
 
 
 def test_where_no_group_is_found_the_rounds_that_are_there_are_said() -> None:
-    assert "there are rounds 2 to 7" in render(Found(groups=[], more=0, refused={}, rounds=(2, 7)), width=80)
-    assert "no rollouts are there" in render(Found(groups=[], more=0, refused={}), width=80)
+    assert "there are rounds 2 to 7" in render(FoundGroups(groups=[], more=0, refused={}, rounds=(2, 7)), width=80)
+    assert "no rollouts are there" in render(FoundGroups(groups=[], more=0, refused={}), width=80)
 
 
 def test_text_is_folded_at_spaces_where_it_can_be() -> None:

@@ -9,7 +9,7 @@ from swarm.config import Settings
 from swarm.views import model_card as cards
 from swarm.views.card_learning import MOST_BARS, MOST_SPANS, curve
 from swarm.views.markdown import MOST_NAMED
-from swarm.views.model_card import Trained
+from swarm.views.model_card import CardContents
 from swarm.wire.judge_messages import ExamRow
 from swarm.wire.messages import MetricsRow, NodeStart
 from tests.layout import Layout
@@ -19,7 +19,7 @@ LAYOUT = Layout(Path("/nowhere"), "exp")
 
 
 def model_card(node: str, experiment: str, rounds_done: int, rows: list[MetricsRow], **more: Any) -> str:
-    return cards.model_card(Trained(node, experiment, rounds_done, rows, **more))
+    return cards.model_card(CardContents(node, experiment, rounds_done, rows, **more))
 
 
 def lived(*columns: dict[str, object]) -> list[MetricsRow]:
@@ -122,7 +122,7 @@ def test_the_exam_stands_in_it_where_the_node_was_examined() -> None:
 def test_the_card_names_the_command_versions_and_settings_that_matter_or_differ() -> None:
     settings = Settings().as_recorded() | {"cleanup": True, "temperature": 1.0, "path": "/mnt/x", "unknown": "evil"}
     start = started(command="swarm up --path /mnt/x --rounds 9", settings=settings, versions={"torch": "2.13.0"})
-    made = Trained("anna", "exp", 9, [], start=start)
+    made = CardContents("anna", "exp", 9, [], start=start)
     card = cards.model_card(made, lambda text: text.replace("/mnt/x", "<shared>"))
     assert "\n    swarm up --path <shared> --rounds 9\n" in card
     assert "| torch | 2.13.0 |" in card

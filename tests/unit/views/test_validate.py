@@ -11,7 +11,7 @@ import pytest
 
 from swarm.types import RoundKey
 from swarm.views.checks import gaps, named, spans
-from swarm.views.validate import Report, render, validate
+from swarm.views.validate import ValidationReport, render, validate
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RewardFile
 from tests.layout import Layout
@@ -33,15 +33,15 @@ from tests.unit.views.factories import (
 )
 
 
-def check(layout: Layout, *, partial: bool = False) -> Report:
+def check(layout: Layout, *, partial: bool = False) -> ValidationReport:
     return validate(run_of(layout), partial=partial)
 
 
-def failed(report: Report) -> list[str]:
+def failed(report: ValidationReport) -> list[str]:
     return [check.name for check in report.checks if not check.ok]
 
 
-def problems(report: Report) -> str:
+def problems(report: ValidationReport) -> str:
     return "\n".join(problem for check in report.checks for problem in check.problems)
 
 

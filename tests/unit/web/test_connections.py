@@ -19,12 +19,12 @@ pytest.importorskip("uvicorn")
 
 import uvicorn
 
-from swarm.web.connections import MOST, Crowd, Room, room
+from swarm.web.connections import MOST, ConnectionRoom, Crowd, room
 from tests.integration.swarms import eventually
 from tests.patience import PATIENCE
 from tests.unit.web.web_factory import a_service, make_shown
 
-FEW = Room(strangers=8, known=8, backlog=64)
+FEW = ConnectionRoom(strangers=8, known=8, backlog=64)
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-"
 NEVER = 10 * PATIENCE
 
@@ -53,7 +53,7 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(path: Path, most: Room = FEW, to_ask: float = NEVER, to_take: float = NEVER) -> Iterator[Served]:
+def served(path: Path, most: ConnectionRoom = FEW, to_ask: float = NEVER, to_take: float = NEVER) -> Iterator[Served]:
     make_shown(path)
     service, guard = a_service(path)
     listening = socket.create_server(("127.0.0.1", 0))

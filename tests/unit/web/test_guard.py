@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from swarm.web.guard import MOST_SESSIONS, Asked, Guard, Verdict, cookies_of, host_name
+from swarm.web.guard import MOST_SESSIONS, Guard, RequestHead, RequestVerdict, cookies_of, host_name
 
 HOST = "127.0.0.1:8765"
 
@@ -18,14 +18,14 @@ def a_guard(**fields: object) -> Guard:
 
 def enter(guard: Guard) -> str:
     """Let a browser in; its Cookie header."""
-    judged = guard.judge(Asked("GET", "/", HOST, token=guard.token))
-    assert judged.verdict is Verdict.ADMIT
+    judged = guard.judge(RequestHead("GET", "/", HOST, token=guard.token))
+    assert judged.verdict is RequestVerdict.ADMIT
     return f"other=1; swarm_web={judged.text}"
 
 
 def status_of(guard: Guard, **fields: str) -> int:
-    judged = guard.judge(Asked(**{"method": "GET", "path": "/api/place", "host": HOST} | fields))
-    return 200 if judged.verdict in (Verdict.PASS, Verdict.OPEN) else judged.status
+    judged = guard.judge(RequestHead(**{"method": "GET", "path": "/api/place", "host": HOST} | fields))
+    return 200 if judged.verdict in (RequestVerdict.PASS, RequestVerdict.OPEN) else judged.status
 
 
 def test_the_token_lets_one_browser_in_and_then_another_one_does() -> None:
@@ -80,7 +80,7 @@ def test_names_of_this_machines_loopback_are_its_own_at_any_port(host: str) -> N
 
 def test_a_name_that_was_allowed_is_its_own() -> None:
     guard = a_guard(hosts=frozenset({"lab.example"}))
-    assert guard.judge(Asked("GET", "/healthz", "lab.example:80")).verdict is Verdict.OPEN
+    assert guard.judge(RequestHead("GET", "/healthz", "lab.example:80")).verdict is RequestVerdict.OPEN
     assert status_of(guard, host="localhost") == 421
 
 

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from swarm.harmless import printable_lines
 from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
-from swarm.web.watched import Watched
+from swarm.web.watched import WatchedRun
 from tests.unit.web.nasty import MARKS, NODE, ROUND, WORD, dirtied, make_nasty, texts_of
 from tests.unit.web.test_export import frozen, kept_in
 from tests.unit.web.web_factory import a_browser, a_look, a_service
@@ -68,7 +68,10 @@ def test_no_stream_of_the_page_holds_an_unclean_text(tmp_path: Path) -> None:
     service, look = a_service(tmp_path)[0], a_look(tmp_path)
 
     async def first() -> list[str]:
-        watched, journal = Watched(look, 0.0, lambda: 0.0, lambda: 1.7e9), Journal(look.run, wanted([], "debug", "*"))
+        watched, journal = (
+            WatchedRun(look, 0.0, lambda: 0.0, lambda: 1.7e9),
+            Journal(look.run, wanted([], "debug", "*")),
+        )
         return [await anext(service._lives(watched, {})), await anext(service._events(journal))]
 
     for said in anyio.run(first):

@@ -30,7 +30,7 @@ from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
 from swarm.web.look import start_document
 from swarm.web.service import DRAWN, Service
-from swarm.web.watched import Watched
+from swarm.web.watched import WatchedRun
 from swarm.wire import keys
 from tests.unit.views.factories import ROUND_SECONDS, START, append, make_row, run_of
 from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown
@@ -164,7 +164,7 @@ def test_who_follows_is_told_where_the_run_stands_and_then_what_is_new(tmp_path:
         now += 1.0
         return now
 
-    watched = Watched(a_look(tmp_path), 0.5, clock, lambda: 1.7e9)
+    watched = WatchedRun(a_look(tmp_path), 0.5, clock, lambda: 1.7e9)
 
     async def follow() -> list[str]:
         lines = service._lives(watched, {})
@@ -186,7 +186,7 @@ def test_a_stream_that_broke_goes_on_where_it_was(tmp_path: Path) -> None:
     make_shown(tmp_path)
     mark = a_browser(tmp_path).get(f"{RUN}/series?columns=my_reward").json()["mark"]
     service, _ = a_service(tmp_path)
-    watched = Watched(a_look(tmp_path), 0.5, lambda: 0.0, lambda: 1.7e9)
+    watched = WatchedRun(a_look(tmp_path), 0.5, lambda: 0.0, lambda: 1.7e9)
 
     async def follow() -> str:
         return await anext(service._lives(watched, mark))
@@ -199,7 +199,7 @@ def test_a_run_is_read_once_per_interval_however_many_look(tmp_path: Path) -> No
     look, now, read = a_look(tmp_path), [0.0], list[float]()
     refresh = look.refresh
     look.refresh = lambda wall: (read.append(wall), refresh(wall))[1]  # type: ignore[method-assign]
-    watched = Watched(look, 1.0, lambda: now[0], lambda: 1.7e9)
+    watched = WatchedRun(look, 1.0, lambda: now[0], lambda: 1.7e9)
 
     async def ask() -> None:
         for _ in range(3):
@@ -330,7 +330,10 @@ def test_a_place_that_fails_for_a_while_is_told_to_who_follows_and_the_stream_go
 ) -> None:
     run = run_of(make_shown(tmp_path))
     service, _ = a_service(tmp_path, interval=0.0)
-    watched, journal = Watched(a_look(tmp_path), 0.0, lambda: 0.0, lambda: 1.7e9), Journal(run, wanted([], "info", "*"))
+    watched, journal = (
+        WatchedRun(a_look(tmp_path), 0.0, lambda: 0.0, lambda: 1.7e9),
+        Journal(run, wanted([], "info", "*")),
+    )
 
     def failing(*_: object) -> None:
         raise StoreError("the mount is gone")

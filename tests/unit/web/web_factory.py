@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from swarm.store.place import open_place
 from swarm.web.guard import Guard
-from swarm.web.look import Look
+from swarm.web.look import WebLook
 from swarm.web.place_list import place_document
 from swarm.web.service import Service, watch
 from tests.layout import Layout
@@ -27,8 +27,8 @@ def make_shown(path: Path, rounds: int = 3) -> Layout:
     return layout
 
 
-def a_look(path: Path, experiment: str = "exp") -> Look:
-    return Look(open_place(path).open(experiment), liveness_timeout=15.0)
+def a_look(path: Path, experiment: str = "exp") -> WebLook:
+    return WebLook(open_place(path).open(experiment), liveness_timeout=15.0)
 
 
 def a_service(path: Path, interval: float = 0.01, admitted: Callable[[], None] = lambda: None) -> tuple[Service, Guard]:

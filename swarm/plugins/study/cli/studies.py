@@ -67,14 +67,14 @@ def report(
         currency: Of the price.
     """
     _need_analysis("the report of a study")
-    from swarm.plugins.study.report.evidence import Price
+    from swarm.plugins.study.report.evidence import MachinePrice
     from swarm.plugins.study.report.write import write_report, write_report_from_tables
 
     if (study is None) == (from_tables is None):
         raise ConfigError("name either a study, or a folder of tables with --from-tables")
     if price_per_hour is not None and not 0 <= price_per_hour < float("inf"):
         raise ConfigError(f"--price-per-hour must be a price from 0, got {price_per_hour}")
-    price = None if price_per_hour is None else Price(price_per_hour, currency)
+    price = None if price_per_hour is None else MachinePrice(price_per_hour, currency)
     if from_tables is not None:
         target = output or Path("report")
         page = write_report_from_tables(from_tables, target, window=window, formats=_words(formats), price=price)

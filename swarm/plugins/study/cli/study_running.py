@@ -21,7 +21,7 @@ from swarm.plugins.study.record import StudyRecord, open_run, run_log, study_sto
 from swarm.plugins.study.run.launch import JUDGE_PART, Launcher
 from swarm.plugins.study.run.runner import Runner, StudyView
 from swarm.plugins.study.run.schedule import RunState
-from swarm.records.growing import Growing
+from swarm.records.growing import GrowingLines
 from swarm.records.rows import read_metrics
 from swarm.records.split_moves import Moves, moves_of, together
 from swarm.store.base import Store
@@ -139,5 +139,5 @@ def say_failed(view: StudyView, folder: Path) -> int:
 
 def _last_lines(store: Store, log: str) -> list[str]:
     """Returns the end of a run's log; nothing of what is no file."""
-    lines = (line for part in Growing(store, log).look(MOST_READS) for line in part.records)
+    lines = (line for part in GrowingLines(store, log).look(MOST_READS) for line in part.records)
     return [shorten(line.decode("utf-8", "replace"), LONGEST_LINE) for line in deque(lines, LAST_LINES)]

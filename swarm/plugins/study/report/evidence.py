@@ -25,7 +25,7 @@ from swarm.plugins.study.analysis.sizes import as_of_equal_sizes
 from swarm.plugins.study.analysis.splits import splits_by_round
 from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics, get_study_rollout_files
 from swarm.plugins.study.record import StudyRecord, open_run, read_run, read_study
-from swarm.plugins.study.report.figure_style import Look
+from swarm.plugins.study.report.figure_style import FigureStyle
 from swarm.plugins.study.report.progress import FINISHED, progress_table
 from swarm.records.files import read_exam
 from swarm.store.run import Run
@@ -37,7 +37,7 @@ DIGITS = 9
 
 
 @dataclass(frozen=True)
-class Price:
+class MachinePrice:
     """Says what a machine costs."""
 
     per_hour: float
@@ -86,11 +86,11 @@ class Evidence:
     """From get_study_metrics; None where the tables are all there is."""
     source: str = ""
     """What `swarm study report` is to be given to write this again."""
-    price: Price | None = None
+    price: MachinePrice | None = None
 
     @cached_property
-    def look(self) -> Look:
-        return Look(tuple(found.name for found in self.record.configurations))
+    def look(self) -> FigureStyle:
+        return FigureStyle(tuple(found.name for found in self.record.configurations))
 
     @cached_property
     def counted(self) -> pd.DataFrame:

@@ -72,7 +72,7 @@ _STYLE = {
 
 
 @dataclass(frozen=True)
-class Look:
+class FigureStyle:
     """Gives each configuration its place, colour and line, everywhere the same."""
 
     configurations: tuple[str, ...]
@@ -101,7 +101,7 @@ class Look:
         )
 
 
-def draw_curve(axis: Any, look: Look, name: str, x: Any, y: Any, **style: Any) -> None:
+def draw_curve(axis: Any, look: FigureStyle, name: str, x: Any, y: Any, **style: Any) -> None:
     """One configuration's line, in its colour and under its name."""
     axis.plot(x, y, look.line(name), color=look.colour(name), label=name, **style)
 
@@ -111,7 +111,7 @@ def draw_band(axis: Any, colour: str, x: Any, low: Any, high: Any, alpha: float 
     axis.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0)
 
 
-def draw_mean(axis: Any, look: Look, name: str, curves: pd.DataFrame, **style: Any) -> None:
+def draw_mean(axis: Any, look: FigureStyle, name: str, curves: pd.DataFrame, **style: Any) -> None:
     """The mean over the columns, one per seed, with its interval where there are seeds enough for one."""
     draw_curve(axis, look, name, curves.index, curves.mean(axis=1), **style)
     if curves.shape[1] >= FEWEST_SEEDS and len(curves):

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from swarm.plugins.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, propagation
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import FAINT, Look, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import FAINT, FigureStyle, legend_below, new_figure
 from swarm.plugins.study.report.sections import (
     CONFIGURATION,
     INTERVAL,
@@ -71,7 +71,7 @@ def aha_section(evidence: Evidence) -> Section:
     return Section("Aha moments", text, tuple(parts))
 
 
-def crossing_rounds(crossed: pd.DataFrame, look: Look) -> Any:
+def crossing_rounds(crossed: pd.DataFrame, look: FigureStyle) -> Any:
     """Returns one row per task, one mark per node: the round in which it crossed, in the first seed with a crossing."""
     chosen = crossed[crossed["seed"] == crossed["seed"].min()]
     tasks = sorted(chosen["task"].value_counts().index[:MOST_TASKS])
@@ -91,7 +91,7 @@ def crossing_rounds(crossed: pd.DataFrame, look: Look) -> Any:
     return figure
 
 
-def lag_distribution(crossed: pd.DataFrame, look: Look) -> Any:
+def lag_distribution(crossed: pd.DataFrame, look: FigureStyle) -> Any:
     """Share of the later crossings that lay at most so many rounds behind the first node of their run and task."""
     figure, (axis,) = new_figure(2.7)
     late = crossed[(crossed["lag"] > 0) & ~crossed["from_start"]]

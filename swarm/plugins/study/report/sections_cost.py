@@ -10,7 +10,7 @@ import pandas as pd
 from swarm.plugins.study.analysis.curves import common_rounds, smooth
 from swarm.plugins.study.analysis.measures import SPENT
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import Look, draw_curve, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import FigureStyle, draw_curve, legend_below, new_figure
 from swarm.plugins.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, whole
 from swarm.plugins.study.report.sections_reward import REWARD
 
@@ -124,24 +124,24 @@ def rollout_file_tables(evidence: Evidence) -> list[Table]:
     return [Table("rollout_files", caption, evidence.look.in_order(found.reset_index(), "configuration"), _FILES)]
 
 
-def traffic_table(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
+def traffic_table(runs: pd.DataFrame, look: FigureStyle) -> pd.DataFrame:
     """Returns means per node and round of what was moved and made, one row per configuration with runs begun."""
     begun = runs[runs["rounds"] > 0]
     per_row = begun[[*SPENT]].div(begun["rows"], axis=0).groupby(begun["configuration"], observed=True).mean()
     return per_row.loc[look.among(per_row.index)].reset_index()
 
 
-def reward_against_tokens(rounds: pd.DataFrame, look: Look, window: int) -> Any:
+def reward_against_tokens(rounds: pd.DataFrame, look: FigureStyle, window: int) -> Any:
     """Returns the moving average of the reward over the tokens that a node has generated so far."""
     return _against(rounds, look, window, "tokens_per_node", "thousand tokens generated per node", 1000.0)
 
 
-def reward_against_time(rounds: pd.DataFrame, look: Look, window: int) -> Any:
+def reward_against_time(rounds: pd.DataFrame, look: FigureStyle, window: int) -> Any:
     """Returns the moving average of the reward over the minutes since the first round began."""
     return _against(rounds, look, window, "seconds", "minutes since the first round began", 60.0)
 
 
-def _against(rounds: pd.DataFrame, look: Look, window: int, cost: str, label: str, unit: float) -> Any:
+def _against(rounds: pd.DataFrame, look: FigureStyle, window: int, cost: str, label: str, unit: float) -> Any:
     figure, (axis,) = new_figure(3.0)
     for name, rows in look.split(rounds):
         curves = rows.pivot(index="round", columns="seed", values=["mean", cost])
@@ -152,7 +152,7 @@ def _against(rounds: pd.DataFrame, look: Look, window: int, cost: str, label: st
     return figure
 
 
-def bytes_per_round(traffic: pd.DataFrame, look: Look) -> Any:
+def bytes_per_round(traffic: pd.DataFrame, look: FigureStyle) -> Any:
     """Bars: kilobytes that a node publishes and fetches per round, on average.
 
     Args:

@@ -11,7 +11,7 @@ from swarm.plugins.study.analysis.baseline import Factors, format_and_content
 from swarm.plugins.study.analysis.curves import by_seed, common_rounds, smooth
 from swarm.plugins.study.analysis.measures import FINAL_ROUNDS
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import Look, draw_mean, legend_below, panels
+from swarm.plugins.study.report.figure_style import FigureStyle, draw_mean, legend_below, panels
 from swarm.plugins.study.report.sections import (
     CONFIGURATION,
     INTERVAL,
@@ -90,7 +90,7 @@ def _way(row: dict[Any, Any], part: str) -> str:
     return "up" if row[f"{part}_low"] > 1 + ROUNDING else "down" if row[f"{part}_high"] < 1 - ROUNDING else ""
 
 
-def column_curves(rounds: pd.DataFrame, shown: Mapping[str, str], look: Look, window: int) -> Any:
+def column_curves(rounds: pd.DataFrame, shown: Mapping[str, str], look: FigureStyle, window: int) -> Any:
     """Returns a panel over the rounds for each of these columns: one line per configuration, mean over seeds.
 
     Args:

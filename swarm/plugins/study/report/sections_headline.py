@@ -14,7 +14,7 @@ from swarm.plugins.study.budget import said_of_sizes, unequal_budgets
 from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.report import paper
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import INK, Look, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import INK, FigureStyle, legend_below, new_figure
 from swarm.plugins.study.report.sections import (
     CONFIGURATION,
     INTERVAL,
@@ -103,7 +103,7 @@ def _variance_text(found: Variance) -> str:
     return f"{over}{where}: {classic}; without assuming equal variances (Welch) {robust}."
 
 
-def _figures(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord, look: Look) -> tuple[Picture, ...]:
+def _figures(compared: pd.DataFrame, runs: pd.DataFrame, record: StudyRecord, look: FigureStyle) -> tuple[Picture, ...]:
     matches = [name for name in compared["configuration"] if name in paper.CUMULATIVE_REWARD]
     beside = paper.same_scale(record)
     published = {name: paper.CUMULATIVE_REWARD[name] for name in matches} if beside else {}
@@ -130,7 +130,9 @@ def _why_not_beside(record: StudyRecord) -> str:
     )
 
 
-def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, published: Mapping[str, float]) -> Any:
+def cumulative_bars(
+    compared: pd.DataFrame, runs: pd.DataFrame, look: FigureStyle, published: Mapping[str, float]
+) -> Any:
     """Returns one bar per configuration: mean over seeds, its interval, and a dot for each seed.
 
     Args:
@@ -154,7 +156,7 @@ def cumulative_bars(compared: pd.DataFrame, runs: pd.DataFrame, look: Look, publ
     return figure
 
 
-def improvement_bars(compared: pd.DataFrame, look: Look) -> Any:
+def improvement_bars(compared: pd.DataFrame, look: FigureStyle) -> Any:
     """Returns one row per configuration with a baseline: percent above it, its interval, and the paper's percentage."""
     shown = compared.dropna(subset=["improvement"]).reset_index(drop=True)
     figure, axis = _rows(shown)

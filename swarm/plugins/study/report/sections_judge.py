@@ -13,7 +13,7 @@ from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS, JudgedComparison,
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import Look, draw_mean, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import FigureStyle, draw_mean, legend_below, new_figure
 from swarm.plugins.study.report.sections import (
     CONFIGURATION,
     SEED,
@@ -69,7 +69,7 @@ def comparison_by_window(windows: pd.DataFrame, record: StudyRecord) -> pd.DataF
     return compared.assign(t=math.nan, df=math.nan, p=math.nan, untested=EXPLORATORY)
 
 
-def held_out_curves(windows: pd.DataFrame, look: Look) -> Any:
+def held_out_curves(windows: pd.DataFrame, look: FigureStyle) -> Any:
     """pass@1 over the rounds, one line per configuration."""
     figure, (axis,) = new_figure(3.0)
     for name, rows in look.split(windows):

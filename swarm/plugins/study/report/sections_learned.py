@@ -17,7 +17,7 @@ from swarm.plugins.study.analysis.learned import (
     starts_and_ends,
 )
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import Look, draw_mean, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import FigureStyle, draw_mean, legend_below, new_figure
 from swarm.plugins.study.report.sections import (
     CONFIGURATION,
     INTERVAL,
@@ -93,7 +93,7 @@ def _sources(evidence: Evidence) -> list[Table | Picture]:
     ]
 
 
-def over_seeds(runs: pd.DataFrame, look: Look) -> pd.DataFrame:
+def over_seeds(runs: pd.DataFrame, look: FigureStyle) -> pd.DataFrame:
     """Returns one row per configuration and `whose`: means over seeds of start and end, each with its interval."""
     by = ["whose", "configuration"]
     start, end = _means(runs, by, "start", "start"), _means(runs, by, "last", "last")
@@ -111,7 +111,7 @@ def _means(rows: pd.DataFrame, by: list[str], column: str, name: str) -> pd.Data
     return pd.DataFrame(found, columns=[*by, "seeds", name, f"{name}_low", f"{name}_high"])
 
 
-def curves(knowledge: pd.DataFrame, look: Look, window: int) -> Any:
+def curves(knowledge: pd.DataFrame, look: FigureStyle, window: int) -> Any:
     """Two panels, others' tables and own ones: one line per configuration, the mean over its seeds."""
     figure, axes = new_figure(3.0, 1, 2)
     for axis, (whose, title) in zip(axes, ((OTHERS, "tables that only others knew"), (OWN, "own tables")), strict=True):

@@ -18,7 +18,7 @@ from swarm.plugins.study.analysis.measures import (
     thresholds_of,
 )
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import Look
+from swarm.plugins.study.report.figure_style import FigureStyle
 from swarm.plugins.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, percent, whole
 from swarm.plugins.study.report.sections_factors import column_curves
 
@@ -46,7 +46,7 @@ def thresholds_section(evidence: Evidence) -> Section:
     )
 
 
-def _by_threshold(reached: pd.DataFrame, look: Look) -> pd.DataFrame:
+def _by_threshold(reached: pd.DataFrame, look: FigureStyle) -> pd.DataFrame:
     groups = reached.groupby(["threshold", "configuration"], sort=True, observed=True)
     found = groups.agg(
         seeds=("seed", "size"),

@@ -13,7 +13,7 @@ import pandas as pd
 from swarm.plugins.study.analysis.curves import by_agent, by_seed, common_rounds, first_seeds, smooth
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import Look, draw_band, draw_mean, legend_below, new_figure, panels
+from swarm.plugins.study.report.figure_style import FigureStyle, draw_band, draw_mean, legend_below, new_figure, panels
 from swarm.plugins.study.report.sections import Picture, Section
 
 REWARD = "mean reward per completion"
@@ -71,7 +71,7 @@ def average_section(evidence: Evidence) -> Section:
     )
 
 
-def reward_per_agent(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+def reward_per_agent(metrics: pd.DataFrame, look: FigureStyle, window: int) -> Any:
     """Returns one panel per configuration: the moving average of every agent of its first seed."""
 
     def draw(axis: Any, agents: pd.DataFrame, colour: str) -> None:
@@ -80,7 +80,7 @@ def reward_per_agent(metrics: pd.DataFrame, look: Look, window: int) -> Any:
     return _panel_per_configuration(metrics, look, draw)
 
 
-def average_and_range(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+def average_and_range(metrics: pd.DataFrame, look: FigureStyle, window: int) -> Any:
     """Returns one panel per configuration: mean over agents, its moving average, and the range from the worst to the
     best."""
 
@@ -93,7 +93,9 @@ def average_and_range(metrics: pd.DataFrame, look: Look, window: int) -> Any:
     return _panel_per_configuration(metrics, look, draw)
 
 
-def _panel_per_configuration(metrics: pd.DataFrame, look: Look, draw: Callable[[Any, pd.DataFrame, str], None]) -> Any:
+def _panel_per_configuration(
+    metrics: pd.DataFrame, look: FigureStyle, draw: Callable[[Any, pd.DataFrame, str], None]
+) -> Any:
     """Panels of the first seed of each configuration: `draw` gets the axes, the agents' rewards and the colour."""
     runs = list(look.split(first_seeds(metrics)))
     figure, axes = panels(len(runs))
@@ -105,7 +107,7 @@ def _panel_per_configuration(metrics: pd.DataFrame, look: Look, draw: Callable[[
     return figure
 
 
-def mean_over_seeds(rounds: pd.DataFrame, look: Look, window: int) -> Any:
+def mean_over_seeds(rounds: pd.DataFrame, look: FigureStyle, window: int) -> Any:
     """Returns all configurations on one pair of axes: mean over seeds of the agent average, with its band."""
     figure, (axis,) = new_figure(3.2)
     for name, rows in look.split(rounds):

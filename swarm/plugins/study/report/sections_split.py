@@ -11,7 +11,7 @@ from swarm.plugins.study.analysis.measures import FINAL_ROUNDS, median_or_later
 from swarm.plugins.study.analysis.splits import NEAR, THIRDS, moves_by_configuration, quality_and_split, split_measures
 from swarm.plugins.study.budget import not_adapting
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import Look, draw_band, draw_curve, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import FigureStyle, draw_band, draw_curve, legend_below, new_figure
 from swarm.plugins.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, percent, whole
 from swarm.plugins.study.report.sections_factors import column_curves
 
@@ -78,7 +78,7 @@ def phases_table(evidence: Evidence) -> pd.DataFrame:
     return table.reset_index()
 
 
-def split_trajectory(metrics: pd.DataFrame, look: Look, window: int) -> Any:
+def split_trajectory(metrics: pd.DataFrame, look: FigureStyle, window: int) -> Any:
     """J over the rounds: moving average of the mean over all nodes and seeds, and the range of these over the nodes."""
     figure, (axis,) = new_figure(3.2)
     adaptive = metrics.dropna(subset=["adaptive_J"])

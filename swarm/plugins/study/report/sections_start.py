@@ -8,7 +8,7 @@ import pandas as pd
 
 from swarm.plugins.study.analysis.baseline import effect_by_start
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import INK, Look, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import INK, FigureStyle, legend_below, new_figure
 from swarm.plugins.study.report.sections import (
     CONFIGURATION,
     INTERVAL,
@@ -49,7 +49,7 @@ def start_section(evidence: Evidence) -> Section:
     return Section("Effect against the starting reward", text, (table, figure))
 
 
-def effect_against_start(effect: pd.DataFrame, look: Look) -> Any:
+def effect_against_start(effect: pd.DataFrame, look: FigureStyle) -> Any:
     """Improvement over starting reward: one mark per configuration.
 
     Groups may start at rewards, and end with effects, of quite different sizes: then both scales are logarithmic, that

@@ -8,7 +8,7 @@ import pandas as pd
 
 from swarm.plugins.study.analysis.supply import COLUMNS, START_ROUNDS, expected_informative, supply_by_configuration
 from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.figure_style import INK, Look, legend_below, new_figure
+from swarm.plugins.study.report.figure_style import INK, FigureStyle, legend_below, new_figure
 from swarm.plugins.study.report.sections import CONFIGURATION, Column, Picture, Section, Table, number, whole
 
 
@@ -45,7 +45,7 @@ def supply_section(evidence: Evidence) -> Section | None:
     )
 
 
-def groups_against_size(table: pd.DataFrame, look: Look) -> Any:
+def groups_against_size(table: pd.DataFrame, look: FigureStyle) -> Any:
     """Theory as one line per split and start, theory by rounds and measurement as marks."""
     figure, (axis,) = new_figure(3.0)
     most = int(table["nodes"].max())
@@ -64,7 +64,7 @@ def groups_against_size(table: pd.DataFrame, look: Look) -> Any:
     return figure
 
 
-def reward_against_groups(table: pd.DataFrame, look: Look) -> Any:
+def reward_against_groups(table: pd.DataFrame, look: FigureStyle) -> Any:
     """Reward over expected informative groups: one mark per configuration."""
     figure, (axis,) = new_figure(3.0)
     ordered = table.sort_values("expected_start", kind="stable")

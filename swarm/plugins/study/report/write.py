@@ -21,7 +21,7 @@ from markupsafe import Markup
 from swarm.errors import ConfigError, StoreError
 from swarm.plugins.study.record import study_folder, study_store
 from swarm.plugins.study.report.contents import contents
-from swarm.plugins.study.report.evidence import Evidence, Price, read_evidence
+from swarm.plugins.study.report.evidence import Evidence, MachinePrice, read_evidence
 from swarm.plugins.study.report.figure_style import figure_style, inline_svg, pdf_bytes, png_bytes, svg_file, svg_text
 from swarm.plugins.study.report.latex import latex
 from swarm.plugins.study.report.progress import FINISHED, missing_text
@@ -56,7 +56,7 @@ def write_report(
     *,
     window: int | None = None,
     formats: Collection[str] = FORMATS,
-    price: Price | None = None,
+    price: MachinePrice | None = None,
 ) -> Path:
     """Write the report of a study, whether or not all of its runs are finished.
 
@@ -90,7 +90,7 @@ def write_report_from_tables(
     *,
     window: int | None = None,
     formats: Collection[str] = FORMATS,
-    price: Price | None = None,
+    price: MachinePrice | None = None,
 ) -> Path:
     """Write a report from a study's committed tables: every number of it, without the figures of single agents.
 

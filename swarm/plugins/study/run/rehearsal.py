@@ -32,7 +32,7 @@ SHARE = 0.1
 FILE = "rehearsal.json"
 
 
-class Pace(msgspec.Struct, frozen=True):
+class RehearsedPace(msgspec.Struct, frozen=True):
     """Says how long one configuration takes, in seconds."""
 
     least: float
@@ -50,7 +50,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     at_once: int
     """Swarms."""
-    paces: dict[str, Pace]
+    paces: dict[str, RehearsedPace]
     """By configuration."""
     start: FirstRound | None
     """Round 0, of the configuration with the most groups of its own."""
@@ -139,7 +139,7 @@ def _names(runs: Iterable[Observed]) -> list[str]:
     return list(dict.fromkeys(run.configuration for run in runs))
 
 
-def _pace(runs: Sequence[Observed]) -> Pace:
+def _pace(runs: Sequence[Observed]) -> RehearsedPace:
     """Estimates the pace from the lower quartile of its rounds to the upper one, or to what they take if all groups
     teach something."""
     timed = [_rounds(run.rows) for run in runs]
@@ -148,7 +148,7 @@ def _pace(runs: Sequence[Observed]) -> Pace:
     lower, _, upper = quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else (*seconds, 0.0, *seconds)
     mean = fmean(seconds)
     once = [run.seconds - sum(took for took, _ in of_run) for run, of_run in zip(runs, timed, strict=True)]
-    return Pace(min(lower, mean), max(upper, mean, median(full) if full else 0.0), max(0.0, fmean(once)))
+    return RehearsedPace(min(lower, mean), max(upper, mean, median(full) if full else 0.0), max(0.0, fmean(once)))
 
 
 def _rounds(rows: Sequence[MetricsRow]) -> list[tuple[float, float | None]]:

@@ -6,8 +6,8 @@ them.
     own(row)               the row's own answer as a completion would say it, where that is not its text
     prepare()              imports what is heavy, in a scoring server alone
 
-Both are pure functions of a Row, and run in the bounded children of a scoring server alone; only the scorer `tests`
-executes what it reads, which is why it has a `trial` instead (swarm.tasks.trial).
+Both are pure functions of a ScorerRow, and run in the bounded children of a scoring server alone; only the scorer
+`tests` executes what it reads, which is why it has a `trial` instead (swarm.tasks.trial).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 _HERE = "swarm.tasks.dataset.scorers"
 
 
-class Row(NamedTuple):
+class ScorerRow(NamedTuple):
     """One row as a scorer sees it."""
 
     columns: Mapping[str, Any]
@@ -36,14 +36,14 @@ class Row(NamedTuple):
         return self.truth if isinstance(self.truth, str) else str(self.truth)
 
 
-class Score(Protocol):
+class ScorerFunction(Protocol):
     """A scorer's function."""
 
-    def __call__(self, row: Row, answer: str, /) -> float:
+    def __call__(self, row: ScorerRow, answer: str, /) -> float:
         """Returns the reward of an answer to a row's question. Raises whatever it likes."""
 
 
-class Scorer(NamedTuple):
+class DatasetScorer(NamedTuple):
     """A scorer, as nodes know it without its module."""
 
     module: str
@@ -65,16 +65,16 @@ class Scorer(NamedTuple):
     """It fits no column of which most answers do not."""
 
 
-SCORERS: Mapping[str, Scorer] = {
-    "exact": Scorer(f"{_HERE}.exact", {"ignore_case": bool}),
-    "number": Scorer(f"{_HERE}.number", {"tolerance": float, "relative": float}, newest=2),
-    "choice": Scorer(f"{_HERE}.choice"),
-    "json": Scorer(f"{_HERE}.json_text", {"schema": bool}),
-    "regex": Scorer(f"{_HERE}.regex", {"ignore_case": bool}, answers=False),
-    "math": Scorer(
+SCORERS: Mapping[str, DatasetScorer] = {
+    "exact": DatasetScorer(f"{_HERE}.exact", {"ignore_case": bool}),
+    "number": DatasetScorer(f"{_HERE}.number", {"tolerance": float, "relative": float}, newest=2),
+    "choice": DatasetScorer(f"{_HERE}.choice"),
+    "json": DatasetScorer(f"{_HERE}.json_text", {"schema": bool}),
+    "regex": DatasetScorer(f"{_HERE}.regex", {"ignore_case": bool}, answers=False),
+    "math": DatasetScorer(
         f"{_HERE}.math_text", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math", newest=2
     ),
-    "tests": Scorer(
+    "tests": DatasetScorer(
         f"{_HERE}.unit_tests",
         {"entry_point": str, "prefix": str, "setup": str, "partial": bool},
         columns=("entry_point", "prefix", "setup"),
@@ -82,5 +82,5 @@ SCORERS: Mapping[str, Scorer] = {
         answers=False,
     ),
 }
-CUSTOM = Scorer(f"{_HERE}.custom", strict=False)
+CUSTOM = DatasetScorer(f"{_HERE}.custom", strict=False)
 """A function of the user's own."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 import string
 
-from swarm.tasks.dataset.scorers import Row
+from swarm.tasks.dataset.scorers import ScorerRow
 
 LETTERS = string.ascii_uppercase
 _LETTER = re.compile(r"\(([A-Za-z])\)|([A-Za-z])[).:]?", re.ASCII)
 
 
-def score(row: Row, answer: str) -> float:
+def score(row: ScorerRow, answer: str) -> float:
     """1 for the right letter."""
     return float(parse(answer) == _wanted(row))
 
 
-def check(row: Row) -> None:
+def check(row: ScorerRow) -> None:
     """Raises ValueError where the column names no choice."""
     _wanted(row)
 
@@ -30,7 +30,7 @@ def parse(text: str) -> str | None:
     return (found[1] or found[2]).upper() if found else None
 
 
-def _wanted(row: Row) -> str:
+def _wanted(row: ScorerRow) -> str:
     position = row.text.strip()
     if position.isascii() and position.isdecimal() and int(position[:9]) < len(LETTERS):
         return LETTERS[int(position[:9])]
@@ -40,6 +40,6 @@ def _wanted(row: Row) -> str:
     return letter
 
 
-def own(row: Row) -> str:
+def own(row: ScorerRow) -> str:
     """Returns the letter, also where the column has a position."""
     return _wanted(row)

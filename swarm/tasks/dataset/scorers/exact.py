@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from swarm.tasks.answer import ANSWER_LIMIT, CLOSE_TAG, OPEN_TAG, extract_answer
-from swarm.tasks.dataset.scorers import Row
+from swarm.tasks.dataset.scorers import ScorerRow
 
 
-def score(row: Row, answer: str) -> float:
+def score(row: ScorerRow, answer: str) -> float:
     """1 for the very text."""
     given, wanted = answer.strip(), row.text.strip()
     if row.options.get("ignore_case"):
@@ -14,7 +14,7 @@ def score(row: Row, answer: str) -> float:
     return float(given == wanted)
 
 
-def check(row: Row) -> None:
+def check(row: ScorerRow) -> None:
     """Raises ValueError where no completion's answer can be this text."""
     text = row.text.strip()
     if not text:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from swarm.tasks.dataset.scorers import Row, schema
+from swarm.tasks.dataset.scorers import ScorerRow, schema
 from swarm.tasks.dataset.strict_json import equal, loads
 
 
-def score(row: Row, answer: str) -> float:
+def score(row: ScorerRow, answer: str) -> float:
     """1 for an equal value, or a valid one."""
     try:
         value = loads(answer)
@@ -22,18 +22,18 @@ def score(row: Row, answer: str) -> float:
     return float(schema.allows(wanted, value) if row.options.get("schema") else equal(value, wanted))
 
 
-def check(row: Row) -> None:
+def check(row: ScorerRow) -> None:
     """Raises ValueError where the column is neither JSON nor a schema."""
     wanted = _wanted(row)
     if row.options.get("schema"):
         schema.check(wanted)
 
 
-def own(row: Row) -> str:
+def own(row: ScorerRow) -> str:
     """Returns the column's value as a completion would write it."""
     return row.truth if isinstance(row.truth, str) else json.dumps(row.truth, ensure_ascii=False)
 
 
-def _wanted(row: Row) -> Any:
+def _wanted(row: ScorerRow) -> Any:
     """Text is JSON; what a file of JSON lines has nested is its value."""
     return loads(row.truth) if isinstance(row.truth, str) else row.truth

@@ -22,7 +22,7 @@ import logging
 import re
 from typing import Any
 
-from swarm.tasks.dataset.scorers import Row
+from swarm.tasks.dataset.scorers import ScorerRow
 from swarm.tasks.gym import safe_sympy
 from swarm.tasks.gym.disarm import disarm
 from swarm.tasks.gym.imports import make_sympy_ready
@@ -49,7 +49,7 @@ _WARM = (
 """What is compared once, as tables are made and classes defined by then."""
 
 
-def score(row: Row, answer: str) -> float:
+def score(row: ScorerRow, answer: str) -> float:
     """1 for the same value."""
     import math_verify  # seconds, and an extra: only who asks such a task has it, since `prepare`
 
@@ -109,7 +109,7 @@ def _claims(given: Any) -> list[tuple[Any, Any]]:
     return [(one.lhs, one.rhs) for one in relations if getattr(one, "is_Equality", False) and not one.free_symbols]
 
 
-def check(row: Row) -> None:
+def check(row: ScorerRow) -> None:
     """Raises ValueError where there is nothing to compare with; that it can be read is not looked at: it takes long."""
     if not row.text.strip():
         raise ValueError("the answer is empty, which no completion's may be")
@@ -133,7 +133,7 @@ def prepare() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what is logged of an error is read from source files
     make_sympy_ready()
     for one, other in _WARM:
-        score(Row({}, one, {}), other)
+        score(ScorerRow({}, one, {}), other)
     disarm()
     vars(math_verify.parser)["parse_expr"] = safe_sympy.parse
     for cached in (_read, math_verify.parser.parse_latex_cached, math_verify.parser.parse_expr_cached):

@@ -14,7 +14,7 @@ import math
 import re
 from fractions import Fraction
 
-from swarm.tasks.dataset.scorers import Row
+from swarm.tasks.dataset.scorers import ScorerRow
 
 TYPESET = 2
 """The first scoring that reads LaTeX's and typography's forms."""
@@ -38,14 +38,14 @@ _BETWEEN_THREES = re.compile(rf"(?<=[0-9])(?:\{{,\}}|\\,|[{_UNBROKEN}])(?=[0-9]{
 _CURRENCY_BEHIND = re.compile(r"(?P<number>[^$€£¥]*[0-9])\s*[$€£¥]")
 
 
-def score(row: Row, answer: str) -> float:
+def score(row: ScorerRow, answer: str) -> float:
     """1 within the tolerance, which is the larger of the absolute and the relative one."""
     given, wanted = parse(_written(row, answer)), _wanted(row)
     allowed = max(Fraction(row.options.get("tolerance", 0.0)), Fraction(row.options.get("relative", 0.0)) * abs(wanted))
     return float(given is not None and abs(given - wanted) <= allowed)
 
 
-def check(row: Row) -> None:
+def check(row: ScorerRow) -> None:
     """Raises ValueError where the column holds no number, or a tolerance is none."""
     for option in ("tolerance", "relative"):
         if not 0 <= row.options.get(option, 0.0) < math.inf:
@@ -77,7 +77,7 @@ def _magnitude(found: re.Match[str]) -> Fraction | None:
     return int(found["whole"] or 0) + Fraction(int(found["over"].replace(",", "")), under)
 
 
-def _written(row: Row, text: str) -> str:
+def _written(row: ScorerRow, text: str) -> str:
     """Returns the text as the row's scoring reads it."""
     return plain(text) if row.scoring >= TYPESET else text
 
@@ -95,7 +95,7 @@ def plain(text: str) -> str:
     return behind["number"] if behind else text
 
 
-def _wanted(row: Row) -> Fraction:
+def _wanted(row: ScorerRow) -> Fraction:
     value = None if isinstance(row.truth, bool) else parse(_written(row, row.text))
     if value is None:
         raise ValueError(f"expected a number as the answer, got {row.truth!r:.80}")

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 
-from swarm.tasks.dataset.scorers import Row
+from swarm.tasks.dataset.scorers import ScorerRow
 
 
-def score(row: Row, answer: str) -> float:
+def score(row: ScorerRow, answer: str) -> float:
     """1 where all of the answer matches."""
     return float(_pattern(row).fullmatch(answer) is not None)
 
 
-def check(row: Row) -> None:
+def check(row: ScorerRow) -> None:
     """Raises ValueError where the pattern is none, or matches nothing at all as well."""
     try:
         pattern = _pattern(row)
@@ -25,7 +25,7 @@ def check(row: Row) -> None:
         raise ValueError(f"{row.truth!r:.80} matches the empty text, which earns nothing")
 
 
-def _pattern(row: Row) -> re.Pattern[str]:
+def _pattern(row: ScorerRow) -> re.Pattern[str]:
     if not isinstance(row.truth, str):
         raise ValueError(f"expected a regular expression as text, got {row.truth!r:.80}")
     return re.compile(row.truth, re.IGNORECASE if row.options.get("ignore_case") else 0)

@@ -15,33 +15,33 @@ import functools
 from typing import Any
 
 from swarm.tasks.dataset.code import candidate, judge
-from swarm.tasks.dataset.scorers import Row
+from swarm.tasks.dataset.scorers import ScorerRow
 from swarm.tasks.trial import Trial
 
 
-def score(_row: Row, _answer: str) -> float:
+def score(_row: ScorerRow, _answer: str) -> float:
     """Never: answers are executed by `trial` alone. Raises RuntimeError."""
     raise RuntimeError("an answer that is code is tried by swarm.tasks.trial alone")
 
 
-def check(row: Row) -> None:
+def check(row: ScorerRow) -> None:
     """Raises ValueError where the tests cannot be run, or test nothing."""
     judge.verify(tests_of(row))
 
 
-def trial(row: Row, answer: str) -> Trial:
+def trial(row: ScorerRow, answer: str) -> Trial:
     """Returns how an answer is tried."""
     source = "\n".join(filter(None, [_column(row, "prefix"), candidate.code_of(answer)]))
     return Trial(source, functools.partial(judge.verdict, tests_of(row)))
 
 
-def tests_of(row: Row) -> judge.Tests:
+def tests_of(row: ScorerRow) -> judge.Tests:
     """Returns the row's tests. Raises ValueError."""
     source = "\n".join(filter(None, [_column(row, "setup"), _code(row.truth)]))
     return judge.Tests(source, _column(row, "entry_point"), row.options.get("partial", False))
 
 
-def _column(row: Row, option: str) -> str:
+def _column(row: ScorerRow, option: str) -> str:
     return _code(row.columns[row.options[option]]) if option in row.options else ""
 
 

@@ -17,7 +17,7 @@ from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.run import launch, runner
 from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
-from swarm.plugins.study.run.rehearsal import Pace, Rehearsal
+from swarm.plugins.study.run.rehearsal import Rehearsal, RehearsedPace
 from swarm.policy.embedded import embedded_path
 from swarm.records.first_round import first_round
 from tests.plugins.study.cli.test_study_places import THESIS
@@ -44,7 +44,7 @@ def place(path: Path) -> Path:
 
 
 def rehearsal(signal: float = 0.5) -> Rehearsal:
-    paces = {name: Pace(1.0, 2.0, 5.0) for name in thesis_names()}
+    paces = {name: RehearsedPace(1.0, 2.0, 5.0) for name in thesis_names()}
     seen = first_round([row(0, zero_advantage_local=1 - signal, my_reward=signal / 2)], 0, 8)
     return Rehearsal(of={}, rounds=10, at_once=2, paces=paces, start=seen, all_rounds=seen)
 

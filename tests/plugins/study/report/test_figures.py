@@ -16,7 +16,7 @@ from matplotlib.collections import PathCollection
 from swarm.plugins.study.analysis.curves import mean_band, window_for
 from swarm.plugins.study.report.figure_style import (
     PALETTE,
-    Look,
+    FigureStyle,
     figure_style,
     inline_svg,
     legend_below,
@@ -30,7 +30,7 @@ from swarm.plugins.study.report.sections_reward import average_and_range, mean_o
 from swarm.plugins.study.report.sections_start import effect_against_start
 from tests.plugins.study.report.report_factory import make_evidence, make_record
 
-LOOK = Look(("8/0", "4/4"))
+LOOK = FigureStyle(("8/0", "4/4"))
 
 
 def make_metrics(rewards: dict[tuple[str, int, str], list[float]]) -> Any:
@@ -97,7 +97,7 @@ def test_the_effect_of_groups_that_start_far_apart_is_drawn_within_the_figure() 
             "improvement_high": [1050.0, 16.0, 1.4],
         }
     )
-    (axis,) = effect_against_start(effect, Look(names)).axes
+    (axis,) = effect_against_start(effect, FigureStyle(names)).axes
     dots = [found for found in axis.collections if isinstance(found, PathCollection)]
     marks = [tuple(map(float, dot.get_offsets()[0])) for dot in dots]
     (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
@@ -141,7 +141,7 @@ def test_a_configuration_has_one_colour_whichever_others_are_drawn() -> None:
 
 
 def test_configurations_beyond_the_palette_differ_in_their_line() -> None:
-    look = Look(tuple(map(str, range(2 * len(PALETTE)))))
+    look = FigureStyle(tuple(map(str, range(2 * len(PALETTE)))))
     kinds = {(look.colour(name), look.line(name)) for name in look.configurations}
     assert len(kinds) == len(look.configurations)
 

@@ -20,8 +20,8 @@ from swarm.plugins.study.analysis.propagation import crossings
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import DeclaredComparison, RunFile, read_study
 from swarm.plugins.study.report.contents import contents
-from swarm.plugins.study.report.evidence import Price, read_evidence
-from swarm.plugins.study.report.figure_style import Look
+from swarm.plugins.study.report.evidence import MachinePrice, read_evidence
+from swarm.plugins.study.report.figure_style import FigureStyle
 from swarm.plugins.study.report.progress import missing_text
 from swarm.plugins.study.report.sections import Table
 from swarm.plugins.study.report.sections_aha import crossing_rounds
@@ -283,7 +283,7 @@ def test_the_headline_says_which_of_format_and_content_moved(tmp_path: Path) -> 
 
 def test_a_price_makes_hours_into_costs(tmp_path: Path) -> None:
     write_study(tmp_path)
-    evidence = replace(read_evidence(tmp_path, "small", None), price=Price(7200.0, "EUR"))
+    evidence = replace(read_evidence(tmp_path, "small", None), price=MachinePrice(7200.0, "EUR"))
     (row, _) = effort_table(evidence).to_dict("records")
     assert (row["seconds"], row["tokens_generated"]) == (12 * 1.5, 12 * 2 * 500)
     assert (row["hours"], row["cost"], row["cost_of_all"]) == pytest.approx((18 / 3600, 36, 108))
@@ -348,7 +348,7 @@ def test_tasks_that_somebody_made_up_do_not_make_a_figure_without_end(tmp_path: 
     rewards = {f"task {place:04} {'x' * 100}": 1.0 for place in range(300)}
     write_study(tmp_path, seeds=(1,), configurations=("8/0",), task_rewards=rewards)
     metrics = read_evidence(tmp_path, "small", None).metrics
-    figure = crossing_rounds(crossings(metrics), Look(("8/0",)))
+    figure = crossing_rounds(crossings(metrics), FigureStyle(("8/0",)))
     assert figure.get_size_inches()[1] < 15
     assert max(len(label.get_text()) for label in figure.axes[0].get_yticklabels()) <= 40
 
@@ -356,7 +356,7 @@ def test_tasks_that_somebody_made_up_do_not_make_a_figure_without_end(tmp_path: 
 def test_curves_over_costs_end_where_a_seed_has_no_more_rounds(tmp_path: Path) -> None:
     write_study(tmp_path, configurations=("8/0",))
     cut_short(tmp_path, "small-0-s3", 5)
-    figure = reward_against_tokens(read_evidence(tmp_path, "small", None).rounds, Look(("8/0",)), 1)
+    figure = reward_against_tokens(read_evidence(tmp_path, "small", None).rounds, FigureStyle(("8/0",)), 1)
     (line,) = figure.axes[0].get_lines()
     assert len(line.get_xdata()) == 5
 

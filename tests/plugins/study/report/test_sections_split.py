@@ -23,7 +23,7 @@ from swarm.plugins.study.analysis.splits import (
 from swarm.plugins.study.budget import not_adapting
 from swarm.plugins.study.record import ConfigurationRecord
 from swarm.plugins.study.report.evidence import read_evidence
-from swarm.plugins.study.report.figure_style import Look
+from swarm.plugins.study.report.figure_style import FigureStyle
 from swarm.plugins.study.report.sections import Picture, Table
 from swarm.plugins.study.report.sections_split import phases_table, split_section, split_trajectory
 from swarm.plugins.study.report.seed_tables import read_tables, write_tables
@@ -134,7 +134,7 @@ def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> Non
     cut_short(tmp_path, "small-0-s3", 5)
     found = read_evidence(tmp_path, "small", None).metrics
     assert found is not None
-    figure = split_trajectory(found, Look(("gradient",)), 1)
+    figure = split_trajectory(found, FigureStyle(("gradient",)), 1)
     assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5
 
 

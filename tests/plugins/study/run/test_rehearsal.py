@@ -12,8 +12,8 @@ from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
 from swarm.plugins.study.run.rehearsal import (
     Observed,
-    Pace,
     Rehearsal,
+    RehearsedPace,
     disk_bytes,
     identity,
     observed,
@@ -39,7 +39,7 @@ def of_run(configuration: str, run: list[MetricsRow], seconds: float = 30.0) -> 
     return Observed(configuration, seconds, run, checkpoint_bytes=1000, other_bytes=500)
 
 
-def rehearsal(**paces: Pace) -> Rehearsal:
+def rehearsal(**paces: RehearsedPace) -> Rehearsal:
     return Rehearsal(of={}, rounds=10, at_once=1, paces=paces, start=None, all_rounds=None)
 
 
@@ -101,7 +101,13 @@ def test_memory_is_the_most_that_any_node_held_where_nodes_say_it() -> None:
 def test_hours_are_those_of_the_runs_that_are_left_as_they_find_places() -> None:
     record = msgspec.structs.replace(thesis(), rounds=11)
     record = msgspec.structs.replace(record, runs=record.runs[:3])
-    found = rehearsal(**{"4/0": Pace(1.0, 2.0, 5.0), "3/1": Pace(1.0, 2.0, 5.0), "2/2": Pace(3.0, 3.0, 5.0)})
+    found = rehearsal(
+        **{
+            "4/0": RehearsedPace(1.0, 2.0, 5.0),
+            "3/1": RehearsedPace(1.0, 2.0, 5.0),
+            "2/2": RehearsedPace(3.0, 3.0, 5.0),
+        }
+    )
     assert whole_seconds(found, record, {}, 1) == (15.0 + 15.0 + 35.0, 25.0 + 25.0 + 35.0)
     assert whole_seconds(found, record, {}, 2) == (50.0, 60.0)
     done = {record.runs[0].experiment: 11, record.runs[2].experiment: 6}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swarm.config import Settings
-from swarm.node.coordinator.coordinator_machine import CoordinatorMachine, FolderClock, Look, WriteState
+from swarm.node.coordinator.coordinator_machine import CoordinatorLook, CoordinatorMachine, FolderClock, WriteState
 from swarm.types import RoundKey
 
 NOBODY: frozenset[str] = frozenset()
@@ -30,7 +30,7 @@ class Clock:
         working: frozenset[str] = NOBODY,
         before: frozenset[str] = NOBODY,
     ) -> WriteState | None:
-        seen = Look(
+        seen = CoordinatorLook(
             now, live, submitted, self._folder, coming=coming, working=working, submitted_before=before, called=live
         )
         decided = self.machine.handle(seen)

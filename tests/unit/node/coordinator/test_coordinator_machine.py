@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from swarm.config import Settings
 from swarm.node.coordinator.coordinator_machine import (
+    CoordinatorLook,
     CoordinatorMachine,
     FolderClock,
-    Look,
     StepDown,
     WriteState,
     majority_front,
@@ -35,9 +35,11 @@ def make_machine(
     return machine
 
 
-def look(now: float, live: frozenset[str] = ALICE_BOB, submitted: frozenset[str] = NOBODY, **seen: Any) -> Look:
+def look(
+    now: float, live: frozenset[str] = ALICE_BOB, submitted: frozenset[str] = NOBODY, **seen: Any
+) -> CoordinatorLook:
     """What is seen where the folder says what was decided; `clock` says what it says instead."""
-    return Look(now, live, submitted, seen.pop("clock", None), **seen)
+    return CoordinatorLook(now, live, submitted, seen.pop("clock", None), **seen)
 
 
 class Keeper:
@@ -50,7 +52,7 @@ class Keeper:
     def key(self) -> RoundKey | None:
         return self.machine.key
 
-    def handle(self, seen: Look) -> WriteState | None:
+    def handle(self, seen: CoordinatorLook) -> WriteState | None:
         if seen.clock is None and self.machine.key is not None:
             seen = replace(seen, clock=FolderClock(self.machine.key, self.machine.finished))
         decision = self.machine.handle(seen)

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.algo.drawing import Sample
+from swarm.algo.drawing import DrawnSample
 from swarm.errors import ProtocolError
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.intake_counts import LINES_PER_PEER, OTHERS
@@ -381,7 +381,7 @@ async def test_files_of_rounds_that_are_over_are_not_scored_any_more(layout: Lay
     keys = [RoundKey(number) for number in range(5)]
     for key in keys:
         publish(layout, make_rollouts("bob", key))
-    samples: dict[RoundKey, Sample] = {}
+    samples: dict[RoundKey, DrawnSample] = {}
 
     async def draw(key: RoundKey) -> None:
         samples[key] = await intake.intake.draw(everything(), [("bob", key)], math.inf, tasks)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from swarm.node.sharing.intake_counts import MOST_NAMED, OTHERS, Counts
+from swarm.node.sharing.intake_counts import MOST_NAMED, OTHERS, IntakeCounts
 from swarm.wire.metrics import MetricsRow
 
 
-def filled(counts: Counts) -> MetricsRow:
+def filled(counts: IntakeCounts) -> MetricsRow:
     row = MetricsRow(timestamp=0.0, round=0, stage=0, node_id="a", experiment="e", my_reward=0.0, total_agents=1)
     counts.fill(row)
     return row
 
 
 def test_of_many_refused_peers_the_worst_are_named_and_the_others_summed_up() -> None:
-    counts = Counts()
+    counts = IntakeCounts()
     counts.refused_by_peer[OTHERS]["flood"] = 10**6
     for number in range(MOST_NAMED + 10):
         counts.refused_by_peer[f"n{number:03}"]["malformed"] = 2 if number % 2 else 1
@@ -30,7 +30,7 @@ def test_of_many_refused_peers_the_worst_are_named_and_the_others_summed_up() ->
 
 
 def test_of_few_all_are_named() -> None:
-    counts = Counts()
+    counts = IntakeCounts()
     counts.refused_by_peer["mallory"]["ragged"] += 1
     counts.refused_by_peer["mallory"]["malformed"] += 2
     counts.accepted_by_peer["bob"] += 3

@@ -15,7 +15,7 @@ from swarm.node.sharing.verification import (
     HONEST_SHARE,
     MOST_KILLED,
     TEXTS_AT_ONCE,
-    Verdict,
+    GroupVerdict,
     score_by_equality,
     verify,
 )
@@ -55,7 +55,7 @@ def file_of(groups: int, size: int = 4) -> tuple[list[RolloutGroup], list[Claims
 
 async def verdicts_of(
     source: FakeTaskSource, groups: list[RolloutGroup], claims: list[Claims], *, trusting: bool = True
-) -> list[list[Verdict]]:
+) -> list[list[GroupVerdict]]:
     return [part async for part in verify(source, groups, claims, trusting=trusting)]
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import std
-from swarm.algo.drawing import EMPTY, Sample
+from swarm.algo.drawing import EMPTY, DrawnSample
 from swarm.node.round import to_train
 from swarm.node.worker.row import mean, mean_rewards, metrics_row
 from swarm.node.worker.steps import External, Heard, OpenedRound, Own, PlayedRound, Sampled, Updated
@@ -55,7 +55,7 @@ def make_row(played: PlayedRound) -> dict[str, object]:
 def make_played(
     own: Sequence[ScoredGroup] = (),
     external: Sequence[ScoredGroup] = (),
-    sample: Sample = EMPTY,
+    sample: DrawnSample = EMPTY,
     heard: Heard | None = None,
     updated: Updated | None = None,
     before: float = 0.0,
@@ -136,7 +136,7 @@ def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
 
 def test_the_pool_is_counted_before_and_after_the_filter() -> None:
     pool = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
-    sample = Sample(pool, slots=3, of=3, enough=False)
+    sample = DrawnSample(pool, slots=3, of=3, enough=False)
     row = make_row(make_played(sample=sample, heard=Heard(frozenset({"bob", "carol"}), frozenset({"bob"}))))
     assert (row["pool_groups"], row["pool_informative"]) == (3, 1)
     assert (row["peers_heard"], row["peers_awaited"]) == (2, 1)

@@ -9,7 +9,7 @@ import obstore
 import obstore.store
 import pytest
 
-from swarm.store.bucket.client import Client
+from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.store import BucketStore
 
 ROOT = "place/experiments/demo"
@@ -24,7 +24,7 @@ class MemoryBucket:
         self.paused: list[float] = []
 
     def open(self, writer: str | None = None, *, packs: bool = False) -> BucketStore:
-        client = Client(self.objects, ADDRESS, pause=self.paused.append, chance=lambda: 1.0)
+        client = BucketClient(self.objects, ADDRESS, pause=self.paused.append, chance=lambda: 1.0)
         return BucketStore(client, ROOT, "s3", writer, packs=packs)
 
     def names(self, prefix: str = "") -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from swarm.store.base import MOST_PER_READ, Records
 from swarm.store.bucket import growing
-from swarm.store.bucket.growing import Growing
+from swarm.store.bucket.growing import GrowingWriter
 from swarm.store.bucket.log import SEALED_AT, SealedLog
 from swarm.store.bucket.names import MOST_GROWN
 from tests.unit.store.bucket.buckets import ROOT, MemoryBucket, error
@@ -110,8 +110,8 @@ def until(holds: Callable[[], bool]) -> None:
         threading.Event().wait(0.005)
 
 
-def log_of(bucket: MemoryBucket, after: float) -> tuple[SealedLog, Growing]:
-    file = Growing(bucket.open("anna")._client, f"{ROOT}/{LOG}")
+def log_of(bucket: MemoryBucket, after: float) -> tuple[SealedLog, GrowingWriter]:
+    file = GrowingWriter(bucket.open("anna")._client, f"{ROOT}/{LOG}")
     return SealedLog(file, after=after), file
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.records.growing import Growing
+from swarm.records.growing import GrowingLines
 from swarm.store.folder import store as folder_store
 from swarm.store.folder.store import FolderStore
 from tests.objects import KINDS, bounded, put
@@ -34,7 +34,7 @@ def write(root: Path, numbers: range, key: str = EVENTS) -> None:
 
 
 def read_all(root: Path, key: str = EVENTS) -> list[bytes]:
-    return [record for part in Growing(FolderStore(root), key).look(None) for record in part.records]
+    return [record for part in GrowingLines(FolderStore(root), key).look(None) for record in part.records]
 
 
 def test_a_log_takes_no_more_than_two_parts_and_keeps_its_last_lines(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_rows_of_metrics_never_go(tmp_path: Path) -> None:
 def test_who_follows_a_log_that_is_rotated_loses_and_doubles_nothing(seed: int, tmp_path: Path) -> None:
     """Readers that look often enough: at least once for each part."""
     draw = random.Random(seed)
-    log, followed = FolderStore(tmp_path, "anna").open_log(EVENTS), Growing(FolderStore(tmp_path), EVENTS)
+    log, followed = FolderStore(tmp_path, "anna").open_log(EVENTS), GrowingLines(FolderStore(tmp_path), EVENTS)
     found, number = list[bytes](), 0
     while number < 300:
         for _ in range(draw.randint(0, 8)):
@@ -74,7 +74,7 @@ def test_who_follows_a_log_that_is_rotated_loses_and_doubles_nothing(seed: int, 
 
 
 def test_who_comes_after_both_parts_are_gone_reads_what_is_there_once(tmp_path: Path) -> None:
-    followed = Growing(FolderStore(tmp_path), EVENTS)
+    followed = GrowingLines(FolderStore(tmp_path), EVENTS)
     write(tmp_path, range(3))
     assert [r for part in followed.look() for r in part.records] == [line(n) for n in range(3)]
     write(tmp_path, range(3, 200))
@@ -85,7 +85,7 @@ def test_who_comes_after_both_parts_are_gone_reads_what_is_there_once(tmp_path: 
 
 def test_a_kill_between_the_two_steps_of_a_rotation_loses_nothing(tmp_path: Path) -> None:
     write(tmp_path, range(5))
-    followed = Growing(FolderStore(tmp_path), EVENTS)
+    followed = GrowingLines(FolderStore(tmp_path), EVENTS)
     assert len([r for part in followed.look() for r in part.records]) == 5
     file = tmp_path / EVENTS
     file.rename(file.with_name(f"{file.name}.1"))

@@ -18,7 +18,7 @@ from swarm.tasks import scoring_server
 from swarm.tasks.bars import Bar, Bars
 from swarm.tasks.bounded import Limits
 from swarm.tasks.dataset.code import plain
-from swarm.tasks.dataset.scorers import Row, unit_tests
+from swarm.tasks.dataset.scorers import ScorerRow, unit_tests
 from swarm.tasks.registry import Families, complete
 from swarm.tasks.scoring import GroupScore, Scorer
 from tests.patience import PATIENCE
@@ -312,7 +312,7 @@ def test_code_is_never_scored_where_the_other_groups_are(tmp_path: Path) -> None
 )
 def test_tests_that_test_nothing_are_refused(truth: Any, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        unit_tests.check(Row({"name": "f"}, truth, options))
+        unit_tests.check(ScorerRow({"name": "f"}, truth, options))
 
 
 _PLAIN = st.recursive(

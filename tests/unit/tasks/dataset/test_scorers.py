@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.tasks.dataset import strict_json
-from swarm.tasks.dataset.scorers import SCORERS, Row, number
+from swarm.tasks.dataset.scorers import SCORERS, ScorerRow, number
 
 
-def row(truth: Any, **options: Any) -> Row:
-    return Row({"answer": truth}, truth, options, options.pop("scoring", 1))
+def row(truth: Any, **options: Any) -> ScorerRow:
+    return ScorerRow({"answer": truth}, truth, options, options.pop("scoring", 1))
 
 
 def reward(scorer: str, truth: Any, answer: str, **options: Any) -> float:

@@ -16,7 +16,7 @@ from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.registry import Families, complete
 from swarm.tasks.scoring import Scorer
 from swarm.tasks.verifiers import family
-from swarm.tasks.verifiers.definition import Definition
+from swarm.tasks.verifiers.definition import VerifiersDefinition
 from swarm.tasks.verifiers.environment import open_environment
 from swarm.tasks.verifiers.rows import load_rows, rows_digest, source_digest
 from swarm.types import Completion, Turn
@@ -39,7 +39,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def look_here(definition: Definition) -> family.Told:
+def look_here(definition: VerifiersDefinition) -> family.Told:
     """What a child would tell, without its start of some seconds."""
     opened = open_environment(definition)
     return family.Told(source_digest(opened), rows_digest(load_rows(opened)))

@@ -23,7 +23,7 @@ pytest.importorskip("obstore")
 import obstore
 
 from swarm.store.bucket import trials
-from swarm.store.bucket.client import Client
+from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.health import BucketHealth, bucket_health
 from tests.unit.store.bucket.buckets import MemoryBucket, error
 
@@ -37,7 +37,7 @@ AT_ONCE = Visibility([0.0], [0.0])
 
 @contextmanager
 def examined(place: MemoryBucket) -> Iterator[CheckContext]:
-    client = Client(place.objects, "s3://mine", pause=place.paused.append, chance=lambda: 1.0)
+    client = BucketClient(place.objects, "s3://mine", pause=place.paused.append, chance=lambda: 1.0)
     with bucket_health(client, "place", "experiments/demo") as health:
         yield CheckContext(SETTINGS, None, health, 1.0, REAL)
 

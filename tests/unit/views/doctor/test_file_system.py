@@ -86,7 +86,7 @@ def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
     ("free", "verdict"), [(10**9, OK), (1_500_000 + 7, WARNING), (999_999, FAILURE), (10**6 + 10**5, WARNING)]
 )
 def test_free_space_is_held_against_what_the_run_needs(free: int, verdict: object) -> None:
-    need = room.Need(per_round=10**6, files_per_round=3, rounds_left=100, guessed=False)
+    need = room.RunNeed(per_round=10**6, files_per_round=3, rounds_left=100, guessed=False)
     found = {finding.check: finding for finding in room.judge_space(Room(free * 100, None), need)}
     assert found["free space"].verdict is verdict
 
@@ -149,7 +149,7 @@ def test_the_models_and_the_device_of_the_settings_are_looked_at_as_a_start_woul
 
 
 def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
-    need = room.Need(1.0, 3.0, 100, False)
+    need = room.RunNeed(1.0, 3.0, 100, False)
     for inodes, verdict in ((10, FAILURE), (10**6, OK)):
         assert [f.verdict for f in room.judge_space(Room(10**12, inodes), need) if f.check == "inodes"] == [verdict]
     assert [room.judge_temporary(folder, 5).verdict for folder in ("/tmp", "")] == [WARNING, FAILURE]

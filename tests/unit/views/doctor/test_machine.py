@@ -8,7 +8,7 @@ import pytest
 from swarm.views.doctor import machine
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING
 
-GOOD = machine.Machine((3, 11), (machine.Package("torch", ">=2.11,<2.14", "2.13.0+cpu"),), 4096, 8 * 2**30)
+GOOD = machine.MachineFacts((3, 11), (machine.Package("torch", ">=2.11,<2.14", "2.13.0+cpu"),), 4096, 8 * 2**30)
 
 
 def verdicts(**other: object) -> dict[str, object]:
