@@ -14,7 +14,7 @@ to stop. Before the publishing it may decide nothing more: then the round is und
     begin_update    adds up the gradients of the own groups, also of a round that is prepared, while peers are awaited
 
 Features join in by hooks (worker/hooks.py), of which features.py makes those that are on: before publishing, after
-the update, columns of the row, after the row. own_groups.py makes the own groups, round_files.py brings
+drawing, after the update, columns of the row, after the row. own_groups.py makes the own groups, round_files.py brings
 what a round leaves to the shared place, row.py makes its row.
 """
 
@@ -142,6 +142,8 @@ class Rounds:
         assert isinstance(decided, m.Train)
         half.seconds["gather"] = now() - gather_from
 
+        for after_drawing in self.hooks.after_drawing:
+            drawn = after_drawing(opened, drawn)
         updated = await self._update(half, drawn)
         for after_update in self.hooks.after_update:
             await after_update(opened, half.seconds, around.peers)

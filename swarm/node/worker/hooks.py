@@ -1,6 +1,7 @@
 """A feature that is on joins in a round by hooks; of one that is off nothing is called.
 
     before publishing   PublishingHook    changes the file that peers see, and takes the change back on reading
+    after drawing       DrawingHook       sees the external groups, and may give others in their place
     after the update    UpdateHook        is awaited before the round is submitted; may change the weights
     columns of the row  ColumnsHook       fills its own columns, after all others
     after the row       RowHook           is awaited when the reward is submitted: nobody waits for the round any longer
@@ -16,7 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from swarm.node.worker.steps import OpenedRound, PlayedRound, Seconds
+from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
 from swarm.wire.messages import RolloutFile
 from swarm.wire.metrics import MetricsRow
 
@@ -38,6 +39,7 @@ class PublishingHook(NamedTuple):
     take_back: Callable[[RolloutFile], RolloutFile]
 
 
+DrawingHook = Callable[[OpenedRound, External], External]
 UpdateHook = Callable[[OpenedRound, Seconds, Peers], Awaitable[None]]
 ColumnsHook = Callable[[MetricsRow, PlayedRound], None]
 RowHook = Callable[[MetricsRow, int], Awaitable[None]]
@@ -57,6 +59,7 @@ async def nothing(_: int) -> None:
 class Hooks:
     """Holds what joins in, each in the order given."""
 
+    after_drawing: tuple[DrawingHook, ...] = ()
     after_update: tuple[UpdateHook, ...] = ()
     columns: tuple[ColumnsHook, ...] = ()
     after_row: tuple[RowHook, ...] = ()
