@@ -263,7 +263,7 @@ class ClockKeeper:
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
         self._unwritable = LogOnce("state.unwritable", over="state.writable")
         self._machine = CoordinatorMachine(ctx.settings)
-        self._standing = _Standing(presence, ctx.settings.round_interval)
+        self._standing = Standing(presence, ctx.settings.round_interval)
 
     async def keep(self) -> bool:
         """Keep the clock.
@@ -459,7 +459,7 @@ MOST_WORKERS_NAMED = 8
 """Workers that the event names."""
 
 
-class _Standing:
+class Standing:
     """Says once why the clock stands, and that it goes on; the coordinator's registration says it too."""
 
     def __init__(self, presence: Presence, round_interval: float) -> None:
