@@ -49,7 +49,14 @@ def command() -> str:
 def keep(
     name: str, found: Mapping[str, Any], arguments: argparse.Namespace, *, device: str = "cpu", **facts: Any
 ) -> None:
-    """Print a result, and write it as {name}_{device}.json unless this was a smoke run.
+    """Print a result, and write it as `write` does."""
+    print(write(name, found, arguments, device=device, **facts))
+
+
+def write(
+    name: str, found: Mapping[str, Any], arguments: argparse.Namespace, *, device: str = "cpu", **facts: Any
+) -> str:
+    """Writes a result as {name}_{device}.json unless this was a smoke run; returns its text.
 
     Args:
         device: short name for the file: `cpu`, or `card_name` of a GPU.
@@ -66,11 +73,11 @@ def keep(
         **found,
     }
     text = json.dumps(result, indent=2) + "\n"
-    print(text)
     folder = arguments.output or (None if arguments.quick else RESULTS)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}_{device}.json").write_text(text)
+    return text
 
 
 def card_name(gpu: str) -> str:

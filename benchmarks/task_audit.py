@@ -10,25 +10,25 @@ goes on with the datasets that have no row of as many questions. `--markdown` pr
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
 import msgspec
 import structlog
 
-from benchmarks.common import RESULTS, arguments_of, command, machine
+from benchmarks.common import arguments_of, earlier, write
 from benchmarks.gym_datasets import LIMITS, SMALLER
+from swarm.cli.task_audit import QUESTIONS, SEED
 from swarm.config.task_table import newest
 from swarm.errors import ConfigError, ProtocolError
-from swarm.tasks.audit import Audit, Auditor, Guess
+from swarm.tasks.audit import Audit, Guess, audited
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.names import REFUSED, modules
 from swarm.tasks.scoring import Scorer
 
-SEED, AT_ONCE = 5_000, 32
+NAME = "task_audit"
 PATIENCE_S = 3_600.0
 """Longest time of one dataset."""
 
@@ -43,16 +43,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: str = ""
 
 
-class Rows(msgspec.Struct):
-    """Is the result file, written anew after each dataset."""
-
-    benchmark: str = "task_audit"
-    command: str = ""
-    machine: dict[str, Any] = {}
-    datasets: dict[str, Row] = {}
-
-
-async def audited(dataset: str, questions: int) -> Row:
+async def row_of(dataset: str, questions: int) -> Row:
     """Audits one dataset at the library's own sizes, or where these are refused at smaller ones."""
     refused = ""
     for parameters in [{}, SMALLER[dataset]] if dataset in SMALLER else [{}]:
@@ -68,26 +59,26 @@ async def _audit(dataset: str, parameters: Mapping[str, Any], questions: int) ->
     profile = profile_of(dataset, parameters)
     requests = [QuestionRequest(dataset, profile, seed) for seed in range(SEED, SEED + questions)]
     async with Scorer(1, tasks={dataset: parameters}, limits=LIMITS) as scorer:
-        asked = [
-            question
-            for start in range(0, questions, AT_ONCE)
-            for question in await scorer.make(requests[start : start + AT_ONCE])
-        ]
-        return await Auditor(scorer, asked).audit(dataset)
+        return await audited(dataset, scorer, requests)
 
 
-async def audit_all(datasets: Sequence[str], rows: Rows, file: Path | None, *, questions: int, jobs: int) -> None:
-    """Audits the datasets that have no row yet, some at a time."""
-    left = iter([name for name in datasets if name not in rows.datasets or rows.datasets[name].questions != questions])
+async def audit_all(
+    datasets: Sequence[str], rows: dict[str, Row], *, questions: int, jobs: int, kept: Callable[[], object]
+) -> None:
+    """Audits the datasets that have no row of as many questions yet, some at a time.
+
+    Args:
+        kept: is called after each, to keep the rows.
+    """
+    left = iter([name for name in datasets if name not in rows or rows[name].questions != questions])
 
     async def work() -> None:
         for name in left:
-            rows.datasets[name] = (
-                Row(name, questions, refused=REFUSED[name]) if name in REFUSED else await audited(name, questions)
+            rows[name] = (
+                Row(name, questions, refused=REFUSED[name]) if name in REFUSED else await row_of(name, questions)
             )
-            print(_line(rows.datasets[name]), file=sys.stderr, flush=True)
-            if file is not None:
-                await anyio.Path(file).write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1) + b"\n")
+            print(_line(rows[name]), file=sys.stderr, flush=True)
+            kept()
 
     async with anyio.create_task_group() as group:
         for _ in range(jobs):
@@ -130,20 +121,21 @@ def main() -> None:
     """Audit, keep the rows and print the table."""
     parser = arguments_of(__doc__, threads=None)
     parser.add_argument("datasets", nargs="*", help="these alone")
-    parser.add_argument("--questions", type=int, default=200, help="of each dataset")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="of each dataset")
     parser.add_argument("--jobs", type=int, default=1, help="datasets at a time")
     parser.add_argument("--markdown", action="store_true", help="print the table of what is kept; audit nothing")
     arguments = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    folder = arguments.output or (None if arguments.quick else RESULTS)
-    file = folder / "task_audit_cpu.json" if folder else None
-    rows = msgspec.json.decode(file.read_bytes(), type=Rows) if file and file.exists() else Rows()
+    rows = msgspec.convert(earlier(NAME, arguments).get("datasets", {}), dict[str, Row])
     if not arguments.markdown:
-        rows.command, rows.machine = command(), machine()
         questions = 20 if arguments.quick else arguments.questions
         datasets = arguments.datasets or [*modules()][: 2 if arguments.quick else None]
-        anyio.run(lambda: audit_all(datasets, rows, file, questions=questions, jobs=arguments.jobs))
-    print(markdown(list(rows.datasets.values())))
+
+        def keep() -> None:
+            write(NAME, {"datasets": msgspec.to_builtins(rows)}, arguments)
+
+        anyio.run(lambda: audit_all(datasets, rows, questions=questions, jobs=arguments.jobs, kept=keep))
+    print(markdown([*rows.values()]))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ from swarm.cli.task import found
 from swarm.cli.task_checks import Task
 from swarm.errors import ConfigError
 from swarm.systems import require_for
-from swarm.tasks.audit import MOST, Audit, Auditor, Guess
+from swarm.tasks.audit import MOST, Audit, Guess, audited
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import Scorer
-from swarm.types import Question
 from swarm.views.text import shorten, table
 
 QUESTIONS, SEED = 200, 5_000
@@ -31,7 +30,6 @@ HEADER = (
     "without meaning",
     "ended",
 )
-AT_ONCE = 32
 PAYS_TOO_MUCH = f"pays who does not think more than its usual key or {MOST:g}, or asks questions without meaning"
 
 
@@ -61,10 +59,7 @@ async def _audit_all(tasks: Iterable[Task], seeds: Sequence[int]) -> list[Audit]
     audits = []
     for task in tasks:
         async with Scorer(1, task.families, task.defined) as scorer:
-            asked: list[Question] = []
-            for start in range(0, len(seeds), AT_ONCE):
-                asked += await scorer.make([task.request(seed) for seed in seeds[start : start + AT_ONCE]])
-            audits.append(await Auditor(scorer, asked).audit(task.task))
+            audits.append(await audited(task.task, scorer, [task.request(seed) for seed in seeds]))
         sys.stderr.write(f"{task.task}: done\n")
     return audits
 

@@ -41,7 +41,18 @@ from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.row import RowMaker, log_round, mean_rewards, my_reward
-from swarm.node.worker.steps import DoneRound, External, Heard, OpenedRound, Own, OwnHalf, PlayedRound, Seconds, Updated
+from swarm.node.worker.steps import (
+    DoneRound,
+    External,
+    Heard,
+    OpenedRound,
+    Own,
+    OwnHalf,
+    PlayedRound,
+    Seconds,
+    Updated,
+    first_slots,
+)
 from swarm.records.liveness import EVALUATOR
 from swarm.types import Bill, Generator, RoundKey, ScoredGroup, Trainer, TrainGroup, stage_after
 from swarm.wire.metrics import MetricsRow
@@ -149,7 +160,9 @@ class Rounds:
             await after_update(opened, half.seconds, around.peers)
 
         heard = Heard(decided.heard, decided.awaited, decided.timed_out, decided.late)
-        played = PlayedRound(opened, own, size, drawn, heard, updated, half.seconds, self._first_slots(opened))
+        played = PlayedRound(
+            opened, own, size, drawn, heard, updated, half.seconds, first_slots(self._ctx.settings, opened.split.local)
+        )
         live = around.peers.live()
         row = self._row(played, len(live), around.loop_lag())  # hooks: columns of the row
         await around.tell(m.Trained(key))
@@ -250,10 +263,6 @@ class Rounds:
             await self._ctx.blocking.run(self._ctx.run.trust.keep, did_work)
         for after_row in self.hooks.after_row:
             await after_row(row, self.rounds_trained)
-
-    def _first_slots(self, opened: OpenedRound) -> int | None:
-        """Returns how many slots the reward is measured on, where more may follow: dynamic_sampling.py says why."""
-        return opened.split.local if self._ctx.settings.dynamic_sampling > 1 else None
 
     # ── beside it ───────────────────────────────────────────────────────────────────────────────────────────────────
     async def prepare(self, key: RoundKey) -> None:

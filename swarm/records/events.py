@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.errors import ProtocolError
+from swarm.records import growing
 from swarm.records.growing import lines_of, parse_line, parse_lines
 from swarm.store.base import Kind
 from swarm.store.run import Run
@@ -27,8 +28,6 @@ FINISHED, STOPPED, MISSED, FAILED, CRASHED = "finished", "stopped", "missed", "f
 MOST_ALARMS = 100
 """Lines of one file that are kept as alarms; more of them say nothing new."""
 LONGEST_ALARM = 2_000
-MOST_JUNK = 10_000
-"""Lines that are no event, after which a file is no log: what comes after is counted and not looked into."""
 """Bytes of such a line that are kept."""
 MOST_OVERDUE = 100_000
 """Rounds that are held as closed by their interval; as many as rows."""
@@ -76,7 +75,7 @@ class NodeEvents:
         """Take note of the lines that come after those seen."""
         seen = self.lines
         for line, event in parse_lines(lines, _Event, lambda line: parse_line(line, _Event)):
-            if self.junk >= MOST_JUNK:
+            if self.junk >= growing.MOST_JUNK:
                 break
             self.lines += 1
             if event is None:

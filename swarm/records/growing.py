@@ -15,6 +15,8 @@ from swarm.wire.codec import DEEPEST, nests_too_deeply
 Form = TypeVar("Form")
 Read = TypeVar("Read")
 Total = TypeVar("Total", bound="Sum")
+MOST_JUNK = 10_000
+"""Lines without meaning, after which a file is no log: what comes after is counted and not looked into."""
 AT_ONCE = 256
 """Lines that are decoded in one call, which takes half as long as one by one, and are held for it."""
 MOST_READS = 8

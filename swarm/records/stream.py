@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from swarm.records import growing
 from swarm.records.growing import MOST_READS, GrowingLines, parse_line
 from swarm.records.hints import LONGEST_NAME
 from swarm.records.listing import nodes_with_logs
@@ -28,8 +29,6 @@ UNREADABLE = "log.unreadable_line"
 """What a line that is no event is called: it was meant to say something."""
 UNREAD = "log.unread"
 """What stands for the rest of a file that is no log."""
-MOST_TIMELESS = 10_000
-"""Lines of a node's logs that name no time, after which what comes is not looked into: nodes write no such line."""
 LARGEST_EVENT = 64 * 1024
 """Bytes of a line that are held; a longer one is left out, but for its time, level, name and length."""
 MOST_PARSED = 200_000
@@ -144,7 +143,7 @@ class EventStream:
         last = 0.0
         for lines in parts:
             for line in filter(bytes.strip, lines):
-                if self._timeless[source.node] > MOST_TIMELESS:
+                if self._timeless[source.node] > growing.MOST_JUNK:
                     break
                 event = source.parse(source.node, line)
                 if not event.timestamp and self._is_one_too_many(source):
@@ -155,7 +154,7 @@ class EventStream:
 
     def _is_one_too_many(self, source: _Source) -> bool:
         self._timeless[source.node] += 1
-        return self._timeless[source.node] > MOST_TIMELESS
+        return self._timeless[source.node] > growing.MOST_JUNK
 
     def _last_of(self, source: _Source, count: int, share: int) -> deque[Event]:
         last, time = deque[Event](maxlen=count), 0.0
@@ -226,8 +225,8 @@ def _event(node: str, line: bytes) -> Event:
 
 
 def _no_log(node: str) -> Event:
-    """Stands for all lines that come after MOST_TIMELESS ones without a time."""
-    said = {"event": UNREAD, "level": "warning", "lines_without_a_time": MOST_TIMELESS}
+    """Stands for all lines that come after MOST_JUNK ones without a time."""
+    said = {"event": UNREAD, "level": "warning", "lines_without_a_time": growing.MOST_JUNK}
     return Event(0.0, node, "warning", UNREAD, msgspec.json.encode(said))
 
 

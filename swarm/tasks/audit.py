@@ -19,6 +19,7 @@ import anyio
 import msgspec
 
 from swarm.tasks.answer import ANSWER_LIMIT, key_of
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import FULL_ANSWER, Scorer
 from swarm.types import Question
 
@@ -27,6 +28,8 @@ SCREENED, BEST, MOST_KEYS = 40, 6, 60
 GROUP = 8
 AT_ONCE = 16
 """Answers of a group, and groups that are scored at the same time."""
+MADE_AT_ONCE = 32
+"""Questions of one request to the scorer."""
 MOST = 0.35
 """Mean reward that no constant and no trick may earn in a task that is asked by default."""
 SAME = 1e-9
@@ -151,6 +154,14 @@ def constants(questions: Sequence[Question]) -> list[str]:
     variables = sorted({name for question in questions for name in question.metadata.get("variables", ())})
     listed = [", ".join(most[:20]), " ".join(most[:20])]
     return list(dict.fromkeys([*most, *listed, *COMMON, *(formulas(variables[:8]) if variables else ())]))
+
+
+async def audited(task: str, scorer: Scorer, requests: Sequence[QuestionRequest]) -> Audit:
+    """Asks the scorer for these questions and audits them. Raises ProtocolError: one cannot be made."""
+    asked: list[Question] = []
+    for start in range(0, len(requests), MADE_AT_ONCE):
+        asked += await scorer.make(requests[start : start + MADE_AT_ONCE])
+    return await Auditor(scorer, asked).audit(task)
 
 
 class Auditor:

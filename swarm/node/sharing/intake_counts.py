@@ -53,6 +53,7 @@ class IntakeCounts:
 
     def fill(self, row: MetricsRow) -> None:
         """Fills the row's columns about peers' files, among them all that Quarantine is told."""
+        row.refused_files = dict(self.refused)
         row.refused_by_peer = self.refused_named()
         row.accepted_by_peer = dict(sorted(self.accepted_by_peer.items()))
         row.false_claims = self._named(self.false_claims)

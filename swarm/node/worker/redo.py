@@ -37,7 +37,7 @@ from swarm.node.sharing.published import PublishedGroups, gone
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.hooks import AfterAgain
 from swarm.node.worker.row import mean
-from swarm.node.worker.steps import measured
+from swarm.node.worker.steps import first_slots, measured
 from swarm.records.archives import with_archive
 from swarm.types import RoundKey, ScoredGroup, Trainer, TrainReport
 from swarm.wire.messages import NodeState
@@ -161,8 +161,8 @@ class Redo:
         update = partial(self._trainer.finish_update, rest)
         report = await self._ctx.compute.run(update)
         self._rounds.rounds_trained += report.updated
-        first = round_.local if self._ctx.settings.dynamic_sampling > 1 else None
-        exact = _measures_the_same(measured(own, first), report, round_.row)
+        answers = measured(own, first_slots(self._ctx.settings, round_.local))
+        exact = _measures_the_same(answers, report, round_.row)
         self._exact += exact
         logger.info("round.redone", round=round_.row.round, exact=exact)
         for hook in after:

@@ -93,7 +93,6 @@ class RowMaker:
             row.role = settings.role
         self._schedule.fill(row, opened.split)
         row.cumulative_reward = cumulative
-        row.refused_files = dict(counts.refused)
         row.seconds_round = now - opened.started
         row.executor_busy = (total(busy.since(opened.before)) - leased) / whole_round if whole_round else 0.0
         row.seconds_sharing = total(sharing)

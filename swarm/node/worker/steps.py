@@ -17,6 +17,7 @@ import anyio
 
 from swarm.algo.adaptive_rule import Split
 from swarm.algo.drawing import EMPTY, DrawnSample
+from swarm.config import Settings
 from swarm.errors import ProtocolError
 from swarm.store.health import Room
 from swarm.tasks.scoring import GroupScore
@@ -129,6 +130,11 @@ class PlayedRound:
     def measured(self) -> Sequence[ScoredGroup]:
         """The own groups that the round's reward is the mean of."""
         return measured(self.own.groups, self.first)
+
+
+def first_slots(settings: Settings, local: int) -> int | None:
+    """Returns how many slots the reward is measured on, where more may follow: dynamic_sampling.py says why."""
+    return local if settings.dynamic_sampling > 1 else None
 
 
 def measured(own: Sequence[ScoredGroup], first: int | None) -> Sequence[ScoredGroup]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, NamedTuple
@@ -121,11 +121,6 @@ def rows_of(facts: NodeFacts, experiment: str) -> Iterator[bytes]:
 def _adaptive(line: MetricsLine | None) -> dict[str, Any]:
     names = ("adaptive_I", "adaptive_J", "adaptive_J_continuous")
     return {name: value for name in names if line is not None and (value := getattr(line, name)) is not None}
-
-
-def unknown_of(facts: NodeFacts) -> Mapping[int, str]:
-    """Round -> why its reward is unknown."""
-    return {done.number: done.reward.why for done in rounds_of(facts) if isinstance(done.reward, Unknown)}
 
 
 def rounds_done(facts: NodeFacts) -> int:

@@ -38,5 +38,4 @@ def open_sink(kind: str, of: SinkRun) -> Sink:
     """Returns a sink for a run, which its library may still refuse with any error. Raises ConfigError as refuse_kinds
     does."""
     refuse_kinds([kind], "the sink")
-    made = entry_points.load(entry_points.found(entry_points.SINKS)[kind])
-    return cast(Sink, made(of))
+    return cast(Sink, entry_points.needed(entry_points.SINKS, kind, f"the sink {kind}")(of))

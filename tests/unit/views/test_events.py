@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from swarm.records import events as records_events
 from swarm.records import growing, stream
 from swarm.records.reader import RunReader
 from swarm.records.stream import EventStream, WantedEvents
@@ -87,8 +86,7 @@ def test_a_line_that_is_no_event_is_shown_where_it_stands(tmp_path: Path) -> Non
 
 def test_a_file_that_is_no_log_is_read_no_further_and_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve strangers' 700,000 lines of `{}` each cost `export` 70 s and 1.2 GB, `validate` 30 s."""
-    monkeypatch.setattr(stream, "MOST_TIMELESS", 20)
-    monkeypatch.setattr(records_events, "MOST_JUNK", 20)
+    monkeypatch.setattr(growing, "MOST_JUNK", 20)
     layout = make_logs(tmp_path)
     append(layout.events_file("mallory"), b"\n".join([b"{}"] * 30 + [b"[" * 30]))
     append_events(layout, "mallory", make_event("m.one", 9.0))
