@@ -343,7 +343,7 @@ def test_what_is_held_of_a_strangers_lines_is_bounded_and_what_is_not_is_counted
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rl_swarm_run, "MOST_LINES", 40)
-    monkeypatch.setattr(rl_swarm_run, "MOST_JUNK", 3)
+    monkeypatch.setattr(rl_swarm_run, "KEPT_JUNK", 3)
     monkeypatch.setattr(rl_swarm_run, "MOST_KEPT", 50)
     line = '{"timestamp": 1.5, "round": 1, "stage_reward": 0.5, "num_samples": 300}\n'
     for node in ("mal_0", "mal_1", "mal_2"):
