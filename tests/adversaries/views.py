@@ -5,8 +5,8 @@
 A swarm of two workers of an embedded model does six rounds. Its place is copied, and every attack of files is written
 into the copy once: attacks.py. Then each command runs on both places by turns, in processes of their own.
 
-What copies a place has to handle all of it: `copy` and `archive` are held against an honest place of as many files
-and bytes, `large`, made of the honest run's own rollouts and lines.
+`copy`, `archive` and `export --table rollouts` handle all that lies there: they are held against `large`, an honest
+place of as many files and bytes, made of the honest run's own rollouts and lines.
 
 Columns: wall seconds and the most resident MB of any of its processes, on the honest and the hostile place (medians),
 and what the hostile place costs more. Exit code 1 where that is more than 100 MB or 10 s, or where a command ends with
@@ -38,7 +38,7 @@ NAME, ARCHIVE, THEIRS = "seen", "seen.tar.gz", "theirs"
 RL_SWARM = Path(__file__).parents[1] / "fixtures" / "rl_swarm_run" / "experiments" / "two_workers"
 BOMB = 50 * 10**9
 """Bytes that the last member of a hostile archive unpacks to."""
-OF_ALL = ("copy", "archive")
+OF_ALL = ("copy", "archive", "export rollouts")
 """Commands whose work is everything that lies there."""
 LARGEST_LOG = 40 * 2**20
 """Bytes of each log of the honest place that is as large as the hostile one."""
