@@ -31,7 +31,6 @@ from swarm.types import FIRST_FAMILY, MOST_TURNS, OTHER_VERSION, Origin, Questio
 FAMILIES: Mapping[str, str] = {
     FIRST_FAMILY: "swarm.tasks.gym.family:GYM",
     "dataset": "swarm.tasks.dataset.family:DATASETS",
-    "facts": "swarm.tasks.facts.family:FACTS",
     "python": "swarm.tasks.python.family:PYTHON",
 }
 """The core's, by name. Those of TASK_FAMILIES that are not here come from our plugins, by entry points."""
