@@ -12,8 +12,8 @@ from swarm.cli.say import say
 from swarm.cli.task import found
 from swarm.cli.task_checks import Task
 from swarm.errors import ConfigError
+from swarm.plugins.lab.audit import MOST, Audit, Guess, audited
 from swarm.systems import require_for
-from swarm.tasks.audit import MOST, Audit, Guess, audited
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import Scorer
 from swarm.views.text import shorten, table
