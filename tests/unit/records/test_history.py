@@ -110,7 +110,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
     many = {f"name{i}": 1 for i in range(400)}
     history = history_of(line(0, task_rewards=many, external_by_peer=many), *map(line, range(1, 9)))
     assert len(history.tasks) == histories.MOST_TASKS
-    assert len(history.trained_on) == histories.MOST_PEERS
+    assert len(history.trained_on) == histories.MOST_TRAINED_ON
     assert len(history) == 3
     assert (history.odd.cut, history.not_held) == (1, 6)
     history.observe([line(1, my_reward=1.0)])
