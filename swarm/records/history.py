@@ -267,17 +267,6 @@ History = Mapping[str, NodeHistory]
 """Node -> what its rows are; nodes that have logs."""
 
 
-def by_round(history: History, column: str) -> dict[int, list[float]]:
-    """Round -> the figures of the nodes that have one, each of its last stage; rounds in order."""
-    found: dict[int, list[float]] = {}
-    for node in history.values():
-        values = node.column(column)
-        for place in node.one_per_round():
-            if not math.isnan(values[place]):
-                found.setdefault(node.rounds[place], []).append(values[place])
-    return dict(sorted(found.items()))
-
-
 def cumulative(values: Iterable[float]) -> Iterator[float]:
     """Yields the sum so far at each value; NaN adds nothing."""
     total = 0.0
