@@ -16,10 +16,10 @@ import random
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from swarm.plugins.lab.facts.tables import BEST_CONSTANT, known_to_model
 from swarm.plugins.lab.warmup.build import backward, encode
 from swarm.plugins.lab.warmup.corpus import WELL_FORMED, Example
 from swarm.plugins.lab.warmup.specialists import all_facts
-from swarm.tasks.facts.tables import BEST_CONSTANT, known_to_model
 
 PRINTED = 5
 """Rounds between two lines."""

@@ -29,7 +29,7 @@ AIM = 1.05
 """Median of ratios."""
 ANSWERS = tuple(map(str, range(8)))
 _WITH = "import swarm.tasks.scoring_server as server; server.main()"
-_WITHOUT = "import swarm.tasks.scoring_server as server; server.put_up = lambda: server.NO_BARS; server.main()"
+_WITHOUT = "import swarm.tasks.scoring_server as server; server.put_up = server.Bars; server.main()"
 
 
 class Server:

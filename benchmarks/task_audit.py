@@ -19,10 +19,10 @@ import structlog
 
 from benchmarks.common import arguments_of, earlier, write
 from benchmarks.gym_datasets import LIMITS, SMALLER
-from swarm.cli.task_audit import QUESTIONS, SEED
 from swarm.config.task_table import newest
 from swarm.errors import ConfigError, ProtocolError
-from swarm.tasks.audit import Audit, Guess, audited
+from swarm.plugins.lab.audit import Audit, Guess, audited
+from swarm.plugins.lab.task_audit import QUESTIONS, SEED
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.names import REFUSED, modules

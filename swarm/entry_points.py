@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMMANDS = "swarm.commands"
 TASKS = "swarm.tasks"
+MODELS = "swarm.models"
 SINKS = "swarm.sinks"
 PLACES = "swarm.places"
 REPORT = "swarm.report"

@@ -42,15 +42,15 @@ _WEIGHT = 4
 """Slots that the first sight counts as."""
 
 Source = TypeVar("Source", bound=tuple[Any, ...] | str)
-Results = Callable[[Source, int], "ScoredGroup | Nothing | None"]
+Results = Callable[[Source, int], "ScoredGroup | NoGroup | None"]
 """What is known of a slot of a source: its verified group, that it holds nothing, or None: nothing is known yet."""
 
 
-class Nothing:
+class NoGroup:
     """Marks a slot without a group, or without one that may be learned from."""
 
 
-NOTHING = Nothing()
+NO_GROUP = NoGroup()
 Ranks = Callable[[Source], Sequence[int]]
 """Rank of each slot of a source that takes part: a lower one comes first."""
 _EIGHT, _PER_HASH = struct.Struct(">8Q"), 8
@@ -202,5 +202,5 @@ def random_ranks(seed: int, *purpose: str | int) -> Callable[[str, int], list[in
     return ranks
 
 
-def _has_advantage(result: ScoredGroup | Nothing) -> bool:
+def _has_advantage(result: ScoredGroup | NoGroup) -> bool:
     return isinstance(result, ScoredGroup) and is_informative(result.rewards)

@@ -49,7 +49,7 @@ def archive(
     name: str | None = None,
     /,
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
     force: bool = False,
 ) -> None:
@@ -60,11 +60,11 @@ def archive(
 
     Args:
         name: The experiment; without one, what --experiment or the settings say.
-        common: which experiment.
+        experiment_flags: which experiment.
         output: The file; without one, NAME.tar.gz, here.
         force: Replace the file that is there.
     """
-    settings = settings_from(named_flags(name, common))
+    settings = settings_from(named_flags(name, experiment_flags))
     run = open_place(settings.place).open(settings.experiment)
     refuse_foreign(run)
     target = output or Path(f"{run.experiment}.tar.gz")
@@ -192,7 +192,7 @@ def prune(
     name: Annotated[str | None, Parameter(help="The experiment; one has to be named, here or by --experiment.")] = None,
     /,
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     keep: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     delete: bool = False,
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
@@ -202,14 +202,14 @@ def prune(
     Safe while the experiment runs: what workers may need to redo rounds stays (docs/retention.md).
 
     Args:
-        common: which experiment.
+        experiment_flags: which experiment.
         keep: Rounds that stay. [default: ROLLOUT_KEEP_LAST_N_ROUNDS]
         delete: Delete them, without an archive.
     """
-    flags = named_flags(name, common)
-    if flags.experiment is None:
+    experiment_flags = named_flags(name, experiment_flags)
+    if experiment_flags.experiment is None:
         raise ConfigError("name the experiment: swarm experiment prune NAME")
-    settings = settings_from(flags)
+    settings = settings_from(experiment_flags)
     place = open_place(settings.place)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=f"prune-{uuid.uuid4().hex[:8]}")

@@ -26,7 +26,7 @@ THINKING_OFF = (
 
 def ask(
     *,
-    flags: RunFlags | None = None,
+    run_flags: RunFlags | None = None,
     task: Annotated[str, Parameter(help="Which task; `--config` has those of one's own.")],
     samples: Annotated[int, Parameter(help="Answers.")] = 1,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of text.")] = False,
@@ -37,7 +37,7 @@ def ask(
     """
     require_for("`swarm ask`")
     within("--samples", samples)
-    settings = suited_settings(flags, own={"tasks": (task,)})
+    settings = suited_settings(run_flags, own={"tasks": (task,)})
     refuse_unfit(settings, "ask")
     ((name, profile),) = universe_of(settings).profiles.items()
     print_result(run_loop(ask_model, settings, name, profile, samples), render, as_json=as_json)

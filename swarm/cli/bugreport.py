@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -69,7 +68,7 @@ _TEXTS = re.compile(rf"\b({'|'.join(sorted(LEFT_OUT))})=.*")
 
 def bugreport(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     write: Annotated[Path | None, Parameter(help="Write it to this file without asking.")] = None,
     yes: Annotated[bool, Parameter(help=f"Write it to {FILE} without asking.")] = False,
     doctor: Annotated[
@@ -81,11 +80,11 @@ def bugreport(
     Home folder, user, machine, absolute paths, addresses, tokens and keys are replaced; prompts and completions are
     left out. Names of nodes, experiments and models stay: read it before you send it.
     """
-    common = common or CommonFlags()
-    settings = settings_from(common)
+    experiment_flags = experiment_flags or CommonFlags()
+    settings = settings_from(experiment_flags)
     run = _run(settings)
     redaction = redaction_here(os.environ, settings.place, _paths(settings, run))
-    text = "\n".join(_parts(settings, common, run, redaction, doctor=doctor))
+    text = "\n".join(_parts(settings, experiment_flags, run, redaction, doctor=doctor))
     sys.stdout.write(painted(text, sys.stdout) + "\n")
     target = write or Path(FILE)
     if write is None and not yes and not _asked(target):
@@ -120,13 +119,13 @@ def _asked(target: Path) -> bool:
 
 
 def _parts(
-    settings: Settings, common: CommonFlags, run: Run | None, redaction: Redaction, *, doctor: bool
+    settings: Settings, experiment_flags: CommonFlags, run: Run | None, redaction: Redaction, *, doctor: bool
 ) -> Iterator[str]:
     """Title and text of each part; one that fails says so, and the others are there."""
     parts: dict[str, Callable[[], str]] = {
         "versions": lambda: _pairs(versions(settings)),
         "machine": lambda: _pairs(machine()),
-        "settings": lambda: _settings(common),
+        "settings": lambda: _settings(experiment_flags),
     }
     if doctor:
         parts["doctor"] = lambda: doctor_view.render(examine(settings))
@@ -178,10 +177,11 @@ def _pairs(values: dict[str, Any]) -> str:
     return "\n".join(f"{name:<14}{as_text(value)}" for name, value in values.items())
 
 
-def _settings(common: CommonFlags) -> str:
+def _settings(experiment_flags: CommonFlags) -> str:
     """Returns the settings that are not at their defaults, with where they come from."""
-    flags = replace(NodeFlags(), path=common.path, experiment=common.experiment, config=common.config)
-    rows = [row for row in list_settings(flags, os.environ) if row.source != "default"]
+    which = experiment_flags
+    node_flags = NodeFlags(path=which.path, experiment=which.experiment, config=which.config)
+    rows = [row for row in list_settings(node_flags, os.environ) if row.source != "default"]
     return "\n".join(f"{row.setting:<24}{as_text(row.value)} (from: {row.source})" for row in rows) or "all at defaults"
 
 

@@ -27,19 +27,19 @@ _MARGIN = "  "
 
 def doctor(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     seconds: Annotated[float | None, Parameter("--seconds", validator=Number(gt=0, lte=3600))] = None,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> int:
     """Find what would hurt a swarm in this folder, and how to fix it; exit 1 if something would.
 
     Args:
-        common: which experiment; where none is named, none need be there yet.
+        experiment_flags: which experiment; where none is named, none need be there yet.
         seconds: How long nodes are watched; some of their heartbeats if not given.
         as_json: JSON instead of a table.
     """
     signal.signal(signal.SIGTERM, _end)  # so that the probe files go
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     _refuse_misspelled(settings)
     diagnosis = examine(settings, seconds=seconds)
     width = min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_WIDEST, 24)).columns))

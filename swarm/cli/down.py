@@ -25,7 +25,7 @@ POLL_SECONDS = 0.05
 def down(
     *,
     timeout: Annotated[float, Parameter(help="Seconds for a node to finish its step and save.")] = GRACE,
-    flags: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
 ) -> int:
     """End the nodes of an experiment that this user runs on this machine, those whose `swarm up` was killed too.
 
@@ -34,7 +34,7 @@ def down(
     require_for("`swarm down`")
     if not 0 <= timeout < float("inf"):
         raise ConfigError(f"--timeout: expected seconds from 0 on, got {timeout}")
-    settings = settings_from(flags)
+    settings = settings_from(experiment_flags)
     any_found = left = False
     while not left:  # again: a node may have started while its `swarm up` was asked
         with running(settings) as found:

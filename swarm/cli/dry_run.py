@@ -12,7 +12,7 @@ from swarm.cli.supervisor import DaemonChild
 from swarm.config import Settings, StartRequest
 from swarm.views.starts import settings_table
 
-NOTHING = "nothing was started or written; the same command without --dry-run does it"
+NOTHING_STARTED = "nothing was started or written; the same command without --dry-run does it"
 
 
 def show_nodes(children: Sequence[DaemonChild], *, commands: bool) -> None:
@@ -43,7 +43,7 @@ def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backe
         )
     say("")
     show_nodes(children, commands=True)
-    say(NOTHING)
+    say(NOTHING_STARTED)
 
 
 def show_dry_join(node: Settings, asked: StartRequest) -> None:
@@ -54,4 +54,4 @@ def show_dry_join(node: Settings, asked: StartRequest) -> None:
     made = None if node.endpoint else plan_for(node, 1, False, longest_talk(node))
     say(settings_table([node.as_recorded()], [asked.sources], OURS))
     say("\n" + (render_plan(made, node) if made else "no memory plan: the size of the model cannot be known here"))
-    say(NOTHING)
+    say(NOTHING_STARTED)

@@ -123,16 +123,16 @@ class Elsewhere(Backend, Protocol):
         """Returns the daemons of an experiment."""
 
 
-def elsewhere_of(flags: ElsewhereFlags) -> Elsewhere | None:
+def elsewhere_of(job_flags: ElsewhereFlags) -> Elsewhere | None:
     """Returns where programs are to run; None: on this machine.
 
     Raises:
         ConfigError: nobody knows that place, it cannot be used, or something is asked of jobs, and there are none.
     """
-    if flags.on not in (None, LOCAL):
-        backend: Elsewhere = entry_points.needed(entry_points.BACKENDS, flags.on, f"--on {flags.on}")(flags)
+    if job_flags.on not in (None, LOCAL):
+        backend: Elsewhere = entry_points.needed(entry_points.BACKENDS, job_flags.on, f"--on {job_flags.on}")(job_flags)
         return backend
-    names = [f.name for f in fields(ElsewhereFlags) if f.name != "on" and getattr(flags, f.name) is not None]
+    names = [f.name for f in fields(ElsewhereFlags) if f.name != "on" and getattr(job_flags, f.name) is not None]
     if names:
         said = ", ".join(f"--{name.replace('_', '-')}" for name in names)
         raise ConfigError(f"{said} would have no effect: say --on slurm, too, or leave it out")

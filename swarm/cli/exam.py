@@ -44,7 +44,7 @@ WRITER = "exam"
 
 def exam(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     study: Annotated[str | None, Parameter(help="Examine all finished runs of a study.")] = None,
     questions: Annotated[int, Parameter(help="Questions per task.")] = DEFAULT_QUESTIONS,
     samples: Annotated[int, Parameter(help="Completions per question.")] = 1,
@@ -58,7 +58,7 @@ def exam(
     for name, value in (("questions", questions), ("samples", samples)):
         if not 1 <= value <= 1024:
             raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     if study is None:
         open_place(settings.place).require(settings.experiment)
         run = open_experiment(settings, WRITER)

@@ -37,12 +37,12 @@ WRITER = "clean"
 """Who deletes."""
 
 
-def named_flags(name: str | None, common: CommonFlags | None) -> CommonFlags:
+def named_flags(name: str | None, experiment_flags: CommonFlags | None) -> CommonFlags:
     """Returns the flags with the experiment that was named, by its name or by --experiment."""
-    common = common or CommonFlags()
-    if name is not None and common.experiment is not None:
-        raise ConfigError(f"name one experiment, got {name} and --experiment {common.experiment}")
-    return common if name is None else replace(common, experiment=name)
+    experiment_flags = experiment_flags or CommonFlags()
+    if name is not None and experiment_flags.experiment is not None:
+        raise ConfigError(f"name one experiment, got {name} and --experiment {experiment_flags.experiment}")
+    return experiment_flags if name is None else replace(experiment_flags, experiment=name)
 
 
 def list_experiments(*, path: PathFlag = None) -> None:
@@ -105,13 +105,13 @@ def clean(
     name: Annotated[str | None, Parameter(help="The experiment; one has to be named, here or by --experiment.")] = None,
     /,
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     rollouts: Annotated[bool, Parameter(help="Its rollouts.")] = False,
     checkpoints: Annotated[bool, Parameter(help=_CHECKPOINTS)] = False,
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
 ) -> int:
     """Delete an experiment, or only the parts named. Refused while any of its nodes is running."""
-    named = named_flags(name, common)
+    named = named_flags(name, experiment_flags)
     if named.experiment is None:  # what is deleted is never what the settings happen to say
         raise ConfigError("name the experiment to delete: swarm experiment clean NAME")
     settings = settings_from(named)

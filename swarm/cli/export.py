@@ -28,7 +28,7 @@ def export(
     name: str | None = None,
     /,
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     study: str | None = None,
     table: Annotated[TableName, Parameter(show_default=True)] = "metrics",
     form: Annotated[Format | None, Parameter("--format")] = None,
@@ -39,15 +39,15 @@ def export(
 
     Args:
         name: Of the experiment or study; without one, what --experiment or --study says.
-        common: which experiment.
+        experiment_flags: which experiment.
         study: Name of the study, all runs of which are exported.
         table: What to export.
         form: csv, parquet or jsonl; without one, what the output's name ends in, else csv.
         output: The file, or - for the standard output; without one, a name made of the source and the table, here.
         force: Replace the file that is there.
     """
-    settings = settings_from(common)
-    source = _source(settings, name, study, common)
+    settings = settings_from(experiment_flags)
+    source = _source(settings, name, study, experiment_flags)
     chosen = form or _format_of(output)
     target = output or Path(f"{source.name}-{table}.{chosen}")
     if str(target) != "-":
@@ -83,8 +83,8 @@ class _Source(NamedTuple):
     is_study: bool
 
 
-def _source(settings: Settings, name: str | None, study: str | None, common: CommonFlags | None) -> _Source:
-    named = [given for given in (name, study, common and common.experiment) if given]
+def _source(settings: Settings, name: str | None, study: str | None, experiment_flags: CommonFlags | None) -> _Source:
+    named = [given for given in (name, study, experiment_flags and experiment_flags.experiment) if given]
     if len(named) > 1:
         raise ConfigError(f"name one experiment or study, got {' and '.join(named)}")
     if study or name is None:

@@ -126,7 +126,7 @@ class NodeFlags(RunFlags):
 
 
 def settings_from(
-    flags: CommonFlags | None,
+    given_flags: CommonFlags | None,
     environ: Mapping[str, str] = os.environ,
     *,
     base: Given | None = None,
@@ -143,13 +143,13 @@ def settings_from(
     Raises:
         ConfigError: an unknown or malformed setting.
     """
-    flags = flags or CommonFlags()
-    settings = load_settings(as_settings(flags) | dict(own or {}), environ, flags.config, base=base, **defaults)
+    given = given_flags or CommonFlags()
+    settings = load_settings(as_settings(given) | dict(own or {}), environ, given.config, base=base, **defaults)
     return completed(settings, Path.cwd()) if settings.task_table or settings.tasks else settings
 
 
 def asked_for(
-    words: Sequence[str], flags: CommonFlags | None, base: Given | None = None, **defaults: Any
+    words: Sequence[str], given_flags: CommonFlags | None, base: Given | None = None, **defaults: Any
 ) -> StartRequest:
     """Returns what this process was asked for, for the record: by the command that started it, or by a person.
 
@@ -158,9 +158,9 @@ def asked_for(
     """
     if asked := asked_in(os.environ):
         return asked
-    given = flags or CommonFlags()
+    given = given_flags or CommonFlags()
     sources = sources_of(as_settings(given), os.environ, given.config, base=base, **defaults)
-    return StartRequest(command_again(words, flags), sources)
+    return StartRequest(command_again(words, given_flags), sources)
 
 
 def open_experiment(settings: Settings, writer: str | None = None) -> Run:
@@ -170,30 +170,30 @@ def open_experiment(settings: Settings, writer: str | None = None) -> Run:
     return as_ours(run) if writer is None else run
 
 
-def as_settings(flags: CommonFlags) -> dict[str, Any]:
+def as_settings(given_flags: CommonFlags) -> dict[str, Any]:
     """Returns setting name -> value of the flags that were given."""
-    named = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name != "config"}
+    named = {f.name: getattr(given_flags, f.name) for f in fields(given_flags) if f.name != "config"}
     return {SETTING_OF_FLAG.get(name, name): value for name, value in named.items() if value is not None}
 
 
-def command_again(words: Sequence[str], flags: Any, *, without: Collection[str] = ()) -> str:
+def command_again(words: Sequence[str], given_flags: Any, *, without: Collection[str] = ()) -> str:
     """Returns the command that starts the same again: the settings in the environment, words, and the flags that were
     given.
 
     Args:
         words: the command's name and arguments.
-        flags: a class of flags; None: none were given.
+        given_flags: a class of flags; None: none were given.
         without: flags that are left out.
     """
-    again = [*words, *flag_words(flags, without)]
+    again = [*words, *flag_words(given_flags, without)]
     environment = [f"{name}={shlex.quote(value)}" for name, value in given_variables(os.environ).items()]
     return " ".join([*environment, shlex.join(again)])
 
 
-def flag_words(flags: Any, without: Collection[str] = ()) -> list[str]:
+def flag_words(given_flags: Any, without: Collection[str] = ()) -> list[str]:
     """Returns the flags that were given, as they are typed. Arguments as of `command_again`."""
     words: list[str] = []
-    for name, value in vars(flags).items() if flags else ():
+    for name, value in vars(given_flags).items() if given_flags else ():
         if value is not None and name not in without:
             flag = name.replace("_", "-")
             words += (

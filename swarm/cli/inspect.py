@@ -20,7 +20,7 @@ MOST_GROUPS = 1000
 
 def inspect(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     round_: Annotated[tuple[int, ...], Parameter("--round", validator=Number(gte=0))] = (),
     stage: Annotated[tuple[int, ...], Parameter("--stage", validator=Number(gte=0))] = (),
     node: Annotated[tuple[str, ...], Parameter("--node")] = (),
@@ -37,7 +37,7 @@ def inspect(
     Rewards are their publisher's claims, and advantages are computed from these as the run does.
 
     Args:
-        common: which experiment.
+        experiment_flags: which experiment.
         round_: Only of this round; give it again for another one. Without it, the latest round that has some.
         stage: Only of this stage of a round; give it again for another one.
         node: Only what this node published; give it again for another one.
@@ -47,7 +47,7 @@ def inspect(
         score: Score the completions again, by this machine's own scorer.
         output: text or json.
     """
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     run = open_experiment(settings)
     found = read_groups(run, WantedGroups(frozenset(round_), frozenset(stage), frozenset(node), task), groups)
     if score:

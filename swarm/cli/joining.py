@@ -54,7 +54,7 @@ class Joining(NamedTuple):
     """What came from the experiment, with where it came from; what the user said is not in it."""
 
 
-def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own: Any) -> Joining:
+def take(given_flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own: Any) -> Joining:
     """Returns the settings of a node that joins an experiment.
 
     Args:
@@ -64,14 +64,14 @@ def take(flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own:
         ConfigError: a value of the experiment's is beyond what is taken, or names code.
         ExperimentError: the user's settings contradict the experiment's.
     """
-    flags = flags or CommonFlags()
-    named = sources_of(as_settings(flags) | own, os.environ, flags.config)
+    given_flags = given_flags or CommonFlags()
+    named = sources_of(as_settings(given_flags) | own, os.environ, given_flags.config)
     said = adopted(run, experiment)
     base = {name: value for name, value in said.items() if name not in named}
     refuse_unsafe(base)
     if "task_table" in base:
-        base["task_table"] = with_files(run, base["task_table"], settings_from(flags).private_folder)
-    settings = _tasks_as_mixture(settings_from(flags, base=base, own=own), said)
+        base["task_table"] = with_files(run, base["task_table"], settings_from(given_flags).private_folder)
+    settings = _tasks_as_mixture(settings_from(given_flags, base=base, own=own), said)
     refuse_unsuited(settings, run, said[PROFILE][0], chosen=PROFILE in named)
     _refuse_contradictions(settings, experiment, named)
     return Joining(settings, base)

@@ -31,14 +31,14 @@ POLL_SECONDS = 0.5
 """Between two looks for an experiment that is not there yet."""
 
 
-def run(*, common: CommonFlags | None = None) -> int:
+def run(*, experiment_flags: CommonFlags | None = None) -> int:
     """Ask every node of an experiment one held-out question per round, and record what the answers are worth.
 
     It may be started before or during the run, and again after a stop; it ends when the experiment does. Before there
     is such an experiment it waits, and says so.
     """
     require_for("`swarm judge run`")
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     _await_experiment(settings)
     run = open_experiment(settings, JUDGE)
     opened = run.store.open_log

@@ -26,24 +26,24 @@ def new() -> None:
     say(f"{folder / KEY_FILE}\npublic key: {public_text(key)}\nsign with it by SWARM_SIGNING=on, on every node")
 
 
-def show(*, known: bool = False, flags: CommonFlags | None = None) -> None:
+def show(*, known: bool = False, experiment_flags: CommonFlags | None = None) -> None:
     """Show the public key of this user's nodes.
 
     Args:
         known: List the nodes of an experiment that were seen with a key instead, and the key that each is held to.
-        flags: which experiment.
+        experiment_flags: which experiment.
     """
     if known:
-        _show_known(flags)
+        _show_known(experiment_flags)
         return
     _installed()
     from swarm.signing.keys import load_key, public_text
 
-    say(public_text(load_key(settings_from(flags).private_folder)))
+    say(public_text(load_key(settings_from(experiment_flags).private_folder)))
 
 
-def _show_known(flags: CommonFlags | None) -> None:
-    settings = settings_from(flags)
+def _show_known(experiment_flags: CommonFlags | None) -> None:
+    settings = settings_from(experiment_flags)
     known_keys = _known(settings)
     keys = [(EXPERIMENT, id_ or "no id: an earlier version began it") for id_ in known_keys.ids()[-1:]]
     keys += known_keys
@@ -54,14 +54,14 @@ def _show_known(flags: CommonFlags | None) -> None:
     say(table(("node", "public key"), keys, left=(0, 1)))
 
 
-def forget(node: str, flags: CommonFlags | None = None) -> None:
+def forget(node: str, experiment_flags: CommonFlags | None = None) -> None:
     """Hold a node to no key until it is seen again: it has a new one, or a stranger came first.
 
     Args:
         node: Its id; @clock for whoever coordinates, @experiment for the id of the experiment: somebody has begun it
             anew.
     """
-    settings = settings_from(flags)
+    settings = settings_from(experiment_flags)
     if node == EXPERIMENT and _known(settings).forget_ids():
         say(f"{settings.experiment} will be taken for the experiment that is there when a node starts next")
         return

@@ -44,7 +44,7 @@ Form = Literal["text", "wide", "json"]
 
 def logs(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     follow: Annotated[bool, Parameter(("--follow", "-f"))] = False,
     lines: Annotated[int | None, Parameter(("--lines", "-n"), validator=Number(gte=0))] = None,
     since: str | None = None,
@@ -59,7 +59,7 @@ def logs(
     """Show the events of all nodes in order, and follow them.
 
     Args:
-        common: which experiment.
+        experiment_flags: which experiment.
         follow: Keep showing new events of all nodes, those that join later too, until Ctrl-C; an experiment that is not
             there yet is waited for.
         lines: Begin with so many of the last events; with --since 1000. [default: 50]
@@ -79,7 +79,7 @@ def logs(
         sys.stdout.write((files("swarm") / LNAV_FORMAT).read_text("utf-8"))
         return
     form: Form = "json" if as_json else output
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     wanted = WantedEvents(
         frozenset(node), event, level, metrics, moment(since, time.time(), "--since") if since else 0.0
     )

@@ -34,7 +34,7 @@ _CLEAR = "\x1b[2J\x1b[H"
 
 def status(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     watch: bool = False,
     started: bool = False,
     as_json: Annotated[bool, Parameter("--json")] = False,
@@ -42,12 +42,12 @@ def status(
     """Show the round and every node of an experiment.
 
     Args:
-        common: which experiment.
+        experiment_flags: which experiment.
         watch: Refresh every 2 seconds until Ctrl-C; an experiment that is not there yet is waited for.
         started: Show what each node was started with: settings, versions, code, models, machine, command.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     if started and watch:
         raise ConfigError("--started shows what does not change, and --watch what does: give one of them")
     if started:
@@ -68,18 +68,18 @@ def status(
 
 def summary(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     plot: Path | None = None,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> None:
     """Show what an experiment learned, and plot it.
 
     Args:
-        common: which experiment.
+        experiment_flags: which experiment.
         plot: Draw reward per round to this PNG or SVG file.
         as_json: JSON instead of tables.
     """
-    run = open_experiment(settings_from(common))
+    run = open_experiment(settings_from(experiment_flags))
     print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
     if plot is not None:
         save_reward_plot(read_to_sum_up(run)[0], plot)
@@ -87,7 +87,7 @@ def summary(
 
 def validate(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     partial: bool = False,
     node: Annotated[tuple[str, ...], Parameter("--node")] = (),
     rounds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
@@ -100,7 +100,7 @@ def validate(
     It is held against what it has recorded of itself: its rounds, its workers, its external groups.
 
     Args:
-        common: which experiment.
+        experiment_flags: which experiment.
         partial: Accept a run that has not finished.
         node: Only what this node put there, whatever else lies there; give it again for another one.
         rounds: It must have so many rounds, and every worker its row of the last one.
@@ -110,7 +110,7 @@ def validate(
     """
     if node and nodes is not None:
         raise ConfigError("--nodes counts all workers, and --node leaves some out: give one of them")
-    run = open_experiment(settings_from(common))
+    run = open_experiment(settings_from(experiment_flags))
     if unknown := [*nodes_without_logs(node, run)]:
         raise ConfigError("; ".join(unknown))
     expected = Expected(rounds=rounds, nodes=nodes, external=external)

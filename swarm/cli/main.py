@@ -36,7 +36,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # run() turns it into an exit code
     help="Post-train small language models together, through nothing but a shared folder (SAPO).",
     help_epilogue="`swarm COMMAND --help` has every flag with its default, what it may be and its variable, and an "
-    "example. Errors: docs/errors.md. Completion: `swarm completion --help`.",
+    "example. Errors: docs/errors.md.",
 )
 _GROUPS = {
     "model": "Take trained models out of a run, and build the embedded ones.",
@@ -103,7 +103,6 @@ COMMANDS = {
         "Copy an experiment into another place, a folder or a bucket, once or as it grows.",
         "/content/swarm s3://lab/swarm --experiment demo --follow",
     ),
-    "completion": Command("completion:completion", "Print what completes `swarm` in a shell.", "bash"),
     "model export": Command(
         "model_export:export",
         "Copy a node's model out of its checkpoint, with a card that says what it was trained on.",
@@ -125,9 +124,6 @@ COMMANDS = {
     "task new": Command("task:new", "Write a task of one's own that works as it is.", "riddles"),
     "task try": Command(
         "task:try_task", "Ask a task, score answers to it, and say what is wrong with it.", "riddles.py --answer 42"
-    ),
-    "task audit": Command(
-        "task_audit:audit", "Say what a task pays to who does not think.", "propositional_logic coin_flip"
     ),
     "task list": Command("task:list_tasks", "List the tasks that a run may ask.", "--config swarm.toml"),
     "keys new": Command("keys:new", "Make this user's key.", ""),
@@ -163,12 +159,6 @@ def _add(groups: Mapping[str, str], commands: Mapping[str, Command], room: str =
 
 
 _add(_GROUPS, COMMANDS, "swarm.cli.")
-
-
-def all_commands() -> dict[str, Command]:
-    """Returns words -> command, of the core and of every plugin that is installed."""
-    add_plugins([])
-    return dict(_known)
 
 
 def add_plugins(arguments: Sequence[str]) -> None:

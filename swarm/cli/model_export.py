@@ -18,7 +18,7 @@ def export(
     node: str,
     /,
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     rounds: int | None = None,
     output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
     merged: Annotated[bool, Parameter(negative=())] = False,
@@ -31,12 +31,12 @@ def export(
 
     Args:
         node: Whose.
-        common: which experiment.
+        experiment_flags: which experiment.
         rounds: After how many rounds; without it, the newest checkpoint.
         output: A folder that is not there yet; without one, named as the node, here.
         merged: Add the adapter to its base, which is loaded, and write the whole model in fp32.
     """
-    settings, target = settings_from(common), output or Path(node)
+    settings, target = settings_from(experiment_flags), output or Path(node)
     run = open_place(settings.place).open(settings.experiment)
     if target.exists() or target.is_symlink():
         raise ConfigError(f"{target} is there already: name another folder with --output")

@@ -51,7 +51,7 @@ class NodeToStart(NamedTuple):
 
 
 def node(
-    flags: NodeFlags | None = None,
+    node_flags: NodeFlags | None = None,
     *,
     nodes: Annotated[
         int | None, Parameter(help="Run so many workers in this process.", validator=Number(gte=1))
@@ -66,21 +66,21 @@ def node(
     """
     require_for("`swarm node`")
     if nodes is not None:
-        return _several(nodes, flags)
-    started = _started(["swarm", "node"], flags, check=one_model, alone=True)
+        return _several(nodes, node_flags)
+    started = _started(["swarm", "node"], node_flags, check=one_model, alone=True)
     settings = started.settings
     this_process_runs(settings, settings.role, [settings.node_id] if settings.node_id else [])
     return run_node(settings, started.asked)
 
 
-def _several(nodes: int, flags: NodeFlags | None) -> int:
+def _several(nodes: int, node_flags: NodeFlags | None) -> int:
     """Runs several workers in this process; the exit code as of one."""
     from swarm.node.process.in_process import run_workers
 
-    if settings_from(flags).role == "coordinator":
+    if settings_from(node_flags).role == "coordinator":
         raise ConfigError("--nodes counts workers; start the coordinator by itself: swarm node --role coordinator")
     names = partial(settings_of_workers, nodes=nodes)
-    settings, asked = _started(["swarm", "node", "--nodes", str(nodes)], flags, check=names)
+    settings, asked = _started(["swarm", "node", "--nodes", str(nodes)], node_flags, check=names)
     name = settings.node_id
     this_process_runs(settings, settings.role, [f"{name}-{n}" for n in range(nodes)] if name else [])
     return run_workers(settings, nodes, asked)
@@ -90,7 +90,7 @@ def join(
     place: str | None = None,
     /,
     *,
-    flags: NodeFlags | None = None,
+    node_flags: NodeFlags | None = None,
     dry_run: bool = False,
     invitation: str | None = None,
     own: Annotated[str | None, Parameter("--as")] = None,
@@ -100,30 +100,30 @@ def join(
 
     Args:
         place: The shared folder; without one, what the settings say.
-        flags: Which experiment, if there are several, and what this node does otherwise.
+        node_flags: Which experiment, if there are several, and what this node does otherwise.
         dry_run: Say what would be started, with all settings, and start nothing.
         invitation: What `swarm invite` printed on another machine: first become a member of its replicated folder.
         own: With it, the name of this machine as a member: letters, digits and `_`.
         address: With it, where this machine's Syncthing is reached, such as tcp://192.0.2.1:22000.
     """
     require_for("`swarm join`")
-    place = place or settings_from(flags).path
+    place = place or settings_from(node_flags).path
     if invitation is not None:
         replicated_places("--invitation").become_member(place, invitation, own, address)
     elif own is not None or address:
         raise ConfigError("--as and --address belong to --invitation")
-    flags = replace(flags or NodeFlags(), path=place)
-    role = as_settings(flags).get("role", "worker")
+    node_flags = replace(node_flags or NodeFlags(), path=place)
+    role = as_settings(node_flags).get("role", "worker")
     if role == "coordinator":
         raise ConfigError("swarm join makes a worker, a generator or an evaluator; use `swarm node --role coordinator`")
-    joined = joined_as(role, ["swarm", "join", place], flags)
+    joined = joined_as(role, ["swarm", "join", place], node_flags)
     if dry_run:
         show_dry_join(*joined)
         return 0
     return run_node(joined.settings, joined.asked)
 
 
-def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> NodeToStart:
+def joined_as(role: str, words: Sequence[str], node_flags: NodeFlags, **own: Any) -> NodeToStart:
     """Returns the settings of a node that joins the experiment of a place, which is waited for, and said to the user.
 
     Args:
@@ -133,10 +133,11 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     Raises:
         SwarmError: it cannot take part.
     """
-    if flags.experiment is None and "experiment" not in sources_of(as_settings(flags), os.environ, flags.config):
-        flags = replace(flags, experiment=only_experiment(place_named(settings_from(flags).place)))
-    named = _named(flags) | own
-    alone = settings_from(flags, own={**named, "role": role})
+    sources = sources_of(as_settings(node_flags), os.environ, node_flags.config)
+    if node_flags.experiment is None and "experiment" not in sources:
+        node_flags = replace(node_flags, experiment=only_experiment(place_named(settings_from(node_flags).place)))
+    named = _named(node_flags) | own
+    alone = settings_from(node_flags, own={**named, "role": role})
     check_alone(alone)
     one_model(alone)
     make_ready([alone])
@@ -145,10 +146,10 @@ def joined_as(role: str, words: Sequence[str], flags: NodeFlags, **own: Any) -> 
     experiment = _begun(run, alone, None)
     assert experiment is not None, "there is no end to the patience"
     _refuse_finished(run, snapshot(run), alone.liveness_timeout)
-    joining = take(flags, run, experiment, role=role, **named)
+    joining = take(node_flags, run, experiment, role=role, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
-    asked = asked_for(words, replace(flags, path=None), joining.adopted)
+    asked = asked_for(words, replace(node_flags, path=None), joining.adopted)
     this_process_runs(joining.settings, role, [joining.settings.node_id] if joining.settings.node_id else [])
     return NodeToStart(joining.settings, asked)
 
@@ -180,7 +181,7 @@ def _refuse_finished(run: Run, now: RunSnapshot, timeout: float) -> None:
 
 def _started(
     words: Sequence[str],
-    flags: RunFlags | None,
+    run_flags: RunFlags | None,
     check: Callable[[Settings], object] = lambda _: None,
     *,
     alone: bool = False,
@@ -194,9 +195,9 @@ def _started(
         check: refuses more settings of a worker that cannot work, whatever its experiment is.
         alone: it is one node; it registers before it waits.
     """
-    named = _named(flags)
-    settings = settings_from(flags, own=named)
-    asked = asked_for(words, flags)
+    named = _named(run_flags)
+    settings = settings_from(run_flags, own=named)
+    asked = asked_for(words, run_flags)
     if asked_in(os.environ) is not None:  # who started it has looked
         return NodeToStart(settings, asked)
     check_alone(settings)
@@ -207,20 +208,20 @@ def _started(
     if settings.role == "coordinator" and not settings.standby:
         if "external_groups" not in asked.sources:
             _say_that_nobody_shares(run)
-        say_for_whom(flags, run)
-        return _as_who_begins(words, flags, named)
+        say_for_whom(run_flags, run)
+        return _as_who_begins(words, run_flags, named)
     patience = 0.0 if settings.clock == "own" else settings.patience_with_coordinator
     if alone and settings.role != "coordinator":
         settings = _with_a_name(settings, named)
     experiment = _begun(run, settings, patience) if alone else experiment_in(run, patience)
     if experiment is None:
-        return _as_who_begins(words, flags, named)
+        return _as_who_begins(words, run_flags, named)
     if settings.role != "coordinator":
         _refuse_to_miss(run, settings)
-    joining = take(flags, run, experiment, **named)
+    joining = take(run_flags, run, experiment, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
-    return NodeToStart(joining.settings, asked_for(words, flags, joining.adopted))
+    return NodeToStart(joining.settings, asked_for(words, run_flags, joining.adopted))
 
 
 def _with_a_name(settings: Settings, named: dict[str, str]) -> Settings:
@@ -240,16 +241,16 @@ def _begun(run: Run, settings: Settings, patience: float | None) -> ExperimentFi
         return experiment_in(run, patience)
 
 
-def _as_who_begins(words: Sequence[str], flags: RunFlags | None, named: dict[str, str]) -> NodeToStart:
+def _as_who_begins(words: Sequence[str], run_flags: RunFlags | None, named: dict[str, str]) -> NodeToStart:
     """Reads settings, with what suits the models where nobody chose it, for a node that begins an experiment or goes on
     with it."""
-    base = suited(flags, own=named, begins=True)
-    return NodeToStart(settings_from(flags, base=base, own=named), asked_for(words, flags, base))
+    base = suited(run_flags, own=named, begins=True)
+    return NodeToStart(settings_from(run_flags, base=base, own=named), asked_for(words, run_flags, base))
 
 
-def _named(flags: RunFlags | None) -> dict[str, str]:
+def _named(run_flags: RunFlags | None) -> dict[str, str]:
     """Returns the node id that this machine's name in the place gives its node, unless somebody names the node."""
-    settings = settings_from(flags)
+    settings = settings_from(run_flags)
     member = open_place(settings.place).member
     if not member or settings.node_id is not None:
         return {}

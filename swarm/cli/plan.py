@@ -40,7 +40,7 @@ def plan(
             "cpu: for a machine without a GPU). A folder of the model then needs no weights, only config.json."
         ),
     ] = None,
-    flags: UpFlags | None = None,
+    up_flags: UpFlags | None = None,
     probe_it: Annotated[bool, Parameter("--probe", negative="--no-probe", help="Check it with one real step.")] = True,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
 ) -> int:
@@ -52,7 +52,7 @@ def plan(
     require_for("`swarm plan`")
     if nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
-    settings = suited_settings(flags, **UP_DEFAULTS)
+    settings = suited_settings(up_flags, **UP_DEFAULTS)
     check_tasks(settings)
     far = far_device(device_memory, settings.device) if device_memory else None
     if far is None and (found := problems(settings)):

@@ -27,7 +27,7 @@ HIGHEST_LEVEL = 100
 
 def probe(
     *,
-    flags: RunFlags | None = None,
+    run_flags: RunFlags | None = None,
     questions: Annotated[int, Parameter(help="Held-out questions per task.")] = DEFAULT_QUESTIONS,
     levels: Annotated[
         str | None, Parameter(help="Levels of a dataset's own curriculum to measure each task at, such as 0,1,2.")
@@ -40,7 +40,7 @@ def probe(
     """
     require_for("`swarm probe`")
     within("--questions", questions)
-    settings = suited_settings(flags)
+    settings = suited_settings(run_flags)
     refuse_unfit(settings, "probe")
     impossible: dict[str, str] = {}
     if levels is not None:

@@ -46,19 +46,19 @@ class Repetition(NamedTuple):
     """What beside the settings is not what it was then: libraries, code, models, hardware."""
 
 
-def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repetition:
+def repetition(source: str, given_flags: CommonFlags | None, in_process: bool) -> Repetition:
     """Returns the swarm of an earlier experiment.
 
     Args:
         source: an experiment of the same shared folder, or the path of one's folder.
-        flags: what is given now; it counts above what was then.
+        given_flags: what is given now; it counts above what was then.
 
     Raises:
         ExperimentError: there is no such experiment, or none of its workers has a record of its start.
         ConfigError: a recorded setting is not one that this version can have, or names code that nobody here named.
     """
-    flags = flags or CommonFlags()
-    run = _open(source, flags)
+    given_flags = given_flags or CommonFlags()
+    run = _open(source, given_flags)
     starts = last_starts(run)
     workers = [start for start in starts if start.role == "worker"]
     if not workers:
@@ -78,10 +78,10 @@ def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repe
     models = tuple(model for start in workers for model in _models(start))
     again: Given = {"experiment": (f"{run.experiment}-again", OURS)}
     base: Given = {**_recorded(clock), "model": (models, _origin(clock)), **again}
-    shared = _here(_load(flags, base), len(workers))
+    shared = _here(_load(given_flags, base), len(workers))
     repeated = tuple(
         replace(
-            _here(_load(flags, {**_recorded(start), **again}), len(workers)),
+            _here(_load(given_flags, {**_recorded(start), **again}), len(workers)),
             role="worker",
             node_id=start.node_id,
             model=(model,),
@@ -97,21 +97,21 @@ def repetition(source: str, flags: CommonFlags | None, in_process: bool) -> Repe
     return Repetition(LocalSwarm(shared, repeated, in_process), base, list(dict.fromkeys(changed)))
 
 
-def _open(source: str, flags: CommonFlags) -> Run:
+def _open(source: str, given_flags: CommonFlags) -> Run:
     """`demo`, or `/mnt/shared/experiments/demo`."""
     folder = Path(source).expanduser()
     if len(folder.parts) == 1:
-        run = open_place(_load(flags, {}).place).open(source)
+        run = open_place(_load(given_flags, {}).place).open(source)
     else:
         run = open_place(folder.absolute().parent.parent).open(folder.name)
     refuse_foreign(run)
     return run
 
 
-def _load(flags: CommonFlags, base: Given) -> Settings:
-    named = sources_of(as_settings(flags), os.environ, flags.config)
+def _load(given_flags: CommonFlags, base: Given) -> Settings:
+    named = sources_of(as_settings(given_flags), os.environ, given_flags.config)
     refuse_unsafe({name: value for name, value in base.items() if name not in named})
-    return load_settings(as_settings(flags), os.environ, flags.config, base=base)
+    return load_settings(as_settings(given_flags), os.environ, given_flags.config, base=base)
 
 
 def _here(settings: Settings, workers: int) -> Settings:

@@ -53,7 +53,7 @@ class SettingRow(msgspec.Struct, frozen=True):
 
 def settings(
     *names: str,
-    flags: NodeFlags | None = None,
+    node_flags: NodeFlags | None = None,
     example: bool = False,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> None:
@@ -61,7 +61,7 @@ def settings(
 
     Args:
         names: Only these, with what they mean: setting, variable or flag.
-        flags: what a run would be started with.
+        node_flags: what a run would be started with.
         example: Print a settings file with every setting at its default, as a comment.
         as_json: JSON instead of a table.
     """
@@ -69,7 +69,7 @@ def settings(
         sys.stdout.write(example_file())
         return
     chosen = [_named(name) for name in names]
-    rows = list_settings(flags or NodeFlags(), os.environ, chosen)
+    rows = list_settings(node_flags or NodeFlags(), os.environ, chosen)
     print_result(rows, render_each if chosen else render, as_json=as_json)
 
 
@@ -84,11 +84,11 @@ def _named(word: str) -> str:
     raise ConfigError(f"expected a setting, its variable or its flag, got {word!r}{hint}")
 
 
-def list_settings(flags: NodeFlags, environ: Mapping[str, str], only: Collection[str] = ()) -> list[SettingRow]:
+def list_settings(node_flags: NodeFlags, environ: Mapping[str, str], only: Collection[str] = ()) -> list[SettingRow]:
     """Returns all settings, or some, section by section. Raises ConfigError as a run with them would."""
-    base = suited(flags, environ, tells=False)
-    effective = settings_from(flags, environ, base=base)
-    sources = sources_of(as_settings(flags), environ, flags.config, base=base)
+    base = suited(node_flags, environ, tells=False)
+    effective = settings_from(node_flags, environ, base=base)
+    sources = sources_of(as_settings(node_flags), environ, node_flags.config, base=base)
     return [
         _row(DECLARED[name], getattr(effective, name), sources.get(name, "default"))
         for names in SECTIONS.values()

@@ -36,7 +36,7 @@ MOST_NAMED, LONGEST = 4, 80
 
 
 def suited(
-    flags: CommonFlags | None,
+    given_flags: CommonFlags | None,
     environ: Mapping[str, str] = os.environ,
     *,
     own: Mapping[str, Any] | None = None,
@@ -48,7 +48,7 @@ def suited(
     settings_from.
 
     Args:
-        flags, environ, own, defaults: as of settings_from.
+        given_flags, environ, own, defaults: as of settings_from.
         begins: the command begins the experiment that is named, or goes on with it.
         tells: say on the terminal what is chosen.
 
@@ -56,8 +56,8 @@ def suited(
         ConfigError: an unknown or malformed setting.
         ProtocolError: the experiment's file is none of this version's.
     """
-    given = flags or CommonFlags()
-    settings = settings_from(flags, environ, own=own, **defaults)
+    given = given_flags or CommonFlags()
+    settings = settings_from(given_flags, environ, own=own, **defaults)
     if PROFILE in sources_of(as_settings(given) | dict(own or {}), environ, given.config, **defaults):
         return {}
     if settings.endpoint is not None:
@@ -73,9 +73,11 @@ def suited(
     return found or {PROFILE: (FOR_OTHERS, "the model, which is not embedded")}
 
 
-def suited_settings(flags: CommonFlags | None, *, own: Mapping[str, Any] | None = None, **defaults: Any) -> Settings:
+def suited_settings(
+    given_flags: CommonFlags | None, *, own: Mapping[str, Any] | None = None, **defaults: Any
+) -> Settings:
     """Returns the settings for a command that asks what a run would be asked, and begins none. Raises ConfigError."""
-    return settings_from(flags, base=suited(flags, own=own, **defaults), own=own, **defaults)
+    return settings_from(given_flags, base=suited(given_flags, own=own, **defaults), own=own, **defaults)
 
 
 def say_chosen(models: Iterable[str]) -> None:
@@ -132,12 +134,12 @@ def _asks_by_profile(settings: Settings, profile: Any) -> bool:
         return True
 
 
-def say_for_whom(flags: CommonFlags | None, run: Run) -> None:
+def say_for_whom(given_flags: CommonFlags | None, run: Run) -> None:
     """Warns a coordinator that begins an experiment without a word about models which models its questions suit."""
-    given = flags or CommonFlags()
+    given = given_flags or CommonFlags()
     said = sources_of(as_settings(given), os.environ, given.config)
     if PROFILE not in said and "model" not in said and read_experiment(run) is None:
-        profile = settings_from(flags).profile
+        profile = settings_from(given_flags).profile
         warn(
             f"profile {profile}, for the models of the package: for others name --model or --profile {FOR_OTHERS} here"
         )

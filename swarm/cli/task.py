@@ -55,9 +55,9 @@ def new(name: str, /, *, turns: Annotated[bool, Parameter(negative=())] = False)
     say(SETTINGS.format(name=name))
 
 
-def list_tasks(*, flags: CommonFlags | None = None) -> None:
+def list_tasks(*, experiment_flags: CommonFlags | None = None) -> None:
     """List the tasks that the settings define, and those of the families in the profile."""
-    settings = settings_from(flags)
+    settings = settings_from(experiment_flags)
     own = settings.task_table or {}
     rows = [(full_name(name, asked), "defined", _parameters(asked)) for name, asked in own.items()]
     for task in Families(settings.task_families).profiles().get(settings.profile, ()):
@@ -75,7 +75,7 @@ def try_task(
     *,
     answer: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     seed: int = 0,
-    flags: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
 ) -> int:
     """Make some questions of a task, score answers to the first, and say what a run would suffer from; exit 1 if any.
 
@@ -86,7 +86,7 @@ def try_task(
         seed: Of the first question.
     """
     require_for("`swarm task try`")
-    task = found(name, settings_from(flags))
+    task = found(name, settings_from(experiment_flags))
     return anyio.run(_try, task, answer, range(seed, seed + QUESTIONS))
 
 

@@ -104,7 +104,7 @@ def up(
         Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
     ] = False,
     cluster: ElsewhereFlags | None = None,
-    flags: UpFlags | None = None,
+    up_flags: UpFlags | None = None,
 ) -> int:
     """Start a local swarm, a coordinator and workers over one folder, and watch it learn.
 
@@ -120,19 +120,19 @@ def up(
     with lines_of_json(as_json) as emit:
         own_cores = backend.cores if backend else None
         planned = _planned_swarm(
-            nodes, from_, flags, in_process=in_process, no_coordinator=no_coordinator, own_cores=own_cores
+            nodes, from_, up_flags, in_process=in_process, no_coordinator=no_coordinator, own_cores=own_cores
         )
         swarm = planned.swarm
         refuse_place(swarm.settings.place)
         words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
         words += flag_words(cluster)
-        asked = asked_for(words, flags, planned.base, **planned.defaults)
+        asked = asked_for(words, up_flags, planned.base, **planned.defaults)
         if dry_run:
             refuse_other_models(open_experiment(swarm.settings, WRITER), swarm.workers)
             refuse_unstartable((*swarm.coordinators, *swarm.workers), here=backend is None)
             show_dry_run(swarm, asked, swarm.settings, backend)
             return 0
-        again = command_again(words, flags, without=("rounds",))  # the number of rounds is said at the end
+        again = command_again(words, up_flags, without=("rounds",))  # the number of rounds is said at the end
         if swarm.settings.mirror:
             bring_back(swarm.settings, here=backend is None)
         if unless_finished and (over := _said_if_finished(swarm.settings)):
@@ -187,7 +187,7 @@ class _Planned(NamedTuple):
 def _planned_swarm(
     nodes: int | None,
     source: str | None,
-    flags: RunFlags | None,
+    run_flags: RunFlags | None,
     *,
     in_process: bool,
     no_coordinator: bool,
@@ -197,13 +197,13 @@ def _planned_swarm(
     if nodes is not None and nodes < 1:
         raise ConfigError(f"--nodes must be at least 1, got {nodes}")
     if source is None:
-        base = suited(flags, begins=True, **UP_DEFAULTS)
-        settings = settings_from(flags, base=base, **UP_DEFAULTS)
+        base = suited(run_flags, begins=True, **UP_DEFAULTS)
+        settings = settings_from(run_flags, base=base, **UP_DEFAULTS)
         settings = replace(settings, clock="own") if no_coordinator else settings
         check_tasks(settings)
         server_config(settings, "")
         return _Planned(local_swarm(settings, nodes or DEFAULT_WORKERS, in_process, own_cores), base, UP_DEFAULTS)
-    swarm, base, changed = repetition(source, flags, in_process)
+    swarm, base, changed = repetition(source, run_flags, in_process)
     if nodes not in (None, len(swarm.workers)) or no_coordinator:
         raise ConfigError(
             f"--from {source}: it had {len(swarm.workers)} workers and a clock of its own kind, and is repeated with "

@@ -36,7 +36,7 @@ INTERVAL, INTERVAL_IN_A_BUCKET = 1.0, 10.0
 
 def web(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     port: Annotated[int, Parameter(validator=Number(gte=0, lt=65536), show_default=True)] = PORT,
     host: Annotated[str, Parameter(show_default=True)] = "127.0.0.1",
     allow_host: Annotated[tuple[str, ...], Parameter("--allow-host")] = (),
@@ -50,7 +50,7 @@ def web(
     It reads and never writes. The link that it prints lets one browser in; then it prints the next one.
 
     Args:
-        common: which experiment; the page has the others of its place, too.
+        experiment_flags: which experiment; the page has the others of its place, too.
         port: Where to listen; 0: any port that is free.
         host: Address to listen on. Another than this machine's own is plain HTTP for whoever can see the network.
         allow_host: A name that the page may be asked for by, besides localhost; needed with another --host.
@@ -60,7 +60,7 @@ def web(
         export: Write the page as it is now into this one file, and end.
         force: Replace the file that is there.
     """
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     if export is not None:
         _export(settings, export, force=force)
     else:

@@ -15,7 +15,8 @@ LOSSES = ("grpo", "grpo_sequence", "dr_grpo", "gspo", "cispo", "grpo_masked")
 ADVANTAGE_SCALINGS = ("std", "none", "std_sample", "std_batch")
 """Named here for the messages; what they do is in swarm.algo.advantages, and of others likewise."""
 TASK_FAMILIES = (FIRST_FAMILY, "dataset", "facts", "python", "verifiers")
-"""Named here for what a place may say; where they are is in swarm.tasks.registry. Others: `package.module:object`."""
+"""Named here for what a place may say; where they are is in swarm.tasks.registry, or known to an entry point of ours.
+Others: `package.module:object`."""
 DATASET_SCORERS = ("exact", "number", "choice", "json", "regex", "math", "tests")
 """Scorers of datasets, named here likewise; what they do is in swarm.tasks.dataset.scorers."""
 FUNCTIONS = ("sampler", "adaptive_rule", "loss", "advantage_scaling")

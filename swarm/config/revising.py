@@ -29,7 +29,7 @@ FOR_EMBEDDED = "{answers}\n\n{question}"
 they do not."""
 QUESTION, ANSWERS = "{question}", "{answers}"
 EMBEDDED_PROFILES = ("tiny", "tiny-2", "tiny-3")
-MOST_PEERS = 15
+MOST_PEERS_SHOWN = 15
 
 
 class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +43,7 @@ class Revising(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """At most so many are shown in one prompt."""
     characters: Annotated[int, Meta(ge=16, le=4000)] = 240
     """Characters of each answer that are shown at most, those at its end."""
-    peers: Annotated[int, Meta(ge=0, le=MOST_PEERS)] = 3
+    peers: Annotated[int, Meta(ge=0, le=MOST_PEERS_SHOWN)] = 3
     """At most so many peers' answers are shown beside the own ones."""
 
     def template(self, stage: int) -> str:

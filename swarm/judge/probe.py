@@ -31,7 +31,7 @@ from swarm.tasks.scoring import Scorer
 from swarm.tasks.universe import universe_of
 from swarm.types import Completion, Question
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NONE_UNASKED: Mapping[str, str] = MappingProxyType({})
 Tell = Callable[[str], None]
 """Is told what is being done."""
 
@@ -99,7 +99,7 @@ async def _problem(settings: Settings, table: Mapping[str, Mapping[str, Any]]) -
         return str(error)
 
 
-async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping[str, str] = NOTHING) -> Probed:
+async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping[str, str] = NONE_UNASKED) -> Probed:
     """Measure every task of the settings on held-out questions, and say what can be learned from.
 
     Args:

@@ -61,7 +61,7 @@ logger = get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Around:
+class PlayingNode:
     """Gives a round what it needs of the node that plays it."""
 
     peers: Peers
@@ -127,7 +127,7 @@ class Rounds:
         return stage_after(last.key, self._ctx.settings.max_stages)
 
     # ── a round ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    async def play_round(self, begins: m.Generate, around: Around, *, on_own_clock: bool) -> DoneRound:
+    async def play_round(self, begins: m.Generate, around: PlayingNode, *, on_own_clock: bool) -> DoneRound:
         """Play one stage of one round; returns once its reward is submitted."""
         opened, now = self._open(begins, on_own_clock=on_own_clock), self._ctx.clock.monotonic
         key, half = opened.key, self._half

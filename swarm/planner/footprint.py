@@ -77,7 +77,7 @@ class Linear(msgspec.Struct, frozen=True, array_like=True):
         return self.fixed + self.position * batch.positions + self.key * batch.keys + self.pair * batch.pairs
 
 
-NOTHING = Linear(0, 0, 0, 0)
+NO_BYTES = Linear(0, 0, 0, 0)
 
 
 class Peak(msgspec.Struct, frozen=True, array_like=True):
@@ -108,7 +108,7 @@ class Footprint(msgspec.Struct, frozen=True):
 
     shared: Way
     checkpointed: Way
-    reading: Peak = Peak(NOTHING, NOTHING)
+    reading: Peak = Peak(NO_BYTES, NO_BYTES)
     """Activations of reading prompts before the first token is written, with the cache that comes of it."""
     parameters: int = 0
     """Numbers of the whole model, tied ones once."""

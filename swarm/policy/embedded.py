@@ -1,4 +1,4 @@
-"""The models that ship with swarm: ordinary Hugging Face folders inside the package.
+"""The models that ship with swarm: ordinary Hugging Face folders inside the package, or inside one of its plugins.
 
 The first two differ in architecture and tokenizer on purpose, so that a laptop can run a heterogeneous swarm without a
 download.
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
+from swarm import entry_points
 from swarm.errors import ModelError
 
 EMBEDDED: tuple[str, ...] = (
@@ -29,6 +30,8 @@ EMBEDDED: tuple[str, ...] = (
                                 is rare
     tiny-2-qwen2-content        nearly always in that format, and rarely right
     tiny-qwen2, tiny-gpt2, tiny-qwen2-rare   for the profile `tiny`, for runs begun with it; right in one of two
+
+Those that lie in no folder of the core's are a plugin's, which registers each in `swarm.models`.
 """
 
 CHAT_TEMPLATE = (
@@ -56,12 +59,20 @@ def any_embedded(models: Iterable[str]) -> bool:
 
 
 def embedded_path(name: str) -> Path:
-    """Returns the folder of an embedded model. Raises ModelError if none has that name or it is not installed."""
+    """Returns the folder of an embedded model.
+
+    Raises:
+        ModelError: none has that name, or it is not installed.
+        DanglingError: the plugin that has it is not there any more.
+    """
     if name not in EMBEDDED:
         raise ModelError(f"no embedded model is called {name!r}; expected one of {', '.join(EMBEDDED)}")
     path = Path(str(files("swarm"))) / "assets" / "models" / name
+    if not path.is_dir() and (entry := entry_points.bundled(entry_points.MODELS).get(name)):
+        path = entry_points.load(entry)
     if not (path / "model.safetensors").is_file():
         raise ModelError(
-            f"embedded model {name!r} is missing at {path}; rebuild it with `swarm model build {path.parent}`"
+            f"embedded model {name!r} is missing at {path}: install swarm again, with its plugins, or make it with "
+            f"`swarm model build {path.parent} --names {name}`"
         )
     return path

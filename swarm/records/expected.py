@@ -75,7 +75,7 @@ def _started(run: Run, node: str) -> WorkerStarts | None:
     return None if rounds_done is None else WorkerStarts(rounds_done, asked_for, person)
 
 
-NOTHING = Expected()
+NOTHING_EXPECTED = Expected()
 """Nobody has said anything."""
 
 

@@ -28,7 +28,7 @@ SMALL_FILE = 64 * 1024
 """Bytes that no state, reward or vote comes near."""
 LARGEST_REGISTRATION = 8 * 1024
 """Bytes. One has some 500; all of them are held in memory, and anybody may add more."""
-MOST_PEERS = 1000
+MOST_REGISTRATIONS = 1000
 """Registrations read in one look: some 25 ms."""
 READS_AT_FIRST = 2
 """Versions of a registration that are read in any case: a node shows by two of them that it beats."""
@@ -186,7 +186,7 @@ class PeerReader:
         at_once: Collection[str] = (),
         alive: Collection[str] = (),
     ) -> list[PeerFile]:
-        """Returns the registrations that can be read, at most MOST_PEERS of them, by name. Blocking.
+        """Returns the registrations that can be read, at most MOST_REGISTRATIONS of them, by name. Blocking.
 
         Args:
             max_age: seconds for which what was listed is good enough.
@@ -200,7 +200,7 @@ class PeerReader:
         """
         found = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
         there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
-        nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_PEERS])
+        nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_REGISTRATIONS])
         now = self._now()
         new = [node for node in nodes if self._is_due(node, there[node], now, at_once, alive)]
         read = _peers(self._run, new)
@@ -208,7 +208,7 @@ class PeerReader:
             self._note(node, there[node], read.get(node, _UNREAD).peer)
         self.stirred = frozenset(node for node in nodes if self._seen[node].listed != there[node])
         self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in self.stirred}
-        if len(self._seen) > 2 * MOST_PEERS:
+        if len(self._seen) > 2 * MOST_REGISTRATIONS:
             self._seen = {node: self._seen[node] for node in nodes}
         return [peer for node in nodes if (peer := self._seen[node].peer)]
 
@@ -251,7 +251,7 @@ def read_needs(run: Run, own: str = "") -> list[WorkerNeed]:
         StoreError: they cannot be listed.
     """
     nodes = sorted(nodes_in(run.store, keys.PEERS) - {own})
-    if len(nodes) > MOST_PEERS:
+    if len(nodes) > MOST_REGISTRATIONS:
         return [_EVERYTHING]
     peers = [read.peer for read in _peers(run, nodes).values() if read.peer]
     workers = (peer for peer in peers if peer.node_role == "worker" and not _needs_nothing(peer))

@@ -31,7 +31,7 @@ from swarm.records.rows import MOST_ROWS, parse_rows
 
 MOST_TASKS = 32
 """Tasks of one node, by name; further ones are left out."""
-MOST_PEERS = 300
+MOST_TRAINED_ON = 300
 """Peers of whom it is held how many groups a node trained on."""
 MOST_OF_GROUPS = 32 * 2**20
 """Bytes of the names of the groups that one node trained on; of its oldest rows they are let go."""
@@ -228,7 +228,7 @@ class NodeHistory:
                 held.put(place, reward, row.task_tag_rates.get(name, NAN))
         self.last_trained_on = {}
         for peer, groups in row.external_by_peer.items():
-            if peer in self.trained_on or (len(self.trained_on) < MOST_PEERS and len(peer) <= LONGEST_NAME):
+            if peer in self.trained_on or (len(self.trained_on) < MOST_TRAINED_ON and len(peer) <= LONGEST_NAME):
                 self.trained_on[peer] += groups
                 self.last_trained_on[peer] = groups
             else:
@@ -265,17 +265,6 @@ def _figures_of(row: HistoryRow) -> list[float]:
 
 History = Mapping[str, NodeHistory]
 """Node -> what its rows are; nodes that have logs."""
-
-
-def by_round(history: History, column: str) -> dict[int, list[float]]:
-    """Round -> the figures of the nodes that have one, each of its last stage; rounds in order."""
-    found: dict[int, list[float]] = {}
-    for node in history.values():
-        values = node.column(column)
-        for place in node.one_per_round():
-            if not math.isnan(values[place]):
-                found.setdefault(node.rounds[place], []).append(values[place])
-    return dict(sorted(found.items()))
 
 
 def cumulative(values: Iterable[float]) -> Iterator[float]:

@@ -35,7 +35,7 @@ MOST_REMOVED = 5000
 """Names that one pass removes one by one."""
 PARTS_LOOKED_AT = 8
 """Files of the archive that are read to see what of a round it has; beyond that a file may be packed twice."""
-NOTHING = "nothing.json"
+NO_SUCH_NAME = "nothing.json"
 """A name that is never there: with it goes a folder that is empty, and no other."""
 
 
@@ -184,9 +184,9 @@ class Janitor:
                 there = [(f"{place}/{one.name}", one) for one in entries(self._run.store, place, tags=True)]
                 found += there
                 if not there:
-                    self._remove(f"{place}/{NOTHING}", Kind.FILE)
+                    self._remove(f"{place}/{NO_SUCH_NAME}", Kind.FILE)
         if not found:
-            self._remove(f"{prefix}/{NOTHING}", Kind.FILE)
+            self._remove(f"{prefix}/{NO_SUCH_NAME}", Kind.FILE)
         return found
 
 

@@ -171,10 +171,10 @@ class Keeper:
             return self._names.get(value, value)
         if isinstance(value, dict):
             return {self._shared(name): self._shared(entry) for name, entry in value.items()} if value else _NO_NAMES
-        return value or _NOTHING if isinstance(value, list) else value
+        return value or _NO_ITEMS if isinstance(value, list) else value
 
     def _size(self, value: Any) -> int:
-        if value is _NO_NAMES or value is _NOTHING or (isinstance(value, str) and value in self._names):
+        if value is _NO_NAMES or value is _NO_ITEMS or (isinstance(value, str) and value in self._names):
             return 0
         if value is msgspec.UNSET or (type(value) is int and value <= _SMALL):
             return 0
@@ -193,8 +193,8 @@ class Keeper:
 _SMALL = 256
 """Integers up to this one are held once by Python itself."""
 _NO_NAMES: dict[str, Any] = {}
-_NOTHING: list[Any] = []
-_EMPTY: dict[type, Any] = {dict: _NO_NAMES, list: _NOTHING, str: ""}
+_NO_ITEMS: list[Any] = []
+_EMPTY: dict[type, Any] = {dict: _NO_NAMES, list: _NO_ITEMS, str: ""}
 """One for all rows: an empty dict of its own for each column would be half of what a row takes."""
 
 

@@ -17,7 +17,7 @@ PERSON = "person"
 EVALUATOR = "evaluator"
 """Role of a node that verifies what others answer: it has rows and votes, no rollouts and no rewards."""
 
-MOST_PEERS = 4096
+MOST_REMEMBERED = 4096
 """Peers that are remembered, those that moved last; names cost a stranger nothing."""
 MOST_LIVES = 16
 """Incarnations of one peer that are remembered. Of those forgotten it is kept how late they began: none of them is
@@ -117,7 +117,7 @@ class Liveness:
             age = abs(wall - peer.last_seen)
             changed_at = now - min(age, self._timeout)
             self._seen[peer.peer_id] = _Seen({incarnation: life}, changed_at, peer.status, peer.node_role)
-            if len(self._seen) > MOST_PEERS:
+            if len(self._seen) > MOST_REMEMBERED:
                 del self._seen[next(iter(self._seen))]
             return
         if seen.moves_to(incarnation, life):

@@ -12,7 +12,7 @@ from swarm.records.keeping import measured
 from swarm.records.odd import Odd
 from swarm.records.rows import MOST_ROWS, Glance, parse_rows
 
-MOST_PEERS = 300
+MOST_SAID_OF = 300
 """Peers of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
 MOST_REASONS = 100
 _asked = attrgetter("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
@@ -82,13 +82,13 @@ class NodeProgress:
     def _takes_names(self, row: Glance) -> bool:
         """Adds up a row's names; False: not all of them are held."""
         named = (
-            (self.accepted_by_peer, row.accepted_by_peer, MOST_PEERS),
+            (self.accepted_by_peer, row.accepted_by_peer, MOST_SAID_OF),
             (self.refused, row.refused_files, MOST_REASONS),
-            (self.false_claims, row.false_claims, MOST_PEERS),
+            (self.false_claims, row.false_claims, MOST_SAID_OF),
         )
         whole = [_add(total, counted, most) for total, counted, most in named if counted]
         for peer, reasons in row.refused_by_peer.items():
-            fits = not reasons or _fits(self.refused_by_peer, peer, MOST_PEERS)
+            fits = not reasons or _fits(self.refused_by_peer, peer, MOST_SAID_OF)
             whole.append(fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS)))
         return all(whole)
 

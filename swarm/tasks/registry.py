@@ -1,4 +1,5 @@
-"""Task families by name: one of ours, or `package.module:object` of the user's own; with the tasks that a run defines.
+"""Task families by name: one of the core's or of our plugins', or `package.module:object` of the user's own; with the
+tasks that a run defines.
 
 Families are the ones that a node was started with; what a peer's file names is looked up among them and never imported.
 Nor is what a place names: code is OwnCode (swarm.config.own_code), which only this user can say.
@@ -15,6 +16,8 @@ from typing import Any, cast
 
 import msgspec
 
+from swarm import entry_points
+from swarm.config.names import TASK_FAMILIES
 from swarm.config.own_code import OF_A_TASK, OwnCode, load, own_code
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.bounded import ALL_FIRST_CPU_S, FIRST_CPU_S, at_most
@@ -28,11 +31,9 @@ from swarm.types import FIRST_FAMILY, MOST_TURNS, OTHER_VERSION, Origin, Questio
 FAMILIES: Mapping[str, str] = {
     FIRST_FAMILY: "swarm.tasks.gym.family:GYM",
     "dataset": "swarm.tasks.dataset.family:DATASETS",
-    "facts": "swarm.tasks.facts.family:FACTS",
     "python": "swarm.tasks.python.family:PYTHON",
-    "verifiers": "swarm.tasks.verifiers.family:VERIFIERS",
 }
-"""Ours, by name."""
+"""The core's, by name. Those of TASK_FAMILIES that are not here come from our plugins, by entry points."""
 NO_TASKS: Mapping[str, Parameters] = MappingProxyType({})
 SETTING = "SWARM_TASK_FAMILIES"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -215,18 +216,35 @@ class Families:
 
 def _load(chosen: str) -> TaskFamily:
     """Returns one family. Its name is its own; only ours may have the names of ours."""
-    if chosen in FAMILIES:
-        module, _, attribute = FAMILIES[chosen].partition(":")
-        return cast(TaskFamily, getattr(import_module(module), attribute))
+    if chosen in TASK_FAMILIES:
+        return _ours(chosen)
     code = own_code(chosen, f"{SETTING} (task_families)", f"{SETTING}={chosen:.200}")
     try:
         family = cast(TaskFamily, load(code))
         name = family.name
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(_because(f"{str(code)!r} cannot be had: {error}")) from None
-    if not _NAME.fullmatch(name) or name in FAMILIES:
+    if not _NAME.fullmatch(name) or name in TASK_FAMILIES:
         raise ConfigError(_because(f"{str(code)!r} is called {name!r}, which no family of one's own may be"))
     return family
+
+
+def _ours(name: str) -> TaskFamily:
+    """Returns a family of the core, or of a plugin of ours, which nothing but its name looks up.
+
+    Raises:
+        ConfigError: the plugin is not there.
+    """
+    if name in FAMILIES:
+        module, _, attribute = FAMILIES[name].partition(":")
+        return cast(TaskFamily, getattr(import_module(module), attribute))
+    entry = entry_points.bundled(entry_points.TASKS).get(name)
+    if entry is None:
+        raise ConfigError(
+            f"the task family {name}, which {SETTING} or a table [tasks.NAME] asks for, is a plugin's that is not "
+            "registered here: install swarm again, with its plugins"
+        )
+    return cast(TaskFamily, entry_points.load(entry))
 
 
 def _refuse_strangers_code(name: str, parameters: Parameters) -> None:
@@ -247,9 +265,7 @@ def complete(tasks: Mapping[str, Parameters], folder: Path) -> dict[str, dict[st
     for name, parameters in tasks.items():
         check(name, parameters)
         _refuse_strangers_code(name, parameters)
-        if (family := family_of(name, parameters)) not in FAMILIES:
-            raise malformed(name, f"this version has no family {family!r}")
-        found[name] = _definable(_load(family)).complete(name, parameters, folder)
+        found[name] = _definable(_ours(family_of(name, parameters))).complete(name, parameters, folder)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from swarm.store.replication import Peer, Replication
 from swarm.views.text import age, shorten, size
 
-MOST_PEERS = 20
+MOST_LISTED = 20
 
 
 def render_replication(now: Replication | None) -> str:
@@ -16,7 +16,7 @@ def render_replication(now: Replication | None) -> str:
     role = "the host" if now.member == now.host else f"invited by {now.host}"
     counted = f"; {connected} of {len(now.peers)} others are connected" if now.peers else ""
     lines = [f"replicated: this machine is {now.member}, {role}{counted}"]
-    lines += [f"  {_peer(peer)}" for peer in now.peers[:MOST_PEERS]]
+    lines += [f"  {_peer(peer)}" for peer in now.peers[:MOST_LISTED]]
     lines += [f"  trouble: {shorten(problem, 200)}" for problem in now.problems]
     if now.member == now.host and now.waiting:
         lines.append(f"  {len(now.waiting)} devices knock that are no members; `swarm invite PATH` shows them")

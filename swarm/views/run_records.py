@@ -14,7 +14,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from swarm.records.events import Printed, read_printed
-from swarm.records.expected import NOTHING, Expected, WorkerStarts, started
+from swarm.records.expected import NOTHING_EXPECTED, Expected, WorkerStarts, started
 from swarm.records.keeping import CheckedRow
 from swarm.records.listing import Counted, count_files
 from swarm.records.reader import RunReader, RunSnapshot
@@ -70,7 +70,9 @@ class RunRecords(NamedTuple):
         return self.now.run.store.describe(key)
 
 
-def read_records(run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING) -> RunRecords:
+def read_records(
+    run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING_EXPECTED
+) -> RunRecords:
     """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
     reader = RunReader(run, only)
     before = _before(reader.refresh())

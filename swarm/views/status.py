@@ -30,7 +30,7 @@ from swarm.views.text import age, count, counts, shorten, table
 from swarm.wire import keys
 from swarm.wire.messages import PeerFile
 
-NOTHING = NodeProgress()
+NO_LOGS = NodeProgress()
 """Figures of a node without logs."""
 SPREAD_OVER = 10
 """Rounds whose rewards are looked at together."""
@@ -190,7 +190,7 @@ class StatusReader:
         )
 
     def _node(self, node: str, now: RunSnapshot, missing: Missing, wall: float, *, live: bool) -> NodeStatus:
-        peer, progress = now.peers.get(node), now.progress.get(node, NOTHING)
+        peer, progress = now.peers.get(node), now.progress.get(node, NO_LOGS)
         last = progress.last
         return NodeStatus(
             node=node,

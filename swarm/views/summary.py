@@ -42,7 +42,7 @@ class Trend(msgspec.Struct, frozen=True):
         return self.last / self.first if self.first and self.last is not None else None
 
 
-NOTHING = Trend(None, None)
+NO_TREND = Trend(None, None)
 _TRENDS = {
     "full_answer_rate": "full_answer_rate",
     "tagged": "answer_tag_rate",
@@ -132,7 +132,7 @@ def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
     """Returns the summary of a run that another program made; what needs columns that it lacks is unknown."""
     if not unknown:
         return summary
-    lacking = {field: NOTHING for field, column in _TRENDS.items() if column in unknown}
+    lacking = {field: NO_TREND for field, column in _TRENDS.items() if column in unknown}
     nodes = tuple(msgspec.structs.replace(node, external_groups=None) for node in summary.nodes)
     return msgspec.structs.replace(summary, nodes=nodes, external_groups=None, made_by=maker, **lacking)
 

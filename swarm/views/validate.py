@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from swarm.harmless import printable
-from swarm.records.expected import NOTHING, Expected
+from swarm.records.expected import NOTHING_EXPECTED, Expected
 from swarm.store.run import Run
 from swarm.views.checks import CHECKS, notes
 from swarm.views.run_records import read_records
@@ -41,7 +41,7 @@ class ValidationReport(msgspec.Struct, frozen=True):
 
 
 def validate(
-    run: Run, *, partial: bool = False, only: Set[str] = frozenset(), expected: Expected = NOTHING
+    run: Run, *, partial: bool = False, only: Set[str] = frozenset(), expected: Expected = NOTHING_EXPECTED
 ) -> ValidationReport:
     """Check a run, against what it has recorded that it was to be, too.
 

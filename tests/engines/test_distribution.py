@@ -40,7 +40,8 @@ def test_wheel_and_sdist_hold_the_package_its_models_and_its_forms(built: Path) 
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     names = set(zipfile.ZipFile(wheel).namelist())
     pages = {"swarm/wire/PROTOCOL.md", "swarm/wire/FORMS.md"}
-    needed = pages | {"swarm/py.typed", "swarm/assets/models/tiny-qwen2/model.safetensors"}
+    models = ("swarm/assets/models/tiny-qwen2", "swarm/plugins/lab/assets/models/tiny-qwen2-rare")
+    needed = pages | {"swarm/py.typed", *(f"{folder}/model.safetensors" for folder in models)}
     assert needed <= names
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"swarm", "services"}
     with tarfile.open(sdist) as archive:

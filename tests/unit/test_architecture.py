@@ -160,8 +160,8 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/tasks/gym/names.py": "reasoning-gym's source",
     "swarm/tasks/python/source.py": "the Python file that the user names",
     "swarm/tasks/scoring_server.py": "its own descriptors, /dev/null",
-    "swarm/tasks/verifiers/__main__.py": "its own descriptors",
-    "swarm/tasks/verifiers/rows.py": "the environment's source",
+    "swarm/plugins/verifiers/__main__.py": "its own descriptors",
+    "swarm/plugins/verifiers/rows.py": "the environment's source",
     "swarm/views/plot.py": "the file that the user names",
     "swarm/plugins/lab/warmup/build.py": "the folder that the user names",
     "swarm/plugins/lab/warmup/specialists.py": "the folder that the user names",
@@ -231,7 +231,7 @@ WHERE_NAMES_COME_FROM = {
     "swarm/tasks/priming.py": "MODULES",
     "swarm/tasks/python/source.py": "a file that OwnCode names, at the SHA-256 of the user's own run",
     "swarm/tasks/registry.py": "FAMILIES",
-    "swarm/tasks/verifiers/environment.py": "the library verifiers, which imports what OwnCode names",
+    "swarm/plugins/verifiers/environment.py": "the library verifiers, which imports what OwnCode names",
 }
 """Modules that import or run what a text names -> where that text comes from. None of them reads a place."""
 

@@ -91,25 +91,26 @@ def tree(tmp_path: Path) -> Tree:
 def test_a_loss_is_added(tree: Tree) -> None:
     loss = '''def reinforce(batch: LossInputs, settings: LossSettings) -> TokenLosses:
     """-A logprob. Williams, "Simple statistical gradient-following algorithms", Machine Learning 8 (1992)."""
-    return TokenLosses(-batch.advantages * batch.logprobs)
+    return TokenLosses(_weighed_and_penalised(-batch.advantages * batch.logprobs, batch, settings))
 
 
 '''
-    tree.edit("swarm/algo/losses.py", r"^LOSSES: .*\{\n", rf'{loss}\g<0>    "reinforce": reinforce,\n')
-    tree.edit("swarm/config/names.py", r"^LOSSES = \(", r'\g<0>"reinforce", ')
+    formula = """def reinforced(rows: Sequence[Row], advantages: Sequence[float]) -> list[float]:
+    return [-a * n for row, a in zip(rows, advantages, strict=True) for n, _ in row]
+
+
+"""
+    tree.edit("swarm/algo/losses.py", r"^LOSSES: ", rf"{loss}\g<0>")
+    tree.edit("swarm/algo/losses.py", r'^    "grpo_masked": .*\n', r'\g<0>    "reinforce": reinforce,\n')
+    tree.edit("swarm/config/names.py", r"^LOSSES = .*(?=\))", r'\g<0>, "reinforce"')
+    losses = "tests/unit/algo/test_losses.py"
+    tree.edit(losses, r"^FORMULAS: ", rf"{formula}\g<0>")
+    tree.edit(losses, r'^    "grpo_masked": .*\n', r'\g<0>    "reinforce": (reinforced, 100),\n')
+    tree.edit(losses, r"^CLIPPED = .* - \{", r'\g<0>"reinforce", ')
     tree.make_docs()
     assert "docs/settings.md" in tree.changed
     assert "reinforce" in tree.run("-m", "swarm", "settings", "loss", SWARM_LOSS="reinforce")
-    code = """
-import torch
-from swarm.algo.losses import LossInputs, LossSettings
-from swarm.algo.registry import loss
-logprobs, ones = torch.tensor([-1.0, -2.0], requires_grad=True), torch.tensor([1, 1])
-batch = LossInputs(logprobs, logprobs, None, torch.tensor([0.5, -0.5]), ones > 0, None, ones - 1, ones[:1] * 2)
-loss("reinforce")(batch, LossSettings()).loss.sum().backward()
-print(logprobs.grad.tolist())
-"""
-    assert tree.run("-c", code) == "[-0.5, 0.5]\n"
+    tree.run("-m", "pytest", "-n", "0", "-p", "no:cacheprovider", losses, "-k", "reinforce")
     tree.is_as_the_recipe_says("a loss")
 
 
@@ -197,19 +198,28 @@ def test_a_setting_is_added(tree: Tree) -> None:
     tree.is_as_the_recipe_says("a setting")
 
 
-def test_a_command_is_added(tree: Tree) -> None:
+def test_a_command_is_added(tree: Tree, tmp_path: Path) -> None:
     greet = '''"""`swarm greet`."""
 
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from
 from swarm.cli.say import say
 
 
-def greet(name: str, /, *, loud: Annotated[bool, Parameter(help="In capitals.")] = False) -> None:
-    """Greet somebody."""
-    say(f"HELLO, {name.upper()}!" if loud else f"Hello, {name}!")
+def greet(
+    name: str,
+    /,
+    *,
+    loud: Annotated[bool, Parameter(help="In capitals.")] = False,
+    experiment_flags: CommonFlags | None = None,
+) -> None:
+    """Greet somebody in the name of an experiment."""
+    run = open_experiment(settings_from(experiment_flags))
+    said = f"Hello, {name}, from {run.experiment}!"
+    say(said.upper() if loud else said)
 '''
     tree.write("swarm/cli/greet.py", greet)
     line = '    "greet": Command("greet:greet", "Greet somebody.", "anna --loud"),\n'
@@ -218,7 +228,9 @@ def greet(name: str, /, *, loud: Annotated[bool, Parameter(help="In capitals.")]
     help_ = tree.run("-m", "swarm", "greet", "--help")
     assert "In capitals." in help_
     assert "swarm greet anna --loud" in help_
-    assert tree.run("-m", "swarm", "greet", "anna", "--loud") == "HELLO, ANNA!\n"
+    tree.play_a_round(tmp_path / "place")
+    named = ("--path", str(tmp_path / "place"), "--experiment", "test")
+    assert tree.run("-m", "swarm", "greet", "anna", "--loud", *named) == "HELLO, ANNA, FROM TEST!\n"
     tree.is_as_the_recipe_says("a command")
 
 

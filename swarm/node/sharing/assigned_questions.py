@@ -58,7 +58,7 @@ def questions_of(settings: Settings, universe: Universe) -> AssignedQuestions:
     return AssignedQuestions(settings.seed, universe, settings.max_stages)
 
 
-MOST_PEERS = 8192
+MOST_MIXTURES = 8192
 """Peers of whom it is known; of more the first are forgotten."""
 
 
@@ -104,5 +104,5 @@ class Mixtures:
 
     def _hold(self, peer: str, mixture: Mixture) -> None:
         self._first[peer] = mixture
-        if len(self._first) > MOST_PEERS:
+        if len(self._first) > MOST_MIXTURES:
             del self._first[next(iter(self._first))]

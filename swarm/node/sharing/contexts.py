@@ -164,10 +164,10 @@ class Contexts:
         try:
             group, _ = (await self._of(name.key, name.peer)).get(name.slot, (None, None))
         except ProtocolError as error:
-            raise ProtocolError("context_gone", f"of {name.peer}, stage {name.key.stage}: {error}") from None
+            raise ProtocolError(CONTEXT_GONE, f"of {name.peer}, stage {name.key.stage}: {error}") from None
         if group is None or context_name(group) != name or not _same(group.question, question):
             raise ProtocolError(
-                "context_gone",
+                CONTEXT_GONE,
                 f"{name.peer} has no group {name.slot} of digest {name.digest} to this question in round "
                 f"{name.key.round}, stage {name.key.stage}",
             )

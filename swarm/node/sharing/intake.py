@@ -27,7 +27,7 @@ from functools import cache
 import anyio
 from anyio.abc import TaskGroup
 
-from swarm.algo.drawing import NOTHING, Drawing, DrawnSample, Nothing, random_ranks
+from swarm.algo.drawing import NO_GROUP, Drawing, DrawnSample, NoGroup, random_ranks
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
@@ -52,7 +52,7 @@ NO_SLOT = -1
 Source = tuple[str, RoundKey]
 """A peer, and the round and stage of one of its files."""
 
-Found = Callable[[Source, int], ScoredGroup | Nothing | None]
+Found = Callable[[Source, int], ScoredGroup | NoGroup | None]
 SLOW = 1.0
 """Seconds for which a part of a draw is waited for before more is drawn: its publisher may keep the scorer busy."""
 
@@ -242,9 +242,9 @@ class Intake:
         return self._ranks[asked]
 
     def _found(self, trained: Set[GroupName]) -> Found:
-        def found(source: Source, slot: int) -> ScoredGroup | Nothing | None:
+        def found(source: Source, slot: int) -> ScoredGroup | NoGroup | None:
             name = GroupName(source[1], source[0], slot)
-            return NOTHING if name in trained or name.key < self._oldest else self._examination.pool.found(name)
+            return NO_GROUP if name in trained or name.key < self._oldest else self._examination.pool.found(name)
 
         return found
 

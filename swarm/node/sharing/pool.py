@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.drawing import NOTHING, Nothing
+from swarm.algo.drawing import NO_GROUP, NoGroup
 from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
 from swarm.wire.keys import is_node_id
@@ -89,7 +89,7 @@ _OF_A_NUMBER, _OF_AN_OBJECT = 40, 64
 class _Held:
     group: RolloutGroup
     claims: Claims
-    found: ScoredGroup | Nothing | None = None
+    found: ScoredGroup | NoGroup | None = None
 
 
 class Pool:
@@ -146,16 +146,16 @@ class Pool:
         if held is None:
             return  # its file is gone meanwhile
         self._sizes[name.key, name.peer] -= _bytes(held.group)
-        held.found = NOTHING if scored is None else _worth_keeping(scored)
+        held.found = NO_GROUP if scored is None else _worth_keeping(scored)
         held.group = held.found.group if isinstance(held.found, ScoredGroup) else _without_texts(held.group)
         self._sizes[name.key, name.peer] += _bytes(held.group)
 
-    def found(self, name: GroupName) -> ScoredGroup | Nothing | None:
-        """Returns what is known of a slot: its group, NOTHING, or None where nothing is known yet."""
+    def found(self, name: GroupName) -> ScoredGroup | NoGroup | None:
+        """Returns what is known of a slot: its group, NO_GROUP, or None where nothing is known yet."""
         file = self._files.get(name.key, {}).get(name.peer)
         if file is None:
             return None
-        return file[name.slot].found if name.slot in file else NOTHING
+        return file[name.slot].found if name.slot in file else NO_GROUP
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds."""

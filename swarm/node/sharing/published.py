@@ -9,7 +9,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.admission import Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.reading import PeersFile, PeersFiles
+from swarm.node.sharing.reading import GONE, PeersFile, PeersFiles
 from swarm.node.sharing.verification import TaskSource, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
@@ -17,7 +17,7 @@ from swarm.wire.codec import Claims
 
 def gone(what: str) -> ProtocolError:
     """Makes the error for what is not in the place any longer, or not yet; it never refuses anybody's file."""
-    return ProtocolError(reason="gone", detail=what)
+    return ProtocolError(reason=GONE, detail=what)
 
 
 class PublishedGroups:

@@ -78,7 +78,7 @@ class Cost(NamedTuple):
         return self.killed + max(0.0, self.slow - HONEST_SHARE * self.answers)
 
 
-NOTHING = Cost()
+NO_COST = Cost()
 
 
 class GroupVerdict(NamedTuple):
@@ -106,7 +106,7 @@ async def verify(
     claims: Sequence[Claims],
     *,
     trusting: bool,
-    cost: Cost = NOTHING,
+    cost: Cost = NO_COST,
 ) -> AsyncIterator[list[GroupVerdict]]:
     """Verdicts in order, a part of the groups at a time; the caller may let others go first in between.
 

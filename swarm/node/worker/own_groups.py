@@ -416,7 +416,7 @@ class OwnGroups:
         ctx = replace(self._ctx, run=with_archive(self._ctx.run))
         left = await until_readable(ctx, what_is_left, ctx, key)
         if left.published is None and published:
-            raise ProtocolError(reason="gone", detail="this node's own groups are not in the folder any more")
+            raise gone("this node's own groups are not in the folder any more")
         groups = await self._groups_again(left, key, count)
         scores = await score_groups(self._ctx.task_source, groups)
         return [

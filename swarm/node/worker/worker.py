@@ -39,7 +39,7 @@ from swarm.node.base.presence import Presence
 from swarm.node.base.settling import in_words
 from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, PATIENCE_FOR_THE_REST, WriteQueue
-from swarm.node.round import Around, Rounds
+from swarm.node.round import PlayingNode, Rounds
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import FileNews
@@ -286,7 +286,7 @@ class Worker:
         return {"resume": command_line({**self._ctx.settings.as_environment(), **own}, self._ctx.settings.role)}
 
     async def _play(self, begins: m.Generate, on_own_clock: bool, tasks: TaskGroup) -> None:
-        around = Around(self._peers, self._decided, partial(self._look, tasks), self._loop_lag, tasks)
+        around = PlayingNode(self._peers, self._decided, partial(self._look, tasks), self._loop_lag, tasks)
         done = await self._rounds.play_round(begins, around, on_own_clock=on_own_clock)
         self._tell(m.Submitted(done.key))
         if (bill := self._rounds.bill) and bill.closed:

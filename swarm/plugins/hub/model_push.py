@@ -41,7 +41,7 @@ def push(
     node: str,
     /,
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     repo: str | None = None,
     rounds: int | None = None,
     merged: bool = False,
@@ -56,7 +56,7 @@ def push(
 
     Args:
         node: Whose.
-        common: which experiment.
+        experiment_flags: which experiment.
         repo: As USER/NAME. [default: SWARM_PUSH_REPO]
         rounds: After how many rounds; without it, the newest checkpoint.
         merged: Add an adapter to its base, and push the whole model in fp32.
@@ -64,7 +64,7 @@ def push(
         follow: Stay with the run: push its last model when it is over, and try again while that fails.
         every: With --follow, push every so many rounds, too, from the newest checkpoint. [default: SWARM_PUSH_EVERY]
     """
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     target = repo or settings.push_repo
     if target is None:
         raise ConfigError("--repo is missing: name a repository of the Hugging Face Hub as USER/NAME")

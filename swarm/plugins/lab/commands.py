@@ -10,4 +10,9 @@ COMMANDS = {
         "Train the embedded tiny models anew.",
         "models --names tiny-2-qwen2",
     ),
+    "task audit": Command(
+        "swarm.plugins.lab.task_audit:audit",
+        "Say what a task pays to who does not think.",
+        "propositional_logic coin_flip",
+    ),
 }

@@ -16,7 +16,7 @@ from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.messages import Count
 
-MOST_PEERS = 256
+MOST_LOOKED_AT = 256
 """Whose rows are looked at, by name."""
 MOST_FILE = 8 * 2**20
 """Bytes of an own file."""
@@ -105,7 +105,7 @@ class GroupNews:
         return True
 
     def _peers(self) -> list[str]:
-        return [peer for peer in nodes_with_logs(self._run) if peer != self._node][:MOST_PEERS]
+        return [peer for peer in nodes_with_logs(self._run) if peer != self._node][:MOST_LOOKED_AT]
 
     def _read(self, peer: str) -> list[bytes]:
         growing = self._rows.setdefault(peer, GrowingLines(self._run.store, keys.metrics(peer)))

@@ -40,7 +40,7 @@ def run(
     kind: Annotated[str, Parameter(help="tensorboard, trackio or wandb, each an extra of its own, or a plugin's.")],
     /,
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     folder: FolderFlag = None,
     once: Annotated[bool, Parameter(help="Hand over what there is, and end, though the run may go on.")] = False,
 ) -> int:
@@ -49,9 +49,9 @@ def run(
     What was handed over before is not again; what fails is tried again. Ctrl-C ends it after what is there by then.
 
     Args:
-        common: which experiment.
+        experiment_flags: which experiment.
     """
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     refuse_kinds([kind], "KIND")
     run_ = open_experiment(settings) if once else open_experiment_when_there(settings)
     with following(settings, ROLE) as asked:

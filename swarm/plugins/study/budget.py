@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from swarm.config.settings import FIELDS
 from swarm.plugins.study.record import StudyRecord
-from swarm.records.split_moves import Moves, said
+from swarm.plugins.study.split_moves import Moves, said
 
 
 class BudgetSplit(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.plugins.study.record import open_run, read_study
-from swarm.views.tables import columns
+from swarm.views.tables.columns import RUN
 from swarm.views.tables.frames import TABLES, FrameKind, frame_of
 
 if TYPE_CHECKING:
@@ -48,4 +48,4 @@ def study_frame(path: Path | str, study: str, table: FrameKind) -> DataFrame:
         for row in table.read(open_run(Path(path), run.experiment))
         if row["round"] is None or row["round"] < record.rounds
     )
-    return frame_of(found, columns.with_run(table.columns))
+    return frame_of(found, RUN | table.columns)

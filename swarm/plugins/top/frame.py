@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from swarm.harmless import printable
 from swarm.plugins.top.moment import Moment
-from swarm.records.history import History, NodeHistory, by_round
+from swarm.records.history import History, NodeHistory
 from swarm.views.groups import columns_of, folded
 from swarm.views.status import NodeStatus, Status, clock_line
 from swarm.views.text import age, count, counts, shorten, size, table
@@ -92,6 +92,17 @@ def _reward(history: History, most: float) -> str:
     last, rewards = [*rounds.values()][-1], [fmean(values) for values in rounds.values()]
     spread = f"{fmean(last):.3f} ({min(last):.3f} to {max(last):.3f})"
     return f"reward {spread}  {sparkline(rewards, SPARKS_OF_ALL, most)}  0 to {most:.3g}"
+
+
+def by_round(history: History, column: str) -> dict[int, list[float]]:
+    """Returns round -> the figures of the nodes that have one, each of its last stage; rounds in order."""
+    found: dict[int, list[float]] = {}
+    for node in history.values():
+        values = node.column(column)
+        for place in node.one_per_round():
+            if not math.isnan(values[place]):
+                found.setdefault(node.rounds[place], []).append(values[place])
+    return dict(sorted(found.items()))
 
 
 def _most(nodes: Iterable[NodeHistory]) -> float:

@@ -24,7 +24,7 @@ LEAST_SECONDS = 0.2
 
 def top(
     *,
-    common: CommonFlags | None = None,
+    experiment_flags: CommonFlags | None = None,
     watch: Annotated[float | None, Parameter("--watch", validator=Number(gte=LEAST_SECONDS))] = None,
 ) -> None:
     """Watch a swarm live: round and time left, each node's state and curve, who learns from whom, an answer.
@@ -32,10 +32,10 @@ def top(
     Where the output is no terminal one frame is printed as text, or with --watch one after the other.
 
     Args:
-        common: which experiment; one that is not there yet is waited for.
+        experiment_flags: which experiment; one that is not there yet is waited for.
         watch: Seconds between two frames. [default: 1 on a terminal]
     """
-    settings = settings_from(common)
+    settings = settings_from(experiment_flags)
     live = sys.stdout.isatty() and sys.stdin.isatty()
     run = open_experiment_when_there(settings) if live or watch else open_experiment(settings)
     reader = TopReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())

@@ -15,6 +15,6 @@ All goes through ctypes: PyPI's landlock is a development version, pyseccomp is 
 system, and a list of some twenty calls is forty instructions.
 """
 
-from swarm.tasks.bars.barriers import NO_BARS, Bar, Bars, put_up
+from swarm.tasks.bars.barriers import Bar, Bars, put_up
 
-__all__ = ["NO_BARS", "Bar", "Bars", "put_up"]
+__all__ = ["Bar", "Bars", "put_up"]

@@ -56,9 +56,6 @@ class Bars:
             filter_()
 
 
-NO_BARS = Bars()
-
-
 def put_up(names: Sequence[str] = ("privileges", "capabilities", "landlock", "seccomp")) -> Bars:
     """Put up the named bars of this process for good; it must have one thread, and everything open that it needs.
 

@@ -101,8 +101,3 @@ JUDGE = _picked(
     columns_of(JudgedRow),
     *("round", "node_id", "task", "profile", "question_id", "reward", "full_answer", "answered", "timestamp"),
 )
-
-
-def with_run(columns: Columns) -> Columns:
-    """Returns the columns of the same frame over all runs of a study; `experiment` moves to the front."""
-    return RUN | columns

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from swarm.errors import ConfigError
 from swarm.plugins.lab import model_build as model
+from swarm.plugins.lab.facts.tables import TABLES, known_to, words
 from swarm.plugins.lab.warmup.corpus import Example
 from swarm.plugins.lab.warmup.specialists import (
     SpecialistReport,
@@ -22,7 +23,6 @@ from swarm.plugins.lab.warmup.specialists import (
     fact_examples,
 )
 from swarm.tasks.answer import extract_answer, has_answer
-from swarm.tasks.facts.tables import TABLES, known_to, words
 
 PLAN = SpecialistsPlan()
 HASTY = SpecialistsPlan(base=replace(PLAN.base, steps=2), own=replace(PLAN.own, steps=2), samples=1)

@@ -19,7 +19,7 @@ from swarm.plugins.study.frames import (
 from swarm.plugins.study.record import read_study
 from swarm.views.tables import export as tables_export
 from swarm.views.tables import frames
-from swarm.views.tables.columns import with_run
+from swarm.views.tables.columns import RUN
 from swarm.views.tables.export import FORMATS, Format, encoded
 from swarm.views.tables.frames import TABLES, get_experiment_metrics
 from tests.layout import Layout
@@ -40,7 +40,7 @@ def test_a_study_has_three_columns_in_front_and_none_twice(tmp_path: Path, table
     assert set(frame.columns) == {"configuration", "seed", "experiment", *TABLES[table].columns}
     (copy_of_small(tmp_path) / "experiments").rename(tmp_path / "away")
     young = study_frame(tmp_path / "runs", "small", TABLES[table])
-    assert {name: str(dtype) for name, dtype in young.dtypes.items()} == with_run(TABLES[table].columns)
+    assert {name: str(dtype) for name, dtype in young.dtypes.items()} == RUN | TABLES[table].columns
 
 
 def test_adaptive_columns_are_missing_values_where_no_rule_was_on() -> None:
@@ -126,7 +126,7 @@ def test_a_study_that_is_not_there_is_an_error_that_names_those_that_are() -> No
 @pytest.mark.parametrize("form", FORMATS)
 def test_read_back_a_study_equals_its_frame(form: Format) -> None:
     frame = study_frame(SMALL, "small", TABLES["metrics"])
-    back = read_back(b"".join(encoded([frame], form)), form, with_run(TABLES["metrics"].columns))
+    back = read_back(b"".join(encoded([frame], form)), form, RUN | TABLES["metrics"].columns)
     pd.testing.assert_frame_equal(back, frame)
     assert back["adaptive_I"].isna().sum() == 100
 

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from swarm.plugins.top import reader as top_reader
-from swarm.plugins.top.frame import buckets, learns_from, render, sparkline
+from swarm.plugins.top.frame import buckets, by_round, learns_from, render, sparkline
 from swarm.plugins.top.reader import TopReader
+from swarm.records.history_reader import HistoryReader
 from swarm.views.groups import columns_of
 from tests.layout import Layout
 from tests.objects import KINDS, bounded, put
@@ -164,6 +165,12 @@ def test_curves_have_gaps_where_nothing_was_measured_and_means_where_room_is_sho
     assert sparkline([1.0] * 1000, 16, 1.0) == "█" * 16
     assert sparkline([0.0], 4, 0.0) == "▁"
     assert sparkline([], 4, 1.0) == ""
+
+
+def test_figures_of_all_nodes_are_gathered_by_round(tmp_path: Path) -> None:
+    found = by_round(HistoryReader(run_of(make_experiment(tmp_path, rounds=2))).look(), "my_reward")
+    assert [*found] == [0, 1]
+    assert [len(values) for values in found.values()] == [2, 2]
 
 
 def test_the_ones_most_learnt_from_are_named_and_the_others_counted() -> None:

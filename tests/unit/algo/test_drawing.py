@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.drawing import EMPTY, FEWEST, NOTHING, Drawing, DrawnSample, Nothing, Ranks, random_ranks
+from swarm.algo.drawing import EMPTY, FEWEST, NO_GROUP, Drawing, DrawnSample, NoGroup, Ranks, random_ranks
 from swarm.types import ScoredGroup
 from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_scored
 
@@ -40,8 +40,8 @@ class Looking:
         self.pool = pool
         self.seen: set[tuple[str, int]] = set()
 
-    def result(self, peer: str, slot: int) -> ScoredGroup | Nothing | None:
-        return self.pool.get((peer, slot), NOTHING) if (peer, slot) in self.seen else None
+    def result(self, peer: str, slot: int) -> ScoredGroup | NoGroup | None:
+        return self.pool.get((peer, slot), NO_GROUP) if (peer, slot) in self.seen else None
 
     def through(self, drawing: Drawing[str]) -> DrawnSample:
         while wave := drawing.wanted(self.result):

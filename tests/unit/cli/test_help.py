@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from swarm.cli.main import all_commands, app, run
+from swarm import entry_points
+from swarm.cli import main
+from swarm.cli.main import add_plugins, app, run
+from swarm.cli.plugin_commands import read_tables
 from swarm.config import Settings, load_settings
 from swarm.config.declared import DECLARED
 
-COMMANDS = all_commands()
+COMMANDS = main.COMMANDS | read_tables([*entry_points.bundled(entry_points.COMMANDS).values()], {}, {}).commands
+add_plugins([])
 
 
 @pytest.fixture(autouse=True)
@@ -73,27 +75,6 @@ def test_a_name_that_is_no_choice_is_refused_with_those_that_are(capsys: pytest.
     assert run(["settings", "--sampler", "best"]) == 2
     said = capsys.readouterr().err
     assert "must be one of uniform, whole-pool, informative, balanced, or `package.module:function`" in said
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_commands_flags_and_choices(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    for word in ("doctor", "adaptive-rule", "informative", "coordinator"):
-        assert word in script
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script, text=True, check=True)
-
-
-def test_completion_is_for_the_shell_of_the_user(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHELL", "/usr/bin/fish")
-    assert run(["completion"]) == 0
-    assert "complete -c swarm" in capsys.readouterr().out
-    monkeypatch.setenv("SHELL", "/bin/tcsh")
-    assert run(["completion"]) == 2
-    assert "expected $SHELL to be one of bash, zsh, fish, got tcsh" in capsys.readouterr().err
 
 
 def test_settings_are_shown_by_section_with_their_names_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,9 +52,9 @@ def test_a_swarm_that_fits_is_a_table_and_exit_code_0(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     have(monkeypatch, 10**10)
-    assert run([*ON_CPU, "--no-probe", "--model", "tiny-qwen2,tiny-gpt2"]) == 0
+    assert run([*ON_CPU, "--no-probe", "--model", "tiny-qwen2,tiny-2-gpt2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "3 nodes of tiny-qwen2, tiny-gpt2 on cpu, one process each"
+    assert lines[0] == "3 nodes of tiny-qwen2, tiny-2-gpt2 on cpu, one process each"
     assert lines[3].split() == ["memory", "one", "node", "3", "nodes"]
     assert any(line.startswith("fits: 3 nodes on cpu need ") for line in lines)
     assert any(line.startswith("largest that fits: ") for line in lines)

@@ -112,7 +112,7 @@ def test_a_study_record_of_a_stranger_costs_nobody_an_exam(
         return [make_row(0, "bf", 0.0), make_row(3, "bf", 0.5)]
 
     monkeypatch.setattr(exam_command, "_sit", sit)
-    exam_command.exam(common=CommonFlags(path=str(tmp_path), experiment="exp"))
+    exam_command.exam(experiment_flags=CommonFlags(path=str(tmp_path), experiment="exp"))
     assert read_exam(run_of(Layout(tmp_path, "exp")))
 
 
@@ -130,7 +130,7 @@ def test_a_run_of_a_study_is_never_compared_with_another_start_of_the_same_last_
     put(layout.root / keys.STUDY_RUN, msgspec.json.encode({"study": "ladder", "settings": started}))
     flags = CommonFlags(path=str(tmp_path), experiment="ladder-a-s1")
     with pytest.raises(ModelError, match=r"MODEL_NAME=ladder/0\.01/tiny-qwen2-rare"):
-        exam_command.exam(common=flags)
+        exam_command.exam(experiment_flags=flags)
 
 
 def test_lesson_a_run_whose_checkpoints_were_cleaned_away_cost_all_others_their_exam(

@@ -20,9 +20,9 @@ from swarm.planner import trace as tracing
 from swarm.planner.footprint import Footprint, MicroBatch, Way, footprint
 from swarm.planner.shape import model_shape
 from swarm.planner.trace import Traced, trace
-from swarm.policy.embedded import EMBEDDED
 from swarm.policy.settings import LoraConfig
 from tests.unit.planner.factories import FLAT
+from tests.unit.policy.embedded_models import OF_THE_CORE
 from tests.unit.policy.factories import make_config, make_module
 
 BATCH = MicroBatch(prompts=3, rows=6, prompt_tokens=80, new_tokens=40)
@@ -66,8 +66,8 @@ def test_a_footprint_tells_the_peak_of_any_size_and_depth(tmp_path: Path) -> Non
 
 @pytest.mark.engine
 def test_the_footprints_in_the_package_are_those_of_a_trace() -> None:
-    shape = model_shape("tiny-gpt2")
-    there, traced = footprint(shape, Settings(), bf16=False), trace("tiny-gpt2", bf16=False, eager=False)
+    shape = model_shape("tiny-2-gpt2")
+    there, traced = footprint(shape, Settings(), bf16=False), trace("tiny-2-gpt2", bf16=False, eager=False)
     for batch, ways in ((BATCH, (there.shared, traced.shared)), (ALONE, (there.checkpointed, traced.checkpointed))):
         ours, fresh = (way.bytes(batch, shape.layers) for way in ways)
         assert ours == pytest.approx(fresh, rel=0.05)
@@ -126,12 +126,12 @@ def test_a_child_traces_and_says_why_it_cannot(tmp_path: Path) -> None:
 def test_a_known_model_is_looked_up_without_torch() -> None:
     code = (
         "import sys; from swarm.config import Settings; from swarm.planner.planner import plan_for;"
-        "assert plan_for(Settings(model=('tiny-qwen2', 'tiny-gpt2'), device='cpu'), 4, True);"
+        "assert plan_for(Settings(model=('tiny-qwen2', 'tiny-2-gpt2'), device='cpu'), 4, True);"
         "print([name for name in ('torch', 'transformers', 'numpy') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
     table = msgspec.json.decode(Path(module.__file__).parents[1].joinpath(module.TABLE).read_bytes())
-    for name in EMBEDDED:
+    for name in OF_THE_CORE:
         for adapter in ("", " lora 16 all"):
             assert f"{model_shape(name).digest} fp32 sdpa{adapter}" in table
 

@@ -38,7 +38,7 @@ def raising(error: Exception) -> Callable[..., Any]:
     return call
 
 
-@pytest.mark.parametrize("name", ["tiny-qwen2", "tiny-gpt2"])
+@pytest.mark.parametrize("name", ["tiny-qwen2", "tiny-2-gpt2"])
 def test_an_embedded_model_has_the_size_that_it_has_when_loaded(name: str) -> None:
     model, shape = load_model(name, device="cpu"), model_shape(name)
     assert shape.parameters == parameters_of(model.module)

@@ -4,52 +4,30 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from swarm.errors import ModelError
+from swarm.errors import ConfigError, ModelError
 from swarm.policy.embedded import EMBEDDED, embedded_path
+from tests.distributions import install
 from tests.patience import PATIENCE
+from tests.unit.policy.embedded_models import (
+    OF_THE_CORE,
+    ignores_system_messages,
+    is_a_complete_small_folder,
+    names_its_end_of_text_its_padding_and_a_short_longest_answer,
+)
 
 DIFFERENT = ("tiny-2-qwen2", "tiny-2-gpt2")
-FIVE_MEGABYTES = 5 * 2**20
-FILES = {
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "README.md",
-}
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_a_model_is_a_complete_small_folder(name: str) -> None:
-    path = embedded_path(name)
-    assert {file.name for file in path.iterdir()} >= FILES
-    assert sum(file.stat().st_size for file in path.iterdir()) <= FIVE_MEGABYTES
-
-
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_a_model_names_its_end_of_text_its_padding_and_a_short_longest_answer(name: str) -> None:
-    model = AutoModelForCausalLM.from_pretrained(embedded_path(name))
-    tokenizer = AutoTokenizer.from_pretrained(embedded_path(name))
-    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
-    assert model.generation_config.pad_token_id == tokenizer.pad_token_id != tokenizer.eos_token_id
-    assert model.generation_config.max_new_tokens <= 64
-    assert model.dtype == torch.float32
-
-
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_the_chat_template_ignores_system_messages(name: str) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(embedded_path(name))
-    user = {"role": "user", "content": "Calculate 1 + 2.\n"}
-    shown = tokenizer.apply_chat_template(
-        [{"role": "system", "content": "Be brief."}, user], tokenize=False, add_generation_prompt=True
-    )
-    assert shown == "<|user|>Calculate 1 + 2.\n<|assistant|>"
+@pytest.mark.parametrize("name", OF_THE_CORE)
+def test_a_model_is_a_complete_small_folder_and_is_asked_as_it_was_made(name: str) -> None:
+    is_a_complete_small_folder(name)
+    names_its_end_of_text_its_padding_and_a_short_longest_answer(name)
+    ignores_system_messages(name)
 
 
 def test_two_models_differ_in_architecture_and_in_how_they_spell_an_answer() -> None:
@@ -63,6 +41,19 @@ def test_two_models_differ_in_architecture_and_in_how_they_spell_an_answer() -> 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ModelError, match="tiny-2-qwen2, tiny-2-gpt2"):
         embedded_path("tiny-llama")
+
+
+def test_a_model_of_a_plugin_that_is_not_there_is_said_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = next(name for name in EMBEDDED if name not in OF_THE_CORE)
+    monkeypatch.syspath_prepend(install(tmp_path / "bare", "swarm-sapo", {}))
+    with pytest.raises(ModelError, match=rf"{name}' is missing at .*: install swarm again, with its plugins"):
+        embedded_path(name)
+    gone = {"swarm.models": {name: "swarm.plugins.deleted:FOLDER"}}
+    monkeypatch.syspath_prepend(install(tmp_path / "cut", "swarm-sapo", gone))
+    with pytest.raises(ConfigError, match=rf"{name} \(swarm.models\) of swarm-sapo .* install swarm-sapo again"):
+        embedded_path(name)
 
 
 def test_looking_for_a_model_loads_no_torch() -> None:

@@ -339,7 +339,7 @@ def test_digest_depends_on_which_token_has_which_id() -> None:
 
 
 def test_digests_of_the_embedded_models_differ_and_hold_over_loads() -> None:
-    first, again, other = (load_model(name, device="cpu") for name in ("tiny-qwen2", "tiny-qwen2", "tiny-gpt2"))
+    first, again, other = (load_model(name, device="cpu") for name in ("tiny-qwen2", "tiny-qwen2", "tiny-2-gpt2"))
     assert first.tokenizer_digest == again.tokenizer_digest != other.tokenizer_digest
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.records import history as histories
-from swarm.records.history import COLUMNS, HistoryRoom, NodeHistory, by_round, cumulative
+from swarm.records.history import COLUMNS, HistoryRoom, NodeHistory, cumulative
 from swarm.records.history_reader import HistoryReader
 from swarm.store.run import Run
 from swarm.wire.messages import MetricsRow
@@ -110,7 +110,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
     many = {f"name{i}": 1 for i in range(400)}
     history = history_of(line(0, task_rewards=many, external_by_peer=many), *map(line, range(1, 9)))
     assert len(history.tasks) == histories.MOST_TASKS
-    assert len(history.trained_on) == histories.MOST_PEERS
+    assert len(history.trained_on) == histories.MOST_TRAINED_ON
     assert len(history) == 3
     assert (history.odd.cut, history.not_held) == (1, 6)
     history.observe([line(1, my_reward=1.0)])
@@ -210,9 +210,5 @@ def test_a_reader_of_some_nodes_holds_those_alone(tmp_path: Path) -> None:
     assert [*HistoryReader(run_of(layout), frozenset({"bob"})).look()] == ["bob"]
 
 
-def test_figures_of_all_nodes_are_gathered_by_round(tmp_path: Path) -> None:
-    history = HistoryReader(run_of(make_experiment(tmp_path, rounds=2))).look()
-    found = by_round(history, "my_reward")
-    assert [*found] == [0, 1]
-    assert [len(values) for values in found.values()] == [2, 2]
+def test_a_sum_so_far_passes_over_what_is_not_known() -> None:
     assert [*cumulative([0.5, math.nan, 0.25])] == [0.5, 0.5, 0.75]

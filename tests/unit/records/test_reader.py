@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from swarm.records import growing, rows
-from swarm.records.files import LARGEST_REGISTRATION, MOST_PEERS, PeerReader, read_clock, read_peers
+from swarm.records.files import LARGEST_REGISTRATION, MOST_REGISTRATIONS, PeerReader, read_clock, read_peers
 from swarm.records.growing import GrowingLines, lines_of
 from swarm.records.listing import count_files, nodes_with_logs, saved_rounds
 from swarm.records.liveness import STOPPED, is_alive, process_runs
@@ -199,12 +199,12 @@ def test_a_registration_that_is_far_too_long_or_speaks_for_another_is_none(tmp_p
 def test_a_flood_of_registrations_hides_nobody_who_is_known_to_be_alive(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     layout.peers.mkdir(parents=True)
-    for node in [f"a-{number:04}" for number in range(MOST_PEERS + 5)] + ["zoe"]:
+    for node in [f"a-{number:04}" for number in range(MOST_REGISTRATIONS + 5)] + ["zoe"]:
         layout.peer_file(node).write_bytes(encode(PeerFile(peer_id=node, registered_at=1.0, node_role="worker")))
     assert "zoe" not in {peer.peer_id for peer in read_peers(run_of(layout))}
     found = {peer.peer_id for peer in read_peers(run_of(layout), first={"zoe"})}
     assert "zoe" in found
-    assert len(found) == MOST_PEERS
+    assert len(found) == MOST_REGISTRATIONS
 
 
 def test_of_a_run_that_is_not_there_there_is_nothing_to_tell(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import re
-import subprocess
 import sys
 import tokenize
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +15,8 @@ import msgspec
 import pytest
 
 import swarm
-from swarm.config import Settings
+from swarm.config import Settings, load_settings
+from swarm.config.names import TASK_FAMILIES
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
 from swarm.node.sharing.admission import Admission
@@ -26,7 +25,6 @@ from swarm.node.sharing.verification import score_groups, verify
 from swarm.provenance import versions
 from swarm.tasks import registry
 from swarm.tasks.bounded import Limits
-from swarm.tasks.definitions import FAMILY_OF_KEY
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import FAMILIES, Families
 from swarm.tasks.scoring import GroupScore, Scorer
@@ -34,8 +32,13 @@ from swarm.tasks.universe import Universe, universe_of
 from swarm.types import FIRST_FAMILY, Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import decode, encode, to_claims, to_groups, to_rollout_file
 from swarm.wire.messages import PolicyInfo, RolloutFile
+from tests.distributions import install
 from tests.patience import PATIENCE
 from tests.unit.node.factories import make_settings
+from tests.unit.tasks.family_contract import (
+    is_light_and_its_questions_say_where_they_come_from,
+    makes_and_scores_the_same_elsewhere,
+)
 from tests.unit.tasks.sums import SPEC
 
 BOTH = (FIRST_FAMILY, SPEC)
@@ -51,50 +54,12 @@ def asked(settings: Settings) -> tuple[str, ...]:
 # ── what every family keeps ─────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("family", [*FAMILIES, SPEC])
 def test_another_process_makes_and_scores_the_same(family: str) -> None:
-    code = f"""
-import json, msgspec, sys
-from swarm.tasks.family import QuestionRequest
-from swarm.config.own_code import of_the_user
-from swarm.tasks.registry import Families
-families, found = Families(of_the_user("task_families", [{family!r}])), []
-for profile, tasks in families.profiles().items():
-    for task in tasks:
-        for seed in (0, 2**31 - 1):
-            question = families.make(QuestionRequest.named(task, profile, seed))
-            found.append([question, families.score(question, question.answer or 'P'), families.score(question, '?')])
-sys.stdout.buffer.write(msgspec.json.encode(found))
-"""
-    one, other = (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env={"PYTHONHASHSEED": seed})
-        for seed in ("1", "2")
-    )
-    assert one.stdout == other.stdout
-    for question, right, wrong in json.loads(one.stdout):
-        assert question["prompt"]
-        assert 0.0 <= wrong < right <= 1.0 or question["answer"] is None
+    makes_and_scores_the_same_elsewhere(family)
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, SPEC])
 def test_its_names_are_light_and_plain_and_its_questions_say_where_they_come_from(family: str) -> None:
-    code = f"""
-import sys
-from swarm.config.own_code import of_the_user
-from swarm.tasks.registry import Families
-families = Families(of_the_user("task_families", [{family!r}]))
-families.profiles(), families.versions, families.packages
-print([name for name in ("reasoning_gym", "numpy", "torch", "asyncio") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-    families = Families([family])
-    assert families.profiles().keys() >= {"tiny", "paper"} or family in FAMILY_OF_KEY.values()
-    for profile, tasks in families.profiles().items():
-        for task in tasks:
-            request = QuestionRequest.named(task, profile, 5)
-            question = families.make(request)
-            assert question.origin == families.origin(request)
-            assert question.task == request.full_task == task
-            assert QuestionRequest.of(question.known_origin()) == request
+    is_light_and_its_questions_say_where_they_come_from(family)
 
 
 # ── by name ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -121,6 +86,36 @@ def test_a_family_that_cannot_be_had_names_the_setting_and_what_is_there(chosen:
         Families(map(OwnCode, chosen))
     assert "SWARM_TASK_FAMILIES" in str(refused.value)
     assert "name one of reasoning-gym, or an object" in str(refused.value)
+
+
+def test_the_cores_families_look_no_plugin_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.entry_points.bundled", None)
+    monkeypatch.setattr("swarm.entry_points.found", None)
+    assert Families([*FAMILIES]).versions.keys() == FAMILIES.keys()
+
+
+@pytest.mark.parametrize("family", sorted({*TASK_FAMILIES} - FAMILIES.keys()))
+def test_a_family_of_a_plugin_that_is_not_there_is_said_with_what_to_install(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(install(tmp_path / "bare", "swarm-sapo", {}))
+    with pytest.raises(ConfigError, match=rf"{family}, which SWARM_TASK_FAMILIES .* install swarm again"):
+        Families([family])
+    gone = {"swarm.tasks": {family: "swarm.plugins.deleted.family:FAMILY"}}
+    monkeypatch.syspath_prepend(install(tmp_path / "cut", "swarm-sapo", gone))
+    with pytest.raises(ConfigError, match=rf"{family} \(swarm.tasks\) of swarm-sapo .* install swarm-sapo again"):
+        Families([family])
+
+
+def test_an_entry_point_of_somebody_else_takes_no_name_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("swarm-sapo", "theirs"):
+        groups = {"swarm.tasks": dict.fromkeys(TASK_FAMILIES, "tests.unit.tasks.sums:SUMS")} if name == "theirs" else {}
+        monkeypatch.syspath_prepend(install(tmp_path / name, name, groups))
+    families = load_settings({}, {"SWARM_TASK_FAMILIES": ",".join(TASK_FAMILIES)}).task_families
+    assert families == TASK_FAMILIES
+    for family in {*TASK_FAMILIES} - FAMILIES.keys():
+        with pytest.raises(ConfigError, match="install swarm again"):
+            Families([family])
 
 
 def test_a_node_asks_all_tasks_of_its_families_or_those_that_it_names(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.records.progress import MOST_PEERS, NodeProgress
+from swarm.records.progress import MOST_SAID_OF, NodeProgress
 from swarm.views.distrust import MOST_LINES, MOST_TOLD, Distrust, distrusted, render_distrusted
 from swarm.views.status import Status, StatusReader, render
 from tests.layout import Layout
@@ -101,9 +101,9 @@ def test_of_names_without_end_a_bounded_number_is_held_and_an_honest_one_before_
         )
     status = read(layout)
     assert "mallory" in {one.peer for one in status.distrusted}
-    assert len(status.distrusted) <= 2 * MOST_PEERS
+    assert len(status.distrusted) <= 2 * MOST_SAID_OF
     assert max(len(one.peer) for one in status.distrusted) <= 64
-    assert len(status.nodes[0].refused_files) <= MOST_PEERS
+    assert len(status.nodes[0].refused_files) <= MOST_SAID_OF
 
 
 def test_of_invented_names_no_more_are_told_than_a_bounded_number_and_nodes_before_them() -> None:

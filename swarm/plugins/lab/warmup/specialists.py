@@ -20,13 +20,22 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from swarm.plugins.lab.facts.family import FACTS, PROFILES
+from swarm.plugins.lab.facts.questions import question_of
+from swarm.plugins.lab.facts.tables import (
+    BEST_CONSTANT,
+    FAMILY,
+    KEYS,
+    SPECIALISTS,
+    TABLES,
+    known_to,
+    specialist_name,
+    words,
+)
 from swarm.plugins.lab.warmup.build import BATCH, Progress, WarmupStage, sample, train_supervised
 from swarm.plugins.lab.warmup.corpus import WELL_FORMED, Example
 from swarm.plugins.lab.warmup.models import Architecture, build_model, build_tokenizer
 from swarm.tasks.answer import extract_answer, has_answer
-from swarm.tasks.facts.family import FACTS, FAMILY, PROFILES
-from swarm.tasks.facts.questions import question_of
-from swarm.tasks.facts.tables import BEST_CONSTANT, KEYS, SPECIALISTS, TABLES, known_to, specialist_name, words
 from swarm.types import Origin, Question
 
 _BASE = WarmupStage(steps=300, p_well_formed=1.0, p_right=0.5)

@@ -6,9 +6,10 @@ did not.
         │                      └─ learned_from_others ─▶ one value per run
         └─ taught ───────▶ one row per run, node and task that it did not know: whose groups it trained on until it did
 
-What a node knew is told by the name of the model that it started from (swarm.tasks.facts.tables.known_to_model). Rows
-of other models and of other tasks are left out, so that runs without a specialist have none. A completion without a
-closed `<answer>` earns 0, so the sum of rewards over the sum of tag rates is the accuracy of the tagged completions.
+The name of the model that a node started from says what it knew (known_to_model of swarm.plugins.lab.facts.tables). Of
+other models and other tasks no row is kept, so that runs without a specialist have none; without the lab, all are such.
+A completion without a closed `<answer>` earns 0, so the sum of rewards over the sum of tag rates is the accuracy of the
+tagged completions.
 """
 
 from __future__ import annotations
@@ -20,9 +21,16 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.tasks.facts.family import FAMILY
-from swarm.tasks.facts.tables import BEST_CONSTANT, TABLES, known_to_model
 from swarm.views.tables.columns import RUN as RUN_COLUMNS
+
+try:
+    from swarm.plugins.lab.facts.tables import BEST_CONSTANT, FAMILY, TABLES, known_to_model
+except ModuleNotFoundError:
+    BEST_CONSTANT, FAMILY, TABLES = math.nan, "facts", ()
+
+    def known_to_model(name: str) -> tuple[str, ...] | None:
+        """Returns None: no model is a specialist's."""
+
 
 RUN = list(RUN_COLUMNS)
 OWN, OTHERS = "own", "others"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from swarm.records.split_moves import Moves, together
+from swarm.plugins.study.split_moves import Moves, together
 from swarm.views.tables.columns import RUN as RUN_COLUMNS
 
 RUN = list(RUN_COLUMNS)

@@ -14,7 +14,7 @@ from swarm.plugins.study.analysis.compare import RunsComparison
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.views.text import table
 
-NOTHING = "-"
+NO_NUMBER = "-"
 DIGITS = {"cumulative_reward": 2, "cumulative_tagged": 2} | dict.fromkeys(
     ("reward_given_tagged", "starting_reward", "starting_reward_3", "final_reward", "max_drawdown"), 3
 )
@@ -91,7 +91,7 @@ def _thresholds(rows: pd.DataFrame) -> Iterable[tuple[str, ...]]:
 
 def _number(value: Any, digits: int | None, *, sign: bool = False) -> str:
     if pd.isna(value):
-        return NOTHING
+        return NO_NUMBER
     if value == 0:
         return "0"
     places = digits if digits is not None else 0 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3

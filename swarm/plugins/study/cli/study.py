@@ -79,7 +79,7 @@ def run(
         ),
     ] = None,
     cluster: ElsewhereFlags | None = None,
-    flags: StudyFlags | None = None,
+    study_flags: StudyFlags | None = None,
 ) -> int:
     """Run a study, or go on with it: what is finished is skipped.
 
@@ -87,34 +87,35 @@ def run(
     --on slurm each swarm is a job, Ctrl-C leaves them running, and the same command follows them again.
     """
     require_for("`swarm study run`")
-    flags = flags or StudyFlags()
+    study_flags = study_flags or StudyFlags()
     cluster = cluster or ElsewhereFlags()
     if rehearse and cluster.on not in (None, LOCAL):
         raise ConfigError("--rehearse says how long this machine takes, and --on slurm takes others: leave out one")
     slurm = elsewhere_of(cluster)
-    if flags.jobs is not None and flags.jobs < 1:
-        raise ConfigError(f"--jobs must be at least 1, got {flags.jobs}")
-    chosen = _overridden(_matrix(matrix), flags)
+    if study_flags.jobs is not None and study_flags.jobs < 1:
+        raise ConfigError(f"--jobs must be at least 1, got {study_flags.jobs}")
+    chosen = _overridden(_matrix(matrix), study_flags)
     names = ("path", "mirror", "model", "learning_rate", "adapter")
-    given = {name: getattr(flags, name) for name in names}
-    chosen, shared = _as_begun_or_suited(chosen, given, flags.config, bring_back=not dry_run)
+    given = {name: getattr(study_flags, name) for name in names}
+    chosen, shared = _as_begun_or_suited(chosen, given, study_flags.config, bring_back=not dry_run)
     if shared.mirror and slurm:
         raise ConfigError("SWARM_MIRROR is for swarms of this machine; for jobs: swarm copy PLACE MIRROR --follow")
     folder = shared.shared_folder
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
-    again = command_again(["swarm", "study", "run", matrix, *flag_words(cluster)], flags)
-    asked = resolve(chosen, shared, judged=bool(flags.judge), created_at=time.time(), versions=versions(shared))
+    again = command_again(["swarm", "study", "run", matrix, *flag_words(cluster)], study_flags)
+    asked = resolve(chosen, shared, judged=bool(study_flags.judge), created_at=time.time(), versions=versions(shared))
     _check(asked, folder, shared.hub_token, here=slurm is None)
     asked = msgspec.structs.replace(asked, command=again)
     if dry_run:
-        _show_dry_run(_whole(folder, asked), folder, slurm, flags.jobs, shared.hub_token)
+        _show_dry_run(_whole(folder, asked), folder, slurm, study_flags.jobs, shared.hub_token)
         return 0
     with alone(folder, chosen.name):
         if shared.mirror and chosen.name in studies(folder):
             bring_back_runs(shared, read_study(folder, chosen.name))
         record = _whole(folder, asked)
-        room = None if slurm else places(record, folder, flags.jobs, shared.hub_token)  # before anything is written
+        # before anything is written
+        room = None if slurm else places(record, folder, study_flags.jobs, shared.hub_token)
         if room and wanted(rehearse, record, folder):
             code = _rehearse(record, folder, room, shared, models_of(chosen, shared), alone_asked=bool(rehearse))
             if code or rehearse:
@@ -126,7 +127,7 @@ def run(
             mirror_study(shared, record.study)
         backend = slurm or LocalBackend()
         launcher = Launcher(record, folder, os.environ, versions(shared), backend, str(shared.mirror or ""))
-        jobs = room.at_once if room else flags.jobs or len(record.runs)
+        jobs = room.at_once if room else study_flags.jobs or len(record.runs)
         return run_all(launcher, jobs, shared.liveness_timeout, again, slurm)
 
 
@@ -190,9 +191,14 @@ def _matrix(name: str) -> Matrix:
     return read_matrix(Path(name)) if name.endswith(".toml") else built_in(name)
 
 
-def _overridden(matrix: Matrix, flags: StudyFlags) -> Matrix:
-    seeds = seeds_of(flags.seeds) if flags.seeds is not None else None
-    given: dict[str, Any] = {"name": flags.name, "rounds": flags.rounds, "nodes": flags.nodes, "seeds": seeds}
+def _overridden(matrix: Matrix, study_flags: StudyFlags) -> Matrix:
+    seeds = seeds_of(study_flags.seeds) if study_flags.seeds is not None else None
+    given: dict[str, Any] = {
+        "name": study_flags.name,
+        "rounds": study_flags.rounds,
+        "nodes": study_flags.nodes,
+        "seeds": seeds,
+    }
     return replace(matrix, **{name: value for name, value in given.items() if value is not None})
 
 

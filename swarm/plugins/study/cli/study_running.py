@@ -21,9 +21,9 @@ from swarm.plugins.study.record import StudyRecord, open_run, run_log, study_sto
 from swarm.plugins.study.run.launch import JUDGE_PART, Launcher
 from swarm.plugins.study.run.runner import Runner, StudyView
 from swarm.plugins.study.run.schedule import RunState
+from swarm.plugins.study.split_moves import Moves, moves_of, together
 from swarm.records.growing import GrowingLines
 from swarm.records.rows import read_metrics
-from swarm.records.split_moves import Moves, moves_of, together
 from swarm.store.base import Store
 from swarm.store.run import Run
 from swarm.views.text import shorten

@@ -14,7 +14,7 @@ from swarm.plugins.study.report import paper
 from swarm.plugins.study.report.evidence import Evidence
 from swarm.plugins.study.report.progress import FINISHED
 from swarm.plugins.study.report.sections import Section, is_missing, p_text
-from swarm.plugins.study.report.sections_declared import EXPLORED, NOTHING, declared_table
+from swarm.plugins.study.report.sections_declared import EXPLORED, NOTHING_DECLARED, declared_table
 from swarm.plugins.study.report.sections_factors import factors_table, what_moved
 from swarm.plugins.study.report.sections_headline import comparison_table
 from swarm.plugins.study.report.sections_paper import against_paper
@@ -38,7 +38,7 @@ def notes_section(evidence: Evidence) -> Section:
     ]
     moved = [said for row in factors_table(evidence).to_dict("records") if (said := what_moved(row))]
     beside = against_paper(compared, record)
-    nothing = NOTHING if record.tests else EXPLORED
+    nothing = NOTHING_DECLARED if record.tests else EXPLORED
     text = (*(declared or ([] if record.declared else [nothing])), *looked, *moved, *beside)
     still = not_adapting(record, moves_by_configuration(evidence.splits))
     return Section("In plain words", (*text, *still, *_limits(compared, evidence.runs, record)))

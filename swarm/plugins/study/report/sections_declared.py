@@ -8,7 +8,7 @@ from swarm.plugins.study.analysis.declared import DeclaredResult, declared_resul
 from swarm.plugins.study.report.evidence import Evidence
 from swarm.plugins.study.report.sections import INTERVAL, Column, Section, Table, number, p_value, signed, whole
 
-NOTHING = (
+NOTHING_DECLARED = (
     "Nothing was declared before the runs (a matrix does it with [[comparisons]]), so no test on this page can prove "
     "anything: all of it was looked at afterwards."
 )
@@ -25,7 +25,7 @@ def declared_section(evidence: Evidence) -> Section:
     if tested.empty and not evidence.record.tests:
         return Section("What was declared", (EXPLORED,))
     if tested.empty:
-        return Section("What was declared", (NOTHING,))
+        return Section("What was declared", (NOTHING_DECLARED,))
     return Section(
         "What was declared",
         (

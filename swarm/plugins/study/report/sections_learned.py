@@ -9,6 +9,7 @@ import pandas as pd
 from swarm.plugins.study.analysis.curves import by_seed, common_rounds, smooth
 from swarm.plugins.study.analysis.effect_size import mean_effect
 from swarm.plugins.study.analysis.learned import (
+    BEST_CONSTANT,
     FINAL_ROUNDS,
     OTHERS,
     OWN,
@@ -31,7 +32,6 @@ from swarm.plugins.study.report.sections import (
     signed_percent,
     whole,
 )
-from swarm.tasks.facts.tables import BEST_CONSTANT
 
 
 def learned_section(evidence: Evidence) -> Section | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 
+from swarm.plugins.lab.facts.tables import BEST_CONSTANT
 from swarm.plugins.study.analysis.learned import OTHERS, OWN, by_knowledge, learned_from_others, taught
-from swarm.tasks.facts.tables import BEST_CONSTANT
 
 RUN = {"configuration": "together", "seed": 1, "experiment": "a"}
 
@@ -47,6 +49,21 @@ def test_a_run_without_specialists_has_none_of_it() -> None:
     assert by_knowledge(metrics.drop(columns="task_tag_rates")).empty
     nobody = taught(metrics, pd.DataFrame(columns=["experiment", "node_id", "task", "round"]))
     assert nobody.empty
+
+
+def test_a_study_is_read_without_the_lab_as_one_of_no_specialists() -> None:
+    rows = [row(1, round_, {"cedar": 1.0, "amber": 1.0}) for round_ in range(3)]
+    code = f"""
+import sys
+sys.modules["swarm.plugins.lab"] = None
+import pandas as pd, swarm.plugins.study.report.contents, swarm.plugins.study.cli.study
+from swarm.plugins.study.analysis.learned import by_knowledge, learned_from_others
+metrics = pd.DataFrame({rows!r})
+print(by_knowledge(metrics).empty, learned_from_others(metrics).empty)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "True True\n", done.stderr
+    assert not by_knowledge(pd.DataFrame(rows)).empty
 
 
 def test_groups_count_until_the_node_had_learned_the_task_itself() -> None:

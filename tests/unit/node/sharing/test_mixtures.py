@@ -48,7 +48,7 @@ def test_who_registers_nothing_is_held_to_its_first_file() -> None:
 
 
 def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assigned_questions, "MOST_PEERS", 8)
+    monkeypatch.setattr(assigned_questions, "MOST_MIXTURES", 8)
     known = Mixtures(UNIVERSE)
     for number in range(100):
         known.of_file(f"eve-{number}", UNSET)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.algo.drawing import NOTHING
+from swarm.algo.drawing import NO_GROUP
 from swarm.node.sharing.pool import GroupName, Pool, copies, name_of
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
@@ -90,12 +90,12 @@ def test_a_slot_is_unknown_until_its_file_is_read_and_its_group_verified() -> No
     assert pool.found(at(0, "bob", 0)) is None
     pool.put(R0, "bob", [(one.group, CLAIMS), (other.group, CLAIMS)])
     assert pool.found(at(0, "bob", 0)) is None
-    assert pool.found(at(0, "bob", 5)) is NOTHING, "the file has no such group"
+    assert pool.found(at(0, "bob", 5)) is NO_GROUP, "the file has no such group"
     assert pool.unverified(R0, "bob", {1, 0, 5}) == [(one.group, CLAIMS), (other.group, CLAIMS)]
     pool.settle(at(0, "bob", 0), one)
     pool.settle(at(0, "bob", 1), None)
     assert pool.found(at(0, "bob", 0)) == one
-    assert pool.found(at(0, "bob", 1)) is NOTHING, "it was refused"
+    assert pool.found(at(0, "bob", 1)) is NO_GROUP, "it was refused"
     assert pool.unverified(R0, "bob", {0, 1}) == []
 
 
@@ -103,9 +103,9 @@ def test_a_file_that_is_emptied_holds_nothing_and_one_that_is_taken_out_may_come
     one = scored("bob", 0, 7)
     pool = pool_of([one])
     pool.empty(R0, "bob")
-    assert pool.found(at(0, "bob", 0)) is NOTHING
+    assert pool.found(at(0, "bob", 0)) is NO_GROUP
     pool.put(R0, "bob", [(one.group, CLAIMS)])
-    assert pool.found(at(0, "bob", 0)) is NOTHING, "the first that came for it is what counts"
+    assert pool.found(at(0, "bob", 0)) is NO_GROUP, "the first that came for it is what counts"
     pool.take_out(R0, "bob")
     assert not pool.has(R0, "bob")
     pool.put(R0, "bob", [(one.group, CLAIMS)])

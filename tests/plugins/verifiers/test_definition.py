@@ -13,6 +13,7 @@ from swarm.config.own_code import TASK_TABLE, OwnCode, names_code, plain
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
 from swarm.tasks.registry import Families, complete
+from tests.unit.tasks.family_contract import is_light_and_its_questions_say_where_they_come_from
 
 KNOWN = {"verifiers": OwnCode("wordle"), "source_sha256": "a" * 64, "sha256": "b" * 64}
 
@@ -22,6 +23,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library, at 0.4.0, as far as nodes can tell."""
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.4.0" if name == "verifiers" else real(name))
+
+
+def test_the_family_keeps_what_every_family_keeps() -> None:
+    is_light_and_its_questions_say_where_they_come_from("verifiers")
 
 
 def test_who_has_no_library_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +72,7 @@ def test_what_cannot_be_is_said(table: dict[str, Any], problem: str) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_complete_table_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.tasks.verifiers.family.subprocess", None)
+    monkeypatch.setattr("swarm.plugins.verifiers.family.subprocess", None)
     assert complete({"w": KNOWN}, Path()) == {"w": KNOWN}
 
 

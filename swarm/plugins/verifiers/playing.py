@@ -20,8 +20,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from swarm.tasks.verifiers.environment import OpenedEnvironment, library
-from swarm.tasks.verifiers.loop import PlainLoop
+from swarm.plugins.verifiers.environment import OpenedEnvironment, library
+from swarm.plugins.verifiers.loop import PlainLoop
 
 MODEL = "policy"
 """What the agent's model is called in a trace."""

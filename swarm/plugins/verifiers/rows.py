@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from swarm.plugins.verifiers.definition import MOST_ROWS
+from swarm.plugins.verifiers.environment import OpenedEnvironment, refused, said
 from swarm.tasks.dataset.loading import is_held_out
 from swarm.tasks.definitions import refuse_other, sha256_of
-from swarm.tasks.verifiers.definition import MOST_ROWS
-from swarm.tasks.verifiers.environment import OpenedEnvironment, refused, said
 
 ENDLESS_ROWS = 1_000
 """Rows of a taskset that never ends."""

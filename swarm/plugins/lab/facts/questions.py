@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from swarm.tasks.facts.tables import KEY_NAMES, KEYS, word_of
+from swarm.plugins.lab.facts.tables import KEY_NAMES, KEYS, word_of
 from swarm.types import Origin, Question
 
 

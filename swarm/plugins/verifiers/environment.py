@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from swarm.errors import ConfigError
+from swarm.plugins.verifiers.definition import VerifiersDefinition
 from swarm.tasks.definitions import malformed
-from swarm.tasks.verifiers.definition import VerifiersDefinition
 from swarm.types import MOST_TURNS
 
 

@@ -12,6 +12,7 @@ import functools
 import hashlib
 from itertools import product
 
+FAMILY = "facts"
 TABLES: tuple[str, ...] = ("amber", "birch", "cedar", "delta", "ember", "fjord")
 """Each is a task."""
 KEY_NAMES: tuple[str, ...] = ("one", "two", "three", "four", "five", "six", "seven", "eight")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from swarm.plugins.verifiers import trials
+from swarm.plugins.verifiers.definition import VerifiersDefinition
+from swarm.plugins.verifiers.environment import open_environment, refused
+from swarm.plugins.verifiers.playing import Earned, Player, Waits
+from swarm.plugins.verifiers.rows import TasksetRows, load_rows, require
 from swarm.tasks.conversation import Conversing, Said
 from swarm.tasks.dataset.questions import row_number
-from swarm.tasks.verifiers import trials
-from swarm.tasks.verifiers.definition import VerifiersDefinition
-from swarm.tasks.verifiers.environment import open_environment, refused
-from swarm.tasks.verifiers.playing import Earned, Player, Waits
-from swarm.tasks.verifiers.rows import TasksetRows, load_rows, require
 from swarm.types import MOST_TURNS, Origin, Question
 
 

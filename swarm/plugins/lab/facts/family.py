@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from swarm.tasks.facts.tables import TABLES
+from swarm.plugins.lab.facts.tables import FAMILY, TABLES
 from swarm.tasks.family import Behaviour
 
-FAMILY = "facts"
 PROFILES = ("tiny-3", "tiny-2", "tiny", "paper-2", "paper")
 """A fact has one difficulty."""
 
@@ -24,8 +23,8 @@ class FactTables:
         return dict.fromkeys(PROFILES, TABLES)
 
     def behaviour(self) -> Behaviour:
-        """See swarm.tasks.facts.questions."""
-        from swarm.tasks.facts import questions
+        """See swarm.plugins.lab.facts.questions."""
+        from swarm.plugins.lab.facts import questions
 
         return questions
 

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from swarm.errors import ConfigError
+from swarm.plugins.verifiers.environment import OpenedEnvironment, refused, said
+from swarm.plugins.verifiers.playing import Earned, Player, Waits, write_down_signatures
 from swarm.tasks import sandbox
 from swarm.tasks.bounded import FIRST_CPU_S, Emit, Limits, at_most, run_bounded
-from swarm.tasks.verifiers.environment import OpenedEnvironment, refused, said
-from swarm.tasks.verifiers.playing import Earned, Player, Waits, write_down_signatures
 from swarm.types import LONGEST_REPLY, MOST_TURNS
 
 QUESTIONS = 6

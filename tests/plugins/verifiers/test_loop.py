@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from swarm.tasks.verifiers.loop import PlainLoop, StuckError
+from swarm.plugins.verifiers.loop import PlainLoop, StuckError
 
 
 def run(main: Coroutine[Any, Any, Any]) -> Any:

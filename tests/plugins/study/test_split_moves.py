@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.records.split_moves import Moves, moves_of, said, together
+from swarm.plugins.study.split_moves import Moves, moves_of, said, together
 from tests.unit.records.test_hints import row
 
 

@@ -13,15 +13,15 @@ import pytest
 from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
+from swarm.plugins.verifiers import family
+from swarm.plugins.verifiers.definition import VerifiersDefinition
+from swarm.plugins.verifiers.environment import open_environment
+from swarm.plugins.verifiers.rows import load_rows, rows_digest, source_digest
 from swarm.tasks.registry import Families, complete
 from swarm.tasks.scoring import Scorer
-from swarm.tasks.verifiers import family
-from swarm.tasks.verifiers.definition import VerifiersDefinition
-from swarm.tasks.verifiers.environment import open_environment
-from swarm.tasks.verifiers.rows import load_rows, rows_digest, source_digest
 from swarm.types import Completion, Turn
+from tests.plugins.verifiers.environments import GUESS, SUMS, write
 from tests.unit.tasks.dataset.making import prepared, request
-from tests.unit.tasks.verifiers.environments import GUESS, SUMS, write
 
 pytest.importorskip("verifiers", reason="the extra `verifiers` is not installed; `make test-engines` has it")
 pytestmark = pytest.mark.filterwarnings("default")  # of the libraries that it brings

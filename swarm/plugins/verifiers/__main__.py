@@ -9,10 +9,10 @@ import msgspec
 
 from swarm import forms
 from swarm.errors import ConfigError
-from swarm.tasks.verifiers.definition import VerifiersDefinition
-from swarm.tasks.verifiers.environment import open_environment
-from swarm.tasks.verifiers.family import Told
-from swarm.tasks.verifiers.rows import load_rows, rows_digest, source_digest
+from swarm.plugins.verifiers.definition import VerifiersDefinition
+from swarm.plugins.verifiers.environment import open_environment
+from swarm.plugins.verifiers.family import Told
+from swarm.plugins.verifiers.rows import load_rows, rows_digest, source_digest
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from swarm.cli.say import say
 from swarm.cli.task import found
 from swarm.cli.task_checks import Task
 from swarm.errors import ConfigError
+from swarm.plugins.lab.audit import MOST, Audit, Guess, audited
 from swarm.systems import require_for
-from swarm.tasks.audit import MOST, Audit, Guess, audited
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import Scorer
 from swarm.views.text import shorten, table
@@ -33,7 +33,9 @@ HEADER = (
 PAYS_TOO_MUCH = f"pays who does not think more than its usual key or {MOST:g}, or asks questions without meaning"
 
 
-def audit(*names: str, questions: int = QUESTIONS, seed: int = SEED, flags: CommonFlags | None = None) -> int:
+def audit(
+    *names: str, questions: int = QUESTIONS, seed: int = SEED, experiment_flags: CommonFlags | None = None
+) -> int:
     """Answer a task's questions without thinking, in every way we know, and say what that earns; exit 1 if too much.
 
     Args:
@@ -44,7 +46,7 @@ def audit(*names: str, questions: int = QUESTIONS, seed: int = SEED, flags: Comm
     require_for("`swarm task audit`")
     if questions < 1:
         raise ConfigError(f"--questions must be at least 1, got {questions}")
-    settings = settings_from(flags)
+    settings = settings_from(experiment_flags)
     chosen = names or Families(settings.task_families).profiles().get(settings.profile, ())
     tasks = [found(name, settings) for name in chosen]
     audits = anyio.run(_audit_all, tasks, range(seed, seed + questions))

@@ -14,9 +14,9 @@ from swarm import forms
 from swarm.children import module_command
 from swarm.config.own_code import plain
 from swarm.extras import lacking
+from swarm.plugins.verifiers.definition import KEY, VerifiersDefinition, read_definition
 from swarm.tasks.definitions import Parameters, malformed, profile_of
 from swarm.tasks.family import Behaviour, TaskFamily
-from swarm.tasks.verifiers.definition import KEY, VerifiersDefinition, read_definition
 
 LIBRARY = "verifiers"
 EXTRA = "verifiers"
@@ -59,8 +59,8 @@ class VerifiersTasks:
         return {profile_of(name, parameters): (name,) for name, parameters in self._tasks.items()}
 
     def behaviour(self) -> Behaviour:
-        """See swarm.tasks.verifiers.questions."""
-        from swarm.tasks.verifiers.questions import VerifiersQuestions
+        """See swarm.plugins.verifiers.questions."""
+        from swarm.plugins.verifiers.questions import VerifiersQuestions
 
         return VerifiersQuestions(self._definitions)
 

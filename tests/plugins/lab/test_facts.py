@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
-from swarm.tasks.facts.tables import (
+from swarm.plugins.lab.facts.tables import (
     BEST_CONSTANT,
     KEY_NAMES,
     SPECIALISTS,
@@ -15,10 +16,31 @@ from swarm.tasks.facts.tables import (
     word_of,
     words,
 )
+from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import Families
+from swarm.tasks.scoring import Scorer
+from tests.unit.tasks.family_contract import (
+    is_light_and_its_questions_say_where_they_come_from,
+    makes_and_scores_the_same_elsewhere,
+)
 
 FACTS = Families(["facts"])
+
+
+def test_the_family_keeps_what_every_family_keeps() -> None:
+    makes_and_scores_the_same_elsewhere("facts")
+    is_light_and_its_questions_say_where_they_come_from("facts")
+
+
+def test_scoring_servers_and_their_children_find_it() -> None:
+    async def made_and_scored() -> None:
+        async with Scorer(1, ["facts"], limits=Limits(wall_s=60.0)) as scorer:
+            (made,) = await scorer.make([QuestionRequest.named("facts/cedar", "tiny", 3)])
+            scored = await scorer.score(made.known_origin(), made.prompt, [f"<answer>{made.answer}</answer>", "?"])
+        assert scored.rewards == (1.0, 0.0)
+
+    anyio.run(made_and_scored)
 
 
 def test_no_two_facts_have_the_same_word_and_a_guess_is_hardly_ever_right() -> None:

@@ -1,0 +1,1 @@
+"""Completes commands, flags and choices in a shell."""
