@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -96,6 +96,17 @@ def needed(group: str, name: str, what: str) -> Any:
     if entry is None:
         raise ConfigError(f"{what} needs the plugin {name}, which is not registered here: install swarm again, with it")
     return load(entry)
+
+
+def of_plugins(group: str, plugins: Sequence[str]) -> list[Any]:
+    """Returns what these plugins registered in a group under their names, for those that did.
+
+    Raises:
+        DanglingError: one cannot be imported.
+    """
+    ours = bundled(group) if plugins else {}
+    there = ours if all(name in ours for name in plugins) else found(group)
+    return [load(there[name]) for name in plugins if name in there]
 
 
 def distribution_of(entry: EntryPoint) -> str:

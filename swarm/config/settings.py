@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from swarm.config.adaptive_rules import ADAPTIVE_RULES, MEASURING_RULES
 from swarm.config.computing import ComputingSettings
@@ -209,18 +208,6 @@ class Settings(ComputingSettings):
     """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
     staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
     """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
-    push_repo: Annotated[str, Meta(pattern=r"^[^/\s]+/[^/\s]+\Z", description="a repository as USER/NAME")] | None = (
-        setting(None, "SWARM_PUSH_REPO", up_flag="push", reaches=True)
-    )
-    """Where on the Hugging Face Hub `swarm up` pushes the models of its workers, from beside them (docs/publishing.md);
-    of several workers each to `USER/NAME-WORKER`. The token is that of `hf auth login` or HF_TOKEN."""
-    push_every: Annotated[int, whole(0)] = setting(0, "SWARM_PUSH_EVERY", up_flag="push_every")
-    """Push every so many rounds, too, the newest checkpoint; 0: only the last."""
-    sinks: Names | None = setting(None, "SWARM_SINKS", up_flag="sink", reaches=True)
-    """Trackers of experiments that get the rows of a run of `swarm up`, from beside it (docs/sinks.md): `tensorboard`,
-    `trackio`, `wandb`, each an extra."""
-    sink_folder: Text = setting("./sinks", "SWARM_SINK_FOLDER", reaches=True)
-    """Where TensorBoard and wandb have their files, never in the shared place; trackio has its own (TRACKIO_DIR)."""
     planters: Names | None = setting(None, "SWARM_PLANTERS")
     """An instrument of studies (docs/bounds.md): the names of workers that publish their right answers with planted
     words in front, and say so in their registration. Refused in a run that is no study's."""
