@@ -131,7 +131,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "signing",
         "key_folder",
     ),
-    "Instruments of studies": ("planters", "planted_words"),
 }
 """Section -> its settings; each setting is in one."""
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}

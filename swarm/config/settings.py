@@ -208,11 +208,6 @@ class Settings(ComputingSettings):
     """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
     staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
     """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
-    planters: Names | None = setting(None, "SWARM_PLANTERS")
-    """An instrument of studies (docs/bounds.md): the names of workers that publish their right answers with planted
-    words in front, and say so in their registration. Refused in a run that is no study's."""
-    planted_words: Text | None = setting(None, "SWARM_PLANTED_WORDS")
-    """What they plant; all workers then count how many of their own completions begin with it."""
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
     """What the terminal shows; the folder gets info and above always."""
     held: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -359,10 +354,6 @@ class Settings(ComputingSettings):
     def needs_halves(self) -> bool:
         """Tells whether the adaptive rule goes by what is measured of them."""
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
-
-    def plants(self, node: str) -> str:
-        """Returns what a node of these settings puts in front of its right answers; empty: nothing."""
-        return (self.planted_words or "") if node in (self.planters or ()) else ""
 
     def experiment_identity(self) -> dict[str, Any]:
         """Returns the settings that make two runs the same experiment; a running one refuses to go on with others.

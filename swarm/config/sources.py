@@ -255,11 +255,6 @@ def _check(settings: Settings, given: set[str]) -> Settings:
     _check_adaptive(settings, given)
     _check_stages(settings)
     _check_reasoning(settings)
-    if settings.planters and not settings.planted_words:
-        raise ConfigError(
-            f"{variable('planters')} names {quoted(','.join(settings.planters))}, and {variable('planted_words')} does "
-            "not say what they plant: it is an instrument of studies; leave it out, or say both"
-        )
     _check_dynamic_sampling(settings)
     check_averaging(settings)
     for one in FIELDS.declarations:

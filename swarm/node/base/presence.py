@@ -262,7 +262,6 @@ class Presence:
             model=self.model,
             needs_from=self.needs_from,
             trains=UNSET if ctx.settings.trains or ctx.settings.role == "coordinator" else False,
-            plants=ctx.settings.plants(ctx.node_id) or UNSET,
             mixture=UNSET if self._mixture is None else dict(self._mixture),
         )
         for change in self._changes:

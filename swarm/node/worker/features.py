@@ -1,7 +1,6 @@
 """Chooses by a node's settings which features join in its rounds: those that are off do not.
 
 plugins               anywhere                       those that are on (Settings.plugins)
-planted words         before publishing, columns     SWARM_PLANTED_WORDS: an instrument of studies
 averaged weights      after the update, columns      SWARM_AVERAGE_EVERY
 a judge's questions   after the row, columns         always: a judge may come at any time
 hints, foreseeing     after the row                  always
@@ -17,7 +16,6 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.hint_log import Foreseeing, HintLog
 from swarm.node.worker.hooks import ColumnsHook, Hooks, Joining, together
-from swarm.node.worker.planting import counting, planting
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import PlayedRound
 from swarm.records.liveness import EVALUATOR
@@ -31,17 +29,14 @@ def joinings_of(ctx: NodeContext) -> tuple[Joining, ...]:
     Raises:
         ConfigError: one of them cannot be imported.
     """
-    words = ctx.settings.plants(ctx.node_id)
-    own = (Joining(before_publishing=(planting(words),)),) if words else ()
-    return own + tuple(join(ctx) for join in of_plugins(HOOKS, ctx.settings.plugins))
+    return tuple(join(ctx) for join in of_plugins(HOOKS, ctx.settings.plugins))
 
 
 def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hooks:
     """Returns the other hooks, in the order in which they join in."""
-    settings, words = ctx.settings, ctx.settings.planted_words
+    settings = ctx.settings
     held_out, averaging, averages = HeldOutAnswers(ctx, generator), Averaging(ctx, trainer), settings.average_every > 0
     columns: list[ColumnsHook] = [held_out.fill]
-    columns += [counting(words, plants=bool(settings.plants(ctx.node_id)))] if words else []
     columns += [_fill_peer_rewards] if settings.role == EVALUATOR else []
     columns += [averaging.fill] if averages else []
     own = Hooks(

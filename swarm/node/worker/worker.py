@@ -51,7 +51,6 @@ from swarm.node.worker.features import joinings_of
 from swarm.node.worker.hooks import Peers
 from swarm.node.worker.last_state import LastState
 from swarm.node.worker.lookout import Lookout
-from swarm.node.worker.planting import refuse_to_plant
 from swarm.node.worker.redo import NOTHING_REDONE
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.starting import Prepare, compare_experiment, start
@@ -144,8 +143,6 @@ class Worker:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
         """
         with self._events, self._mailbox, self._to_round, self._round_hears:
-            if words := self._ctx.settings.plants(self._ctx.node_id):
-                await self._ctx.blocking.run(refuse_to_plant, self._ctx.run, words)
             for refuse in [hook for one in self._ctx.joinings for hook in one.before_start]:
                 await refuse()
             async with self._presence.held():
