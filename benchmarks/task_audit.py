@@ -30,7 +30,9 @@ from swarm.tasks.scoring import Scorer
 
 NAME = "task_audit"
 PATIENCE_S = 3_600.0
-"""Longest time of one dataset."""
+"""Longest time of one dataset, in seconds."""
+NOT_DONE = "not done in"
+"""A dataset that took longer is tried again by the next run."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,7 +53,7 @@ async def row_of(dataset: str, questions: int) -> Row:
             with anyio.fail_after(PATIENCE_S):
                 return Row(dataset, questions, await _audit(dataset, newest(parameters), questions), parameters)
         except (ConfigError, ProtocolError, TimeoutError) as error:
-            refused = str(error) or f"not done in {PATIENCE_S:.0f} s"
+            refused = str(error) or f"{NOT_DONE} {PATIENCE_S:.0f} s"
     return Row(dataset, questions, refused=refused)
 
 
@@ -70,7 +72,8 @@ async def audit_all(
     Args:
         kept: is called after each, to keep the rows.
     """
-    left = iter([name for name in datasets if name not in rows or rows[name].questions != questions])
+    done = {name for name, row in rows.items() if row.questions == questions and not row.refused.startswith(NOT_DONE)}
+    left = iter([name for name in datasets if name not in done])
 
     async def work() -> None:
         for name in left:
