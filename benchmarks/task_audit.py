@@ -32,7 +32,7 @@ NAME = "task_audit"
 PATIENCE_S = 3_600.0
 """Longest time of one dataset, in seconds."""
 NOT_DONE = "not done in"
-"""A dataset that took longer is tried again by the next run."""
+"""A dataset that took longer is tried again by the next run, behind all others."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,8 +72,9 @@ async def audit_all(
     Args:
         kept: is called after each, to keep the rows.
     """
-    done = {name for name, row in rows.items() if row.questions == questions and not row.refused.startswith(NOT_DONE)}
-    left = iter([name for name in datasets if name not in done])
+    late = {name for name, row in rows.items() if row.refused.startswith(NOT_DONE)}
+    new = [name for name in datasets if name not in rows or rows[name].questions != questions]
+    left = iter([*new, *(name for name in datasets if name in late and name not in new)])
 
     async def work() -> None:
         for name in left:

@@ -124,15 +124,13 @@ def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
     Returns:
         whether all were held.
     """
-    whole = True
-    for name, count in counted.items():
-        if (held := total.get(name)) is not None:
-            total[name] = held + count
-        elif _fits(total, name, most):
-            total[name] = count
-        else:
-            whole = False
-    return whole
+    held = counted.keys() & total.keys()
+    for name in held:
+        total[name] += counted[name]
+    room = max(0, most - len(total))
+    new = [name for name in counted if name not in held and len(name) <= LONGEST_NAME][:room] if room else []
+    total.update({name: counted[name] for name in new})
+    return len(held) + len(new) == len(counted)
 
 
 def _fits(held: Mapping[str, object], name: str, most: int) -> bool:
