@@ -8,7 +8,7 @@ Nor is what a place names: code is OwnCode (swarm.config.own_code), which only t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -245,6 +245,14 @@ def _ours(name: str) -> TaskFamily:
             "registered here: install swarm again, with its plugins"
         )
     return cast(TaskFamily, entry_points.load(entry))
+
+
+def packages_of_plugins(families: Iterable[str], tasks: Mapping[str, Parameters]) -> frozenset[str]:
+    """Returns the packages of our plugins whose families these are, or ask tasks that a run defines."""
+    named = {*families, *(family_of(name, parameters) for name, parameters in tasks.items())} - FAMILIES.keys()
+    there = entry_points.bundled(entry_points.TASKS) if named & {*TASK_FAMILIES} else {}
+    modules = (there[name].value.partition(":")[0] for name in named if name in there)
+    return frozenset(module.rpartition(".")[0] for module in modules)
 
 
 def _refuse_strangers_code(name: str, parameters: Parameters) -> None:

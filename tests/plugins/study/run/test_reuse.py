@@ -15,7 +15,7 @@ from swarm.plugins.study.record import ConfigurationRecord, RunFile, StudyRecord
 from swarm.plugins.study.run import reuse
 from swarm.plugins.study.run.matrix import run_settings, runs_of
 from swarm.plugins.study.run.reuse import with_finished_elsewhere
-from swarm.provenance import code_digest, model_digests, own_modules
+from swarm.provenance import CodeBeside, code_beside, code_digest, model_digests
 from tests.layout import Layout
 from tests.plugins.study.study_files import run_file
 
@@ -58,7 +58,7 @@ def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: in
         settings=settings,
         judged=record.judged,
         versions=record.versions,
-        code=code_digest(own_modules(of_run), judged=record.judged),
+        code=code_digest(code_beside(of_run), judged=record.judged),
         models=model_digests(settings["model"]),
     )
     file = msgspec.structs.replace(file, **changes)
@@ -89,11 +89,11 @@ def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = leave_run(tmp_path, make_record("first"), "half")
-    read: list[frozenset[str]] = []
+    read: list[CodeBeside] = []
 
-    def counted(own: frozenset[str], *, judged: bool) -> str:
-        read.append(own)
-        return code_digest(own, judged=judged)
+    def counted(beside: CodeBeside, *, judged: bool) -> str:
+        read.append(beside)
+        return code_digest(beside, judged=judged)
 
     monkeypatch.setattr(reuse, "code_digest", counted)
     configurations = (
@@ -102,7 +102,7 @@ def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
     )
     runs = runs_of("second", configurations, (1, 2, 3))
     found = shared(make_record("second", configurations=configurations, runs=runs), tmp_path)
-    assert sorted(read, key=len) == [frozenset(), frozenset({"my_own_sampler"})]
+    assert sorted(map(sorted, (beside.modules for beside in read))) == [[], ["my_own_sampler"]]
     assert found.runs[0].experiment == there
 
 
