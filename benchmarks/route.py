@@ -30,7 +30,7 @@ BEGINS, ENDS = "WorkerMachine._idle", "WorkerMachine._leave"
 OFF = {
     "rounds of several stages": ("node/sharing/contexts.py", "tasks/revise.py", "config/revising.py"),
     "averaged weights": ("node/worker/averaging.py", "node/worker/averaging_machine.py"),
-    "planted words": ("node/worker/planting.py",),
+    "planted words": ("plugins/lab/planting.py",),
     "conversations": ("node/worker/conversing.py", "tasks/conversing.py"),
     "dynamic sampling": ("node/worker/dynamic_sampling.py",),
     "adaptive I and J": ("algo/adaptive_rule.py", "algo/adaptive.py"),

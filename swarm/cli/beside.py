@@ -1,4 +1,4 @@
-"""Programs that `swarm up` starts beside a swarm, and that no node knows of: `swarm sink run`, `swarm model push`.
+"""Programs that `swarm up` starts beside a swarm, and that no node knows of: those that plugins name.
 
     start ─▶ lines, passed on ─exit 0──────▶ done
       ▲                       ─any other───▶ said; after a pause again, and in the end never again
@@ -25,13 +25,11 @@ from swarm.children import child_environment, module_command
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.say import say, warn
 from swarm.cli.supervisor import RESTART_PAUSES
-from swarm.config import Settings, variable, without_settings
+from swarm.config import Settings, without_settings
 
 PATIENCE = 150.0
 """Seconds that the programs have to end once the nodes have."""
 NICENESS = 10
-PLUGINS = {"sinks": "sinks", "push_repo": "hub"}
-"""Setting that asks for programs -> the plugin that says which, by an entry point in `swarm.beside`."""
 LONGEST_LINE = 4096
 """Bytes of a line without an end."""
 
@@ -53,14 +51,13 @@ class ProgramBeside:
 
 
 def programs_beside(swarm: LocalSwarm) -> list[ProgramBeside]:
-    """Returns the programs that the settings of a swarm ask for.
+    """Returns what the plugins that are on start: each says it by an entry point of its name in `swarm.beside`.
 
     Raises:
         ConfigError: one of them cannot start: a name is none, or a library is not installed.
     """
     settings, names = swarm.settings, swarm.worker_names
-    asked = [(setting, plugin) for setting, plugin in PLUGINS.items() if getattr(settings, setting)]
-    makers = [entry_points.needed(entry_points.BESIDE, plugin, variable(setting)) for setting, plugin in asked]
+    makers = entry_points.of_plugins(entry_points.BESIDE, settings.plugins)
     return [program for programs in makers for program in programs(settings, names)]
 
 

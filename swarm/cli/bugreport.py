@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,7 +34,6 @@ from swarm.node.process.host import this_process
 from swarm.provenance import machine, versions
 from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
-from swarm.records.reader import snapshot
 from swarm.records.starts import last_starts
 from swarm.records.stream import Event, EventStream, WantedEvents
 from swarm.store.place import open_place
@@ -130,9 +130,11 @@ def _parts(
     if doctor:
         parts["doctor"] = lambda: doctor_view.render(examine(settings))
     if run is not None:
+        reader = status_view.StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
+        status = cache(lambda: reader.read(time.time()))
         parts |= {
-            "status": lambda: _status(run, settings),
-            "hints": lambda: render_hints(snapshot(run).hints()) or "none",
+            "status": lambda: status_view.render(status()),
+            "hints": lambda: render_hints(status().hints) or "none",
             "starts": lambda: render_starts(last_starts(run)[:NODES]),
             "warnings and errors": lambda: _events(run, "warning", ERRORS),
             "events": lambda: _events(run, "info", EVENTS),
@@ -188,11 +190,6 @@ def _run(settings: Settings) -> Run | None:
         return open_experiment(settings)
     except Exception:  # noqa: BLE001 - a folder that fails is what the doctor reports
         return None
-
-
-def _status(run: Run, settings: Settings) -> str:
-    reader = status_view.StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
-    return status_view.render(reader.read(time.time()))
 
 
 def _events(run: Run, level: str, count: int) -> str:

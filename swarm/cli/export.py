@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
@@ -14,8 +15,11 @@ from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.store.place import open_place
 from swarm.views.studies import reader_of, studies
-from swarm.views.tables.export import FORMATS, Format, encode_frame, refuse_existing, write_frame
-from swarm.views.tables.frames import TABLES, experiment_frame
+from swarm.views.tables.export import FORMATS, Format, encoded, refuse_existing, write_table
+from swarm.views.tables.frames import TABLES, experiment_blocks
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 TableName = Literal["metrics", "events", "rollouts", "rollout_files", "rewards", "judge"]
 
@@ -50,14 +54,28 @@ def export(
         refuse_existing(target, force=force)  # before the folder is read, which may take a while
     if source.is_study:
         folder = settings.shared_folder
-        frame = reader_of(folder, source.name, warn).frame(folder, source.name, TABLES[table])
+        blocks = iter([reader_of(folder, source.name, warn).frame(folder, source.name, TABLES[table])])
     else:
-        frame = experiment_frame(settings.place, source.name, TABLES[table])
+        blocks = experiment_blocks(settings.place, source.name, TABLES[table])
     if str(target) == "-":
-        _show(encode_frame(frame, chosen), chosen)
-    else:
-        write_frame(frame, chosen, target, force=force)
-        say(f"wrote {len(frame)} rows of {table} to {target}")
+        _show(encoded(blocks, chosen), chosen)
+        return
+    counted = Counted(blocks)
+    write_table(counted, chosen, target, force=force)
+    say(f"wrote {counted.rows} rows of {table} to {target}")
+
+
+class Counted:
+    """Yields the blocks of a table and counts their rows."""
+
+    def __init__(self, blocks: Iterable[DataFrame]) -> None:
+        self._blocks = blocks
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[DataFrame]:
+        for block in self._blocks:
+            self.rows += len(block)
+            yield block
 
 
 class _Source(NamedTuple):
@@ -82,8 +100,8 @@ def _format_of(output: Path | None) -> Format:
     return next((known for known in FORMATS if known == suffix), "csv")
 
 
-def _show(data: bytes, form: Format) -> None:
+def _show(data: Iterable[bytes], form: Format) -> None:
     if form == "parquet" and sys.stdout.isatty():
         raise ConfigError("Parquet is not for a terminal: name a file with --output, or take --format csv")
     sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.writelines(data)

@@ -18,9 +18,8 @@ from cyclopts import Group, Parameter
 
 from swarm.config import Settings, StartRequest, asked_in, given_variables, load_settings, sources_of
 from swarm.config.constraints import options
-from swarm.config.declared import DECLARED, FLAGS
+from swarm.config.declared import DECLARED, FLAGS, sections
 from swarm.config.presets import PRESET_VARIABLE, PRESETS
-from swarm.config.sections import SECTIONS
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.records.made_by import as_ours
@@ -33,7 +32,7 @@ Flags = TypeVar("Flags")
 UP_DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
 """Defaults of `swarm up`: a demonstration of a few minutes on a laptop, where the settings of a node are those of the
 paper."""
-_PANELS = {section: Group(section, sort_key=number) for number, section in enumerate(SECTIONS, 1)}
+_PANELS = {section: Group(section, sort_key=n) for n, section in enumerate(sections(DECLARED.values()), 1)}
 """The flags of a section stand together in a command's help."""
 SETTING_OF_FLAG = {f.metadata[kind]: name for name, f in FIELDS.items() for kind in FLAGS if f.metadata[kind]}
 

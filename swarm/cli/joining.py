@@ -20,7 +20,7 @@ from swarm.cli.flags import CommonFlags, as_settings, settings_from
 from swarm.cli.say import warn
 from swarm.cli.suiting import PROFILE, refuse_unsuited
 from swarm.cli.waiting import wait_for
-from swarm.config import EXPERIMENT_NAME, IDENTITY, Settings, refuse_unsafe, sources_of, variable
+from swarm.config import EXPERIMENT_NAME, Settings, in_identity, refuse_unsafe, sources_of, variable
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given, parse
 from swarm.errors import ConfigError, ExperimentError
@@ -116,7 +116,7 @@ def _tasks_as_mixture(settings: Settings, said: Given) -> Settings:
 
 def adopted(run: Run, experiment: ExperimentFile) -> Given:
     """Returns setting -> value and source, of all that an experiment says."""
-    identity = {name: value for name, value in identity_of(experiment).items() if name in IDENTITY}
+    identity = {name: value for name, value in identity_of(experiment).items() if in_identity(name)}
     state = read_clock(run).state
     rounds = state.max_rounds if state else experiment.max_rounds
     values = identity | ({"max_rounds": rounds} if rounds else {})

@@ -14,7 +14,6 @@ from swarm.cli.plan_text import changes, render_remedies, verdict
 from swarm.cli.say import say
 from swarm.cli.supervisor import DaemonChild
 from swarm.config import Settings, StartRequest, as_variable
-from swarm.config.settings import NOTHING_BESIDE
 from swarm.errors import ConfigError, MemoryPlanError
 from swarm.node.process.worker_settings import settings_of_workers
 from swarm.planner.plan import Plan
@@ -46,7 +45,7 @@ class LocalSwarm:
         if self.settings.clock == "own":
             return ()
         name = name_here(self.settings, COORDINATOR)
-        return (replace(self.settings, role="coordinator", node_id=name, hub_token=None, **NOTHING_BESIDE),)
+        return (replace(self.settings.of_a_node(), role="coordinator", node_id=name, hub_token=None),)
 
     @property
     def names(self) -> list[str]:
@@ -118,7 +117,7 @@ def local_swarm(settings: Settings, nodes: int, in_process: bool, own_cores: int
     but for an embedded model, which is too small to gain by a second thread.
     """
     shared = replace(settings, path=settings.place, expected_workers=nodes)
-    one = replace(shared, role="worker", node_id=name_here(shared, WORKER), **NOTHING_BESIDE)
+    one = replace(shared.of_a_node(), role="worker", node_id=name_here(shared, WORKER))
     named = settings_of_workers(one, nodes)
     share = own_cores or max(1, cores() // nodes)
     workers = named if in_process else [_with_a_share(worker, share) for worker in named]

@@ -7,13 +7,10 @@ entry point in `swarm.commands` ─▶ a module ─┬ COMMANDS   words -> Comma
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from swarm.cli.command import Command
-from swarm.entry_points import DanglingError, distribution_of, load
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from swarm.entry_points import DanglingError, EntryPoint, distribution_of, load
 
 
 class CommandTable(NamedTuple):

@@ -13,12 +13,11 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.flags import NodeFlags, as_settings, settings_from
-from swarm.cli.say import print_result
+from swarm.cli.say import print_result, warn
 from swarm.cli.suiting import suited
 from swarm.config import sources_of
 from swarm.config.constraints import as_text
-from swarm.config.declared import DECLARED, Declared, example_file
-from swarm.config.sections import SECTIONS
+from swarm.config.declared import Declared, declared, example_file, sections
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean, named
@@ -68,6 +67,9 @@ def settings(
     if example:
         sys.stdout.write(example_file())
         return
+    FIELDS.look_further()
+    for problem in FIELDS.problems:
+        warn(problem)
     chosen = [_named(name) for name in names]
     rows = list_settings(node_flags or NodeFlags(), os.environ, chosen)
     print_result(rows, render_each if chosen else render, as_json=as_json)
@@ -76,11 +78,12 @@ def settings(
 def _named(word: str) -> str:
     """Returns the setting that somebody means. Raises ConfigError: there is none of that name."""
     bare = word.lstrip("-").lower().replace("-", "_")
-    for name, declared in DECLARED.items():
-        if bare in (name, declared.flag.lstrip("-").replace("-", "_"), *map(str.lower, declared.variables)):
+    known = declared()
+    for name, one in known.items():
+        if bare in (name, one.flag.lstrip("-").replace("-", "_"), *map(str.lower, one.variables)):
             return name
-    near = [name for name, declared in DECLARED.items() if any(bare in text for text in (name, *declared.variables))]
-    hint = f"; did you mean {named(near)}?" if near else did_you_mean(bare, DECLARED, "; `swarm settings` lists all")
+    near = [name for name, one in known.items() if any(bare in text for text in (name, *one.variables))]
+    hint = f"; did you mean {named(near)}?" if near else did_you_mean(bare, known, "; `swarm settings` lists all")
     raise ConfigError(f"expected a setting, its variable or its flag, got {word!r}{hint}")
 
 
@@ -89,26 +92,27 @@ def list_settings(node_flags: NodeFlags, environ: Mapping[str, str], only: Colle
     base = suited(node_flags, environ, tells=False)
     effective = settings_from(node_flags, environ, base=base)
     sources = sources_of(as_settings(node_flags), environ, node_flags.config, base=base)
+    known = declared()
     return [
-        _row(DECLARED[name], getattr(effective, name), sources.get(name, "default"))
-        for names in SECTIONS.values()
+        _row(known[name], effective.value(name), sources.get(name, "default"))
+        for names in sections(known.values()).values()
         for name in names
         if name in only or not only
     ]
 
 
-def _row(declared: Declared, value: Any, source: str) -> SettingRow:
-    hidden = FIELDS[declared.name].metadata["secret"] and value is not None
+def _row(one: Declared, value: Any, source: str) -> SettingRow:
+    hidden = FIELDS[one.name].metadata["secret"] and value is not None
     return SettingRow(
-        variable=", ".join(declared.variables),
-        setting=declared.name,
-        default=declared.default,
+        variable=", ".join(one.variables),
+        setting=one.name,
+        default=one.default,
         value="(set, not shown)" if hidden else value,
         source=source,
-        meaning=declared.meaning,
-        section=declared.section,
-        flag=declared.flag,
-        allowed=declared.allowed,
+        meaning=one.meaning,
+        section=one.section,
+        flag=one.flag,
+        allowed=one.allowed,
     )
 
 

@@ -114,7 +114,9 @@ class ComputingSettings:
     """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
     device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
     """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
-    generation_server: Text | None = setting(None, "SWARM_GENERATION_SERVER", run_flag="generation_server")
+    generation_server: Text | None = setting(
+        None, "SWARM_GENERATION_SERVER", run_flag="generation_server", reaches=True
+    )
     """URL of a vLLM server that writes a worker's completions with its adapter (docs/generation-server.md), such as
     `http://127.0.0.1:8000`; None: the worker does."""
     generation_server_patience: Annotated[float, above(0)] = setting(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
@@ -123,7 +125,7 @@ class ComputingSettings:
     """Then the node ends, or with `own` generates by itself and asks the server again in the next round."""
     generation_server_key: Text | None = setting(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
     """The key that the server was started with (`--api-key`); None: it asks for none."""
-    adapter_folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER")
+    adapter_folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER", reaches=True)
     """Where adapters are written for the generation server, which reads them under this very path; None: `adapters` in
     the key folder. Never in the shared folder."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -50,12 +51,12 @@ class Declared:
 
 
 def _declared(name: str, meaning: str) -> Declared:
-    f = FIELDS[name]
+    f, plugin = FIELDS[name], FIELDS.declaration_of(name)
     flag = next((f.metadata[kind] for kind in FLAGS if f.metadata[kind]), "") or (name if name in _COMMON else "")
     any_text = f.type in (Text, Text | None) or options(f.type) == [bool]
     return Declared(
         name=name,
-        section=SECTION_OF[name],
+        section=plugin.declared.section if plugin else SECTION_OF[name],
         variables=f.metadata["env"],
         flag=f"--{flag.replace('_', '-')}" if flag else "",
         default=f.default,
@@ -82,8 +83,26 @@ def _meanings(cls: type) -> dict[str, str]:
     }
 
 
-DECLARED = {name: _declared(name, meaning) for name, meaning in meanings(Settings).items()}
-"""Setting -> what people are told of it."""
+def declared() -> dict[str, Declared]:
+    """Returns setting -> what people are told of it, of all that are known: of anybody's plugins once they were looked
+    for (FIELDS.look_further)."""
+    known = set(FIELDS)
+    classes: list[type] = [Settings, *dict.fromkeys(one.declared for one in FIELDS.declarations)]
+    meant = {name: text for cls in classes for name, text in meanings(cls).items()}
+    return {name: _declared(name, text) for name, text in meant.items() if name in known}
+
+
+def sections(known: Iterable[Declared]) -> dict[str, list[str]]:
+    """Returns section -> its settings, in the order in which people are shown them: those of plugins at its end."""
+    found = {section: list(names) for section, names in SECTIONS.items()}
+    for one in known:
+        if one.name not in SECTION_OF:
+            found.setdefault(one.section, []).append(one.name)
+    return found
+
+
+DECLARED = declared()
+"""Setting -> what people are told of it, of the core's and those of our plugins."""
 
 
 def example_file() -> str:
@@ -93,11 +112,13 @@ def example_file() -> str:
         "# change the value. Flags and variables count above this file; what a command or a preset (a line\n"
         '# preset = "paper") has instead of a default, below it.\n'
     )
-    return "\n".join([head, *(_section(section, names) for section, names in SECTIONS.items())])
+    FIELDS.look_further()
+    known = declared()
+    return "\n".join([head, *(_section(section, names, known) for section, names in sections(known.values()).items())])
 
 
-def _section(section: str, names: tuple[str, ...]) -> str:
-    return "\n".join([f"# {f' {section} '.center(_WIDTH - 2, '-')}", *(_line(DECLARED[name]) for name in names)])
+def _section(section: str, names: Iterable[str], known: Mapping[str, Declared]) -> str:
+    return "\n".join([f"# {f' {section} '.center(_WIDTH - 2, '-')}", *(_line(known[name]) for name in names)])
 
 
 def _line(setting: Declared) -> str:

@@ -8,15 +8,12 @@ from collections.abc import Mapping
 import msgspec
 
 from swarm import forms
+from swarm.config.plugin_settings import KnownVariables
 from swarm.config.presets import PRESET, PRESET_VARIABLE
 from swarm.config.settings import FIELDS
 
-VARIABLES: dict[str, str] = {variable: name for name, f in FIELDS.items() for variable in f.metadata["env"]} | {
-    PRESET_VARIABLE: PRESET
-}
+VARIABLES = KnownVariables(FIELDS, {PRESET_VARIABLE: PRESET})
 """Variable -> setting, or the preset."""
-SECRETS = tuple(variable for name, f in FIELDS.items() if f.metadata["secret"] for variable in f.metadata["env"])
-"""Variables that are never shown."""
 RETIRED = {
     "ADAPTIVE_IJ": "say ADAPTIVE_IJ_ENABLED",
     "ADAPTIVE_RATE": "say ADAPTIVE_IJ_ALPHA",
@@ -58,6 +55,11 @@ def as_variable(asked: StartRequest) -> dict[str, str]:
     return {ASKED_VARIABLE: msgspec.json.encode(asked).decode()}
 
 
+def secrets() -> frozenset[str]:
+    """Returns the variables that are never shown."""
+    return frozenset(variable for f in FIELDS.values() if f.metadata["secret"] for variable in f.metadata["env"])
+
+
 DAEMONS = {
     "coordinator": ("node", "--role", "coordinator"),
     "worker": ("node", "--role", "worker"),
@@ -72,18 +74,19 @@ DAEMONS = {
 
 def given_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Returns the settings in an environment, secrets left out."""
+    hidden = {*secrets(), ASKED_VARIABLE}
     return {
-        name: value for name, value in environ.items() if name in VARIABLES and name not in SECRETS and value.strip()
+        name: value for name, value in environ.items() if name not in hidden and name in VARIABLES and value.strip()
     }
 
 
 def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Returns an environment without any setting in it: what another process gets below its own ones."""
-    return {name: value for name, value in environ.items() if name not in {*VARIABLES, ASKED_VARIABLE}}
+    return {name: value for name, value in environ.items() if name != ASKED_VARIABLE and name not in VARIABLES}
 
 
 def command_line(environment: Mapping[str, str], role: str = "worker") -> str:
     """Returns what a person would type to start a daemon with these variables; secrets are left for them to add."""
-    hidden = {*SECRETS, ASKED_VARIABLE}
+    hidden = {*secrets(), ASKED_VARIABLE}
     shown = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if name not in hidden]
     return " ".join([*shown, "swarm", *DAEMONS[role]])

@@ -28,14 +28,6 @@ LEAST = {"heartbeat_interval": 0.05, "reconcile_interval": 0.05, "round_interval
 """The smallest, in seconds: a node with less writes and lists without a pause."""
 
 
-REACHING = (
-    *("endpoint", "generation_server", "push_repo", "sinks", "mirror"),
-    *("key_folder", "adapter_folder", "sink_folder"),
-    *(name for name, field in FIELDS.items() if field.metadata["secret"]),
-)
-"""Settings that say which servers are asked, under whose name, and which folders of this machine are written."""
-
-
 def refuse_unsafe(found: Given) -> None:
     """See that no setting of a shared place is beyond what is taken from one, names code or files of its reader's, or
     reaches out of the place.
@@ -59,10 +51,18 @@ def refuse_strangers_word(name: str, value: Any, source: str) -> None:
         ConfigError: it does; says what its user would type.
     """
     refuse_strangers_code(name, value, source)
-    if name in REACHING and value != FIELDS[name].default:
+    if value == FIELDS[name].default:
+        return
+    if FIELDS[name].metadata["reaches"]:
         raise ConfigError(
             f"{variable(name)} ({name}) = {quoted(value)} from {source} reaches out of the shared place, which nobody "
             f"but you may have a node do: if it is meant, say {to_type(name, value)} yourself"
+        )
+    if (one := FIELDS.declaration_of(name)) and not one.is_ours:
+        raise ConfigError(
+            f"{variable(name)} ({name}) = {quoted(value)} from {source} is for the plugin {one.plugin} of "
+            f"{one.entry.distribution}, which is code that you did not name yourself: if it is meant, say "
+            f"{to_type(name, value)} yourself"
         )
 
 

@@ -16,16 +16,20 @@ tokens are much alike, and each belongs to some tool.
 
 from __future__ import annotations
 
-from swarm.config.environment import RETIRED, SECRETS, VARIABLES
+from swarm.config.environment import RETIRED
+from swarm.config.plugin_settings import PREFIX
+from swarm.config.settings import FIELDS
 
 OURS = ("ADAPTIVE", "COORDINATOR", "ROLLOUT")
 """First words that hardly any other program's variables have."""
-_FAMILY = tuple(name for name in VARIABLES if not name.startswith("SWARM_") and name not in SECRETS)
+_OWNERS = {name: f.metadata["secret"] for f in FIELDS.core.values() for name in f.metadata["env"] if name[:6] != PREFIX}
+"""Variable -> whether it is a secret."""
+_FAMILY = tuple(name for name, is_secret in _OWNERS.items() if not is_secret)
 
 
 def meant(name: str) -> str | None:
     """Returns the variable that was meant by a name that is none; None: it is somebody else's."""
-    if name in VARIABLES or name in RETIRED:
+    if name.startswith(PREFIX) or name in _OWNERS or name in RETIRED:
         return None
     close = (known for known in _FAMILY if _is_slip(name, known))
     return min(close, key=lambda known: slips(name, known), default=None)

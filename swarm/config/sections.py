@@ -131,8 +131,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "signing",
         "key_folder",
     ),
-    "Instruments of studies": ("planters", "planted_words"),
-    "Beside the run": ("push_repo", "push_every", "sinks", "sink_folder"),
 }
 """Section -> its settings; each setting is in one."""
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}

@@ -6,12 +6,11 @@ derived from the declaration.
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from swarm.config.adaptive_rules import ADAPTIVE_RULES, MEASURING_RULES
 from swarm.config.computing import ComputingSettings
@@ -33,10 +32,13 @@ from swarm.config.identity import identity_of
 from swarm.config.names import IDENTITY_DEFAULTS, QUICK, SAMPLERS
 from swarm.config.own_code import TASK_TABLE, names_code, plain
 from swarm.config.place import is_url, place_of
+from swarm.config.plugin_settings import KnownSettings, PluginSettings
 from swarm.config.task_table import TaskTable
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
 from swarm.types import FIRST_FAMILY
+
+Declared = TypeVar("Declared", bound=PluginSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class Settings(ComputingSettings):
     path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
     `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
-    mirror: Text | None = setting(None, "SWARM_MIRROR")
+    mirror: Text | None = setting(None, "SWARM_MIRROR", reaches=True)
     """Of `swarm up` and `swarm study run`: another place, which has all that a restart needs, ten seconds later: where
     the shared place is behind it, or gone, it is brought back from there before the start."""
     experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
@@ -62,7 +64,7 @@ class Settings(ComputingSettings):
     """Unique per node; None: a readable one is generated."""
     model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model")
     """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
-    endpoint: Table | None = setting(None, "SWARM_ENDPOINT")
+    endpoint: Table | None = setting(None, "SWARM_ENDPOINT", reaches=True)
     """Of a generator: the server that answers, an OpenAI-compatible one (docs/generators.md); None: its model does."""
     awaited: bool = setting(False, "SWARM_AWAITED")
     """Of a generator or person: workers wait for its groups as for each other's, and the clock for its rounds."""
@@ -198,7 +200,7 @@ class Settings(ComputingSettings):
     signing: Literal["off", "on", "require"] = setting("off", "SWARM_SIGNING")
     """`on`: sign what is published, and hold peers to the key they were first seen with; `require`: refuse what is not
     signed as well. Needs the extra `signing`, and a key (`swarm keys new`)."""
-    key_folder: Text = setting("~/.swarm", "SWARM_KEY_FOLDER")
+    key_folder: Text = setting("~/.swarm", "SWARM_KEY_FOLDER", reaches=True)
     """Where this user's key and the keys that peers were first seen with are kept; never in the shared folder."""
     scorer_processes: Annotated[int, whole(1, 64)] = setting(1, "SWARM_SCORER_PROCESSES")
     """Children that score answers, per worker process."""
@@ -206,25 +208,37 @@ class Settings(ComputingSettings):
     """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
     staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
     """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
-    push_repo: Annotated[str, Meta(pattern=r"^[^/\s]+/[^/\s]+\Z", description="a repository as USER/NAME")] | None = (
-        setting(None, "SWARM_PUSH_REPO", up_flag="push")
-    )
-    """Where on the Hugging Face Hub `swarm up` pushes the models of its workers, from beside them (docs/publishing.md);
-    of several workers each to `USER/NAME-WORKER`. The token is that of `hf auth login` or HF_TOKEN."""
-    push_every: Annotated[int, whole(0)] = setting(0, "SWARM_PUSH_EVERY", up_flag="push_every")
-    """Push every so many rounds, too, the newest checkpoint; 0: only the last."""
-    sinks: Names | None = setting(None, "SWARM_SINKS", up_flag="sink")
-    """Trackers of experiments that get the rows of a run of `swarm up`, from beside it (docs/sinks.md): `tensorboard`,
-    `trackio`, `wandb`, each an extra."""
-    sink_folder: Text = setting("./sinks", "SWARM_SINK_FOLDER")
-    """Where TensorBoard and wandb have their files, never in the shared place; trackio has its own (TRACKIO_DIR)."""
-    planters: Names | None = setting(None, "SWARM_PLANTERS")
-    """An instrument of studies (docs/bounds.md): the names of workers that publish their right answers with planted
-    words in front, and say so in their registration. Refused in a run that is no study's."""
-    planted_words: Text | None = setting(None, "SWARM_PLANTED_WORDS")
-    """What they plant; all workers then count how many of their own completions begin with it."""
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
     """What the terminal shows; the folder gets info and above always."""
+    held: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Settings of plugins (plugin_settings.py) that are not at their defaults -> value; no setting itself."""
+
+    def of(self, plugin: type[Declared]) -> Declared:
+        """Returns the settings that a plugin declares."""
+        return plugin(**{f.name: self.held[f.name] for f in fields(plugin) if f.name in self.held})
+
+    def value(self, name: str) -> Any:
+        """Returns the value of a setting, whoever declares it. Raises KeyError: there is none of that name."""
+        return getattr(self, name) if name in FIELDS.core else self.held.get(name, FIELDS[name].default)
+
+    def with_values(self, values: Mapping[str, Any]) -> "Settings":
+        """Returns these settings with other values for some of them, whoever declares them."""
+        own = {name: value for name, value in values.items() if name in FIELDS.core}
+        held = {**self.held, **{name: value for name, value in values.items() if name not in own}}
+        held = {name: value for name, value in held.items() if value != FIELDS[name].default}
+        return replace(self, **own, held=held)
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """Returns the names of the plugins that are on: those of which some setting is not at its default."""
+        declarations = (FIELDS.declaration_of(name) for name in self.held)
+        return tuple(dict.fromkeys(one.plugin for one in declarations if one))
+
+    def of_a_node(self) -> "Settings":
+        """Returns these settings without those of what `swarm up` starts beside its nodes: they are not theirs, and
+        their records need not repeat them."""
+        beside = {name: f.default for name, f in FIELDS.items() if f.metadata["up_flag"]}
+        return self.with_values({"mirror": None, **beside})
 
     @property
     def trains(self) -> bool:
@@ -341,21 +355,18 @@ class Settings(ComputingSettings):
         """Tells whether the adaptive rule goes by what is measured of them."""
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
-    def plants(self, node: str) -> str:
-        """Returns what a node of these settings puts in front of its right answers; empty: nothing."""
-        return (self.planted_words or "") if node in (self.planters or ()) else ""
-
     def experiment_identity(self) -> dict[str, Any]:
         """Returns the settings that make two runs the same experiment; a running one refuses to go on with others.
 
         What IDENTITY_DEFAULTS names is left out where it has the value given there.
         """
-        return identity_of(self)
+        of_plugins = {name: plain(value) for name, value in self.held.items() if FIELDS[name].metadata["identity"]}
+        return identity_of(self) | of_plugins
 
     def as_recorded(self) -> dict[str, Any]:
         """Returns every setting as JSON has it, those at their defaults included; no secrets."""
-        shown = (f.name for f in fields(self) if not f.metadata["secret"])
-        values = {name: plain(getattr(self, name)) for name in shown}
+        shown = (name for name, f in FIELDS.items() if not f.metadata["secret"])
+        values = {name: plain(self.value(name)) for name in shown}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def as_environment(self) -> dict[str, str]:
@@ -369,24 +380,30 @@ class Settings(ComputingSettings):
         stated = set(QUICK if self.test_mode else ())
         if any(getattr(self, name) != FIELDS[name].default for name in ADAPTIVE):
             stated.add("adaptive")  # off on purpose, or on: see swarm.config.sources
-        changed = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name in stated or getattr(self, f.name) != f.default
-        }
-        return as_variables(changed)
+        values = {name: (self.value(name), f.default) for name, f in FIELDS.items()}
+        return as_variables({name: value for name, (value, at) in values.items() if name in stated or value != at})
 
 
 LONGEST_TYPED = 200
 """Characters of a value that a message tells to type."""
-NOTHING_BESIDE: dict[str, Any] = {"push_repo": None, "push_every": 0, "sinks": None, "mirror": None}
-"""Of nodes: what runs beside a swarm is not theirs, and their records need not repeat it."""
-FIELDS = {f.name: f for f in fields(Settings)}
-ADAPTIVE = tuple(name for name in FIELDS if name.startswith("adaptive"))
+FIELDS = KnownSettings(Settings)
+"""Every setting, the plugins' included."""
+ADAPTIVE = tuple(name for name in FIELDS.core if name.startswith("adaptive"))
 """The settings that are of use only while I and J are adaptive, and the one that makes them so."""
 IDENTITY = frozenset(IDENTITY_DEFAULTS) | frozenset(Settings(adaptive=True).experiment_identity())
-"""The settings that an experiment's identity may hold: whatever else a folder says there is no setting of it."""
+"""The core's settings that an experiment's identity may hold."""
 msgspec.convert(vars(Settings()), Settings)  # a default that its own constraint forbids fails at import
+
+
+def in_identity(name: str) -> bool:
+    """Tells whether an experiment's identity may hold a setting: whatever else a folder says there is no setting of
+    it."""
+    return name in IDENTITY or (name in FIELDS and bool(FIELDS[name].metadata["identity"]))
+
+
+def identity_defaults() -> dict[str, Any]:
+    """Returns what an experiment has whose identity does not say it."""
+    return IDENTITY_DEFAULTS | {name: plain(f.default) for name, f in FIELDS.items() if f.metadata["identity"]}
 
 
 def variable(name: str) -> str:

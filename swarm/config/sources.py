@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.revising import revising
 from swarm.config.settings import ADAPTIVE, FIELDS, Settings, variable
 from swarm.config.task_table import from_file
+from swarm.entry_points import unregistered
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 from swarm.instruction import Asking
@@ -34,7 +35,7 @@ from swarm.spelling import did_you_mean
 
 Given = dict[str, tuple[object, str]]
 """Setting -> its value, unparsed, and where it came from."""
-ALL = "; `swarm settings` lists all"
+ALL = "; `swarm settings` lists all, those of a plugin where it is installed"
 COMMAND_DEFAULT = "the command's default"
 BUCKET_DEFAULT = "the default in a bucket"
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -76,7 +77,7 @@ def load_settings(
     raw = _of_the_place(raw) | raw
     values = {name: parse(name, value, source) for name, (value, source) in raw.items()}
     values |= {name: of_the_user(name, values[name]) for name in asked}
-    return _check(Settings(**values), set(asked))
+    return _check(Settings().with_values(values), set(asked))
 
 
 def checked(values: Mapping[str, Any], source: str) -> Settings:
@@ -85,7 +86,7 @@ def checked(values: Mapping[str, Any], source: str) -> Settings:
     Raises:
         ConfigError: a malformed value, or a combination that cannot work.
     """
-    return _check(Settings(**{name: parse(name, value, source) for name, value in values.items()}), set(values))
+    return _check(Settings().with_values({n: parse(n, value, source) for n, value in values.items()}), set(values))
 
 
 def _of_the_place(raw: Given) -> Given:
@@ -144,14 +145,21 @@ def _from_environment(environ: Mapping[str, str]) -> Given:
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     for name, value in environ.items():
-        if name.startswith("SWARM_") and name not in VARIABLES and name != ASKED_VARIABLE:
-            raise ConfigError(f"unknown setting {name} in the environment{did_you_mean(name, VARIABLES, ALL)}")
+        if name.startswith("SWARM_") and name != ASKED_VARIABLE and name not in VARIABLES:
+            raise ConfigError(f"unknown setting {name} in the environment{_meant(name, VARIABLES)}")
         if name in RETIRED and value.strip():
             raise ConfigError(f"the environment variable {name}={value!r} has no meaning here: {RETIRED[name]}")
         if value.strip() and (known := meant(name)):
             raise ConfigError(
                 f"unknown setting {name}={value!r} in the environment; did you mean {known!r}? If not, unset it"
             )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Returns what an unknown name may have meant, and which plugins' settings cannot be had."""
+    missing = unregistered()
+    again = [f"{', '.join(missing)}: not registered since swarm was updated; install it again"] if missing else []
+    return "; ".join([did_you_mean(name, [*known], ALL), *FIELDS.problems, *again])
 
 
 def _from_toml(file: str) -> Given:
@@ -173,7 +181,7 @@ def _from_toml(file: str) -> Given:
         if name in RETIRED:
             raise ConfigError(f"the setting {key!r} in {file} has no meaning here: {RETIRED[name]}")
         if name not in FIELDS and name != PRESET:
-            raise ConfigError(f"unknown setting {key!r} in {file}{did_you_mean(key, [*FIELDS, *VARIABLES], ALL)}")
+            raise ConfigError(f"unknown setting {key!r} in {file}{_meant(key, [*FIELDS, *VARIABLES])}")
         if name in found:
             raise ConfigError(f"{key!r} sets {name} a second time in {file}: keep one")
         found[name] = (value, file)
@@ -247,13 +255,11 @@ def _check(settings: Settings, given: set[str]) -> Settings:
     _check_adaptive(settings, given)
     _check_stages(settings)
     _check_reasoning(settings)
-    if settings.planters and not settings.planted_words:
-        raise ConfigError(
-            f"{variable('planters')} names {quoted(','.join(settings.planters))}, and {variable('planted_words')} does "
-            "not say what they plant: it is an instrument of studies; leave it out, or say both"
-        )
     _check_dynamic_sampling(settings)
     check_averaging(settings)
+    for one in FIELDS.declarations:
+        if one.plugin in settings.plugins:
+            settings.of(one.declared).check(settings)
     return settings
 
 

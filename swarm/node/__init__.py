@@ -40,7 +40,6 @@ worker       one training node
   hooks, features                       where features join in a round; those that are on
   ij_schedule                           I and J of each round
   own_groups, own_completions           own questions, completions, rewards; token ids kept for redo
-  planting                              an instrument of studies: planted words in what is published
   dynamic_sampling                      fresh questions in the place of groups without a signal
   averaging, averaging_machine          weights averaged every so many rounds: done; whose, and how long to wait
   conversing                            turn by turn, where tasks reply

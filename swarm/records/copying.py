@@ -265,14 +265,16 @@ class Copier:
         self._versions[key] = blob.tag
 
     def _put_all(self, held: Iterator[_Held]) -> None:
+        """Puts small files; all but registrations, which a node writes again at its next start, are synced."""
         for each in held:
-            self._put(each, durable=True)
+            self._put(each, durable=not each.key.startswith(f"{keys.PEERS}/"))
+            self._versions.setdefault(each.key, "")
 
     def _put(self, held: _Held, *, durable: bool) -> None:
         prefix, _, name = held.key.rpartition("/")
         if prefix not in self._there:
             self._there[prefix] = frozenset(entry.name for entry in entries(self._target, prefix))
-        known = name in self._there[prefix] or held.key in self._versions or durable
+        known = name in self._there[prefix] or held.key in self._versions
         if known and self._in_target(held.key) == held.data:
             self._pass.same += 1
             return

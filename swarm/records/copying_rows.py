@@ -8,10 +8,8 @@ is_late    whether a row was written after that end: its reward is for the next 
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -40,19 +38,16 @@ class _OfRound(msgspec.Struct):
     stage: Count = 0
 
 
-class _Held(NamedTuple):
-    record: bytes
-    place: Place
-
-
 @dataclass
 class _Log:
     """Keeps how far a growing file was copied."""
 
     cursor: str = ""
     """Cursor of the source, behind what is held."""
-    held: deque[_Held] = field(default_factory=deque)
-    """Read, and not in the target yet."""
+    held: list[bytes] = field(default_factory=list)
+    """Records that were read, and are not in the target yet."""
+    places: list[Place] = field(default_factory=list)
+    """The place of each held row; empty for a log of anything else."""
     records: int = 0
     """In the target, as all that follows."""
     place: Place = NOWHERE
@@ -63,18 +58,19 @@ class _Log:
     restarts: int = 0
 
     def hold(self, records: list[bytes], *, are_rows: bool) -> None:
-        self.held.extend(_Held(record, _place_of(record) if are_rows else NOWHERE) for record in records)
+        self.held += records
+        if are_rows:
+            self.places += map(_place_of, records)
 
     def let_go(self, count: int) -> None:
         """Take note that the target has the first of those held."""
-        for _ in range(count):
-            held = self.held.popleft()
-            self.place = max(self.place, held.place)
-            self.add(held.record)
+        self.add(self.held[:count])
+        self.place = max(self.place, *self.places[:count], NOWHERE)
+        del self.held[:count], self.places[:count]
 
-    def add(self, record: bytes) -> None:
-        self.records += 1
-        self.digest.update(record + b"\n")
+    def add(self, records: list[bytes]) -> None:
+        self.records += len(records)
+        self.digest.update(b"\n".join([*records, b""]))
 
 
 class LogCopier:
@@ -119,7 +115,7 @@ class LogCopier:
     def write_to(self, node: str, place: Place) -> None:
         """Append a node's held rows up to the last one that is of no later round and stage than this."""
         if log := self._logs.get(keys.metrics(node)):
-            upto = [count for count, held in enumerate(log.held, 1) if NOWHERE < held.place <= place]
+            upto = [count for count, held in enumerate(log.places, 1) if NOWHERE < held <= place]
             self._append(keys.metrics(node), upto[-1] if upto else 0)
 
     def is_late(self, node: str, place: Place) -> bool:
@@ -175,7 +171,7 @@ class LogCopier:
         log = self._logs.get(key)
         if log is None or not log.held or count == 0:
             return
-        records = [held.record for held in list(log.held)[:count]]
+        records = log.held[:count]
         try:
             self._target.append_records(key, records, durable=True, once=False)  # the same may follow the same
         except StoreError:
@@ -219,7 +215,6 @@ def _read_whole(store: Store, key: str) -> _Log:
     log, more = _Log(), True
     while more:
         found = store.read_records(key, log.cursor)
-        for record in found.records:
-            log.add(record)
+        log.add(found.records)
         log.cursor, more = found.cursor, found.more
     return log

@@ -34,9 +34,11 @@ LARGEST_EVENT = 64 * 1024
 MOST_PARSED = 200_000
 """Lines of all logs together that are parsed of each part that is read, to find the last events: some second."""
 LEAST_PARSED = 1000
-"""Lines of one log that are parsed at least."""
+"""Lines of one log that are parsed at least; of a part, where none of them has a time, at most."""
 SHORTEST_EVENT = 40
 """Bytes of a line that has a time, a level and a name."""
+SKIPPED = 1000
+"""Lines that are passed over at once."""
 READS_FOR_LAST = 64
 """Reads of one log in search of its last events, 512 MiB together: 240,000 rounds."""
 AT_ONCE, LEAST_AT_ONCE = 512 * 1024, 1024
@@ -171,13 +173,16 @@ class EventStream:
         A line without a time has that of the one before it, and 0 where none of this part has any.
         """
         found, timeless, parsed, latest = list[Event](), 0, 0, 0.0
-        for place in range(len(lines) - 1, -1, -1):
-            if len(found) == count and not timeless:
-                break
-            line = lines[place]
-            if not line.strip() or not (timeless or source.parse is not _event or self._may_be_wanted(line)):
+        place, skips = len(lines), source.parse is _event
+        while place and (len(found) < count or timeless):
+            if skips and not timeless and not place % SKIPPED and self._none_is_wanted(lines[place - SKIPPED : place]):
+                place -= SKIPPED
                 continue
-            if parsed == share:
+            place -= 1
+            line = lines[place]
+            if not line.strip() or not (timeless or not skips or self._may_be_wanted(line)):
+                continue
+            if parsed == (share if latest else min(share, LEAST_PARSED)):
                 self.unseen[source.node] += place + 1
                 break
             parsed += 1
@@ -190,6 +195,12 @@ class EventStream:
                 found.append(event)
                 timeless += not event.timestamp
         return found[::-1], latest
+
+    def _none_is_wanted(self, lines: list[bytes]) -> bool:
+        """Tells it of many lines at once, where each is an object and a word of what is wanted stands in none."""
+        data = b"\n".join(lines)
+        objects = data.count(b"}\n{") == len(lines) - 1 and data[:1] == b"{" and data[-1:] == b"}"
+        return objects and not self._words.search(data)
 
     def _may_be_wanted(self, line: bytes) -> bool:
         """Spares the parsing of those lines that cannot be; one that is no object may have been meant to be any."""

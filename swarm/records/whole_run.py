@@ -18,7 +18,9 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -89,10 +91,11 @@ def unpackable(folder: Path, experiment: str) -> list[str]:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and not path.is_symlink() and f"/{keys.DRAFTS}/" not in name:
-            yield name
+    for at, _, files in os.walk(folder):
+        prefix = Path(at).relative_to(folder).as_posix().removeprefix(".")
+        if f"/{keys.DRAFTS}/" not in f"/{prefix}/":
+            names = (f"{prefix}/{name}".removeprefix("/") for name in files)
+            yield from (name for name in names if stat.S_ISREG(os.lstat(folder / name).st_mode))
 
 
 def _measured(path: Path) -> PackedFile:
@@ -203,9 +206,7 @@ def _refuse_names(run: PackedRun) -> None:
 def is_safe(name: str, experiment: str) -> bool:
     """Tells whether a name is that of a file of a run, below a place and on any system."""
     parts = name.split("/")
-    if not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
-        return False
-    if any(part[-1] in ". " or _ON_WINDOWS.fullmatch(part) for part in parts):
+    if not all(map(_is_plain, parts)):
         return False
     if name in SUMMARY:
         return True
@@ -213,6 +214,12 @@ def is_safe(name: str, experiment: str) -> bool:
         return parts[2:3] == [keys.ROLLOUTS] and len(parts) == 4 and keys.archived_round(parts[3]) is not None
     key = "/".join(parts[2:])
     return parts[:2] == ["experiments", experiment] and parts[2:3] != [keys.DRAFTS] and keys.owner_of(key) is not None
+
+
+@lru_cache(4096)
+def _is_plain(part: str) -> bool:
+    """Tells whether every system takes this for the name of a file or folder, and for nothing else."""
+    return bool(_PART.fullmatch(part)) and part[-1] not in ". " and not _ON_WINDOWS.fullmatch(part)
 
 
 def _as_named(run: PackedRun, packed: Iterator[PackedMember]) -> Iterator[tuple[str, PackedMember]]:

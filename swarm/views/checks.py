@@ -146,17 +146,16 @@ def files_behind_every_row(run: RunRecords) -> Iterator[str]:
 def rollout_files_have_their_form(run: RunRecords) -> Iterator[str]:
     for key, node in run.rollouts.files:
         place = keys.rollout(key, node)
-        file = run.where(place)
         try:
             rollouts = run.published.decoded(key, node, LARGEST_FILE)
             if rollouts is not None:
                 to_groups(rollouts, node, key, origin_needed=not run.now.made_by)
         except ProtocolError as error:
-            yield f"{file}: {error}"
+            yield f"{run.where(place)}: {error}"
             continue
         claims = [e.reward for group in rollouts.rollouts.values() for e in group] if rollouts else []
         if wrong := [claim for claim in claims if claim is not None and not 0 <= claim <= 1]:
-            yield f"{file}: rewards expected in [0, 1], got {wrong[0]}"
+            yield f"{run.where(place)}: rewards expected in [0, 1], got {wrong[0]}"
 
 
 def rewards_are_what_was_measured(run: RunRecords) -> Iterator[str]:

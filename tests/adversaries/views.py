@@ -5,6 +5,9 @@
 A swarm of two workers of an embedded model does six rounds. Its place is copied, and every attack of files is written
 into the copy once: attacks.py. Then each command runs on both places by turns, in processes of their own.
 
+`copy`, `archive` and `export --table rollouts` handle all that lies there: they are held against `large`, an honest
+place of as many files and bytes, made of the honest run's own rollouts and lines.
+
 Columns: wall seconds and the most resident MB of any of its processes, on the honest and the hostile place (medians),
 and what the hostile place costs more. Exit code 1 where that is more than 100 MB or 10 s, or where a command ends with
 a traceback.
@@ -35,6 +38,10 @@ NAME, ARCHIVE, THEIRS = "seen", "seen.tar.gz", "theirs"
 RL_SWARM = Path(__file__).parents[1] / "fixtures" / "rl_swarm_run" / "experiments" / "two_workers"
 BOMB = 50 * 10**9
 """Bytes that the last member of a hostile archive unpacks to."""
+OF_ALL = ("copy", "archive", "export rollouts")
+"""Commands whose work is everything that lies there."""
+LARGEST_LOG = 40 * 2**20
+"""Bytes of each log of the honest place that is as large as the hostile one."""
 ROUNDS = 6
 MOST_MB, MOST_S = 100.0, 10.0
 PATIENCE_S = 300.0
@@ -89,12 +96,14 @@ def main() -> int:
             attack(target, 0)
         _swell(hostile / ARCHIVE)
         _swell_theirs(hostile / THEIRS)
+    large = _as_large(options.path / "large", honest, hostile)
     wrong = False
     say(f"{'command':16} {'honest':>19} {'hostile':>19} {'more':>19}  codes")
     for name in commands(honest, options.path):
         if options.only and name not in options.only.split(","):
             continue
-        costs = [(_cost(name, honest), _cost(name, hostile)) for _ in range(options.repeat)]
+        beside = large if name in OF_ALL else honest
+        costs = [(_cost(name, beside), _cost(name, hostile)) for _ in range(options.repeat)]
         wrong |= _show(name, [mine for mine, _ in costs], [theirs for _, theirs in costs])
     return int(wrong)
 
@@ -145,6 +154,36 @@ def _honest(place: Path) -> Path:
         subprocess.run([sys.executable, "-P", "-m", "swarm", *pack], env=_environment(), check=True)
         shutil.copytree(RL_SWARM, place / THEIRS)
     return place
+
+
+def _as_large(place: Path, honest: Path, hostile: Path) -> Path:
+    """Makes an honest place of as many rollout files, and of as many bytes, as a copy takes of the hostile one."""
+    if place.exists():
+        return place
+    taken = place.with_name("taken")
+    copy = [sys.executable, "-P", "-m", "swarm", "copy", str(hostile), str(taken), "--experiment", NAME]
+    subprocess.run(copy, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    shutil.copytree(honest, place)
+    ours = Layout(place, NAME)
+    stage = ours.root / "rollouts" / "round_5" / "stage_0"
+    sample = (stage / f"{WORKER}.json").read_bytes()
+    for number in range(_files(taken) - _files(place)):
+        (stage / f"extra-{number}.json").write_bytes(sample)
+    log = ours.root / "logs" / WORKER / "training_events.jsonl"
+    lines = log.read_bytes()
+    for node in range(max(0, (_bytes(taken) - _bytes(place)) // LARGEST_LOG)):
+        (ours.root / "logs" / f"extra-{node}").mkdir()
+        (ours.root / "logs" / f"extra-{node}" / log.name).write_bytes(lines * (LARGEST_LOG // len(lines)))
+    shutil.rmtree(taken)
+    return place
+
+
+def _files(place: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(place / "experiments"))
+
+
+def _bytes(place: Path) -> int:
+    return sum((Path(at) / name).stat().st_size for at, _, files in os.walk(place / "experiments") for name in files)
 
 
 def _swell(archive: Path) -> None:

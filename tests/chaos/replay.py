@@ -21,7 +21,7 @@ from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.features import before_publishing
+from swarm.node.worker.features import joinings_of
 from swarm.node.worker.hooks import Hooks
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
@@ -72,7 +72,7 @@ def _context(
         task_source=contexts.source if contexts else source,
         contexts=contexts,
         writes=WriteQueue(ctx),
-        before_publishing=before_publishing(settings, node),
+        joinings=joinings_of(ctx),
     )
 
 

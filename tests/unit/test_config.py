@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -22,11 +22,11 @@ from swarm.config import (
 )
 from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
-from swarm.config.declared import meanings
+from swarm.config.declared import declared, sections
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, why_reserved
 from swarm.config.misspelled import slips
 from swarm.config.presets import PRESETS
-from swarm.config.sections import SECTIONS
+from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.wire.keys import is_node_id
 
@@ -360,7 +360,7 @@ def test_a_malformed_flag_is_refused_as_one() -> None:
 
 def test_an_unknown_variable_of_ours_is_refused_and_the_nearest_named() -> None:
     assert refusal({"SWARM_TEMPRATURE": "1"}).endswith("did you mean 'SWARM_TEMPERATURE'?")
-    assert refusal({"SWARM_XYZZY": "1"}).endswith("`swarm settings` lists all")
+    assert refusal({"SWARM_XYZZY": "1"}).endswith("lists all, those of a plugin where it is installed")
     assert load({"HOME": "/root", "SEEDS": "1"}) == Settings()
 
 
@@ -543,7 +543,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     return st.from_regex(meta.pattern, fullmatch=True, alphabet=st.characters(codec="ascii"))
 
 
-VALUES = {f.name: values_of(f.type) for f in fields(Settings)}
+VALUES = {name: values_of(f.type) for name, f in FIELDS.items()}
 VALUES |= {
     "local_groups": st.integers(1, 16),
     "external_groups": st.integers(0, 16),
@@ -611,8 +611,8 @@ def test_a_default_that_its_own_range_forbids_fails_at_import() -> None:
 
 
 def test_every_setting_says_what_it_means_and_what_is_allowed() -> None:
-    assert set(meanings(Settings)) == {f.name for f in fields(Settings)}
-    assert all(allowed(f.type) for f in fields(Settings))
+    assert all(one.meaning for one in declared().values())
+    assert all(allowed(f.type) for f in FIELDS.values())
 
 
 # ── what settings are ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -636,7 +636,7 @@ def test_identity_is_made_of_settings_that_users_know_by_a_variable() -> None:
 
 
 def test_no_variable_sets_two_settings() -> None:
-    names = [name for f in fields(Settings) for name in f.metadata["env"]]
+    names = [name for f in FIELDS.values() for name in f.metadata["env"]]
     assert len(names) == len(set(names))
     assert all(name.startswith("SWARM_") or name in {row[0] for row in OWNERS} | {"CHECKPOINT_KEEP"} for name in names)
 
@@ -659,7 +659,8 @@ def test_a_node_id_of_the_settings_is_one_of_the_folder() -> None:
 
 
 def test_each_setting_is_in_one_section() -> None:
-    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(f.name for f in fields(Settings))
+    shown = sections(declared().values())
+    assert sorted(name for names in shown.values() for name in names) == sorted(FIELDS)
 
 
 def test_in_a_bucket_nodes_beat_and_look_less_often_unless_somebody_says_otherwise() -> None:

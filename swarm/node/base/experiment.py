@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from swarm.config import IDENTITY_DEFAULTS, LITERAL_RULES, Settings, rule_in_settings, variable
+from swarm.config import LITERAL_RULES, Settings, identity_defaults, rule_in_settings, variable
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.harmless import quoted
 from swarm.logs import get_logger
@@ -63,7 +63,7 @@ def identity_of(experiment: ExperimentFile) -> dict[str, Any]:
 
 
 def _by_todays_names(identity: dict[str, Any]) -> dict[str, Any]:
-    whole = IDENTITY_DEFAULTS | identity
+    whole = identity_defaults() | identity
     rule = whole.get("adaptive_rule")
     return whole | {"adaptive_rule": rule_in_settings(rule)} if isinstance(rule, str) else whole
 

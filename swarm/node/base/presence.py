@@ -13,7 +13,7 @@ beat for another reason a moment ago.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Set
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -144,8 +144,11 @@ class Presence:
         status: str = STARTING,
         model: str = "",
         mixture: Mapping[str, float] | None = None,
+        changes: Iterable[Callable[[PeerFile], PeerFile]] = (),
     ) -> None:
+        """`changes`: what plugins make of the registration."""
         self._ctx = ctx
+        self._changes = tuple(changes)
         self._role = role
         self.status = status
         self.model = model
@@ -240,7 +243,7 @@ class Presence:
 
     def _registration(self) -> PeerFile:
         ctx = self._ctx
-        return PeerFile(
+        file = PeerFile(
             peer_id=ctx.node_id,
             registered_at=self._registered_at,
             node_role=self._role,
@@ -259,9 +262,11 @@ class Presence:
             model=self.model,
             needs_from=self.needs_from,
             trains=UNSET if ctx.settings.trains or ctx.settings.role == "coordinator" else False,
-            plants=ctx.settings.plants(ctx.node_id) or UNSET,
             mixture=UNSET if self._mixture is None else dict(self._mixture),
         )
+        for change in self._changes:
+            file = change(file)
+        return file
 
     async def _written(self) -> PeerFile | None:
         return await self._ctx.blocking.run(read_peer, self._ctx.run, self._ctx.node_id)

@@ -18,6 +18,7 @@ from swarm.config import Settings
 from swarm.node.base.presence import Presence
 from swarm.node.process.daemon import first_swarm_error
 from swarm.node.process.wiring import make_context
+from swarm.node.worker.features import joinings_of
 
 
 @contextmanager
@@ -29,7 +30,9 @@ def announced(settings: Settings) -> Iterator[None]:
         StoreError: the folder cannot be written.
     """
     assert settings.node_id is not None, "who is registered has a name"
-    presence = Presence(make_context(settings, settings.node_id), settings.registered_role)
+    ctx = make_context(settings, settings.node_id)
+    changes = [change for one in joinings_of(ctx) for change in one.registration]
+    presence = Presence(ctx, settings.registered_role, changes=changes)
     registered = Future[None]()
     with start_blocking_portal() as portal:
         over = portal.call(anyio.Event)

@@ -18,7 +18,7 @@ from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
-from swarm.node.worker.hooks import PublishingHook
+from swarm.node.worker.hooks import Joining, PublishingHook
 from swarm.records.pace import StepPace
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Mixture
@@ -49,8 +49,8 @@ class WorkerContext(NodeContext):
     writes: WriteQueue
     contexts: Contexts | None = None
     """Answers of the stage before, for the questions of stages after the first; None: rounds have one stage."""
-    before_publishing: tuple[PublishingHook, ...] = ()
-    """What changes the files that peers see, in this order."""
+    joinings: tuple[Joining, ...] = ()
+    """What plugins add."""
     mixture: Mixture | None = None
     """Mixture of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
@@ -77,6 +77,11 @@ class WorkerContext(NodeContext):
             logger.warning("question.not_made", round=key.round, slot=slot, task=request.full_task, error=str(error))
             return None
         return OwnQuestion(slot, question)
+
+    @property
+    def before_publishing(self) -> list[PublishingHook]:
+        """Returns what changes the files that peers see, in this order."""
+        return [hook for one in self.joinings for hook in one.before_publishing]
 
     def as_sampled(self, file: RolloutFile) -> RolloutFile:
         """An own file without what the hooks before publishing have changed."""

@@ -1,5 +1,6 @@
-"""A feature that is on joins in a round by hooks; of one that is off nothing is called.
+"""A feature that is on joins in a round by hooks; of one that is off nothing is called, and no plugin is imported.
 
+    before it starts    Joining           may refuse to run, changes the registration that peers see
     before publishing   PublishingHook    changes the file that peers see, and takes the change back on reading
     after drawing       DrawingHook       sees the external groups, and may give others in their place
     after the update    UpdateHook        is awaited before the round is submitted; may change the weights
@@ -7,19 +8,24 @@
     after the row       RowHook           is awaited when the reward is submitted: nobody waits for the round any longer
     a round once more   AgainHook         joins in where a round is redone after a kill
 
-features.py says which of the product's own features are on.
+features.py says which of the core's own features are on. A plugin that is on joins in by an entry point of its name in
+`swarm.hooks`: a function that takes the node's context and returns a Joining.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
 
 from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
-from swarm.wire.messages import RolloutFile
+from swarm.types import Generator, Trainer
+from swarm.wire.messages import PeerFile, RolloutFile
 from swarm.wire.metrics import MetricsRow
+
+if TYPE_CHECKING:
+    from swarm.node.worker.context import WorkerContext
 
 
 class Peers(NamedTuple):
@@ -64,3 +70,26 @@ class Hooks:
     columns: tuple[ColumnsHook, ...] = ()
     after_row: tuple[RowHook, ...] = ()
     again: tuple[AgainHook, ...] = ()
+
+
+def together(parts: Sequence[Hooks]) -> Hooks:
+    """Returns the hooks of all parts, in their order."""
+    return Hooks(**{f.name: tuple(hook for one in parts for hook in getattr(one, f.name)) for f in fields(Hooks)})
+
+
+def no_hooks(_ctx: WorkerContext, _generator: Generator, _trainer: Trainer) -> Hooks:
+    """Returns none."""
+    return Hooks()
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Holds what one plugin adds to one worker."""
+
+    before_start: tuple[Callable[[], Awaitable[None]], ...] = ()
+    """Awaited before the node registers. Raises ConfigError: it must not run so."""
+    registration: tuple[Callable[[PeerFile], PeerFile], ...] = ()
+    """Changes what the node registers with."""
+    before_publishing: tuple[PublishingHook, ...] = ()
+    rounds: Callable[[WorkerContext, Generator, Trainer], Hooks] = no_hooks
+    """Gives its other hooks, once the policy is there."""

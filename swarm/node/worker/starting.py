@@ -61,8 +61,6 @@ async def start(
     """
     if ctx.settings.admit == "unverified":
         logger.warning("admission.unverified", consequence="where peers say no origin their answers are believed")
-    if words := ctx.settings.plants(ctx.node_id):
-        logger.warning("study.plants", words=words, consequence="right answers are published with these words in front")
     kept = await ctx.blocking.run(last_state.take_up) if ctx.kept else None
     history = await until_readable(ctx, read_own_rows, ctx.run, ctx.node_id)
     async with anyio.create_task_group() as tasks:

@@ -47,11 +47,10 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.features import before_publishing
+from swarm.node.worker.features import joinings_of
 from swarm.node.worker.hooks import Peers
 from swarm.node.worker.last_state import LastState
 from swarm.node.worker.lookout import Lookout
-from swarm.node.worker.planting import refuse_to_plant
 from swarm.node.worker.redo import NOTHING_REDONE
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.starting import Prepare, compare_experiment, start
@@ -97,7 +96,7 @@ class Worker:
             task_source=source,
             writes=WriteQueue(ctx),
             contexts=contexts,
-            before_publishing=before_publishing(ctx.settings, ctx.node_id),
+            joinings=joinings_of(ctx),
             mixture=mixture,
         )
         self._load_policy = load_policy
@@ -109,7 +108,8 @@ class Worker:
         """What the machine decides on how far the round in hand has come."""
         self._machine = WorkerMachine(ctx.settings)
         role, model = ctx.settings.registered_role, ctx.settings.model[0]
-        self._presence = Presence(ctx, role, model=model, mixture=mixture and mixture.weights)
+        changes = [change for one in self._ctx.joinings for change in one.registration]
+        self._presence = Presence(ctx, role, model=model, mixture=mixture and mixture.weights, changes=changes)
         self._cleaning = Cleaning(ctx)
         self._intake = Intake(ctx, assigned, source, self._on_news)
         self._lookout = Lookout(ctx, self._machine, self._intake, self._tell)
@@ -143,8 +143,8 @@ class Worker:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
         """
         with self._events, self._mailbox, self._to_round, self._round_hears:
-            if words := self._ctx.settings.plants(self._ctx.node_id):
-                await self._ctx.blocking.run(refuse_to_plant, self._ctx.run, words)
+            for refuse in [hook for one in self._ctx.joinings for hook in one.before_start]:
+                await refuse()
             async with self._presence.held():
                 try:
                     await self._ctx.blocking.run(self._ctx.run.store.recover)

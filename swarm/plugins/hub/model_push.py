@@ -26,6 +26,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, PushError, StoreError
 from swarm.plugins.hub.hub_push import push_folder, repo_problem
 from swarm.plugins.hub.push_machine import Push, PushEnd, PushMachine
+from swarm.plugins.hub.settings import HubSettings
 from swarm.records.listing import saved_rounds
 from swarm.records.reader import RunReader
 from swarm.store.run import Run
@@ -65,7 +66,8 @@ def push(
         every: With --follow, push every so many rounds, too, from the newest checkpoint. [default: SWARM_PUSH_EVERY]
     """
     settings = settings_from(experiment_flags)
-    target = repo or settings.push_repo
+    own = settings.of(HubSettings)
+    target = repo or own.push_repo
     if target is None:
         raise ConfigError("--repo is missing: name a repository of the Hugging Face Hub as USER/NAME")
     if problem := repo_problem(target):
@@ -78,7 +80,7 @@ def push(
         pusher.push(run, rounds_to_take(run, node, rounds))
         return 0
     run = open_experiment_when_there(settings)
-    every = settings.push_every if every is None else every
+    every = own.push_every if every is None else every
     with following(settings, ROLE) as asked:
         return pusher.follow(run, PushMachine(every, look_every=look_every(settings), patience=PATIENCE), asked)
 

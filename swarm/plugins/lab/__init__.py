@@ -1,1 +1,7 @@
-"""Holds what experiments on the algorithm need: how the embedded models are made, and specialists."""
+"""Holds what experiments on the algorithm need: how the embedded models are made, and instruments of studies.
+
+settings   what studies turn on
+hooks      joins what is on into a worker's rounds
+planting   right answers published with planted words in front of them
+warmup     how the embedded models and specialists are made; model_build is its command
+"""

@@ -89,7 +89,7 @@ def import_run(source: Store, target: Run, wall: float) -> ImportFile:
             target.store.put(key, adapted.get(key, LARGEST_FILE).data, durable=False)
         except (ProtocolError, FileNotFoundError) as error:
             refused.append(str(error))
-    run = RlSwarmRun(source)
+    run = adapted.run
     for node in run.nodes():
         for key in (keys.metrics(node), keys.events(node), keys.stdout(node)):
             _copy_lines(adapted, target.store, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from swarm.plugins.rl_swarm.forms import (
     said_in,
 )
 from swarm.plugins.rl_swarm.nodes import Junk, NodeFacts
-from swarm.records.growing import GrowingLines, lines_of, parse_line
+from swarm.records.growing import GrowingLines, lines_of, parse_line, parse_lines
 from swarm.records.listing import count_stage, entries, nodes_in, rounds_in
 from swarm.records.rows import MOST_ROWS
 from swarm.store.base import Entry, Store
@@ -39,8 +40,10 @@ MOST_LINES = 30_000
 """Lines of one metrics.jsonl: four or five for each round. What comes after counts as junk."""
 MOST_READS = 2
 """Reads of one file of lines, 16 MiB together: 6,000 rounds."""
-MOST_JUNK = 100
-"""Lines of a file that are kept; of others, how many there are."""
+KEPT_JUNK = 100
+"""Lines of no form that are kept of a file; of others, how many there are."""
+MOST_JUNK = 1000
+"""Lines of no form after which a file is read no further."""
 MOST_KEPT = 40_000
 """Lines of all nodes together that are kept; what was let go is read again when it is asked for."""
 HEAD = 200
@@ -200,17 +203,20 @@ class RlSwarmRun:
 
     def _lines(self, key: str, form: type[Form], most: int) -> tuple[list[Form], Junk, bool]:
         """Returns the lines of a growing file that are of a form, those that are not, and whether it ends in half a
-        line."""
+        line. After MOST_JUNK that are not it is read no further."""
         growing, found, junk, count = GrowingLines(self.store, key), list[Form](), list[bytes](), 0
         for part in growing.look(MOST_READS):
-            for line in part.records:
-                parsed = parse_line(line, form) if len(found) < most else None
+            left = most - len(found)
+            read = parse_lines(part.records[:left], form, partial(parse_line, form=form))
+            for line, parsed in chain(read, ((line, None) for line in part.records[left:])):
                 if parsed is not None:
                     found.append(parsed)
                     continue
                 count += 1
-                if len(junk) < MOST_JUNK:
+                if len(junk) < KEPT_JUNK:
                     junk.append(line[:LONGEST_LINE])
+                if count > MOST_JUNK:
+                    return found, Junk(junk, count), growing.torn
         return found, Junk(junk, count), growing.torn
 
 

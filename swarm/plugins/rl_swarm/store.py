@@ -57,7 +57,7 @@ class RlSwarmStore:
         self._store = store
         self._experiment = experiment
         self.made_by = RL_SWARM
-        self._run = RlSwarmRun(store)
+        self.run = RlSwarmRun(store)
         self._rewards: dict[str, tuple[NodeFacts, dict[int, KnownReward | Unknown]]] = {}
         """Node -> what it was read as, and its rewards by round."""
 
@@ -121,15 +121,15 @@ class RlSwarmStore:
             return None
         node = parts[1]
         if key == keys.metrics(node):
-            facts = self._run.facts(node)
+            facts = self.run.facts(node)
             return _Lines([*rows_of(facts, self._experiment)], facts.torn)
-        return _Lines([*events_of(self._run.facts(node))]) if key == keys.events(node) else None
+        return _Lines([*events_of(self.run.facts(node))]) if key == keys.events(node) else None
 
     def _experiment_file(self) -> ExperimentFile:
-        facts = [self._run.facts(node) for node in self._run.nodes()]
+        facts = [self.run.facts(node) for node in self.run.nodes()]
         said = next((one.said for one in facts if one.said.generations and not is_coordinator(one)), StartOutput())
         began = [one.registration.registered_at for one in facts if one.registration]
-        clock = self._run.clock()
+        clock = self.run.clock()
         names = ("local_groups", "external_groups", "generations", "max_rounds")
         return ExperimentFile(
             experiment_name=self._experiment,
@@ -141,12 +141,12 @@ class RlSwarmStore:
 
     def _peer(self, key: str, node: str) -> bytes:
         self._store.get(key, MOST_PER_READ)  # raises where there is none, or no file
-        if (peer := peer_of(self._run.facts(node))) is None:
+        if (peer := peer_of(self.run.facts(node))) is None:
             raise ProtocolError("malformed", f"{self.describe(key)} is no registration of {node}")
         return encode(peer)
 
     def _rollouts(self, key: str, node: str) -> bytes:
-        file = self._run.rollouts(key)
+        file = self.run.rollouts(key)
         groups = [payload for of_question in file.rollouts.values() for payload in of_question]
         return encode(
             RolloutFile(
@@ -156,15 +156,15 @@ class RlSwarmStore:
                 timestamp=file.timestamp,
                 rollouts={str(slot): _entries(group) for slot, group in enumerate(groups)},
                 groups={str(slot): _info(group) for slot, group in enumerate(groups)},
-                policy=PolicyInfo(model=self._run.latest(node).said.model),
+                policy=PolicyInfo(model=self.run.latest(node).said.model),
             )
         )
 
     def _reward(self, key: str, node: str) -> bytes:
-        file, facts = self._run.reward(key), self._run.latest(node)
+        file, facts = self.run.reward(key), self.run.latest(node)
         of_row = self._rewards_of(facts).get(file.round)
         if of_row is None:  # it may have been logged since
-            facts = self._run.facts(node)
+            facts = self.run.facts(node)
             of_row = self._rewards_of(facts).get(file.round)
         reward = measure_file(file, facts.completions, follows=isinstance(of_row, KnownReward))
         if isinstance(of_row, KnownReward) and of_row.total == file.reward:

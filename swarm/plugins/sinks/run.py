@@ -22,6 +22,7 @@ from swarm.errors import ConfigError, SinkError, StoreError, SwarmError
 from swarm.plugins.sinks.base import Sink, sink_run
 from swarm.plugins.sinks.feed import MOST_NODES, Feed
 from swarm.plugins.sinks.opening import open_sink, refuse_kinds
+from swarm.plugins.sinks.settings import SinksSettings
 from swarm.records.files import read_experiment
 from swarm.records.finished import Finished
 from swarm.records.reader import RunReader
@@ -67,7 +68,7 @@ class _Handing:
         self._settings = settings
         self._kind = kind
         self._run = run
-        self._folder = Path(folder or settings.sink_folder).expanduser().absolute()
+        self._folder = Path(folder or settings.of(SinksSettings).sink_folder).expanduser().absolute()
         if Path(settings.place) in (self._folder, *self._folder.parents):
             raise ConfigError(f"--folder {self._folder} is in the shared place, which is for nodes: name another one")
         self._sink: Sink | None = None

@@ -78,7 +78,7 @@ class Within:
         return replace(self, names=(*self.names, name))
 
     def __str__(self) -> str:
-        return str(self.path)
+        return os.path.join(self.root, *self.names)
 
 
 @contextmanager
@@ -224,12 +224,20 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
         raise OSError(errno.EINVAL, "the path leads upwards", str(folder))
     at = _open_chosen(folder.chosen, grown if folder.anew else None)
     for depth, name in enumerate(folder.steps):
-        above, makes = at, folder.anew or depth >= folder.below
+        above = at
         try:
-            at = _step(above, name, grown if makes else None, _above(folder, depth), clears=depth >= folder.below)
+            at = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+        except OSError:
+            at = _make_way(above, name, folder, depth, grown)
         finally:
             os.close(above)
     return at
+
+
+def _make_way(above: int, name: str, folder: Within, depth: int, grown: list[Within] | None) -> int:
+    """Open the folder at some depth of the way to another, which could not simply be opened."""
+    makes = folder.anew or depth >= folder.below
+    return _step(above, name, grown if makes else None, _above(folder, depth), clears=depth >= folder.below)
 
 
 def _above(folder: Within, depth: int) -> Within:

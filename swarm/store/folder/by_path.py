@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,13 +85,13 @@ def scanned(folder: Within) -> Iterator[Scanned]:
         yield Scanned(entries, lambda name: os.lstat(path + os.sep + name))
 
 
-def write(target: Within, data: bytes, drafts: Within, *, durable: bool) -> None:
+def write(target: Within, data: bytes | Iterable[bytes], drafts: Within, *, durable: bool) -> None:
     """Write a file whole or not at all, in the place of the one that is there. Raises OSError."""
     place = _named(_made(target.parent), target.name)
     draft = _made(drafts) + os.sep + f"{uuid.uuid4().hex}.tmp"
     try:
         with open(draft, "xb") as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,8 +29,12 @@ BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELO
 """Something else stands at the place; EMLINK: a file to append to has another name as well."""
 
 
+Data = bytes | Iterable[bytes]
+"""The bytes of a file, whole or in parts, which are made as they are written."""
+
+
 def publish(
-    target: Within, data: bytes, temporary: Within, *, durable: bool = True, if_absent: bool = False, own: bool = False
+    target: Within, data: Data, temporary: Within, *, durable: bool = True, if_absent: bool = False, own: bool = False
 ) -> None:
     """Write to a temporary name outside every watched folder, then rename over the target.
 
@@ -71,14 +75,14 @@ def publish(
             sync_folder(folder)
 
 
-def publish_own(target: Path, data: bytes) -> None:
+def publish_own(target: Path, data: Data) -> None:
     """Publishes to a file of the user's own, and follows the links above it; in an experiment it follows none."""
     parts = Path(os.path.abspath(target)).parts
     own = next((at + 2 for at in range(len(parts) - 2) if parts[at] == EXPERIMENTS), len(parts) - 1)
     publish_below(Path(*parts[:own]), "/".join(parts[own:]), data)
 
 
-def publish_below(folder: Path, name: str, data: bytes, *, durable: bool = True) -> None:
+def publish_below(folder: Path, name: str, data: Data, *, durable: bool = True) -> None:
     """Publishes to a file of a folder that the user names; it follows links to the folder, but none in it.
 
     Args:
@@ -107,7 +111,7 @@ def failing_to_write(target: Within, *, if_absent: bool = False) -> Iterator[Non
         ) from error
 
 
-def _write_whole(name: str, place: int, data: bytes, drafts: int, *, durable: bool, if_absent: bool) -> None:
+def _write_whole(name: str, place: int, data: Data, drafts: int, *, durable: bool, if_absent: bool) -> None:
     """Write a draft in one folder and bring it to a name in another; no draft stays behind."""
     draft = f"{uuid.uuid4().hex}.tmp"
     try:
@@ -123,11 +127,11 @@ def _write_whole(name: str, place: int, data: bytes, drafts: int, *, durable: bo
         raise
 
 
-def _rename(draft: str, drafts: int, name: str, place: int, data: bytes) -> None:
+def _rename(draft: str, drafts: int, name: str, place: int, data: Data) -> None:
     try:
         os.rename(draft, name, src_dir_fd=drafts, dst_dir_fd=place)
     except OSError:
-        if not _holds(name, place, data):
+        if not (isinstance(data, bytes) and _holds(name, place, data)):
             raise
         with contextlib.suppress(OSError):  # done by the server all the same, as NFS is known for
             os.unlink(draft, dir_fd=drafts)
@@ -175,13 +179,14 @@ def _holds(name: str, folder: int, data: bytes) -> bool:
         return False
 
 
-def _write_new(name: str, folder: int, data: bytes, *, durable: bool) -> None:
+def _write_new(name: str, folder: int, data: Data, *, durable: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o666, dir_fd=folder)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
+        for part in [data] if isinstance(data, bytes) else data:
+            left = memoryview(part)
+            while left:
+                left = left[os.write(descriptor, left) :]
         if durable:
             os.fsync(descriptor)
     finally:

@@ -25,6 +25,7 @@ _CONFLICT = re.compile(
 def survey(root: Path, ignore: Path | None = None) -> Survey:
     """Walk over it all, but for one folder that is our own."""
     found, waiting, entries = Survey(), [root], 0
+    within, left_out = os.path.join(root, ""), os.fspath(ignore or "")
     while waiting:
         folder = waiting.pop()
         for entry in _entries(folder, root, found):
@@ -32,9 +33,8 @@ def survey(root: Path, ignore: Path | None = None) -> Survey:
             if entries > MOST_ENTRIES:
                 found.complete = False
                 return found
-            place = Path(entry.path)
-            if place != ignore and _note(entry, place.relative_to(root), found):
-                waiting.append(place)
+            if entry.path != left_out and _note(entry, entry.path.removeprefix(within), found):
+                waiting.append(Path(entry.path))
     if not found.counts_blocks:
         found.sparse.clear()
     return found
@@ -51,8 +51,12 @@ def _entries(folder: Path, root: Path, found: Survey) -> list[os.DirEntry[str]]:
         return []
 
 
-def _note(entry: os.DirEntry[str], place: Path, found: Survey) -> bool:
-    """Take note of one entry; True for a folder to go into."""
+def _note(entry: os.DirEntry[str], place: str, found: Survey) -> bool:
+    """Take note of one entry; True for a folder to go into.
+
+    Args:
+        place: its path from the experiment's folder on.
+    """
     shown = os.fsencode(place).decode("utf-8", "backslashreplace")
     try:
         status = entry.stat(follow_symlinks=False)
@@ -63,7 +67,7 @@ def _note(entry: os.DirEntry[str], place: Path, found: Survey) -> bool:
     if _CONFLICT.search(entry.name):
         found.conflicts.append(shown)
     if stat.S_ISDIR(status.st_mode):
-        return len(place.parts) < DEEPEST
+        return place.count(os.sep) + 1 < DEEPEST
     if stat.S_ISLNK(status.st_mode):
         found.links.append(shown)
     elif not stat.S_ISREG(status.st_mode):
@@ -73,15 +77,16 @@ def _note(entry: os.DirEntry[str], place: Path, found: Survey) -> bool:
     return False
 
 
-def _measure(status: os.stat_result, place: Path, shown: str, found: Survey) -> None:
+def _measure(status: os.stat_result, place: str, shown: str, found: Survey) -> None:
     blocks = getattr(status, "st_blocks", 0)  # Windows tells of none
     found.counts_blocks |= blocks > 0
     counted = blocks > 0 or status.st_size >= SPARSE_FROM  # some file systems keep small files elsewhere
     taken = blocks * 512 if counted else status.st_size
-    part = place.parts[0] if len(place.parts) > 1 else "experiment"
+    part, _, below = place.partition(os.sep)
+    part = part if below else "experiment"
     found.bytes_by_part[part] += taken
     found.files_by_part[part] += 1
     if part == keys.DRAFTS:
-        found.drafts_by_node[place.parts[1]] += taken
+        found.drafts_by_node[below.split(os.sep)[0]] += taken
     if status.st_size >= SPARSE_FROM and taken * SPARSE_SHARE < status.st_size:
         found.sparse.append(Sparse(shown, status.st_size, taken))

@@ -14,7 +14,7 @@ import msgspec
 
 from swarm.config import Settings
 from swarm.harmless import printable
-from swarm.records.growing import GrowingLines, parse_line
+from swarm.records.growing import GrowingLines, lines_with, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.rows import Glance, parse_row
@@ -159,7 +159,7 @@ def read_logs(run: Run, node: str) -> NodeLogs:
     lines = (line for part in rows.look() for line in part.records)
     recent = deque(((row, line) for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
     delays = [found.publish_to_pool for _, line in recent if (found := parse_line(line, _Delays))]
-    starts = [line for part in events.look() for line in part.records if b'"node.starting"' in line]
+    starts = [line for part in events.look() for line in lines_with(b'"node.starting"', part.records)]
     said = (texts for line in reversed(starts) if (texts := _texts(line)).get("event") == "node.starting")
     glances = [row for row, _ in recent]
     return NodeLogs(glances, next(said, {}), rows.torn or events.torn, list(chain.from_iterable(delays)))

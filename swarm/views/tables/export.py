@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -20,32 +20,33 @@ from swarm.errors import ConfigError
 from swarm.extras import lacking
 from swarm.harmless import csv_cell, escaped
 from swarm.store.folder.publish import publish_own
+from swarm.views.tables.frames import joined
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 Format = Literal["csv", "parquet", "jsonl"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+
 SLICE = 4096
 """Rows that are turned into text at a time: it takes many times as much as what becomes of it."""
 
 
-def encode_frame(frame: DataFrame, form: Format) -> bytes:
-    """Returns a frame as the bytes of a file; its index is left out.
+def encoded(blocks: Iterable[DataFrame], form: Format) -> Iterator[bytes]:
+    """Yields the bytes of a file that holds all blocks of a table; their index is left out.
 
     Raises:
         ConfigError: Parquet, and pyarrow is not installed.
     """
     if form == "parquet":
-        return _parquet(frame)
-    written = io.BytesIO()
-    for rows in _slices(frame):
-        written.write(_csv(rows, header=not written.tell()) if form == "csv" else _jsonl(rows))
-    return written.getvalue()
+        yield _parquet(joined(blocks))
+        return
+    for number, rows in enumerate(_slices(blocks)):
+        yield _csv(rows, header=number == 0) if form == "csv" else _jsonl(rows)
 
 
-def write_frame(frame: DataFrame, form: Format, target: Path, *, force: bool = False) -> None:
-    """Write a frame so that the file is there whole or not at all.
+def write_table(blocks: Iterable[DataFrame], form: Format, target: Path, *, force: bool = False) -> None:
+    """Write a table so that the file is there whole or not at all.
 
     Args:
         force: replace the file that is there.
@@ -55,7 +56,7 @@ def write_frame(frame: DataFrame, form: Format, target: Path, *, force: bool = F
         StoreError: it cannot be written; what was there is as it was.
     """
     refuse_existing(target, force=force)
-    publish_own(target, encode_frame(frame, form))
+    publish_own(target, encoded(blocks, form))
 
 
 def refuse_existing(target: Path, *, force: bool) -> None:
@@ -64,9 +65,10 @@ def refuse_existing(target: Path, *, force: bool) -> None:
         raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
 
 
-def _slices(frame: DataFrame) -> Iterator[DataFrame]:
-    for first in range(0, max(1, len(frame)), SLICE):
-        yield frame.iloc[first : first + SLICE]
+def _slices(blocks: Iterable[DataFrame]) -> Iterator[DataFrame]:
+    for block in blocks:
+        for first in range(0, max(1, len(block)), SLICE):
+            yield block.iloc[first : first + SLICE]
 
 
 def _csv(frame: DataFrame, *, header: bool) -> bytes:

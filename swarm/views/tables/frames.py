@@ -10,9 +10,9 @@ second, and is part of the extra `swarm-sapo[analysis]`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 NULLABLE = {"int64": "Int64", "bool": "boolean"}
 BLOCK = 4096
 """Rows that are held as Python's objects at a time: they take several times as much as a frame."""
+BLOCK_TEXT = 2**20
+"""Characters of their texts after which a block ends."""
 
 
 class FrameKind(NamedTuple):
@@ -102,18 +104,43 @@ def get_judge_metrics(path: Path | str, name: str) -> DataFrame:
 
 def experiment_frame(path: Path | str, name: str, table: FrameKind) -> DataFrame:
     """Returns one table of an experiment. Raises as get_experiment_metrics does."""
-    return frame_of(table.read(as_ours(open_place(path).open(name))), table.columns)
+    return joined(experiment_blocks(path, name, table))
+
+
+def experiment_blocks(path: Path | str, name: str, table: FrameKind) -> Iterator[DataFrame]:
+    """Yields one table of an experiment, at most BLOCK rows at a time. Raises as get_experiment_metrics does."""
+    return _blocks(table.read(as_ours(open_place(path).open(name))), table.columns)
 
 
 def frame_of(found: Iterable[Row], dtypes: Columns) -> DataFrame:
     """Returns rows as a frame with these columns; with no row at all, too. Raises ConfigError: pandas is missing."""
-    pandas, left = _pandas(), iter(found)
-    blocks = [_block(pandas, islice(left, BLOCK), dtypes)]
-    while len(blocks[-1]) == BLOCK:
-        blocks.append(_block(pandas, islice(left, BLOCK), dtypes))
-    full = [block for block in blocks if len(block)] or blocks
-    frame: DataFrame = pandas.concat(full, ignore_index=True) if len(full) > 1 else full[0]
+    return joined(_blocks(found, dtypes))
+
+
+def joined(blocks: Iterable[DataFrame]) -> DataFrame:
+    """Returns blocks of one table, of which there is one at least, as a single frame."""
+    there = list(blocks)
+    full = [block for block in there if len(block)] or there[:1]
+    frame: DataFrame = _pandas().concat(full, ignore_index=True) if len(full) > 1 else full[0]
     return frame
+
+
+def _blocks(found: Iterable[Row], dtypes: Columns) -> Iterator[DataFrame]:
+    """Yields rows as frames, the first of which may have no row."""
+    pandas, left = _pandas(), iter(found)
+    yield _block(pandas, _some(left), dtypes)
+    for row in left:
+        yield _block(pandas, chain([row], _some(left)), dtypes)
+
+
+def _some(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yields at most BLOCK rows less one, and none behind BLOCK_TEXT characters."""
+    characters = 0
+    for row in islice(rows, BLOCK - 1):
+        yield row
+        characters += sum(len(value) for value in row.values() if isinstance(value, str))
+        if characters > BLOCK_TEXT:
+            return
 
 
 def _block(pandas: Any, found: Iterable[Row], dtypes: Columns) -> DataFrame:

@@ -70,15 +70,15 @@ def _whole(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < 2**53 else None
 
 
-def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> list[Row]:
-    """Returns every completion that nodes published, by round, stage, node, slot and place in its group.
+def rollout_rows(run: Run, rounds: Collection[int] | None = None) -> Iterator[Row]:
+    """Yields every completion that nodes published, by round, stage, node, slot and place in its group.
 
     Args:
         rounds: only these; None: all that the folder and its archive have.
     """
     unknown = {"finished": None} if made_by(run) else {}
     files = RolloutFiles(run, rounds)
-    return [row | unknown for key, node in files for row in _completions(_published(files, key, node))]
+    return (row | unknown for key, node in files for row in _completions(_published(files, key, node)))
 
 
 def _published(files: RolloutFiles, key: RoundKey, node: str) -> RolloutFile | None:

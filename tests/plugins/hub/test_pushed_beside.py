@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from swarm.cli.local_swarm import local_swarm
 from swarm.config import Settings
 from swarm.errors import ConfigError
 
-SETTINGS = Settings(path="/p", push_repo="lab/x", hub_token="hf_secret", threads=1)
+SETTINGS = Settings(path="/p", hub_token="hf_secret", threads=1).with_values({"push_repo": "lab/x"})
 
 
 def commands(settings: Settings, nodes: int) -> Sequence[ProgramBeside]:
@@ -20,7 +19,7 @@ def commands(settings: Settings, nodes: int) -> Sequence[ProgramBeside]:
 
 
 def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_token_stands_in_a_command() -> None:
-    first, second = commands(replace(SETTINGS, push_every=50), 2)
+    first, second = commands(SETTINGS.with_values({"push_every": 50}), 2)
     assert first.command == (
         "swarm model push worker-0 --repo lab/x-worker-0 --follow --every 50 --path /p --experiment default_experiment"
     )
@@ -32,4 +31,4 @@ def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_tok
 
 def test_a_name_that_the_hub_would_not_take_is_refused_before_anything_starts() -> None:
     with pytest.raises(ConfigError, match=r"SWARM_PUSH_REPO: expected a repository as USER/NAME"):
-        commands(replace(SETTINGS, push_repo="lab/.."), 1)
+        commands(SETTINGS.with_values({"push_repo": "lab/.."}), 1)

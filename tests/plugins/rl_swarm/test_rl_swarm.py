@@ -343,7 +343,7 @@ def test_what_is_held_of_a_strangers_lines_is_bounded_and_what_is_not_is_counted
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rl_swarm_run, "MOST_LINES", 40)
-    monkeypatch.setattr(rl_swarm_run, "MOST_JUNK", 3)
+    monkeypatch.setattr(rl_swarm_run, "KEPT_JUNK", 3)
     monkeypatch.setattr(rl_swarm_run, "MOST_KEPT", 50)
     line = '{"timestamp": 1.5, "round": 1, "stage_reward": 0.5, "num_samples": 300}\n'
     for node in ("mal_0", "mal_1", "mal_2"):
@@ -355,6 +355,18 @@ def test_what_is_held_of_a_strangers_lines_is_bounded_and_what_is_not_is_counted
     assert sum(len(one.lines) for _, one in source._facts.values()) <= 50
     rows = read_rows(looked_at(place, "two_workers"), "mal_0")
     assert (len(rows.rows), rows.junk) == (1, 30)
+
+
+def test_a_file_of_lines_that_are_none_of_rl_swarms_is_read_no_further(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`import` parsed ten million such lines, for 50 s."""
+    monkeypatch.setattr(rl_swarm_run, "MOST_JUNK", 20)
+    line = '{"timestamp": 1.5, "round": 1, "stage_reward": 0.5, "num_samples": 300}\n'
+    (place / "experiments/two_workers/logs/mal_0").mkdir()
+    append(place, "two_workers/logs/mal_0/metrics.jsonl", line * 5 + "no line\n" * 1000 + line)
+    facts = rl_swarm_run.RlSwarmRun(open_place(place).open("two_workers").store).facts("mal_0")
+    assert (len(facts.lines), len([*facts.junk])) == (5, 21)
 
 
 @pytest.mark.parametrize(

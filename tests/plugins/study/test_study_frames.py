@@ -20,7 +20,7 @@ from swarm.plugins.study.record import read_study
 from swarm.views.tables import export as tables_export
 from swarm.views.tables import frames
 from swarm.views.tables.columns import RUN
-from swarm.views.tables.export import FORMATS, Format, encode_frame
+from swarm.views.tables.export import FORMATS, Format, encoded
 from swarm.views.tables.frames import TABLES, get_experiment_metrics
 from tests.layout import Layout
 from tests.plugins.study.study_files import record_file
@@ -126,7 +126,7 @@ def test_a_study_that_is_not_there_is_an_error_that_names_those_that_are() -> No
 @pytest.mark.parametrize("form", FORMATS)
 def test_read_back_a_study_equals_its_frame(form: Format) -> None:
     frame = study_frame(SMALL, "small", TABLES["metrics"])
-    back = read_back(encode_frame(frame, form), form, RUN | TABLES["metrics"].columns)
+    back = read_back(b"".join(encoded([frame], form)), form, RUN | TABLES["metrics"].columns)
     pd.testing.assert_frame_equal(back, frame)
     assert back["adaptive_I"].isna().sum() == 100
 
@@ -135,9 +135,9 @@ def test_read_back_a_study_equals_its_frame(form: Format) -> None:
 def test_a_table_made_piece_by_piece_is_the_same(monkeypatch: pytest.MonkeyPatch, form: Format) -> None:
     """`adaptive_I` is missing in the first rows and there in later ones, so that its pieces differ in type."""
     whole = study_frame(SMALL, "small", TABLES["metrics"])
-    written = encode_frame(whole, form)
+    written = b"".join(encoded([whole], form))
     monkeypatch.setattr(frames, "BLOCK", 7)
     monkeypatch.setattr(tables_export, "SLICE", 11)
     pieces = study_frame(SMALL, "small", TABLES["metrics"])
     pd.testing.assert_frame_equal(pieces, whole)
-    assert encode_frame(pieces, form) == written
+    assert b"".join(encoded([pieces], form)) == written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -14,10 +13,11 @@ from swarm.cli import beside
 from swarm.cli.beside import ProgramBeside, ProgramsBeside, programs_beside
 from swarm.cli.local_swarm import local_swarm
 from swarm.config import Settings
+from swarm.entry_points import EntryPoint
 from swarm.errors import ConfigError
 from tests.patience import PATIENCE
 
-SETTINGS = Settings(path="/p", push_repo="lab/x", hub_token="hf_secret", threads=1)
+SETTINGS = Settings(path="/p", hub_token="hf_secret", threads=1).with_values({"push_repo": "lab/x"})
 SAYS_WHEN_ENDED = """
 import signal, sys, threading
 asked = threading.Event()
@@ -101,18 +101,20 @@ def test_it_gets_its_own_settings_and_none_of_the_surrounding_ones(
     assert "program 0: up given t None" in capsys.readouterr().out
 
 
-def test_a_setting_whose_plugin_is_not_there_is_refused_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_is_on_and_cannot_be_imported_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     swarm = local_swarm(SETTINGS, 2, in_process=False)
-    for look in ("bundled", "found"):
-        monkeypatch.setattr(f"swarm.entry_points.{look}", lambda _: {})
-    with pytest.raises(ConfigError, match="SWARM_PUSH_REPO needs the plugin hub"):
+    gone = EntryPoint("swarm-sapo", "swarm.beside", "hub", "swarm.plugins.gone:programs")
+    monkeypatch.setattr("swarm.entry_points.bundled", lambda _: {"hub": gone})
+    with pytest.raises(ConfigError, match=r"hub \(swarm.beside\) of swarm-sapo cannot be had"):
         programs_beside(swarm)
 
 
 def test_without_such_a_setting_nothing_runs_beside_and_nodes_never_hear_of_it() -> None:
-    assert programs_beside(local_swarm(replace(SETTINGS, push_repo=None), 2, in_process=False)) == []
+    assert programs_beside(local_swarm(SETTINGS.with_values({"push_repo": None}), 2, in_process=False)) == []
     swarm = local_swarm(SETTINGS, 2, in_process=False)
-    assert {node.push_repo for node in (*swarm.workers, *swarm.coordinators)} == {None}
+    assert {node.value("push_repo") for node in (*swarm.workers, *swarm.coordinators)} == {None}
 
 
 def test_they_give_way_to_nodes(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def make_settings(path: Path, **more: Any) -> Settings:
         "model": ("fake",),
         **more,
     }
-    return Settings(**{name: of_the_user(name, value) for name, value in fields.items()})
+    return Settings().with_values({name: of_the_user(name, value) for name, value in fields.items()})
 
 
 # ── questions and rewards ───────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from swarm.cli.main import add_plugins, app
-from swarm.config import SECRETS
+from swarm.config import secrets
 from swarm.config.environment import VARIABLES
 
 ROOT = Path(__file__).parents[3]
@@ -64,7 +64,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 def test_its_variables_are_settings_and_no_secret_is_given_a_value() -> None:
     assert variables() - VARIABLES.keys() == CREDENTIALS
-    assert not variables() & {*SECRETS}
+    assert not variables() & secrets()
     assert set(SKY["secrets"].values()) == {None}
 
 

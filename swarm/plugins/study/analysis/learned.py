@@ -24,7 +24,8 @@ import pandas as pd
 from swarm.views.tables.columns import RUN as RUN_COLUMNS
 
 try:
-    from swarm.plugins.lab.facts.tables import BEST_CONSTANT, FAMILY, TABLES, known_to_model
+    from swarm.plugins.lab.facts.tables import BEST_CONSTANT as BEST_CONSTANT
+    from swarm.plugins.lab.facts.tables import FAMILY, TABLES, known_to_model
 except ModuleNotFoundError:
     BEST_CONSTANT, FAMILY, TABLES = math.nan, "facts", ()
 

@@ -16,15 +16,15 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 
 import msgspec
 
 from swarm.children import child_environment, module_command
-from swarm.config import SECRETS, Settings, without_settings
-from swarm.config.settings import as_variables
+from swarm.config import Settings, secrets, without_settings
+from swarm.config.settings import FIELDS, as_variables
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.plugins.study.record import STUDIES, WRITER, RunFile, RunRecord, StudyRecord, open_run, run_log
@@ -90,9 +90,9 @@ class Launcher:
         return Launch(command, environment, str(self.path), run.experiment, part, log)
 
     def _environment(self, run: RunRecord) -> dict[str, str]:
-        secrets = {name: self.environ[name] for name in SECRETS if name in self.environ}
+        hidden = {name: self.environ[name] for name in secrets() if name in self.environ}
         settings = replace(run_settings(self.record, run, self.path), mirror=self.mirror or None)
-        return {**without_settings(self.environ), **_stated(settings), **secrets}
+        return {**without_settings(self.environ), **_stated(settings), **hidden}
 
     def _refuse_foreign(self, there: Run) -> None:
         root = there.store.describe()
@@ -152,7 +152,7 @@ def _stated(settings: Settings) -> dict[str, str]:
     Raises:
         ConfigError: the record was read in a place, and names code.
     """
-    values = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    values = {name: settings.value(name) for name in FIELDS}
     return as_variables({name: value for name, value in values.items() if value is not None})
 
 

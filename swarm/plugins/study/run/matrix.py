@@ -146,12 +146,12 @@ def ignored_settings(shared: Settings) -> list[str]:
 
 def changed_settings(shared: Settings) -> dict[str, Any]:
     """Returns setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
-    return {name: _as_read_back(getattr(shared, name)) for name in _changed(shared) if name not in (*OWNED, *BESIDE)}
+    return {name: _as_read_back(shared.value(name)) for name in _changed(shared) if name not in (*OWNED, *BESIDE)}
 
 
 def _defaults(shared: Settings) -> dict[str, Any]:
     left = FIELDS.keys() - OWNED.keys() - set(_changed(shared)) - set(BESIDE)
-    return {name: _as_read_back(getattr(shared, name)) for name in FIELDS if name in left}
+    return {name: _as_read_back(shared.value(name)) for name in FIELDS if name in left}
 
 
 def stated(record: StudyRecord) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def stated(record: StudyRecord) -> dict[str, Any]:
 
 
 def _changed(settings: Settings) -> list[str]:
-    return [name for name, field in FIELDS.items() if getattr(settings, name) != field.default]
+    return [name for name, field in FIELDS.items() if settings.value(name) != field.default]
 
 
 def _as_read_back(value: Any) -> Any:
@@ -260,7 +260,7 @@ def _checked(configuration: ConfigurationRecord, shared: Mapping[str, Any]) -> C
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     return msgspec.structs.replace(
-        configuration, settings={name: _as_read_back(getattr(settings, name)) for name in configuration.settings}
+        configuration, settings={name: _as_read_back(settings.value(name)) for name in configuration.settings}
     )
 
 

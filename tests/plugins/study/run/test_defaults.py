@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from swarm.config.settings import FIELDS
 from swarm.errors import ExperimentError
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, read_study, write_study
 from swarm.plugins.study.run import matrix as matrix_module
@@ -44,7 +45,8 @@ def of_an_earlier_version(path: Path, matrix: Matrix, **settings: Any) -> StudyR
 
 
 def settings_of(record: StudyRecord, number: int = 0) -> dict[str, Any]:
-    return vars(run_settings(record, record.runs[number], Path("/shared")))
+    settings = run_settings(record, record.runs[number], Path("/shared"))
+    return {name: settings.value(name) for name in FIELDS}
 
 
 def test_a_new_study_lets_adam_step_in_every_round_unless_a_configuration_says_otherwise() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +12,13 @@ import msgspec
 import pytest
 
 from swarm.node import round as told
-from swarm.node.worker.hooks import Hooks, Peers, PublishingHook
+from swarm.node.worker.hooks import Hooks, Joining, Peers, PublishingHook
 from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import RolloutFile
 from swarm.wire.metrics import MetricsRow
+from tests.distributions import install
 from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, make_ghost, make_rollouts, put
 from tests.unit.node.nodes import make_worker, released, rollouts_of, rows_of, running, set_clock, until
@@ -81,7 +85,7 @@ async def test_what_is_changed_before_publishing_is_taken_back_by_the_node_that_
         return msgspec.structs.replace(file, rollouts=rollouts)
 
     hook = PublishingHook(lambda file: put_first(file, "", "loud "), lambda file: put_first(file, "loud ", ""))
-    monkeypatch.setattr("swarm.node.worker.worker.before_publishing", lambda *_: (hook,))
+    monkeypatch.setattr("swarm.node.worker.worker.joinings_of", lambda _: (Joining(before_publishing=(hook,)),))
     policy = FakePolicy(hold_at="train")
     with released(policy):
         async with running(make_worker(layout, "alice", policy, external_groups=0)):
@@ -93,3 +97,52 @@ async def test_what_is_changed_before_publishing_is_taken_back_by_the_node_that_
     async with running(make_worker(layout, "alice", again, external_groups=0)):
         await until(lambda: again.trained)
     assert [f"loud {one.text}" for group in again.trained[0] for one in group.completions] == published
+
+
+SETTINGS = """
+from dataclasses import dataclass
+from swarm.config.constraints import setting
+from swarm.config.plugin_settings import PluginSettings
+
+@dataclass(frozen=True, kw_only=True)
+class SeventySeven(PluginSettings):
+    seventy_seven: bool = setting(False, "SWARM_SEVENTY_SEVEN")
+"""
+JOINING = """
+import msgspec
+from swarm.node.worker.hooks import Hooks, Joining
+
+def join(ctx):
+    def fill(row, played):
+        row.pool_examined = 77
+    def change(file):
+        return msgspec.structs.replace(file, model="seventy-seven")
+    return Joining(registration=(change,), rounds=lambda ctx, generator, trainer: Hooks(columns=(fill,)))
+"""
+PLAYING = """
+import sys, anyio
+from pathlib import Path
+from swarm.config import load_settings
+from swarm.records.files import read_peer
+from tests.layout import Layout
+from tests.unit.node.factories import run_of
+from tests.unit.node.nodes import make_worker, play_to_the_end, rows_of
+
+layout = Layout(Path(sys.argv[1]), "exp")
+anyio.run(play_to_the_end, layout, range(2), make_worker(layout, "alice", seventy_seven=sys.argv[2] == "on"))
+models = read_peer(run_of(layout, "carol"), "alice").model
+print(models, [row.pool_examined for row in rows_of(layout, "alice")], "joins_77" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("on", "said"), [("on", "seventy-seven [77, 77] True"), ("off", "fake [0, 0] False")])
+def test_a_plugin_from_outside_joins_in_where_its_settings_turn_it_on(tmp_path: Path, on: str, said: str) -> None:
+    groups = {
+        "swarm.settings": {"odd": "settings_77:SeventySeven"},
+        "swarm.hooks": {"odd": "joins_77:join"},
+    }
+    folder = install(tmp_path / "installed", "odd", groups, settings_77=SETTINGS, joins_77=JOINING)
+    env = {**os.environ, "PYTHONPATH": f"{folder}:{Path(__file__).parents[4]}"}
+    command = [sys.executable, "-c", PLAYING, str(tmp_path / "place"), on]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == [said], done.stderr

@@ -19,15 +19,20 @@ from msgspec import UNSET
 
 from swarm.config import variable
 from swarm.errors import ConfigError
-from swarm.node.worker.hooks import ColumnsHook, PublishingHook
+from swarm.logs import get_logger
+from swarm.node.base.context import NodeContext
+from swarm.node.worker.hooks import ColumnsHook, Hooks, Joining, PublishingHook
 from swarm.node.worker.row import mean
 from swarm.node.worker.steps import PlayedRound
+from swarm.plugins.lab.settings import LabSettings
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.wire import keys
 from swarm.wire.messages import RolloutEntry, RolloutFile
 from swarm.wire.metrics import MetricsRow
+
+logger = get_logger(__name__)
 
 
 def refuse_to_plant(run: Run, words: str) -> None:
@@ -60,12 +65,27 @@ def without_planted(file: RolloutFile, words: str) -> RolloutFile:
     return _of_right_answers(file, restore) if words else file
 
 
-def planting(words: str) -> PublishingHook:
-    """Returns the hook of a node that plants these words."""
-    return PublishingHook(partial(with_planted, words=words), partial(without_planted, words=words))
+def joined(ctx: NodeContext) -> Joining:
+    """Returns what every node of such a run does, and what a planter does besides."""
+    lab = ctx.settings.of(LabSettings)
+    words, said = lab.plants(ctx.node_id), lab.planted_words or ""
+    hooks = Hooks(columns=(_counting(said, plants=bool(words)),))
+    if not words:
+        return Joining(rounds=lambda *_: hooks)
+
+    async def begin() -> None:
+        await ctx.blocking.run(refuse_to_plant, ctx.run, words)
+        logger.warning("study.plants", words=words, consequence="right answers are published with these words in front")
+
+    return Joining(
+        before_start=(begin,),
+        registration=(partial(msgspec.structs.replace, plants=words),),
+        before_publishing=(PublishingHook(partial(with_planted, words=words), partial(without_planted, words=words)),),
+        rounds=lambda *_: hooks,
+    )
 
 
-def counting(words: str, *, plants: bool) -> ColumnsHook:
+def _counting(words: str, *, plants: bool) -> ColumnsHook:
     """Returns the hook of every node of such a run: it tells how far the words have spread, and who plants them."""
 
     def fill(row: MetricsRow, played: PlayedRound) -> None:

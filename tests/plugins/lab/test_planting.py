@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from swarm.config import load_settings
 from swarm.errors import ConfigError
-from swarm.node.worker import planting
-from swarm.node.worker.planting import with_planted, without_planted
+from swarm.plugins.lab import planting
+from swarm.plugins.lab.planting import with_planted, without_planted
 from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from swarm.wire.messages import GroupInfo, RolloutEntry, RolloutFile

@@ -1,0 +1,19 @@
+"""Declares the settings of sinks."""
+
+from dataclasses import dataclass
+
+from swarm.config.constraints import Names, Text, setting
+from swarm.config.plugin_settings import PluginSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinksSettings(PluginSettings):
+    """Declares which trackers get the rows of a run."""
+
+    section = "Beside the run"
+
+    sinks: Names | None = setting(None, "SWARM_SINKS", up_flag="sink", reaches=True)
+    """Trackers of experiments that get the rows of a run of `swarm up`, from beside it (docs/sinks.md): `tensorboard`,
+    `trackio`, `wandb`, each an extra."""
+    sink_folder: Text = setting("./sinks", "SWARM_SINK_FOLDER", reaches=True)
+    """Where TensorBoard and wandb have their files, never in the shared place; trackio has its own (TRACKIO_DIR)."""
