@@ -247,12 +247,13 @@ def _ours(name: str) -> TaskFamily:
     return cast(TaskFamily, entry_points.load(entry))
 
 
-def packages_of_plugins(families: Iterable[str], tasks: Mapping[str, Parameters]) -> frozenset[str]:
-    """Returns the packages of our plugins whose families these are, or ask tasks that a run defines."""
+def plugins_asked(families: Iterable[str], tasks: Mapping[str, Parameters]) -> frozenset[str]:
+    """Returns our plugins whose families these are, or ask tasks that a run defines."""
     named = {*families, *(family_of(name, parameters) for name, parameters in tasks.items())} - FAMILIES.keys()
-    there = entry_points.bundled(entry_points.TASKS) if named & {*TASK_FAMILIES} else {}
-    modules = (there[name].value.partition(":")[0] for name in named if name in there)
-    return frozenset(module.rpartition(".")[0] for module in modules)
+    ours = entry_points.bundled(entry_points.TASKS) if named & {*TASK_FAMILIES} else {}
+    return frozenset(
+        ours[name].value.removeprefix(f"{entry_points.PACKAGE}.").partition(".")[0] for name in named & ours.keys()
+    )
 
 
 def _refuse_strangers_code(name: str, parameters: Parameters) -> None:

@@ -19,7 +19,7 @@ from swarm.config import Settings, load_settings
 from swarm.config.names import ADVANTAGE_SCALINGS, DATASET_SCORERS, TASK_FAMILIES
 from swarm.config.own_code import names_code, of_the_user, own_codes
 from swarm.errors import ConfigError
-from swarm.provenance import code_beside, code_digest
+from swarm.provenance import code_digest, own_modules
 from swarm.tasks.dataset.scorers import SCORERS
 from swarm.tasks.registry import FAMILIES, Families, complete
 from swarm.tasks.scoring import Scorer
@@ -113,8 +113,7 @@ def test_no_registry_imports_what_nobody_here_named(what: str, sprung: Callable[
         with pytest.raises(ConfigError, match="names code that you did not name yourself"):
             attempt()
     assert not sprung()
-    beside = code_beside(Settings(**{name: value}))._replace(packages=frozenset())
-    assert code_digest(beside, judged=False) == code_digest(judged=False)
+    assert code_digest(own_modules(Settings(**{name: value})), judged=False) == code_digest(judged=False)
     assert not sprung(), "it was looked for, which imports the packages above a module"
 
 

@@ -11,7 +11,7 @@ import pytest
 import swarm
 from swarm.config import Settings
 from swarm.config.own_code import OwnCode
-from swarm.provenance import JUDGE_PARTS, PARTS, CodeBeside, code_beside, code_digest, model_digests
+from swarm.provenance import JUDGE_PARTS, PARTS, code_digest, model_digests, own_modules
 
 LEFT_OUT = {
     "__init__.py",
@@ -76,18 +76,17 @@ def test_a_file_more_or_under_another_name_counts(package: Path) -> None:
     assert code_digest(judged=False, package=package) != before
 
 
-def test_of_plugins_the_packages_of_its_task_families_count(package: Path) -> None:
+def test_a_plugin_that_takes_part_counts_and_no_other(package: Path) -> None:
     asked, other = (package / "plugins" / name / "family.py" for name in ("sums", "other"))
     for file in (asked, other):
         file.parent.mkdir()
         file.write_text("x = 1\n")
-    beside = CodeBeside(packages=frozenset({"swarm.plugins.sums"}))
-    before = code_digest(beside, judged=False, package=package)
+    before = code_digest(judged=False, plugins=("sums",), package=package)
     assert before != code_digest(judged=False, package=package)
     other.write_text("x = 2\n")
-    assert code_digest(beside, judged=False, package=package) == before
+    assert code_digest(judged=False, plugins=("sums",), package=package) == before
     asked.write_text("x = 2\n")
-    assert code_digest(beside, judged=False, package=package) != before
+    assert code_digest(judged=False, plugins=("sums",), package=package) != before
 
 
 def test_a_function_of_the_user_s_own_counts_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,15 +94,15 @@ def test_a_function_of_the_user_s_own_counts_by_its_module(tmp_path: Path, monke
     module = tmp_path / "my_own_rule.py"
     module.write_text("def rule(): ...\n")
     settings = Settings(adaptive_rule=OwnCode("my_own_rule:rule"))
-    before = code_digest(code_beside(settings), judged=False)
+    before = code_digest(own_modules(settings), judged=False)
     assert before
     module.write_text("def rule(): return 1\n")
-    assert code_digest(code_beside(settings), judged=False) not in ("", before)
+    assert code_digest(own_modules(settings), judged=False) not in ("", before)
     assert "my_own_rule" not in sys.modules, "it was imported to be looked at"
 
 
 def test_code_that_nobody_can_read_has_no_digest() -> None:
-    assert code_digest(CodeBeside(frozenset({OwnCode("no_such_module")})), judged=False) == ""
+    assert code_digest(frozenset({OwnCode("no_such_module")}), judged=False) == ""
 
 
 def test_a_model_counts_by_its_content_and_one_of_the_hub_by_its_name_alone(tmp_path: Path) -> None:

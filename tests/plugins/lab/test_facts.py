@@ -17,7 +17,7 @@ from swarm.plugins.lab.facts.tables import (
     word_of,
     words,
 )
-from swarm.provenance import code_beside
+from swarm.provenance import own_plugins
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import Families
@@ -46,8 +46,8 @@ def test_scoring_servers_and_their_children_find_it() -> None:
 
 
 def test_its_code_counts_in_what_a_run_is_made_with() -> None:
-    assert code_beside(Settings(task_families=("reasoning-gym", "facts"))).packages == {"swarm.plugins.lab.facts"}
-    assert code_beside(Settings()).packages == set()
+    assert own_plugins(Settings(task_families=("reasoning-gym", "facts"))) == ("lab",)
+    assert own_plugins(Settings()) == ()
 
 
 def test_no_two_facts_have_the_same_word_and_a_guess_is_hardly_ever_right() -> None:

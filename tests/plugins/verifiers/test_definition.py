@@ -13,7 +13,7 @@ from swarm.config import Settings
 from swarm.config.own_code import TASK_TABLE, OwnCode, names_code, plain
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
-from swarm.provenance import code_beside
+from swarm.provenance import own_plugins
 from swarm.tasks.registry import Families, complete
 from tests.unit.tasks.family_contract import is_light_and_its_questions_say_where_they_come_from
 
@@ -32,7 +32,7 @@ def test_the_family_keeps_what_every_family_keeps() -> None:
 
 
 def test_its_code_counts_in_what_a_run_is_made_with() -> None:
-    assert code_beside(Settings(task_table={"w": KNOWN})).packages == {"swarm.plugins.verifiers"}
+    assert own_plugins(Settings(task_table={"w": KNOWN})) == ("verifiers",)
 
 
 def test_who_has_no_library_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

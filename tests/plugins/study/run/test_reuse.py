@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from swarm.plugins.study.record import ConfigurationRecord, RunFile, StudyRecord
 from swarm.plugins.study.run import reuse
 from swarm.plugins.study.run.matrix import run_settings, runs_of
 from swarm.plugins.study.run.reuse import with_finished_elsewhere
-from swarm.provenance import CodeBeside, code_beside, code_digest, model_digests
+from swarm.provenance import code_digest, model_digests, own_modules
 from tests.layout import Layout
 from tests.plugins.study.study_files import run_file
 
@@ -58,7 +59,7 @@ def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: in
         settings=settings,
         judged=record.judged,
         versions=record.versions,
-        code=code_digest(code_beside(of_run), judged=record.judged),
+        code=code_digest(own_modules(of_run), judged=record.judged),
         models=model_digests(settings["model"]),
     )
     file = msgspec.structs.replace(file, **changes)
@@ -89,11 +90,11 @@ def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = leave_run(tmp_path, make_record("first"), "half")
-    read: list[CodeBeside] = []
+    read: list[frozenset[OwnCode]] = []
 
-    def counted(beside: CodeBeside, *, judged: bool) -> str:
-        read.append(beside)
-        return code_digest(beside, judged=judged)
+    def counted(own: frozenset[OwnCode], *, judged: bool, plugins: Sequence[str]) -> str:
+        read.append(own)
+        return code_digest(own, judged=judged, plugins=plugins)
 
     monkeypatch.setattr(reuse, "code_digest", counted)
     configurations = (
@@ -102,7 +103,7 @@ def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
     )
     runs = runs_of("second", configurations, (1, 2, 3))
     found = shared(make_record("second", configurations=configurations, runs=runs), tmp_path)
-    assert sorted(map(sorted, (beside.modules for beside in read))) == [[], ["my_own_sampler"]]
+    assert sorted(read, key=len) == [frozenset(), frozenset({"my_own_sampler"})]
     assert found.runs[0].experiment == there
 
 
