@@ -38,7 +38,8 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
 
     def found(run: RunRecord) -> RunRecord:
         settings = run_settings(record, run, path)
-        nodes, code = record.nodes_of(run.configuration), digest(own_modules(settings), plugins=own_plugins(settings))
+        nodes = record.nodes_of(run.configuration)
+        code = digest(own_modules(settings), plugins=own_plugins(settings))
         wanted = _Wanted(record, nodes, _computed(settings.as_recorded()), code, _libraries(versions))
         return _found(wanted, run, known, path)
 

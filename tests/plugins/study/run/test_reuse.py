@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +89,9 @@ def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = leave_run(tmp_path, make_record("first"), "half")
-    read: list[frozenset[OwnCode]] = []
+    read: list[frozenset[str]] = []
 
-    def counted(own: frozenset[OwnCode], *, judged: bool, plugins: Sequence[str]) -> str:
+    def counted(own: frozenset[str], *, judged: bool, plugins: tuple[str, ...]) -> str:
         read.append(own)
         return code_digest(own, judged=judged, plugins=plugins)
 
