@@ -8,7 +8,7 @@ Nor is what a place names: code is OwnCode (swarm.config.own_code), which only t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -245,6 +245,15 @@ def _ours(name: str) -> TaskFamily:
             "registered here: install swarm again, with its plugins"
         )
     return cast(TaskFamily, entry_points.load(entry))
+
+
+def plugins_asked(families: Iterable[str], tasks: Mapping[str, Parameters]) -> frozenset[str]:
+    """Returns our plugins whose families these are, or ask tasks that a run defines."""
+    named = {*families, *(family_of(name, parameters) for name, parameters in tasks.items())} - FAMILIES.keys()
+    ours = entry_points.bundled(entry_points.TASKS) if named & {*TASK_FAMILIES} else {}
+    return frozenset(
+        ours[name].value.removeprefix(f"{entry_points.PACKAGE}.").partition(".")[0] for name in named & ours.keys()
+    )
 
 
 def _refuse_strangers_code(name: str, parameters: Parameters) -> None:

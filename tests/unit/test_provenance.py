@@ -76,6 +76,19 @@ def test_a_file_more_or_under_another_name_counts(package: Path) -> None:
     assert code_digest(judged=False, package=package) != before
 
 
+def test_a_plugin_that_takes_part_counts_and_no_other(package: Path) -> None:
+    asked, other = (package / "plugins" / name / "family.py" for name in ("sums", "other"))
+    for file in (asked, other):
+        file.parent.mkdir()
+        file.write_text("x = 1\n")
+    before = code_digest(judged=False, plugins=("sums",), package=package)
+    assert before != code_digest(judged=False, package=package)
+    other.write_text("x = 2\n")
+    assert code_digest(judged=False, plugins=("sums",), package=package) == before
+    asked.write_text("x = 2\n")
+    assert code_digest(judged=False, plugins=("sums",), package=package) != before
+
+
 def test_a_function_of_the_user_s_own_counts_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     module = tmp_path / "my_own_rule.py"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from swarm.config import Settings
 from swarm.plugins.lab.facts.tables import (
     BEST_CONSTANT,
     KEY_NAMES,
@@ -16,6 +17,7 @@ from swarm.plugins.lab.facts.tables import (
     word_of,
     words,
 )
+from swarm.provenance import own_plugins
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import Families
@@ -41,6 +43,11 @@ def test_scoring_servers_and_their_children_find_it() -> None:
         assert scored.rewards == (1.0, 0.0)
 
     anyio.run(made_and_scored)
+
+
+def test_its_code_counts_in_what_a_run_is_made_with() -> None:
+    assert own_plugins(Settings(task_families=("reasoning-gym", "facts"))) == ("lab",)
+    assert own_plugins(Settings()) == ()
 
 
 def test_no_two_facts_have_the_same_word_and_a_guess_is_hardly_ever_right() -> None:

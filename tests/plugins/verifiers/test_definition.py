@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from swarm.config import Settings
 from swarm.config.own_code import TASK_TABLE, OwnCode, names_code, plain
 from swarm.errors import ConfigError
 from swarm.extras import installed_by
+from swarm.provenance import own_plugins
 from swarm.tasks.registry import Families, complete
 from tests.unit.tasks.family_contract import is_light_and_its_questions_say_where_they_come_from
 
@@ -27,6 +29,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_family_keeps_what_every_family_keeps() -> None:
     is_light_and_its_questions_say_where_they_come_from("verifiers")
+
+
+def test_its_code_counts_in_what_a_run_is_made_with() -> None:
+    assert own_plugins(Settings(task_table={"w": KNOWN})) == ("verifiers",)
 
 
 def test_who_has_no_library_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
