@@ -33,6 +33,7 @@ MAKERS = "swarm.makers"
 BACKENDS = "swarm.backends"
 SETTINGS = "swarm.settings"
 HOOKS = "swarm.hooks"
+TRAINING = "swarm.training"
 PACKAGE = "swarm.plugins"
 
 

@@ -5,7 +5,8 @@ libraries.
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
     types lines errors children       what the rest is made   cli views logs     ask, show, tell
     forms                             of                      extras spelling
-                                                              harmless plugins   choose settings, which are recorded
+                                                              harmless           choose settings, which are recorded
+    plugins that join in a run                                other plugins
     config          what settings mean and are by default     services           start `swarm node`
     algo tasks policy wire            questions, rewards,
                                       updates, what is shared
@@ -24,15 +25,18 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import swarm
+from swarm import entry_points
 from swarm.config import FUNCTIONS, Settings, StartRequest
 from swarm.config.own_code import OwnCode, own_codes, source_file
+from swarm.entry_points import EntryPoint
+from swarm.extras import NAME
 from swarm.planner.free_memory import host_memory
 from swarm.policy.hub import cached_folder
 from swarm.policy.model_files import local_folder
@@ -73,7 +77,7 @@ def made_with(settings: Settings, asked: StartRequest) -> MadeWith:
         command=asked.command,
         sources=dict(asked.sources),
         versions=versions(settings),
-        code=code_digest(own_modules(settings), judged=False),
+        code=code_digest(own_modules(settings), judged=False, plugins=own_plugins(settings)),
         models=model_revisions(settings.model) if settings.loads_model else {},
         machine=machine(),
     )
@@ -118,16 +122,31 @@ def _named_in(file: Path, field: str) -> str:
 
 
 def own_modules(settings: Settings) -> frozenset[OwnCode]:
-    """Returns the modules of the user's own functions and families that a run with these settings calls."""
+    """Returns the modules of the user's own functions, families and plugins that a run with these settings calls."""
     named = own_codes([getattr(settings, name) for name in (*FUNCTIONS, "task_families")])
-    return frozenset(code.module for code in named)
+    others = (OwnCode(entry.value) for entry in _joining(settings) if entry.distribution != NAME)
+    return frozenset(code.module for code in (*named, *others))
 
 
-def code_digest(own: frozenset[OwnCode] = frozenset(), *, judged: bool, package: Path | None = None) -> str:
+def own_plugins(settings: Settings) -> tuple[str, ...]:
+    """Returns our plugins that take part in a run with these settings."""
+    return tuple(sorted({entry.name for entry in _joining(settings) if entry.distribution == NAME}))
+
+
+def _joining(settings: Settings) -> list[EntryPoint]:
+    on = settings.plugins
+    groups = [entry_points.found(group) for group in (entry_points.HOOKS, entry_points.TRAINING)] if on else []
+    return [group[name] for group in groups for name in on if name in group]
+
+
+def code_digest(
+    own: frozenset[OwnCode] = frozenset(), *, judged: bool, plugins: Sequence[str] = (), package: Path | None = None
+) -> str:
     """Returns the digest of the code that a run goes through. Reads every file of it.
 
     Args:
         own: the run's `own_modules`.
+        plugins: its `own_plugins`.
         judged: a judge is asked for.
         package: the folder of the package `swarm`.
 
@@ -135,7 +154,8 @@ def code_digest(own: frozenset[OwnCode] = frozenset(), *, judged: bool, package:
         Hexadecimal digits; empty where a function of the user's own has no source that can be read.
     """
     root = package or Path(swarm.__file__).parent
-    named = [root / part for part in (*PARTS, *(JUDGE_PARTS if judged else ()))]
+    parts = (*PARTS, *(JUDGE_PARTS if judged else ()), *(f"plugins/{name}" for name in plugins))
+    named = [root / part for part in parts]
     sources = sorted({file for part in named for file in (part.rglob("*.py") if part.is_dir() else [part])})
     owned = [_source(module) for module in sorted(own)]
     if None in owned:

@@ -31,7 +31,7 @@ from swarm.plugins.study.record import STUDIES, WRITER, RunFile, RunRecord, Stud
 from swarm.plugins.study.run.matrix import run_settings
 from swarm.plugins.study.run.run_folder import can_go_on, read_progress
 from swarm.programs import Backend, Launch, LogOf, Program
-from swarm.provenance import code_digest, model_digests, own_modules
+from swarm.provenance import code_digest, model_digests, own_modules, own_plugins
 from swarm.records.files import read_form
 from swarm.records.listing import entries
 from swarm.records.reader import RunReader
@@ -131,7 +131,7 @@ class Launcher:
             settings=settings,
             judged=self.record.judged,
             versions=dict(self.versions),
-            code=code_digest(own_modules(started), judged=self.record.judged),
+            code=code_digest(own_modules(started), judged=self.record.judged, plugins=own_plugins(started)),
             models=model_digests(settings["model"]),
         )
         there.store.put(keys.STUDY_RUN, encode(_as_one(file, there)))

@@ -18,7 +18,7 @@ import msgspec
 from swarm.plugins.study.record import RunFile, RunRecord, StudyRecord, open_run, read_run
 from swarm.plugins.study.run.matrix import FREE, run_settings
 from swarm.plugins.study.run.run_folder import is_finished
-from swarm.provenance import code_digest, model_digests, own_modules
+from swarm.provenance import code_digest, model_digests, own_modules, own_plugins
 from swarm.store.place import open_place
 
 _ELSEWHERE = ("experiment", "path", *FREE)
@@ -38,7 +38,8 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
 
     def found(run: RunRecord) -> RunRecord:
         settings = run_settings(record, run, path)
-        nodes, code = record.nodes_of(run.configuration), digest(own_modules(settings))
+        nodes = record.nodes_of(run.configuration)
+        code = digest(own_modules(settings), plugins=own_plugins(settings))
         wanted = _Wanted(record, nodes, _computed(settings.as_recorded()), code, _libraries(versions))
         return _found(wanted, run, known, path)
 

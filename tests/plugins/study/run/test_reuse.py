@@ -91,9 +91,9 @@ def test_the_code_is_read_once_for_all_runs_that_go_through_the_same(
     there = leave_run(tmp_path, make_record("first"), "half")
     read: list[frozenset[str]] = []
 
-    def counted(own: frozenset[str], *, judged: bool) -> str:
+    def counted(own: frozenset[str], *, judged: bool, plugins: tuple[str, ...]) -> str:
         read.append(own)
-        return code_digest(own, judged=judged)
+        return code_digest(own, judged=judged, plugins=plugins)
 
     monkeypatch.setattr(reuse, "code_digest", counted)
     configurations = (
