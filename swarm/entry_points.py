@@ -34,6 +34,7 @@ BACKENDS = "swarm.backends"
 SETTINGS = "swarm.settings"
 HOOKS = "swarm.hooks"
 TRAINING = "swarm.training"
+RULES = "swarm.rules"
 PACKAGE = "swarm.plugins"
 
 

@@ -130,13 +130,15 @@ def own_modules(settings: Settings) -> frozenset[OwnCode]:
 
 def own_plugins(settings: Settings) -> tuple[str, ...]:
     """Returns our plugins that take part in a run with these settings."""
-    return tuple(sorted({entry.name for entry in _joining(settings) if entry.distribution == NAME}))
+    return tuple(sorted({entry.value.split(".")[2] for entry in _joining(settings) if entry.distribution == NAME}))
 
 
 def _joining(settings: Settings) -> list[EntryPoint]:
     on = settings.plugins
     groups = [entry_points.found(group) for group in (entry_points.HOOKS, entry_points.TRAINING)] if on else []
-    return [group[name] for group in groups for name in on if name in group]
+    rules = entry_points.bundled(entry_points.RULES) if settings.adaptive else {}
+    rule = [rules[settings.adaptive_rule]] if settings.adaptive_rule in rules else []
+    return [*(group[name] for group in groups for name in on if name in group), *rule]
 
 
 def code_digest(
