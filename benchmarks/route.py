@@ -29,7 +29,7 @@ BEGINS, ENDS = "WorkerMachine._idle", "WorkerMachine._leave"
 """Functions of the product: the first call of the one, and of the other, are the node's being ready and its leaving."""
 OFF = {
     "rounds of several stages": ("node/sharing/contexts.py", "tasks/revise.py", "config/revising.py"),
-    "averaged weights": ("node/worker/averaging.py", "node/worker/averaging_machine.py"),
+    "averaged weights": ("plugins/lab/averaging.py", "plugins/lab/averaging_machine.py"),
     "planted words": ("plugins/lab/planting.py",),
     "conversations": ("node/worker/conversing.py", "tasks/conversing.py"),
     "dynamic sampling": ("node/worker/dynamic_sampling.py",),

@@ -118,14 +118,8 @@ class Recorder:
         self.calls_until.append(len(self.calls))
         return report
 
-    def export_weights(self) -> bytes:
-        return self.policy.export_weights()
-
-    def refuse_weights(self, file: str) -> None:
-        self.policy.refuse_weights(file)
-
-    def average(self, files: Sequence[str]) -> None:
-        self.policy.average(files)
+    def part(self, name: str) -> Any:
+        return self.policy.part(name)
 
     def snapshot(self) -> Snapshot:
         return self.policy.snapshot()

@@ -34,6 +34,8 @@ MAKERS = "swarm.makers"
 BACKENDS = "swarm.backends"
 SETTINGS = "swarm.settings"
 HOOKS = "swarm.hooks"
+TRAINING = "swarm.training"
+RULES = "swarm.rules"
 PACKAGE = "swarm.plugins"
 
 

@@ -32,8 +32,11 @@ from pathlib import Path
 from typing import Any
 
 import swarm
+from swarm import entry_points
 from swarm.config import FUNCTIONS, Settings, StartRequest
 from swarm.config.own_code import OwnCode, own_codes, source_file
+from swarm.entry_points import EntryPoint
+from swarm.extras import NAME
 from swarm.planner.free_memory import host_memory
 from swarm.policy.hub import cached_folder
 from swarm.policy.model_files import local_folder
@@ -119,14 +122,24 @@ def _named_in(file: Path, field: str) -> str:
 
 
 def own_modules(settings: Settings) -> frozenset[OwnCode]:
-    """Returns the modules of the user's own functions and families that a run with these settings calls."""
+    """Returns the modules of the user's own functions, families and plugins that a run with these settings calls."""
     named = own_codes([getattr(settings, name) for name in (*FUNCTIONS, "task_families")])
-    return frozenset(code.module for code in named)
+    others = (OwnCode(entry.value) for entry in _joining(settings) if entry.distribution != NAME)
+    return frozenset(code.module for code in (*named, *others))
 
 
 def own_plugins(settings: Settings) -> tuple[str, ...]:
     """Returns our plugins that take part in a run with these settings."""
-    return tuple(sorted(plugins_asked(settings.task_families, settings.task_table or NO_TASKS)))
+    joining = {entry.value.split(".")[2] for entry in _joining(settings) if entry.distribution == NAME}
+    return tuple(sorted(joining | plugins_asked(settings.task_families, settings.task_table or NO_TASKS)))
+
+
+def _joining(settings: Settings) -> list[EntryPoint]:
+    on = settings.plugins
+    groups = [entry_points.found(group) for group in (entry_points.HOOKS, entry_points.TRAINING)] if on else []
+    rules = entry_points.bundled(entry_points.RULES) if settings.adaptive else {}
+    rule = [rules[settings.adaptive_rule]] if settings.adaptive_rule in rules else []
+    return [*(group[name] for group in groups for name in on if name in group), *rule]
 
 
 def code_digest(

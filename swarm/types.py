@@ -414,15 +414,8 @@ class Trainer(Protocol):
     def finish_update(self, groups: Sequence[TrainGroup]) -> TrainReport:
         """Add those of the remaining groups, then make one policy update on all of them together."""
 
-    def export_weights(self) -> bytes:
-        """Returns the trained weights, as the contents of a safetensors file."""
-
-    def refuse_weights(self, file: str) -> None:
-        """Raises ProtocolError if a local safetensors file does not hold what is trained here, in finite numbers."""
-
-    def average(self, files: Sequence[str]) -> None:
-        """Replace what is trained by the mean of these local files, added up in this order, or make an outer step
-        towards it, as the settings say. They are known to fit. The optimizer keeps its memory."""
+    def part(self, name: str) -> Any:
+        """Returns what a plugin added under a name (swarm.policy.parts). Raises KeyError: there is nothing."""
 
     def snapshot(self) -> Snapshot:
         """Copy weights and optimizer to host memory; quick, so that writing can happen elsewhere."""

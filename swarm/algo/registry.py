@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
+from swarm import entry_points
 from swarm.algo.adaptive_rule import Rule, RuleSettings
 from swarm.algo.advantages import SCALINGS, Scaling
-from swarm.algo.control_rules import Constant, RandomSplit
 from swarm.algo.literal_rules import Gradient, MultiSignal, RewardTrend
 from swarm.algo.losses import LOSSES, Loss
 from swarm.algo.samplers import SAMPLERS, UNIFORM, Sampler
-from swarm.algo.scaled_rules import GradientScaled, MultiSignalScaled, RewardTrendScaled
-from swarm.algo.supply_rule import Supply, SupplyMeasured
-from swarm.config import variable
+from swarm.config import ADAPTIVE_RULES, variable
 from swarm.config.own_code import load, own_code
 from swarm.config.settings import to_type
 from swarm.errors import ConfigError
@@ -34,14 +32,8 @@ RULES: Mapping[str, MakeRule] = {
     "reward-trend": lambda settings: RewardTrend(settings, settings.initial_j),
     "gradient": lambda settings: Gradient(settings, settings.initial_j),
     "multi-signal": lambda settings: MultiSignal(settings, settings.initial_j),
-    "reward-trend-scaled": lambda settings: RewardTrendScaled(settings, settings.initial_j),
-    "gradient-scaled": lambda settings: GradientScaled(settings, settings.initial_j),
-    "multi-signal-scaled": lambda settings: MultiSignalScaled(settings, settings.initial_j),
-    "supply": Supply,
-    "supply-measured": SupplyMeasured,
-    "random": RandomSplit,
-    "constant": Constant,
 }
+"""The core's own; our others are entry points in `swarm.rules`."""
 
 
 def sampler(name: str) -> Sampler | None:
@@ -54,8 +46,10 @@ def sampler(name: str) -> Sampler | None:
 
 
 def adaptive_rule(name: str) -> MakeRule:
-    """Returns the function that makes the rule of that name. Raises ConfigError if a rule of the user's own cannot be
-    had."""
+    """Returns the function that makes the rule of that name. Raises ConfigError if a plugin's rule, or one of the
+    user's own, cannot be had."""
+    if name in ADAPTIVE_RULES and name not in RULES:
+        return cast(MakeRule, entry_points.needed(entry_points.RULES, name, to_type("adaptive_rule", name)))
     return _named("adaptive_rule", name, RULES)
 
 

@@ -79,3 +79,16 @@ def winners(mean_rewards: dict[str, float]) -> list[str]:
     """Returns the peers with the best mean reward, all of them where they tie; nobody if nobody earned anything."""
     best = max(mean_rewards.values(), default=0.0)
     return sorted(node for node, reward in mean_rewards.items() if reward == best) if best > 0 else []
+
+
+def expected_taken(slots: int, offered: int, share: float) -> float:
+    """E[min(slots, X)] for X ~ Binomial(offered, share): the sum over k < slots of P(X > k)."""
+    if share >= 1:
+        return float(min(slots, offered))
+    probability = (1 - share) ** offered  # of X = k
+    more, taken = 1 - probability, 0.0
+    for k in range(min(slots, offered)):
+        taken += max(0.0, more)
+        probability *= (offered - k) / (k + 1) * share / (1 - share)
+        more -= probability
+    return taken

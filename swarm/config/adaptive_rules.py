@@ -7,7 +7,7 @@ LITERAL_RULES = ("reward-trend", "gradient", "multi-signal")
 _LITERAL = " (literal)"
 SCALED_RULES = tuple(f"{rule}-scaled" for rule in LITERAL_RULES)
 ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "supply-measured", "random", "constant")
-"""Named here for the messages; swarm.algo.registry knows what they do. Others are named `package.module:function`."""
+"""Named here for the messages; swarm.algo.registry finds them. Others are named `package.module:function`."""
 
 MEASURING_RULES = ("supply-measured",)
 """They go by what is measured of the gradient's halves (SWARM_GRADIENT_HALVES)."""

@@ -53,14 +53,6 @@ class ComputingSettings:
     dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
     """Attempts per round: after the first one a node asks as many fresh questions as groups without a signal are to be
     made up for, until I groups have one (DAPO). The reward is measured on the first I questions; 1: none is."""
-    average_every: Annotated[int, whole(0)] = setting(0, "SWARM_AVERAGE_EVERY")
-    """Rounds after which the workers of a run take the mean of their weights (docs/averaging.md); 0: never."""
-    averaging: Literal["plain", "diloco"] = setting("plain", "SWARM_AVERAGING")
-    """What becomes of the mean: `plain`: the weights of all; `diloco`: an outer step towards it (DiLoCo)."""
-    outer_rate: Annotated[float, above(0)] = setting(0.7, "SWARM_OUTER_RATE")
-    """Step size of DiLoCo's outer optimizer."""
-    outer_momentum: Annotated[float, real(0, 0.9999)] = setting(0.9, "SWARM_OUTER_MOMENTUM")
-    """Nesterov momentum of DiLoCo's outer optimizer."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")

@@ -30,10 +30,6 @@ def identity_of(settings: Settings) -> dict[str, Any]:
             "max_stages",
             "revise",
             "dynamic_sampling",
-            "average_every",
-            "averaging",
-            "outer_rate",
-            "outer_momentum",
         )
     }
     table = settings.task_table and {name: recorded(asked) for name, asked in settings.task_table.items()}

@@ -35,10 +35,6 @@ IDENTITY_DEFAULTS: dict[str, Any] = {
     "task_table": None,
     "empty_update": "skip",
     "dynamic_sampling": 1,
-    "average_every": 0,
-    "averaging": "plain",
-    "outer_rate": 0.7,
-    "outer_momentum": 0.9,
     "max_stages": 1,
     "revise": None,
 }

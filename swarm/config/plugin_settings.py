@@ -171,10 +171,12 @@ def _fields_of(one: Declaration, known: Mapping[str, Field[Any]]) -> dict[str, F
     cls = one.declared
     if not (isinstance(cls, type) and issubclass(cls, PluginSettings) and is_dataclass(cls)):
         raise TypeError("expected a dataclass that is a swarm.config.plugin_settings.PluginSettings")
-    hints = get_type_hints(cls, include_extras=True)
     found = {f.name: f for f in fields(cls)}
+    if any(isinstance(f.type, str) for f in found.values()):  # its module has `from __future__ import annotations`
+        hints = get_type_hints(cls, include_extras=True)
+        for name, field in found.items():
+            field.type = hints[name]
     for name, field in found.items():
-        field.type = hints[name]
         if not field.metadata.get("env"):
             raise TypeError(f"{name}: expected setting(default, {PREFIX}NAME)")
         if odd := [variable for variable in field.metadata["env"] if not variable.startswith(PREFIX)]:

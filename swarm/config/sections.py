@@ -71,10 +71,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "empty_update",
         "dynamic_sampling",
         "gradient_halves",
-        "average_every",
-        "averaging",
-        "outer_rate",
-        "outer_momentum",
     ),
     "Sharing": (
         "sampler",

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from swarm.config.averaging import check_averaging
 from swarm.config.constraints import allowed, broken_rule_of, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, NODE_ID, why_reserved
@@ -256,7 +255,6 @@ def _check(settings: Settings, given: set[str]) -> Settings:
     _check_stages(settings)
     _check_reasoning(settings)
     _check_dynamic_sampling(settings)
-    check_averaging(settings)
     for one in FIELDS.declarations:
         if one.plugin in settings.plugins:
             settings.of(one.declared).check(settings)

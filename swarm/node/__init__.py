@@ -41,7 +41,6 @@ worker       one training node
   ij_schedule                           I and J of each round
   own_groups, own_completions           own questions, completions, rewards; token ids kept for redo
   dynamic_sampling                      fresh questions in the place of groups without a signal
-  averaging, averaging_machine          weights averaged every so many rounds: done; whose, and how long to wait
   conversing                            turn by turn, where tasks reply
   round_files                           what a round leaves in the shared place, in order
   held_out                              answers to a judge

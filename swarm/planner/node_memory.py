@@ -16,6 +16,7 @@ Not covered: what kernels allocate for themselves.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from swarm.planner.footprint import Footprint, MicroBatch
 from swarm.planner.prompt_lengths import longest_prompt
 from swarm.planner.shape import ModelShape
 from swarm.policy.buckets import column_bucket, row_bucket
+from swarm.policy.parts import training_plugins
 
 MAX_LOGITS = 2**22
 """Logits of one block and its least width, as in swarm.policy.logprobs, which imports torch."""
@@ -65,10 +67,10 @@ class NodeMemory:
     """Activations of one micro-batch, while it makes an update."""
     logits: int
     """One block of them, while it makes an update."""
-    outer: int
-    """Host memory: DiLoCo's shared weights and their momentum; 0 without it."""
+    kept: Mapping[str, int]
+    """Host memory of plugins' parts of the trainer (swarm.policy.parts), by title."""
     snapshot: int
-    """Host memory: weights, moments and `outer` while a checkpoint is written."""
+    """Host memory: weights, moments and `kept` while a checkpoint is written."""
     scorers: int
     """Host memory of the children that score."""
 
@@ -137,7 +139,7 @@ def node_memory(
     fp32_trained = _FP32 * (footprint.adapter or shape.parameters)
     reading = _reading_bytes(model, batch, rows, together * settings.most_local_groups, talk)
     base, restored = _base_bytes(model, width, bits)
-    outer = 2 * fp32_trained if settings.averaging == "diloco" else 0
+    copies = {title: number for one in training_plugins(settings) for title, number in one.copies(settings).items()}
     return NodeMemory(
         model=shape.name,
         prompt_tokens=batch.prompt_tokens,
@@ -154,8 +156,8 @@ def node_memory(
         activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers)
         + restored,
         logits=_logits_bytes(shape, batch),
-        outer=outer,
-        snapshot=3 * fp32_trained + outer,
+        kept={title: number * fp32_trained for title, number in copies.items()},
+        snapshot=(3 + sum(copies.values())) * fp32_trained,
         scorers=settings.scorer_processes * SCORER,
     )
 

@@ -237,9 +237,9 @@ def _parts(
         yield Part(name="CUDA context", one=CUDA_CONTEXT, all=processes * CUDA_CONTEXT)
     yield Part(name="process", one=PROCESS + COMMON, all=processes * PROCESS + COMMON, on_host=device.is_gpu)
     yield Part(name="scorer", one=largest.scorers, all=processes * largest.scorers, on_host=device.is_gpu)
-    if largest.outer:
-        outer = sum(memory.outer for memory in nodes)
-        yield Part(name="outer optimizer", one=largest.outer, all=outer, on_host=device.is_gpu)
+    for title, one in largest.kept.items():
+        kept = sum(memory.kept.get(title, 0) for memory in nodes)
+        yield Part(name=title, one=one, all=kept, on_host=device.is_gpu)
     copies = sum(memory.snapshot for memory in nodes)
     yield Part(name="checkpoint copy", one=largest.snapshot, all=copies, on_host=device.is_gpu)
 

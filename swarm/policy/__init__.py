@@ -30,7 +30,7 @@ peft_form         an adapter's folder, as PEFT and inference servers read it
 merging           an adapter and its base -> the files of one model
 adapter_version   an adapter at one moment: its files for a server, and whether completions are of it
 snapshot          weights and optimizer <-> a folder of safetensors and JSON
-averaging         the mean of several nodes' weights, and DiLoCo's outer step towards it
+parts             what plugins add to a trainer
 memory            out of GPU memory: halve and repeat
 
 generate          prompt tokens -> sampled completions with their log-probs

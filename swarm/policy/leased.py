@@ -21,8 +21,7 @@ class LeasedTrainer:
         self._trainer = trainer
         self._lease = lease
         self._take_waited = take_waited
-        self.export_weights, self.refuse_weights = trainer.export_weights, trainer.refuse_weights
-        self.average = trainer.average
+        self.part = trainer.part
         self.snapshot = trainer.snapshot
         self.restore = trainer.restore
 

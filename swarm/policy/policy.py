@@ -45,8 +45,7 @@ class JoinedPolicy:
         self.generate, self.has_room = generator.generate, generator.has_room
         self.begin_update = trainer.begin_update
         self.finish_update = trainer.finish_update
-        self.export_weights, self.refuse_weights = trainer.export_weights, trainer.refuse_weights
-        self.average = trainer.average
+        self.part = trainer.part
         self.snapshot = trainer.snapshot
         self.restore = trainer.restore
 

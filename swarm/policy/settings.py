@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +15,7 @@ from swarm.extras import installed_by
 from swarm.instruction import OURS, Asking
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.learning_rates import suited_learning_rate
+from swarm.policy.parts import MakePart, parts_of
 
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     (
@@ -84,14 +85,6 @@ class LoraConfig:
 def trained_as(adapter: LoraConfig | None) -> str:
     """Says which part of a model is trained, in the settings that choose it."""
     return adapter.said() if adapter else f"{variable('adapter')}=none"
-
-
-@dataclass(frozen=True)
-class OuterConfig:
-    """DiLoCo's outer optimizer: SGD with Nesterov momentum on the averaged weights (arXiv:2311.08105, section 2)."""
-
-    rate: float = 0.7
-    momentum: float = 0.9
 
 
 DEFAULT_MAX_NEW_TOKENS = 256
@@ -175,8 +168,8 @@ class GrpoConfig:
     """`dynamic` or `static` KV cache while generating; `auto`: what suits the device."""
     adapter: LoraConfig | None = None
     """Train an adapter beside frozen weights; None: the weights themselves."""
-    outer: OuterConfig | None = None
-    """Weights that are averaged are an outer step's; None: the mean itself."""
+    parts: Mapping[str, MakePart] = field(default_factory=dict, hash=False)
+    """What plugins add to the trainer, by name."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
 
@@ -205,13 +198,6 @@ def lora_config(settings: Settings) -> LoraConfig | None:
     bits = None if settings.adapter_base_bits == "none" else int(settings.adapter_base_bits)
     rank, alpha, targets = settings.adapter_rank, settings.adapter_alpha, settings.adapter_targets
     return LoraConfig(rank, alpha, targets, bits, settings.seed)
-
-
-def outer_config(settings: Settings) -> OuterConfig | None:
-    """Returns the outer optimizer of a node that averages as DiLoCo; None: it has none."""
-    if not settings.average_every or settings.averaging != "diloco":
-        return None
-    return OuterConfig(settings.outer_rate, settings.outer_momentum)
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:
@@ -245,7 +231,7 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),
-        outer=outer_config(settings),
+        parts=parts_of(settings),
     )
 
 

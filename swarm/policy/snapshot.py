@@ -5,7 +5,7 @@
         config.json generation_config.json tokenizer... model.safetensors
                               of an adapter, in PEFT's form: adapter_config.json tokenizer... adapter_model.safetensors
       optimizer.safetensors   first_moment/{parameter}, second_moment/{parameter}
-      outer.safetensors       shared/{parameter}, momentum/{parameter}; only with DiLoCo's outer optimizer
+      {part}.safetensors      what a plugin's part of the trainer remembers (parts.py)
       manifest.json           what and how far, with size and hash of these files; written last
 
 Reading checks all of it before any weight changes.
@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,11 +30,11 @@ from transformers.pytorch_utils import Conv1D
 from swarm import forms
 from swarm.errors import CheckpointError
 from swarm.policy import peft_form
-from swarm.policy.averaging import OuterState
 from swarm.policy.given_weights import named_weights
 from swarm.policy.lora import Adapter, adapted_layers
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import OptimizerState, to_host
+from swarm.policy.parts import Part
 from swarm.policy.settings import LoraConfig, trained_as
 
 FORMAT = 1
@@ -42,12 +42,10 @@ MODEL_DIR = "model"
 WEIGHTS = f"{MODEL_DIR}/model.safetensors"
 _ADAPTER = f"{MODEL_DIR}/{peft_form.WEIGHTS}"
 OPTIMIZER = "optimizer.safetensors"
-OUTER = "outer.safetensors"
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 64 << 20
 """Bytes; one has some 100 for each parameter."""
 _FIRST, _SECOND = "first_moment/", "second_moment/"
-_SHARED, _MOMENTUM = "shared/", "momentum/"
 
 _Layout = dict[str, tuple[str, tuple[int, ...]]]
 """dtype and shape of each tensor, by name."""
@@ -90,8 +88,8 @@ class PolicySnapshot:
     optimizer: OptimizerState
     model_files: Mapping[str, bytes]
     """The model folder but for its weights, as read_model_files gives it."""
-    outer: OuterState | None = None
-    """State of DiLoCo's outer optimizer, where there is one."""
+    parts: Mapping[str, dict[str, Tensor]] = field(default_factory=dict)
+    """File -> what a plugin's part remembers; empty: it has no file."""
 
     def write(self, directory: str) -> None:
         """Write the checkpoint into an existing empty directory; callable from any thread.
@@ -109,15 +107,16 @@ class PolicySnapshot:
             weights = _ADAPTER if self.base else WEIGHTS
             save_file(self.weights, root / weights, metadata={"format": "pt"})
             save_file(_moments(self.optimizer), root / OPTIMIZER)
-            if self.outer:
-                save_file(_named_outer(self.outer), root / OUTER)
+            kept = {name: tensors for name, tensors in self.parts.items() if tensors}
+            for name, tensors in kept.items():
+                save_file(tensors, root / name)
             manifest = CheckpointManifest(
                 format=FORMAT,
                 model=self.model,
                 architecture=self.architecture,
                 updates=self.optimizer.updates,
                 steps=self.optimizer.steps,
-                files={name: _stamp(root / name) for name in (weights, OPTIMIZER, *[OUTER] * bool(self.outer))},
+                files={name: _stamp(root / name) for name in (weights, OPTIMIZER, *kept)},
                 base=self.base,
                 adapter=self.adapter,
             )
@@ -147,7 +146,10 @@ def read_model_files(model: LanguageModel) -> dict[str, bytes]:
 
 
 def capture(
-    model: LanguageModel, optimizer: OptimizerState, model_files: Mapping[str, bytes], outer: OuterState | None = None
+    model: LanguageModel,
+    optimizer: OptimizerState,
+    model_files: Mapping[str, bytes],
+    parts: Mapping[str, dict[str, Tensor]],
 ) -> PolicySnapshot:
     """Returns a snapshot of the model as it is now."""
     return PolicySnapshot(
@@ -158,7 +160,7 @@ def capture(
         adapter=_config_of(model),
         optimizer=optimizer,
         model_files=model_files,
-        outer=outer,
+        parts=parts,
     )
 
 
@@ -200,25 +202,34 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
     return weights, optimizer
 
 
-def read_outer(directory: str, model: LanguageModel, *, wanted: bool) -> OuterState | None:
-    """Read what DiLoCo's outer optimizer remembered, of a checkpoint that `read` has taken; changes nothing.
+def read_parts(directory: str, model: LanguageModel, parts: Sequence[Part]) -> dict[str, dict[str, Tensor]]:
+    """Read what the parts of a trainer remembered, of a checkpoint that `read` has taken; changes nothing.
+
+    Returns:
+        File -> tensors, of each part; empty for one that remembers nothing.
 
     Raises:
-        CheckpointError: it is torn, or is there and not `wanted`, or the other way round.
+        CheckpointError: a file is torn, or is there and no part has one, or the other way round.
     """
     root = Path(directory)
-    stamp = _read_manifest(root).files.get(OUTER)
-    _expect(root, "an outer optimizer", wanted, stamp is not None, _OTHER_AVERAGING, other_model=True)
-    if stamp is None:
-        return None
-    trained = _layout(model.trained)
-    there = _stamp(root / OUTER, _most_bytes(model.trained)) if (root / OUTER).is_file() else None
-    _expect(root, f"stamp of {OUTER}", stamp, there, _TORN)
-    tensors = _load(root / OUTER)
-    layout = {prefix + name: kind for prefix in (_SHARED, _MOMENTUM) for name, kind in trained.items()}
-    _expect_layout(root / OUTER, layout, tensors)
-    shared, momentum = ({name: tensors[prefix + name] for name in trained} for prefix in (_SHARED, _MOMENTUM))
-    return OuterState(shared, momentum)
+    stamps = _read_manifest(root).files
+    expected = {part.file: (part.state(), part.remedy) for part in parts}
+    known = {WEIGHTS, _ADAPTER, OPTIMIZER, *expected}
+    for name in sorted(stamps.keys() - known):
+        _expect(root, name, False, True, _OFF_HERE, other_model=True)
+    found = {}
+    for name, (state, remedy) in expected.items():
+        _expect(root, name, bool(state), name in stamps, remedy, other_model=True)
+        found[name] = _read_part(root, name, stamps[name], state, _most_bytes(model.trained)) if state else {}
+    return found
+
+
+def _read_part(root: Path, name: str, stamp: FileStamp, state: Mapping[str, Tensor], most: int) -> dict[str, Tensor]:
+    there = _stamp(root / name, most) if (root / name).is_file() else None
+    _expect(root, f"stamp of {name}", stamp, there, _TORN)
+    tensors = _load(root / name)
+    _expect_layout(root / name, _layout(state), tensors)
+    return tensors
 
 
 @torch.no_grad()
@@ -258,8 +269,8 @@ _OTHER_BASE = (
     "An adapter goes on beside the very weights it was trained with: set MODEL_NAME and SWARM_PRECISION to what wrote "
     "the checkpoint, or choose another NODE_ID."
 )
-_OTHER_AVERAGING = (
-    "Set SWARM_AVERAGE_EVERY and SWARM_AVERAGING to what wrote the checkpoint, or choose another NODE_ID."
+_OFF_HERE = (
+    "A feature that is off here wrote it: set its settings to what wrote the checkpoint, or choose another NODE_ID."
 )
 _TORN = "The checkpoint is incomplete or damaged: resume from an older one."
 
@@ -283,11 +294,6 @@ def _layout(tensors: Mapping[str, Tensor]) -> _Layout:
 def _moments(state: OptimizerState) -> dict[str, Tensor]:
     first = {_FIRST + name: moment for name, moment in state.first_moments.items()}
     return first | {_SECOND + name: moment for name, moment in state.second_moments.items()}
-
-
-def _named_outer(state: OuterState) -> dict[str, Tensor]:
-    shared = {_SHARED + name: tensor for name, tensor in state.shared.items()}
-    return shared | {_MOMENTUM + name: tensor for name, tensor in state.momentum.items()}
 
 
 def _read_manifest(root: Path) -> CheckpointManifest:

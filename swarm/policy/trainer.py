@@ -25,13 +25,13 @@ from swarm.algo.losses import TokenCounts, denominator_of
 from swarm.algo.registry import loss
 from swarm.logs import get_logger
 from swarm.policy import snapshot as snapshots
-from swarm.policy.averaging import ParameterAveraging, as_file, refuse_unfit
 from swarm.policy.batch import Encoded, encode_groups
 from swarm.policy.gradient import GradientSum
 from swarm.policy.halves import MeasuredHalves
 from swarm.policy.memory import Halvings, gpu_memory
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import Optimizer, OptimizerState
+from swarm.policy.parts import Part, Trained
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Likeliness, TrainGroup, TrainReport
 
@@ -53,7 +53,8 @@ class ModelTrainer:
         self._denominator = denominator_of(loss(config.loss))
         self._optimizer = Optimizer(model.trained, config)
         self._begun = _NO_GROUPS
-        self._averaging = ParameterAveraging(model.trained, config.outer)
+        trained = Trained(model.trained, self._forget)
+        self._parts = {name: make(trained) for name, make in config.parts.items()}
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
         """Add up the gradient of the first groups; it is held, beside the weights, until finish_update.
@@ -89,23 +90,14 @@ class ModelTrainer:
         finally:
             self._forget()
 
-    def export_weights(self) -> bytes:
-        """Returns the trained weights as a file. Implements swarm.types.Trainer."""
-        return as_file(self._model.trained)
-
-    def refuse_weights(self, file: str) -> None:
-        """Refuses a file of weights that does not fit. Implements swarm.types.Trainer."""
-        refuse_unfit(file, self._model.trained)
-
-    def average(self, files: Sequence[str]) -> None:
-        """Averages the weights with those in files, and forgets an update that was begun. Implements
-        swarm.types.Trainer."""
-        self._forget()
-        self._averaging.average(files)
+    def part(self, name: str) -> Part:
+        """Returns what a plugin added. Implements swarm.types.Trainer."""
+        return self._parts[name]
 
     def snapshot(self) -> snapshots.PolicySnapshot:
         """Copy weights and optimizer to host memory."""
-        return snapshots.capture(self._model, self.state(), self._model_files, self._averaging.state())
+        parts = {part.file: part.state() for part in self._parts.values()}
+        return snapshots.capture(self._model, self.state(), self._model_files, parts)
 
     def restore(self, snapshot_dir: str) -> None:
         """Load what a snapshot wrote; forgets an update that was begun. A reference model keeps the initial weights.
@@ -114,10 +106,11 @@ class ModelTrainer:
             CheckpointError: it does not fit; nothing has changed then.
         """
         weights, optimizer = snapshots.read(snapshot_dir, self._model)
-        outer = snapshots.read_outer(snapshot_dir, self._model, wanted=self._config.outer is not None)
+        states = snapshots.read_parts(snapshot_dir, self._model, list(self._parts.values()))
         snapshots.load_weights(self._model, weights)
         self.load_state(optimizer)
-        self._averaging.load_state(outer)
+        for part in self._parts.values():
+            part.load_state(states[part.file])
 
     def state(self) -> OptimizerState:
         """Returns a copy of the optimizer's memory."""

@@ -19,10 +19,9 @@ from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
-from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.features import joinings_of
-from swarm.node.worker.hooks import Hooks
+from swarm.node.worker.hooks import Hooks, together
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
 from swarm.node.worker.round_files import RoundFiles
@@ -46,12 +45,13 @@ async def replay(
     """What is wrong with the weights of a node's last checkpoint, None if nothing is."""
     rows = read_rows(layout.run, node).rows
     settings = replace(settings, redo_rounds=10**6)
-    plan = plan_redo(rows, None, settings)
     with compute_thread() as thread:
         executor = ComputeExecutor(time.monotonic, thread)
         policy = await executor.run(load_policy)
         ctx = _context(settings, node, universe, source, executor)
-        rounds = _Rounds(OwnGroups(ctx, policy, RoundFiles(ctx)), Hooks(again=(Averaging(ctx, policy).again,)))
+        hooks = together([one.rounds(ctx, policy, policy) for one in ctx.joinings])
+        plan = plan_redo(rows, None, settings, hooks.redone)
+        rounds = _Rounds(OwnGroups(ctx, policy, RoundFiles(ctx)), hooks)
         redone = await Redo(ctx, policy, cast(Any, rounds)).carry_out(plan)
         if (redone.rounds, redone.lost) != (len(rows), 0):
             return f"{redone.rounds} of {node}'s {len(rows)} rounds could be done once more"

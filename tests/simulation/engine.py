@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from swarm.errors import ProtocolError
@@ -92,15 +92,8 @@ class LightPolicy:
         tokens = sum(len(g.completions) for g in (*own, *external))
         return TrainReport(loss=measure, grad_norm=1 + measure, tokens=tokens, trained_tokens=tokens)
 
-    def export_weights(self) -> bytes:
-        return f"weights {self.weights}".encode()
-
-    def refuse_weights(self, file: str) -> None:
-        if not Path(file).read_bytes().startswith(b"weights "):
-            raise ProtocolError("other_weights", "expected those of a light policy")
-
-    def average(self, files: Sequence[str]) -> None:
-        self.weights = blake2b(b"".join(Path(file).read_bytes() for file in files), digest_size=8).hexdigest()
+    def part(self, name: str) -> Any:
+        raise KeyError(name)
 
     def snapshot(self) -> LightSnapshot:
         return LightSnapshot(self.weights, tuple(self.updates))

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from swarm import forms
 from swarm.config import Settings, variable
-from swarm.errors import CheckpointError, ConfigError, ProtocolError, SpendingCapError
+from swarm.errors import CheckpointError, ConfigError, SpendingCapError
 from swarm.policy.settings import asking_of
 from swarm.types import Bill, Completion, Dialogue, Generator, Policy, Ready, Snapshot, TrainGroup, TrainReport
 
@@ -185,16 +185,9 @@ class OnlyGenerates:
         """Trains nothing."""
         return NOTHING_TRAINED
 
-    def export_weights(self) -> bytes:
-        """Returns no weights, for none are trained."""
-        return b""
-
-    def refuse_weights(self, file: str) -> None:
-        """Any: none are trained. Raises ProtocolError."""
-        raise ProtocolError("other_weights", "this node trains none")
-
-    def average(self, files: Sequence[str]) -> None:
-        """Does nothing."""
+    def part(self, name: str) -> Any:
+        """Nothing is added, for nothing is trained. Raises KeyError."""
+        raise KeyError(name)
 
     def snapshot(self) -> Snapshot:
         """Takes a snapshot of what generating has cost, if anything."""

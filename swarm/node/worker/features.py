@@ -1,7 +1,6 @@
 """Chooses by a node's settings which features join in its rounds: those that are off do not.
 
 plugins               anywhere                       those that are on (Settings.plugins)
-averaged weights      after the update, columns      SWARM_AVERAGE_EVERY
 a judge's questions   after the row, columns         always: a judge may come at any time
 hints, foreseeing     after the row                  always
 peers' rewards        columns                        an evaluator
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 from swarm.entry_points import HOOKS, of_plugins
 from swarm.node.base.context import NodeContext
-from swarm.node.worker.averaging import Averaging
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.hint_log import Foreseeing, HintLog
@@ -29,23 +27,21 @@ def joinings_of(ctx: NodeContext) -> tuple[Joining, ...]:
     Raises:
         ConfigError: one of them cannot be imported.
     """
-    return tuple(join(ctx) for join in of_plugins(HOOKS, ctx.settings.plugins))
+    return tuple(one for join in of_plugins(HOOKS, ctx.settings.plugins) for one in join(ctx))
 
 
 def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hooks:
     """Returns the other hooks, in the order in which they join in."""
     settings = ctx.settings
-    held_out, averaging, averages = HeldOutAnswers(ctx, generator), Averaging(ctx, trainer), settings.average_every > 0
+    held_out = HeldOutAnswers(ctx, generator)
     columns: list[ColumnsHook] = [held_out.fill]
     columns += [_fill_peer_rewards] if settings.role == EVALUATOR else []
-    columns += [averaging.fill] if averages else []
     own = Hooks(
-        after_update=(averaging.average,) if averages else (),
         columns=tuple(columns),
         after_row=(Foreseeing(settings).after_row, HintLog(ctx).after_row, held_out.after_row),
-        again=(averaging.again, held_out.again),  # rows of before may name weights, whatever is on now
+        again=(held_out.again,),
     )
-    return together([own, *(one.rounds(ctx, generator, trainer) for one in ctx.joinings)])
+    return together([*(one.rounds(ctx, generator, trainer) for one in ctx.joinings), own])
 
 
 def _fill_peer_rewards(row: MetricsRow, played: PlayedRound) -> None:

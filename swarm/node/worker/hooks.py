@@ -9,7 +9,7 @@
     a round once more   AgainHook         joins in where a round is redone after a kill
 
 features.py says which of the core's own features are on. A plugin that is on joins in by an entry point of its name in
-`swarm.hooks`: a function that takes the node's context and returns a Joining.
+`swarm.hooks`: a function that takes the node's context and returns Joinings.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ class Hooks:
     columns: tuple[ColumnsHook, ...] = ()
     after_row: tuple[RowHook, ...] = ()
     again: tuple[AgainHook, ...] = ()
+    redone: tuple[str, ...] = ()
+    """Columns of what an `again` does once more: a row that has one of REDONE_BY_PLUGINS is redone with its hook alone.
+    """
 
 
 def together(parts: Sequence[Hooks]) -> Hooks:
@@ -84,7 +87,7 @@ def no_hooks(_ctx: WorkerContext, _generator: Generator, _trainer: Trainer) -> H
 
 @dataclass(frozen=True)
 class Joining:
-    """Holds what one plugin adds to one worker."""
+    """Holds what one feature of a plugin adds to one worker."""
 
     before_start: tuple[Callable[[], Awaitable[None]], ...] = ()
     """Awaited before the node registers. Raises ConfigError: it must not run so."""

@@ -17,7 +17,7 @@ before the update of the round before it, and so they are here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -74,14 +74,24 @@ class RedoPlan:
 NOTHING_TO_REDO = RedoPlan(())
 
 
-def plan_redo(rows: Sequence[MetricsRow], checkpoint: NodeState | None, settings: Settings) -> RedoPlan:
-    """Returns the rounds that the checkpoint does not hold, as far as they can be redone."""
+REDONE_BY_PLUGINS = ("averaged",)
+"""Columns of what changed the weights besides an update."""
+
+
+def plan_redo(
+    rows: Sequence[MetricsRow], checkpoint: NodeState | None, settings: Settings, redone: Collection[str] = ()
+) -> RedoPlan:
+    """Returns the rounds that the checkpoint does not hold, as far as they can be redone.
+
+    Args:
+        redone: columns of REDONE_BY_PLUGINS that a hook does once more.
+    """
     done = RoundKey(checkpoint.rounds_done, checkpoint.stages_done or 0) if checkpoint else RoundKey(0)
     by_key = {row.key: row for row in rows if row.key >= done}
     missing = [by_key[key] for key in sorted(by_key)]
     rounds: list[RoundToRedo] = []
     for row in missing:
-        why = _obstacle(row, len(rounds), checkpoint, settings)
+        why = _obstacle(row, len(rounds), checkpoint, settings) or _off_here(row, redone)
         if why:
             return RedoPlan(tuple(rounds), len(missing) - len(rounds), why)
         local = settings.local_groups if row.adaptive_I is msgspec.UNSET else row.adaptive_I
@@ -96,6 +106,13 @@ def _obstacle(row: MetricsRow, redone: int, checkpoint: NodeState | None, settin
         return f"more than {variable('redo_rounds')} = {settings.redo_rounds}"
     if len(parse_names(row.trained_on)) != row.external_groups:
         return f"the row of round {row.round} does not name the {row.external_groups} groups that were trained on"
+    return ""
+
+
+def _off_here(row: MetricsRow, redone: Collection[str]) -> str:
+    for column in REDONE_BY_PLUGINS:
+        if column not in redone and getattr(row, column) not in (msgspec.UNSET, {}):
+            return f"the row of round {row.round} has the column {column}, and the feature that wrote it is off here"
     return ""
 
 

@@ -71,10 +71,11 @@ async def start(
     saved_to = RoundKey(rounds_saved, state.stages_done or 0) if state else RoundKey(0)
     rounds = Rounds(ctx, policy, policy, intake, state.rounds_trained if state else 0)
     following = max(saved_to, await rounds.continue_from(history.rows))
-    plan = plan_redo(history.rows, state, ctx.settings) if ctx.settings.trains else NOTHING_TO_REDO
-    redone = await Redo(ctx, policy, rounds).carry_out(plan)
+    redone = rounds.hooks.redone
+    plan = plan_redo(history.rows, state, ctx.settings, redone) if ctx.settings.trains else NOTHING_TO_REDO
+    carried_out = await Redo(ctx, policy, rounds).carry_out(plan)
     loaded = tuple(one for one in saved if one <= rounds_saved)
-    return StartedWorker(policy, rounds, following, rounds_saved, loaded, _lived(history.rows), redone)
+    return StartedWorker(policy, rounds, following, rounds_saved, loaded, _lived(history.rows), carried_out)
 
 
 def _lived(rows: Iterable[MetricsRow]) -> tuple[Lived, ...]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.hooks import Joining
 from swarm.plugins.lab.settings import LabSettings
 
 
-def join(ctx: NodeContext) -> Joining:
+def join(ctx: NodeContext) -> Sequence[Joining]:
     """Returns what the settings of a node turn on."""
-    if not ctx.settings.of(LabSettings).planted_words:
-        return Joining()
-    from swarm.plugins.lab.planting import joined
+    lab, found = ctx.settings.of(LabSettings), list[Joining]()
+    if lab.planted_words:
+        from swarm.plugins.lab import planting
 
-    return joined(ctx)
+        found.append(planting.joined(ctx))
+    if lab.average_every:
+        from swarm.plugins.lab import averaging
+
+        found.append(averaging.joined())
+    return found

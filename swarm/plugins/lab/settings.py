@@ -1,12 +1,17 @@
 """Declares the settings of instruments of studies."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from swarm.config.constraints import Names, Text, setting
+from swarm.config.constraints import Names, Text, above, real, setting, whole
 from swarm.config.plugin_settings import PluginSettings
 from swarm.config.settings import Settings, variable
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
+
+AVERAGING = "averaging"
+"""Name of the trainer's part that averages."""
+_OF_DILOCO = {"outer_rate": 0.7, "outer_momentum": 0.9}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +25,14 @@ class LabSettings(PluginSettings):
     words in front, and say so in their registration. Refused in a run that is no study's."""
     planted_words: Text | None = setting(None, "SWARM_PLANTED_WORDS")
     """What they plant; all workers then count how many of their own completions begin with it."""
+    average_every: Annotated[int, whole(0)] = setting(0, "SWARM_AVERAGE_EVERY", identity=True)
+    """Rounds after which the workers of a run take the mean of their weights (docs/averaging.md); 0: never."""
+    averaging: Literal["plain", "diloco"] = setting("plain", "SWARM_AVERAGING", identity=True)
+    """What becomes of the mean: `plain`: the weights of all; `diloco`: an outer step towards it (DiLoCo)."""
+    outer_rate: Annotated[float, above(0)] = setting(0.7, "SWARM_OUTER_RATE", identity=True)
+    """Step size of DiLoCo's outer optimizer."""
+    outer_momentum: Annotated[float, real(0, 0.9999)] = setting(0.9, "SWARM_OUTER_MOMENTUM", identity=True)
+    """Nesterov momentum of DiLoCo's outer optimizer."""
 
     def plants(self, node: str) -> str:
         """Returns what a node of these settings puts in front of its right answers; empty: nothing."""
@@ -35,4 +48,31 @@ class LabSettings(PluginSettings):
             raise ConfigError(
                 f"{variable('planters')} names {quoted(','.join(self.planters))}, and {variable('planted_words')} does "
                 "not say what they plant: it is an instrument of studies; leave it out, or say both"
+            )
+        self._check_averaging(settings)
+
+    def _check_averaging(self, settings: Settings) -> None:
+        if not self.average_every:
+            if self.averaging != "plain":
+                raise ConfigError(
+                    f"{variable('averaging')} = {self.averaging} has no effect, for {variable('average_every')} is 0: "
+                    "say after how many rounds weights are averaged, or leave it out"
+                )
+            return
+        said = f"{variable('average_every')} = {self.average_every}"
+        others = (
+            ("generation_server", settings.generation_server, "a server writes with the adapter of an update"),
+            ("signing", settings.signing != "off", "files of weights are not signed"),
+        )
+        for name, at_work, why in others:
+            if at_work:
+                raise ConfigError(
+                    f"{said} and {variable(name)} = {settings.value(name)} exclude each other: {why}; "
+                    "leave one of them out"
+                )
+        idle = [name for name, at in _OF_DILOCO.items() if getattr(self, name) != at]
+        if self.averaging == "plain" and idle:
+            raise ConfigError(
+                f"{', '.join(map(variable, idle))} would have no effect: a plain average has no outer step; "
+                f"say {variable('averaging')}=diloco, or leave it out"
             )

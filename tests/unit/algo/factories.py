@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from swarm.algo.adaptive_rule import RoundSignals, Rule, RuleSettings
-from swarm.algo.registry import RULES
+from swarm.algo.registry import adaptive_rule
 from swarm.types import Completion, Origin, Question, RolloutGroup, ScoredGroup
 
 INFORMATIVE = (0.0, 1.0)
@@ -66,7 +66,7 @@ def make_rule(
 ) -> Rule:
     """One of our rules before its first round."""
     highest = total - 1 if max_j is None else max_j
-    return RULES[name](RuleSettings(total, initial_j, alpha, memory, min_j, highest))
+    return adaptive_rule(name)(RuleSettings(total, initial_j, alpha, memory, min_j, highest))
 
 
 def j_of(rule: Rule) -> float:

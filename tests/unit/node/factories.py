@@ -271,6 +271,9 @@ class FakePolicy:
             self.holding.set()
             assert self.go.wait(PATIENCE), "nobody let it go"
 
+    def part(self, name: str) -> Any:
+        return self
+
     def export_weights(self) -> bytes:
         return f"weights {self.weights}".encode()
 

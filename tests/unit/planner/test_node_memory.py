@@ -78,7 +78,11 @@ def test_a_reference_and_a_bf16_copy_are_held_where_they_are_needed() -> None:
 
     def memory(device: DeviceMemory, **settings: float) -> NodeMemory:
         return node_memory.node_memory(
-            SizedModel(shape, FLAT), Settings(**settings), device, micro_batch_tokens=4096, checkpointing=False
+            SizedModel(shape, FLAT),
+            Settings().with_values(settings),
+            device,
+            micro_batch_tokens=4096,
+            checkpointing=False,
         )
 
     assert (memory(CPU).weights, memory(GPU).weights) == (4 * shape.parameters, 6 * shape.parameters)

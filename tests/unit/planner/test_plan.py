@@ -27,7 +27,9 @@ def device(free: float, *, gpu: bool = True, host: float = 1000.0) -> DeviceMemo
 def plan(
     free: float, *models: SizedModel, nodes: int = 1, in_process: bool = False, gpu: bool = True, **settings: Any
 ) -> Plan:
-    return choose(models or (QWEN,), Settings(**settings), device(free, gpu=gpu), nodes=nodes, in_process=in_process)
+    return choose(
+        models or (QWEN,), Settings().with_values(settings), device(free, gpu=gpu), nodes=nodes, in_process=in_process
+    )
 
 
 def embedded(name: str) -> SizedModel:

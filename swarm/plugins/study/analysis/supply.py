@@ -15,7 +15,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from swarm.algo.supply_rule import expected_taken
+from swarm.algo.sampling import expected_taken
 from swarm.plugins.study.budget import split_of
 from swarm.plugins.study.record import StudyRecord
 

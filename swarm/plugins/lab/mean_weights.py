@@ -24,29 +24,22 @@ from torch import Tensor
 
 from swarm.errors import ProtocolError
 from swarm.policy.optimizer import to_host
-from swarm.policy.settings import OuterConfig
+from swarm.policy.parts import Trained
+
+SHARED, MOMENTUM = "shared/", "momentum/"
+"""What names in a checkpoint begin with."""
 
 
 @dataclass(frozen=True)
-class OuterState:
-    """Holds what DiLoCo's outer optimizer remembers, by parameter name, in host memory."""
+class OuterConfig:
+    """DiLoCo's outer optimizer: SGD with Nesterov momentum on the averaged weights (arXiv:2311.08105, section 2)."""
 
-    shared: dict[str, Tensor]
-    momentum: dict[str, Tensor]
-
-
-def as_file(trained: Mapping[str, Tensor]) -> bytes:
-    """Returns the trained parameters as the contents of a safetensors file."""
-    contents: bytes = save({name: to_host(tensor).contiguous() for name, tensor in trained.items()})
-    return contents
+    rate: float = 0.7
+    momentum: float = 0.9
 
 
 def refuse_unfit(file: str, trained: Mapping[str, Tensor]) -> None:
-    """See that a local file holds tensors of these names, shapes and types, and finite numbers.
-
-    Raises:
-        ProtocolError: `malformed`, `other_weights` or `not_finite`.
-    """
+    """Raises ProtocolError as WeightAveraging.refuse_weights."""
     try:
         with safe_open(file, framework="pt") as opened:
             there = set(opened.keys())
@@ -67,40 +60,58 @@ def _refuse_tensor(name: str, tensor: Tensor, own: Tensor) -> None:
         raise ProtocolError("not_finite", f"{name}: expected finite numbers")
 
 
-class ParameterAveraging:
-    """Averages one node's trained parameters with those in files."""
+class WeightAveraging:
+    """Averages one node's trained parameters with those in files. Implements swarm.policy.parts.Part."""
 
-    def __init__(self, trained: Mapping[str, Tensor], outer: OuterConfig | None) -> None:
+    file = "outer.safetensors"
+    remedy = "Set SWARM_AVERAGE_EVERY and SWARM_AVERAGING to what wrote the checkpoint, or choose another NODE_ID."
+
+    def __init__(self, trained: Trained, outer: OuterConfig | None) -> None:
         """`outer`: of DiLoCo; None: the mean itself becomes the weights."""
-        self._trained = trained
+        self._trained = trained.weights
+        self._forget = trained.forget
         self._outer = outer
-        initial = {name: to_host(tensor) for name, tensor in trained.items()} if outer else {}
-        self._state = OuterState(initial, {name: torch.zeros_like(tensor) for name, tensor in initial.items()})
+        self._shared = {name: to_host(tensor) for name, tensor in self._trained.items()} if outer else {}
+        """The weights after the last averaging, in host memory."""
+        self._momentum = {name: torch.zeros_like(tensor) for name, tensor in self._shared.items()}
+
+    def export_weights(self) -> bytes:
+        """Returns the trained parameters as the contents of a safetensors file."""
+        contents: bytes = save({name: to_host(tensor).contiguous() for name, tensor in self._trained.items()})
+        return contents
+
+    def refuse_weights(self, file: str) -> None:
+        """See that a local file holds tensors of these names, shapes and types, and finite numbers.
+
+        Raises:
+            ProtocolError: `malformed`, `other_weights` or `not_finite`.
+        """
+        refuse_unfit(file, self._trained)
 
     @torch.no_grad()
     def average(self, files: Sequence[str]) -> None:
         """Overwrite the parameters in place by what comes of these files, which are known to fit."""
+        self._forget()
         for name, mean in _means(files, list(self._trained)):
             self._trained[name].copy_(self._stepped(name, mean) if self._outer else mean)
 
     def _stepped(self, name: str, mean: Tensor) -> Tensor:
         assert self._outer
-        shared, momentum = self._state.shared[name], self._state.momentum[name]
+        shared, momentum = self._shared[name], self._momentum[name]
         gradient = shared - mean
         momentum.mul_(self._outer.momentum).add_(gradient)
         shared.sub_(gradient.add(momentum, alpha=self._outer.momentum), alpha=self._outer.rate)
         return shared
 
-    def state(self) -> OuterState | None:
-        """Returns a copy; None where there is no outer optimizer."""
-        if not self._outer:
-            return None
-        return OuterState(*({name: to_host(t) for name, t in part.items()} for part in vars(self._state).values()))
+    def state(self) -> dict[str, Tensor]:
+        """Returns a copy of what DiLoCo's outer optimizer remembers; empty where there is none."""
+        shared = {SHARED + name: to_host(tensor) for name, tensor in self._shared.items()}
+        return shared | {MOMENTUM + name: to_host(tensor) for name, tensor in self._momentum.items()}
 
-    def load_state(self, state: OuterState | None) -> None:
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state whose names and shapes are known to fit."""
-        if state:
-            self._state = OuterState(*({name: to_host(t) for name, t in part.items()} for part in vars(state).values()))
+        self._shared = {name: to_host(state[SHARED + name]) for name in self._shared}
+        self._momentum = {name: to_host(state[MOMENTUM + name]) for name in self._momentum}
 
 
 def _means(files: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:

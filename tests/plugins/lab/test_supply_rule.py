@@ -10,7 +10,8 @@ from statistics import fmean, pstdev
 import pytest
 
 from swarm.algo.adaptive_rule import Rule, Split, rounded_split
-from swarm.algo.supply_rule import ENOUGH_ROUNDS, SHARED_BIAS, expected_taken
+from swarm.algo.sampling import expected_taken
+from swarm.plugins.lab.supply_rule import ENOUGH_ROUNDS, SHARED_BIAS
 from tests.unit.algo.factories import make_rule, make_seen
 
 NODES, TOTAL = 8, 8

@@ -16,6 +16,7 @@ from swarm.algo.adaptive_rule import (
     Moving,
     RewardBaseline,
     RoundSignals,
+    RuleSettings,
     RunningMean,
     clip,
 )
@@ -135,3 +136,18 @@ def _quality(seen: RoundSignals) -> float:
 
 def _share(part: float, whole: float) -> float:
     return min(1.0, part / whole) if whole > 0 else 0.0
+
+
+def reward_trend(settings: RuleSettings) -> RewardTrendScaled:
+    """Makes reward-trend-scaled, for `swarm.rules`."""
+    return RewardTrendScaled(settings, settings.initial_j)
+
+
+def gradient(settings: RuleSettings) -> GradientScaled:
+    """Makes gradient-scaled, for `swarm.rules`."""
+    return GradientScaled(settings, settings.initial_j)
+
+
+def multi_signal(settings: RuleSettings) -> MultiSignalScaled:
+    """Makes multi-signal-scaled, for `swarm.rules`."""
+    return MultiSignalScaled(settings, settings.initial_j)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from swarm.node.worker.averaging_machine import MOST, Average, AveragingMachine, Seen
+from swarm.plugins.lab.averaging_machine import MOST, Average, AveragingMachine, Seen
 
 UNTIL = 100.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from swarm.errors import CheckpointError, ProtocolError
-from swarm.policy.averaging import ParameterAveraging
+from swarm.plugins.lab.mean_weights import OuterConfig, WeightAveraging
+from swarm.plugins.lab.settings import AVERAGING
+from swarm.policy.parts import Trained
 from swarm.policy.policy import JoinedPolicy, make_policy
-from swarm.policy.settings import GrpoConfig, OuterConfig
+from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.factories import make_group, make_model
 
 GROUPS = [make_group(), make_group("?", ("a", "bc"), (1.0, -1.0))]
@@ -23,15 +26,23 @@ DILOCO = OuterConfig(rate=0.7, momentum=0.9)
 def policy(updates: int = 0, outer: OuterConfig | None = None) -> JoinedPolicy:
     """All begin with the same weights."""
     torch.manual_seed(0)
-    made = make_policy(make_model(), GrpoConfig(learning_rate=1e-2, outer=outer))
+    made = make_policy(
+        make_model(), GrpoConfig(learning_rate=1e-2, parts={AVERAGING: partial(WeightAveraging, outer=outer)})
+    )
     for _ in range(updates):
         made.finish_update(GROUPS)
     return made
 
 
+def averaging(one: JoinedPolicy) -> WeightAveraging:
+    part = one.part(AVERAGING)
+    assert isinstance(part, WeightAveraging)
+    return part
+
+
 def exported(one: JoinedPolicy, folder: Path, name: str) -> str:
     file = folder / name
-    file.write_bytes(one.export_weights())
+    file.write_bytes(averaging(one).export_weights())
     return str(file)
 
 
@@ -48,7 +59,7 @@ def test_all_come_to_the_mean_to_the_bit_and_their_moments_stay(tmp_path: Path) 
     files = [exported(one, tmp_path, str(number)) for number, one in enumerate(nodes)]
     before, moments = [weights(one) for one in nodes], nodes[1].snapshot().optimizer.first_moments
     for one in nodes:
-        one.average(files)
+        averaging(one).average(files)
     assert identical(weights(nodes[0]), weights(nodes[1]))
     assert identical(weights(nodes[1]), weights(nodes[2]))
     for name, mean in weights(nodes[0]).items():
@@ -60,13 +71,13 @@ def test_all_come_to_the_mean_to_the_bit_and_their_moments_stay(tmp_path: Path) 
 def test_the_mean_of_the_own_weights_alone_are_the_own_weights(tmp_path: Path) -> None:
     one = policy(2)
     before = weights(one)
-    one.average([exported(one, tmp_path, "own")])
+    averaging(one).average([exported(one, tmp_path, "own")])
     assert identical(weights(one), before)
 
 
 def test_what_is_averaged_is_what_is_generated_with(tmp_path: Path) -> None:
     one, other = policy(1), policy(3)
-    one.average([exported(other, tmp_path, "other")])
+    averaging(one).average([exported(other, tmp_path, "other")])
     assert one.generate(["?"], group_size=4, seed=0) == other.generate(["?"], group_size=4, seed=0)
 
 
@@ -74,11 +85,11 @@ def test_the_outer_step_is_that_of_torchs_nesterov_momentum(tmp_path: Path) -> N
     parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.5]))
     reference = torch.nn.Parameter(parameter.detach().clone())
     sgd = torch.optim.SGD([reference], lr=0.7, momentum=0.9, nesterov=True)
-    averaging, file = ParameterAveraging({"w": parameter}, DILOCO), str(tmp_path / "w")
+    outer, file = WeightAveraging(Trained({"w": parameter}, lambda: None), DILOCO), str(tmp_path / "w")
     for step in range(4):
         mean = torch.randn(3, generator=torch.Generator().manual_seed(step))
         save_file({"w": mean}, file)
-        averaging.average([file])
+        outer.average([file])
         reference.grad = reference.detach() - mean
         sgd.step()
         assert torch.allclose(parameter, reference, atol=1e-6)
@@ -90,23 +101,23 @@ def test_without_momentum_and_at_rate_1_diloco_is_the_plain_mean(tmp_path: Path)
     plain, diloco = policy(1), policy(1, OuterConfig(1.0, 0.0))
     file = exported(policy(3), tmp_path, "other")
     for one in (plain, diloco):
-        one.average([file])
+        averaging(one).average([file])
     for name, tensor in weights(plain).items():
         assert torch.allclose(tensor, weights(diloco)[name], atol=1e-6)
 
 
 def test_a_checkpoint_holds_the_outer_optimizer(tmp_path: Path) -> None:
     one, other = policy(2, DILOCO), exported(policy(4), tmp_path, "other")
-    one.average([other])
+    averaging(one).average([other])
     (tmp_path / "checkpoint").mkdir()
     one.snapshot().write(str(tmp_path / "checkpoint"))
     resumed = policy(1, DILOCO)
     resumed.restore(str(tmp_path / "checkpoint"))
     for node in (one, resumed):
         node.finish_update(GROUPS)
-        node.average([other])
+        averaging(node).average([other])
     assert identical(weights(resumed), weights(one))
-    with pytest.raises(CheckpointError, match="an outer optimizer: expected False, got True"):
+    with pytest.raises(CheckpointError, match=r"outer\.safetensors: expected False, got True"):
         policy().restore(str(tmp_path / "checkpoint"))
 
 
@@ -145,8 +156,8 @@ def changed(change: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[[Path]
 def test_a_file_that_does_not_fit_is_refused(tmp_path: Path, damage: Callable[[Path], Any], reason: str) -> None:
     one = policy(1)
     file = exported(policy(2), tmp_path, "other")
-    one.refuse_weights(file)
+    averaging(one).refuse_weights(file)
     damage(Path(file))
     with pytest.raises(ProtocolError) as refused:
-        one.refuse_weights(file)
+        averaging(one).refuse_weights(file)
     assert refused.value.reason == reason

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import UNSET
 
@@ -24,14 +24,15 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.published import gone
-from swarm.node.worker.averaging_machine import Average, AveragingMachine, Seen
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.hooks import AfterAgain, Peers, nothing
+from swarm.node.worker.hooks import AfterAgain, Hooks, Joining, Peers, nothing
 from swarm.node.worker.steps import OpenedRound, PlayedRound, Seconds
+from swarm.plugins.lab.averaging_machine import Average, AveragingMachine, Seen
+from swarm.plugins.lab.settings import AVERAGING, LabSettings
 from swarm.records.files import read_needs
 from swarm.records.listing import rounds_in
 from swarm.store.copies import Copies, Copy, private_copies
-from swarm.types import RoundKey, Trainer
+from swarm.types import Generator, RoundKey, Trainer
 from swarm.wire import keys
 from swarm.wire.metrics import MetricsRow
 
@@ -56,6 +57,32 @@ class Averaged(NamedTuple):
     """Bytes of the peers'."""
 
 
+class AveragingPart(Protocol):
+    """What it needs of a trainer; every method blocks and is called in the compute thread."""
+
+    def export_weights(self) -> bytes:
+        """Returns the trained weights, as the contents of a safetensors file."""
+
+    def refuse_weights(self, file: str) -> None:
+        """Raises ProtocolError if a local safetensors file does not hold what is trained here, in finite numbers."""
+
+    def average(self, files: Sequence[str]) -> None:
+        """Replace what is trained by the mean of these local files, added up in this order, or make an outer step
+        towards it, as the settings say. They are known to fit. The optimizer keeps its memory."""
+
+
+def joined() -> Joining:
+    """Returns what a node does that averages."""
+    return Joining(rounds=_hooks)
+
+
+def _hooks(ctx: WorkerContext, _: Generator, trainer: Trainer) -> Hooks:
+    averaging = Averaging(ctx, trainer)
+    return Hooks(
+        after_update=(averaging.average,), columns=(averaging.fill,), again=(averaging.again,), redone=("averaged",)
+    )
+
+
 class Averaging:
     """Averages one worker's weights with those of the others, where that is due."""
 
@@ -68,11 +95,16 @@ class Averaging:
         self._averaged: Averaged | None = None
         """After the update in hand; None: none was due."""
 
+    @property
+    def _part(self) -> AveragingPart:
+        part: AveragingPart = self._trainer.part(AVERAGING)
+        return part
+
     def is_due(self, key: RoundKey) -> bool:
         """Tells whether weights are averaged after this stage of this round."""
         settings = self._ctx.settings
         last_stage = key.stage == settings.max_stages - 1
-        every = settings.average_every
+        every = settings.of(LabSettings).average_every
         return bool(every and settings.trains and last_stage and (key.round + 1) % every == 0)
 
     # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
@@ -91,7 +123,7 @@ class Averaging:
             averaged = {node: copies[node] for node in decision.nodes}
             if averaged:
                 files = [copy.file for copy in averaged.values()]
-                await self._ctx.compute.run(partial(self._trainer.average, files))
+                await self._ctx.compute.run(partial(self._part.average, files))
             digests = {node: copy.sha256 for node, copy in averaged.items()}
             fetched = sum(copy.size for node, copy in copies.items() if node != self._ctx.node_id)
             self._averaged = Averaged(digests, own.size, fetched)
@@ -109,7 +141,7 @@ class Averaging:
 
     async def _published(self, round_: int, folder: Copies) -> Copy | None:
         """Returns the own weights as they lie in the shared place; None: they cannot be there."""
-        data = await self._ctx.compute.run(self._trainer.export_weights)
+        data = await self._ctx.compute.run(self._part.export_weights)
         self._limit = len(data) + HEADER
         try:
             await self._ctx.blocking.run(self._put, round_, data)
@@ -165,7 +197,7 @@ class Averaging:
     ) -> None:
         try:
             copy = await self._ctx.blocking.run(self._copied, node, round_, folder)
-            await self._ctx.compute.run(partial(self._trainer.refuse_weights, copy.file))
+            await self._ctx.compute.run(partial(self._part.refuse_weights, copy.file))
         except ProtocolError as error:
             refused.add(node)
             self._refused[error.reason] += 1
@@ -210,12 +242,12 @@ class Averaging:
         if row.averaged is UNSET or not row.averaged:
             yield nothing
             return
-        self._limit = len(await self._ctx.compute.run(self._trainer.export_weights)) + HEADER
+        self._limit = len(await self._ctx.compute.run(self._part.export_weights)) + HEADER
         with private_copies() as folder:
             files = [await self._fetched_again(node, row, folder) for node in sorted(row.averaged)]
 
             async def average(_: int) -> None:
-                await self._ctx.compute.run(partial(self._trainer.average, files))
+                await self._ctx.compute.run(partial(self._part.average, files))
 
             yield average
 

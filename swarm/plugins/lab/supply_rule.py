@@ -38,6 +38,7 @@ from random import Random
 from typing import Self
 
 from swarm.algo.adaptive_rule import NO_VALUES, RoundSignals, RuleSettings, RunningMean
+from swarm.algo.sampling import expected_taken
 
 SHARED_BIAS = 0.1
 """Squared bias of an update on external groups alone, in units of the variance of one group's gradient: with ten groups
@@ -128,16 +129,3 @@ class SupplyMeasured(Supply):
             bias=self.bias.updated(seen.gradient_bias, alpha),
             noise=self.noise.updated(seen.gradient_noise, alpha),
         )
-
-
-def expected_taken(slots: int, offered: int, share: float) -> float:
-    """E[min(slots, X)] for X ~ Binomial(offered, share): the sum over k < slots of P(X > k)."""
-    if share >= 1:
-        return float(min(slots, offered))
-    probability = (1 - share) ** offered  # of X = k
-    more, taken = 1 - probability, 0.0
-    for k in range(min(slots, offered)):
-        taken += max(0.0, more)
-        probability *= (offered - k) / (k + 1) * share / (1 - share)
-        more -= probability
-    return taken

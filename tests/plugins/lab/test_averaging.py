@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from swarm.config import load_settings
 from swarm.errors import ConfigError
-from swarm.node.worker.averaging import HEADER
+from swarm.plugins.lab.averaging import HEADER
 from swarm.records.janitor import Janitor, Rules
 from swarm.wire import keys
 from tests.layout import Layout

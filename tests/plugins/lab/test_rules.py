@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from swarm.algo.adaptive_rule import RoundSignals, nearest_split, rounded_split
 from swarm.algo.registry import RULES
-from swarm.algo.scaled_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.adaptive_rules import SCALED_RULES
+from swarm.entry_points import bundled
+from swarm.plugins.lab.scaled_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
 from tests.unit.algo.factories import j_of, make_rule, make_seen, path_of, rewarded
 
 
@@ -42,7 +43,7 @@ def rounds_of_any_kind(draw: st.DrawFn) -> list[RoundSignals]:
 
 # ── every rule ──────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_the_names_of_the_settings_are_those_of_the_rules() -> None:
-    assert set(ADAPTIVE_RULES) == set(RULES)
+    assert set(ADAPTIVE_RULES) == {*RULES, *bundled("swarm.rules")}
 
 
 @st.composite
