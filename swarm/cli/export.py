@@ -60,12 +60,12 @@ def export(
     if str(target) == "-":
         _show(encoded(blocks, chosen), chosen)
         return
-    counted = Counted(blocks)
+    counted = RowCounter(blocks)
     write_table(counted, chosen, target, force=force)
     say(f"wrote {counted.rows} rows of {table} to {target}")
 
 
-class Counted:
+class RowCounter:
     """Yields the blocks of a table and counts their rows."""
 
     def __init__(self, blocks: Iterable[DataFrame]) -> None:

@@ -46,7 +46,7 @@ MOST_NAMED = 10
 """Experiments of a place that a message names."""
 
 
-class Joining(NamedTuple):
+class JoinedSettings(NamedTuple):
     """A node's settings for an experiment that is there."""
 
     settings: Settings
@@ -54,7 +54,7 @@ class Joining(NamedTuple):
     """What came from the experiment, with where it came from; what the user said is not in it."""
 
 
-def take(given_flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own: Any) -> Joining:
+def take(given_flags: CommonFlags | None, run: Run, experiment: ExperimentFile, **own: Any) -> JoinedSettings:
     """Returns the settings of a node that joins an experiment.
 
     Args:
@@ -74,7 +74,7 @@ def take(given_flags: CommonFlags | None, run: Run, experiment: ExperimentFile, 
     settings = _tasks_as_mixture(settings_from(given_flags, base=base, own=own), said)
     refuse_unsuited(settings, run, said[PROFILE][0], chosen=PROFILE in named)
     _refuse_contradictions(settings, experiment, named)
-    return Joining(settings, base)
+    return JoinedSettings(settings, base)
 
 
 def with_files(run: Run, said: tuple[object, str], private: Path) -> tuple[object, str]:
@@ -135,7 +135,7 @@ def _refuse_contradictions(settings: Settings, experiment: ExperimentFile, named
         )
 
 
-def tell(run: Run, joining: Joining, experiment: ExperimentFile) -> None:
+def tell(run: Run, joining: JoinedSettings, experiment: ExperimentFile) -> None:
     """Say what was taken from where, and what differs."""
     settings = joining.settings.as_recorded()
     shown = [name for name in (*SHOWN, *joining.adopted) if name in SHOWN or settings[name] != FIELDS[name].default]
