@@ -117,7 +117,7 @@ def join(ctx):
         row.pool_examined = 77
     def change(file):
         return msgspec.structs.replace(file, model="seventy-seven")
-    return PluginHooks(registration=(change,), rounds=lambda ctx, generator, trainer: Hooks(columns=(fill,)))
+    return [PluginHooks(registration=(change,), rounds=lambda ctx, generator, trainer: Hooks(columns=(fill,)))]
 """
 PLAYING = """
 import sys, anyio
