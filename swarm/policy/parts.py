@@ -1,6 +1,6 @@
 """What plugins add to a trainer: a part changes the weights between updates, and keeps its memory in checkpoints.
 
-    entry point in `swarm.training` ─▶ TrainingPlugin.parts(settings): name ─▶ MakePart ─▶ a Part of each trainer
+    entry point in `swarm.training` ─▶ TrainingPlugin.parts(settings): name ─▶ MakePart ─▶ a TrainerPart of each trainer
 
 A plugin that is on registers under its name in `swarm.settings`. A hook of its reaches the part by
 `trainer.part(name)`, in the compute thread. Imports no torch, so that a plan costs none.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Trained(NamedTuple):
+class TrainedWeights(NamedTuple):
     """Gives a part what it works on."""
 
     weights: Mapping[str, Tensor]
@@ -27,7 +27,7 @@ class Trained(NamedTuple):
     """Forgets an update that was begun: called before the weights are changed."""
 
 
-class Part(Protocol):
+class TrainerPart(Protocol):
     """One of them, of one trainer."""
 
     file: str
@@ -42,11 +42,11 @@ class Part(Protocol):
         """Goes on from a memory whose names, shapes and types are those of `state`."""
 
 
-MakePart = Callable[[Trained], Part]
+MakePart = Callable[[TrainedWeights], TrainerPart]
 
 
 class TrainingPlugin(Protocol):
-    """What an entry point in `swarm.training` is; a module serves. It imports torch in the parts alone."""
+    """Tells what a plugin adds; an entry point in `swarm.training` is one, such as a module. It imports no torch."""
 
     def parts(self, settings: Settings) -> Mapping[str, MakePart]:
         """Returns what the settings turn on, by name."""

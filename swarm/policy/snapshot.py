@@ -34,7 +34,7 @@ from swarm.policy.given_weights import named_weights
 from swarm.policy.lora import Adapter, adapted_layers
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import OptimizerState, to_host
-from swarm.policy.parts import Part
+from swarm.policy.parts import TrainerPart
 from swarm.policy.settings import LoraConfig, trained_as
 
 FORMAT = 1
@@ -202,7 +202,7 @@ def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], Optim
     return weights, optimizer
 
 
-def read_parts(directory: str, model: LanguageModel, parts: Sequence[Part]) -> dict[str, dict[str, Tensor]]:
+def read_parts(directory: str, model: LanguageModel, parts: Sequence[TrainerPart]) -> dict[str, dict[str, Tensor]]:
     """Read what the parts of a trainer remembered, of a checkpoint that `read` has taken; changes nothing.
 
     Returns:

@@ -31,7 +31,7 @@ from swarm.policy.halves import MeasuredHalves
 from swarm.policy.memory import Halvings, gpu_memory
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import Optimizer, OptimizerState
-from swarm.policy.parts import Part, Trained
+from swarm.policy.parts import TrainedWeights, TrainerPart
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Likeliness, TrainGroup, TrainReport
 
@@ -53,7 +53,7 @@ class ModelTrainer:
         self._denominator = denominator_of(loss(config.loss))
         self._optimizer = Optimizer(model.trained, config)
         self._begun = _NO_GROUPS
-        trained = Trained(model.trained, self._forget)
+        trained = TrainedWeights(model.trained, self._forget)
         self._parts = {name: make(trained) for name, make in config.parts.items()}
 
     def begin_update(self, groups: Sequence[TrainGroup]) -> None:
@@ -90,7 +90,7 @@ class ModelTrainer:
         finally:
             self._forget()
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> TrainerPart:
         """Returns what a plugin added. Implements swarm.types.Trainer."""
         return self._parts[name]
 

@@ -18,7 +18,7 @@ from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
-from swarm.node.worker.hooks import Joining, PublishingHook
+from swarm.node.worker.hooks import PluginHooks, PublishingHook
 from swarm.records.pace import StepPace
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Mixture
@@ -49,7 +49,7 @@ class WorkerContext(NodeContext):
     writes: WriteQueue
     contexts: Contexts | None = None
     """Answers of the stage before, for the questions of stages after the first; None: rounds have one stage."""
-    joinings: tuple[Joining, ...] = ()
+    joinings: tuple[PluginHooks, ...] = ()
     """What plugins add."""
     mixture: Mixture | None = None
     """Mixture of tasks that this node asks; None: that of everybody."""

@@ -13,7 +13,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.hint_log import Foreseeing, HintLog
-from swarm.node.worker.hooks import ColumnsHook, Hooks, Joining, together
+from swarm.node.worker.hooks import ColumnsHook, Hooks, PluginHooks, together
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import PlayedRound
 from swarm.records.liveness import EVALUATOR
@@ -21,7 +21,7 @@ from swarm.types import Generator, Trainer
 from swarm.wire.metrics import MetricsRow
 
 
-def joinings_of(ctx: NodeContext) -> tuple[Joining, ...]:
+def joinings_of(ctx: NodeContext) -> tuple[PluginHooks, ...]:
     """Returns what the plugins that are on add to a node, in their order; of others nothing is imported.
 
     Raises:

@@ -1,6 +1,6 @@
 """A feature that is on joins in a round by hooks; of one that is off nothing is called, and no plugin is imported.
 
-    before it starts    Joining           may refuse to run, changes the registration that peers see
+    before it starts    PluginHooks       may refuse to run, changes the registration that peers see
     before publishing   PublishingHook    changes the file that peers see, and takes the change back on reading
     after drawing       DrawingHook       sees the external groups, and may give others in their place
     after the update    UpdateHook        is awaited before the round is submitted; may change the weights
@@ -9,7 +9,7 @@
     a round once more   AgainHook         joins in where a round is redone after a kill
 
 features.py says which of the core's own features are on. A plugin that is on joins in by an entry point of its name in
-`swarm.hooks`: a function that takes the node's context and returns Joinings.
+`swarm.hooks`: a function that takes the node's context and returns a sequence of PluginHooks.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def no_hooks(_ctx: WorkerContext, _generator: Generator, _trainer: Trainer) -> H
 
 
 @dataclass(frozen=True)
-class Joining:
+class PluginHooks:
     """Holds what one feature of a plugin adds to one worker."""
 
     before_start: tuple[Callable[[], Awaitable[None]], ...] = ()

@@ -25,7 +25,7 @@ from swarm.logs import get_logger
 from swarm.node.base.log_once import until_readable
 from swarm.node.sharing.published import gone
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.hooks import AfterAgain, Hooks, Joining, Peers, nothing
+from swarm.node.worker.hooks import AfterAgain, Hooks, Peers, PluginHooks, nothing
 from swarm.node.worker.steps import OpenedRound, PlayedRound, Seconds
 from swarm.plugins.lab.averaging_machine import Average, AveragingMachine, Seen
 from swarm.plugins.lab.settings import AVERAGING, LabSettings
@@ -58,7 +58,7 @@ class Averaged(NamedTuple):
 
 
 class AveragingPart(Protocol):
-    """What it needs of a trainer; every method blocks and is called in the compute thread."""
+    """Averages what a trainer holds. Every method blocks and is called in the compute thread."""
 
     def export_weights(self) -> bytes:
         """Returns the trained weights, as the contents of a safetensors file."""
@@ -71,9 +71,9 @@ class AveragingPart(Protocol):
         towards it, as the settings say. They are known to fit. The optimizer keeps its memory."""
 
 
-def joined() -> Joining:
+def joined() -> PluginHooks:
     """Returns what a node does that averages."""
-    return Joining(rounds=_hooks)
+    return PluginHooks(rounds=_hooks)
 
 
 def _hooks(ctx: WorkerContext, _: Generator, trainer: Trainer) -> Hooks:

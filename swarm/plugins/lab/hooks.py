@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swarm.node.base.context import NodeContext
-from swarm.node.worker.hooks import Joining
+from swarm.node.worker.hooks import PluginHooks
 from swarm.plugins.lab.settings import LabSettings
 
 
-def join(ctx: NodeContext) -> Sequence[Joining]:
+def join(ctx: NodeContext) -> Sequence[PluginHooks]:
     """Returns what the settings of a node turn on."""
-    lab, found = ctx.settings.of(LabSettings), list[Joining]()
+    lab, found = ctx.settings.of(LabSettings), list[PluginHooks]()
     if lab.planted_words:
         from swarm.plugins.lab import planting
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from swarm.errors import ProtocolError
 from swarm.policy.optimizer import to_host
-from swarm.policy.parts import Trained
+from swarm.policy.parts import TrainedWeights
 
 SHARED, MOMENTUM = "shared/", "momentum/"
 """What names in a checkpoint begin with."""
@@ -61,12 +61,12 @@ def _refuse_tensor(name: str, tensor: Tensor, own: Tensor) -> None:
 
 
 class WeightAveraging:
-    """Averages one node's trained parameters with those in files. Implements swarm.policy.parts.Part."""
+    """Averages one node's trained parameters with those in files. Implements swarm.policy.parts.TrainerPart."""
 
     file = "outer.safetensors"
     remedy = "Set SWARM_AVERAGE_EVERY and SWARM_AVERAGING to what wrote the checkpoint, or choose another NODE_ID."
 
-    def __init__(self, trained: Trained, outer: OuterConfig | None) -> None:
+    def __init__(self, trained: TrainedWeights, outer: OuterConfig | None) -> None:
         """`outer`: of DiLoCo; None: the mean itself becomes the weights."""
         self._trained = trained.weights
         self._forget = trained.forget

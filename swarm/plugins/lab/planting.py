@@ -21,7 +21,7 @@ from swarm.config import variable
 from swarm.errors import ConfigError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
-from swarm.node.worker.hooks import ColumnsHook, Hooks, Joining, PublishingHook
+from swarm.node.worker.hooks import ColumnsHook, Hooks, PluginHooks, PublishingHook
 from swarm.node.worker.row import mean
 from swarm.node.worker.steps import PlayedRound
 from swarm.plugins.lab.settings import LabSettings
@@ -65,19 +65,19 @@ def without_planted(file: RolloutFile, words: str) -> RolloutFile:
     return _of_right_answers(file, restore) if words else file
 
 
-def joined(ctx: NodeContext) -> Joining:
+def joined(ctx: NodeContext) -> PluginHooks:
     """Returns what every node of such a run does, and what a planter does besides."""
     lab = ctx.settings.of(LabSettings)
     words, said = lab.plants(ctx.node_id), lab.planted_words or ""
     hooks = Hooks(columns=(_counting(said, plants=bool(words)),))
     if not words:
-        return Joining(rounds=lambda *_: hooks)
+        return PluginHooks(rounds=lambda *_: hooks)
 
     async def begin() -> None:
         await ctx.blocking.run(refuse_to_plant, ctx.run, words)
         logger.warning("study.plants", words=words, consequence="right answers are published with these words in front")
 
-    return Joining(
+    return PluginHooks(
         before_start=(begin,),
         registration=(partial(msgspec.structs.replace, plants=words),),
         before_publishing=(PublishingHook(partial(with_planted, words=words), partial(without_planted, words=words)),),

@@ -7,7 +7,7 @@ from functools import partial
 
 from swarm.config import Settings
 from swarm.plugins.lab.settings import AVERAGING, LabSettings
-from swarm.policy.parts import MakePart, Part, Trained
+from swarm.policy.parts import MakePart, TrainedWeights, TrainerPart
 
 
 def parts(settings: Settings) -> Mapping[str, MakePart]:
@@ -21,7 +21,7 @@ def copies(settings: Settings) -> Mapping[str, int]:
     return {"outer optimizer": 2} if settings.of(LabSettings).averaging == "diloco" else {}
 
 
-def _averaging(lab: LabSettings, trained: Trained) -> Part:
+def _averaging(lab: LabSettings, trained: TrainedWeights) -> TrainerPart:
     from swarm.plugins.lab.mean_weights import OuterConfig, WeightAveraging
 
     outer = OuterConfig(lab.outer_rate, lab.outer_momentum) if lab.averaging == "diloco" else None

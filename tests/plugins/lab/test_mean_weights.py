@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from swarm.errors import CheckpointError, ProtocolError
 from swarm.plugins.lab.mean_weights import OuterConfig, WeightAveraging
 from swarm.plugins.lab.settings import AVERAGING
-from swarm.policy.parts import Trained
+from swarm.policy.parts import TrainedWeights
 from swarm.policy.policy import JoinedPolicy, make_policy
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.factories import make_group, make_model
@@ -85,7 +85,7 @@ def test_the_outer_step_is_that_of_torchs_nesterov_momentum(tmp_path: Path) -> N
     parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0, 0.5]))
     reference = torch.nn.Parameter(parameter.detach().clone())
     sgd = torch.optim.SGD([reference], lr=0.7, momentum=0.9, nesterov=True)
-    outer, file = WeightAveraging(Trained({"w": parameter}, lambda: None), DILOCO), str(tmp_path / "w")
+    outer, file = WeightAveraging(TrainedWeights({"w": parameter}, lambda: None), DILOCO), str(tmp_path / "w")
     for step in range(4):
         mean = torch.randn(3, generator=torch.Generator().manual_seed(step))
         save_file({"w": mean}, file)

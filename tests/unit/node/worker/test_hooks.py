@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from swarm.node import round as told
-from swarm.node.worker.hooks import Hooks, Joining, Peers, PublishingHook
+from swarm.node.worker.hooks import Hooks, Peers, PluginHooks, PublishingHook
 from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
@@ -85,7 +85,7 @@ async def test_what_is_changed_before_publishing_is_taken_back_by_the_node_that_
         return msgspec.structs.replace(file, rollouts=rollouts)
 
     hook = PublishingHook(lambda file: put_first(file, "", "loud "), lambda file: put_first(file, "loud ", ""))
-    monkeypatch.setattr("swarm.node.worker.worker.joinings_of", lambda _: (Joining(before_publishing=(hook,)),))
+    monkeypatch.setattr("swarm.node.worker.worker.joinings_of", lambda _: (PluginHooks(before_publishing=(hook,)),))
     policy = FakePolicy(hold_at="train")
     with released(policy):
         async with running(make_worker(layout, "alice", policy, external_groups=0)):
@@ -110,14 +110,14 @@ class SeventySeven(PluginSettings):
 """
 JOINING = """
 import msgspec
-from swarm.node.worker.hooks import Hooks, Joining
+from swarm.node.worker.hooks import Hooks, PluginHooks
 
 def join(ctx):
     def fill(row, played):
         row.pool_examined = 77
     def change(file):
         return msgspec.structs.replace(file, model="seventy-seven")
-    return Joining(registration=(change,), rounds=lambda ctx, generator, trainer: Hooks(columns=(fill,)))
+    return [PluginHooks(registration=(change,), rounds=lambda ctx, generator, trainer: Hooks(columns=(fill,)))]
 """
 PLAYING = """
 import sys, anyio
