@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -19,9 +20,11 @@ from benchmarks.genrl_gap import failures, momentum_displacements
 from benchmarks.genrl_side import identity, load_genrl
 from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
 from benchmarks.models import Shape, answering_tokenizer
+from benchmarks.task_audit import Row, markdown
 from benchmarks.workload import pattern
 
-PAGE = Path(__file__).parents[2] / "docs" / "speed.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "speed.md"
 RESULT_FILES = sorted(RESULTS.glob("*.json"))
 
 
@@ -297,3 +300,8 @@ def test_memory_beyond_the_pages_of_files_is_what_a_process_allocates() -> None:
         [sys.executable, "-c", HOLDS], check=True, capture_output=True, text=True, cwd=PAGE.parents[1]
     )
     assert 2**25 < int(found.stdout) < 2**28
+
+
+def test_the_table_of_all_datasets_is_that_of_the_kept_rows() -> None:
+    kept = json.loads((RESULTS / "task_audit_cpu.json").read_text("utf-8"))["datasets"]
+    assert markdown([*msgspec.convert(kept, dict[str, Row]).values()]) in (DOCS / "tasks.md").read_text("utf-8")
