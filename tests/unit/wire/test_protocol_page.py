@@ -18,7 +18,9 @@ PROTOCOL, FORMS = PACKAGE / "wire" / "PROTOCOL.md", PACKAGE / "wire" / "FORMS.md
 def test_the_table_of_refusals_lists_every_reason_of_the_code() -> None:
     listed = set(re.findall(r"^\| `(\w+)` \| .* \| (?:file|group) \|$", PROTOCOL.read_text("utf-8"), re.MULTILINE))
     code = "".join(file.read_text("utf-8") for file in PACKAGE.rglob("*.py"))
-    raised = set(re.findall(r'(?:ProtocolError|RefusedRequest)\(\s*"(\w+)"', code))
+    named = dict(re.findall(r'^([A-Z_]+) = "(\w+)"$', code, re.MULTILINE))
+    said = re.findall(r'(?:ProtocolError|RefusedRequest)\(\s*(?:"(\w+)"|([A-Z_]+)),', code)
+    raised = {reason or named[constant] for reason, constant in said}
     assert listed == raised | {"not_a_file", "unreadable", OTHER_VERSION}
 
 
