@@ -176,12 +176,13 @@ def _fields_of(one: Declaration, known: Mapping[str, Field[Any]]) -> dict[str, F
         hints = get_type_hints(cls, include_extras=True)
         for name, field in found.items():
             field.type = hints[name]
+    taken = _variables_of(known).keys()
     for name, field in found.items():
         if not field.metadata.get("env"):
             raise TypeError(f"{name}: expected setting(default, {PREFIX}NAME)")
         if odd := [variable for variable in field.metadata["env"] if not variable.startswith(PREFIX)]:
             raise ValueError(f"{name}: expected a variable that begins with {PREFIX}, got {odd[0]}")
-        if name in known or _variables_of(known).keys() & {*field.metadata["env"]}:
+        if name in known or taken & {*field.metadata["env"]}:
             raise ValueError(f"{name}: another setting has this name, or its variable")
     msgspec.convert(vars(cls()), cls)
     return found

@@ -65,7 +65,7 @@ class _Log:
     def let_go(self, count: int) -> None:
         """Take note that the target has the first of those held."""
         self.add(self.held[:count])
-        self.place = max(self.place, *self.places[:count], NOWHERE)
+        self.place = max([self.place, *self.places[:count]])
         del self.held[:count], self.places[:count]
 
     def add(self, records: list[bytes]) -> None:

@@ -227,17 +227,12 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
         above = at
         try:
             at = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
-        except OSError:
-            at = _make_way(above, name, folder, depth, grown)
+        except OSError:  # only now it matters which folder this is: what is to be made of it, or said
+            makes = folder.anew or depth >= folder.below
+            at = _step(above, name, grown if makes else None, _above(folder, depth), clears=depth >= folder.below)
         finally:
             os.close(above)
     return at
-
-
-def _make_way(above: int, name: str, folder: Within, depth: int, grown: list[Within] | None) -> int:
-    """Open the folder at some depth of the way to another, which could not simply be opened."""
-    makes = folder.anew or depth >= folder.below
-    return _step(above, name, grown if makes else None, _above(folder, depth), clears=depth >= folder.below)
 
 
 def _above(folder: Within, depth: int) -> Within:
