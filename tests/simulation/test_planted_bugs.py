@@ -236,7 +236,7 @@ def checkpoints_are_never_loaded(patch: Patch) -> None:
 def a_round_is_redone_twice(patch: Patch) -> None:
     """The redo counts from the beginning, although the checkpoint has those rounds."""
     usual = starting.plan_redo
-    patch.setattr(starting, "plan_redo", lambda rows, checkpoint, settings: usual(rows, None, settings))
+    patch.setattr(starting, "plan_redo", lambda rows, checkpoint, *rest: usual(rows, None, *rest))
 
 
 def redo_takes_external_groups_in_another_order(patch: Patch) -> None:
