@@ -35,7 +35,7 @@ from swarm.provenance import machine, versions
 from swarm.records.growing import lines_of, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.starts import last_starts
-from swarm.records.stream import Event, EventStream, WantedEvents
+from swarm.records.stream import Event, last_events
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.views import events as event_view
@@ -49,6 +49,7 @@ from swarm.wire import keys
 FILE = "swarm-bugreport.txt"
 EVENTS, ERRORS, PRINTED, NODES = 40, 10, 20, 12
 """Last events, last warnings and errors, last lines printed of each node, and how many nodes are looked at."""
+_WANTED = {"warning": ERRORS, "info": EVENTS}
 LONGEST_LINE, LONGEST_PART = 400, 30_000
 """Characters."""
 LONGEST_LOOKED_AT = 4 * LONGEST_LINE
@@ -131,13 +132,13 @@ def _parts(
         parts["doctor"] = lambda: doctor_view.render(examine(settings))
     if run is not None:
         reader = status_view.StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
-        status = cache(lambda: reader.read(time.time()))
+        status, events = cache(lambda: reader.read(time.time())), cache(lambda: _events(run))
         parts |= {
             "status": lambda: status_view.render(status()),
             "hints": lambda: render_hints(status().hints) or "none",
             "starts": lambda: render_starts(last_starts(run)[:NODES]),
-            "warnings and errors": lambda: _events(run, "warning", ERRORS),
-            "events": lambda: _events(run, "info", EVENTS),
+            "warnings and errors": lambda: events()[0],
+            "events": lambda: events()[1],
             "output": lambda: _printed(run),
         }
     yield "a report of `swarm bugreport`; paths, names of user and machine and secrets are replaced"
@@ -192,14 +193,16 @@ def _run(settings: Settings) -> Run | None:
         return None
 
 
-def _events(run: Run, level: str, count: int) -> str:
-    """Returns the last of each node."""
-    nodes = nodes_with_logs(run)[:NODES]
-    found = (
-        EventStream(run, WantedEvents(frozenset({node}), level=level)).read_last(count, MOST_PARSED) for node in nodes
-    )
-    lines = (line for of_node in found for line in event_view.render(map(_without_texts, of_node)))
-    return "\n".join(_whole_words(line, LONGEST_LOOKED_AT) for line in lines) or "none"
+def _events(run: Run) -> tuple[str, str]:
+    """Returns the last warnings and errors of each node, and the last events of each: every log is read once."""
+    found = [_rendered(last_events(run, node, _WANTED, MOST_PARSED)) for node in nodes_with_logs(run)[:NODES]]
+    warnings, events = ("\n".join(filter(None, texts)) or "none" for texts in zip(*found or [("", "")], strict=True))
+    return warnings, events
+
+
+def _rendered(found: list[list[Event]]) -> list[str]:
+    lines = (event_view.render(map(_without_texts, events)) for events in found)
+    return ["\n".join(_whole_words(line, LONGEST_LOOKED_AT) for line in of_level) for of_level in lines]
 
 
 def _printed(run: Run) -> str:

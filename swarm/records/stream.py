@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -100,7 +100,6 @@ class EventStream:
         self._wanted = wanted
         self._growing: dict[str, GrowingLines] = {}
         self._timeless = Counter[str]()
-        self._words = wanted.words
         self.unseen = Counter[str]()
         """Node -> lines that read_last has not looked into, for there were too many."""
 
@@ -123,8 +122,12 @@ class EventStream:
         last, sources = list[Event](), list(self._sources())
         share = max(LEAST_PARSED, (most_parsed or MOST_PARSED) // max(1, len(sources)))
         for source in sources:
-            last = sorted([*last, *self._last_of(source, count, share)], key=_time)
+            search = _Search(source, self._wanted, count, share)
+            _search_all(source, [search])
+            last = sorted([*last, *search.found], key=_time)
             del last[: max(0, len(last) - count)]
+            if search.unseen:
+                self.unseen[source.node] += search.unseen
         return self._in_order(last)
 
     def _in_order(self, events: Iterable[Event]) -> list[Event]:
@@ -158,23 +161,62 @@ class EventStream:
         self._timeless[source.node] += 1
         return self._timeless[source.node] > growing.MOST_JUNK
 
-    def _last_of(self, source: _Source, count: int, share: int) -> deque[Event]:
-        last, time = deque[Event](maxlen=count), 0.0
-        for lines in source.parts(READS_FOR_LAST):
-            found, before = self._last_in(source, lines, count, share)
-            last.extend(event if event.timestamp else event._replace(timestamp=time) for event in found)
-            time = before or time
-        return last
 
-    def _last_in(self, source: _Source, lines: list[bytes], count: int, share: int) -> tuple[list[Event], float]:
-        """Returns the last `count` events of a part, parsed from its end on, and the time of the last line that was
-        parsed.
+def last_events(run: Run, node: str, wanted: Mapping[str, int], most_parsed: int = MOST_PARSED) -> list[list[Event]]:
+    """Returns the last events of one node for each of some lowest levels, by time, from one reading of its log.
+
+    Args:
+        wanted: lowest level -> how many events of it.
+        most_parsed: lines of each part that is read.
+    """
+    key = keys.events(node)
+    source = _Source(node, GrowingLines(run.store, key), _event)
+    searches = [_Search(source, WantedEvents(level=level), count, most_parsed) for level, count in wanted.items()]
+    _search_all(source, searches)
+    return [sorted(search.found, key=_time) for search in searches]
+
+
+class _Source(NamedTuple):
+    """A log that is read on."""
+
+    node: str
+    growing: GrowingLines
+    parse: Callable[[str, bytes], Event]
+
+    def parts(self, most_reads: int = MOST_READS, limit: int = 0) -> Iterator[list[bytes]]:
+        """The new lines; of a part of very many lines those that are long enough for an event."""
+        return (_long_enough(part.records) for part in self.growing.look(most_reads, limit))
+
+
+class _Search:
+    """Finds the last events of one log that are wanted: its parts in order, and each part from its end on."""
+
+    def __init__(self, source: _Source, wanted: WantedEvents, count: int, share: int) -> None:
+        """`share`: lines that are parsed of each part."""
+        self.found = deque[Event](maxlen=count)
+        self.unseen = 0
+        """Lines that were not looked into, for there were too many."""
+        self._source = source
+        self._wanted = wanted
+        self._words = wanted.words
+        self._count = count
+        self._share = share
+        self._time = 0.0
+
+    def look(self, lines: list[bytes]) -> None:
+        """Take the events of the part that comes next."""
+        found, before = self._last_in(lines)
+        self.found.extend(event if event.timestamp else event._replace(timestamp=self._time) for event in found)
+        self._time = before or self._time
+
+    def _last_in(self, lines: list[bytes]) -> tuple[list[Event], float]:
+        """Returns the last events of a part, parsed from its end on, and the time of the last line that was parsed.
 
         A line without a time has that of the one before it, and 0 where none of this part has any.
         """
         found, timeless, parsed, latest = list[Event](), 0, 0, 0.0
-        place, skips = len(lines), source.parse is _event
-        while place and (len(found) < count or timeless):
+        place, skips = len(lines), self._source.parse is _event
+        while place and (len(found) < self._count or timeless):
             if skips and not timeless and not place % SKIPPED and self._none_is_wanted(lines[place - SKIPPED : place]):
                 place -= SKIPPED
                 continue
@@ -182,16 +224,16 @@ class EventStream:
             line = lines[place]
             if not line.strip() or not (timeless or not skips or self._may_be_wanted(line)):
                 continue
-            if parsed == (share if latest else min(share, LEAST_PARSED)):
-                self.unseen[source.node] += place + 1
+            if parsed == (self._share if latest else min(self._share, LEAST_PARSED)):
+                self.unseen += place + 1
                 break
             parsed += 1
-            event = source.parse(source.node, line)
+            event = self._source.parse(self._source.node, line)
             latest = latest or event.timestamp
             if event.timestamp and timeless:
                 found[-timeless:] = [late._replace(timestamp=event.timestamp) for late in found[-timeless:]]
                 timeless = 0
-            if len(found) < count and self._wanted.takes(event):
+            if len(found) < self._count and self._wanted.takes(event):
                 found.append(event)
                 timeless += not event.timestamp
         return found[::-1], latest
@@ -207,16 +249,10 @@ class EventStream:
         return not (line[:1] == b"{" and line[-1:] == b"}") or bool(self._words.search(line))
 
 
-class _Source(NamedTuple):
-    """A log that is read on."""
-
-    node: str
-    growing: GrowingLines
-    parse: Callable[[str, bytes], Event]
-
-    def parts(self, most_reads: int = MOST_READS, limit: int = 0) -> Iterator[list[bytes]]:
-        """The new lines; of a part of very many lines those that are long enough for an event."""
-        return (_long_enough(part.records) for part in self.growing.look(most_reads, limit))
+def _search_all(source: _Source, searches: Sequence[_Search]) -> None:
+    for lines in source.parts(READS_FOR_LAST):
+        for search in searches:
+            search.look(lines)
 
 
 def _long_enough(lines: list[bytes]) -> list[bytes]:

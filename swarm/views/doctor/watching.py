@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.errors import StoreError
-from swarm.records.files import read_clock, read_peers
+from swarm.records.files import PeerReader, read_clock
 from swarm.records.liveness import STANDBY, STOPPED
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -107,10 +107,10 @@ def watch_nodes(
         written_at: when the file of a key was written, by the clock of the place.
         dated: the place is looked at seldom; None: often.
     """
-    started, nodes = timing.monotonic(), dict[str, Watch]()
+    started, nodes, reader = timing.monotonic(), dict[str, Watch](), PeerReader(run)
     while True:
         looked = timing.monotonic()
-        peers = _peers(run)
+        peers = _peers(reader)
         front = _front(run, peers)
         for peer in peers:
             _see(nodes, peer, written_at, timing.wall, front, dated)
@@ -121,9 +121,9 @@ def watch_nodes(
         timing.sleep(min(pause, seconds - passed) if dated else pause)
 
 
-def _peers(run: Run) -> list[PeerFile]:
+def _peers(reader: PeerReader) -> list[PeerFile]:
     with contextlib.suppress(StoreError):  # another area says that the folder cannot be listed
-        return read_peers(run)
+        return reader.read()
     return []
 
 
