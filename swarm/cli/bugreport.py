@@ -196,7 +196,7 @@ def _run(settings: Settings) -> Run | None:
 def _events(run: Run) -> tuple[str, str]:
     """Returns the last warnings and errors of each node, and the last events of each: every log is read once."""
     found = [_rendered(last_events(run, node, _WANTED, MOST_PARSED)) for node in nodes_with_logs(run)[:NODES]]
-    warnings, events = ("\n".join(filter(None, texts)) or "none" for texts in zip(*found or [("", "")], strict=True))
+    warnings, events = ("\n".join(filter(None, (of_node[at] for of_node in found))) or "none" for at in range(2))
     return warnings, events
 
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
@@ -166,12 +167,17 @@ class Keeper:
 
     def _shared(self, value: Any) -> Any:
         if isinstance(value, str):
-            if len(self._names) < MOST_NAMES and len(value) <= LONGEST_NAME:
-                return self._names.setdefault(value, value)
-            return self._names.get(value, value)
+            return next(self._names_for((value,)))
         if isinstance(value, dict):
-            return {self._shared(name): self._shared(entry) for name, entry in value.items()} if value else _NO_NAMES
+            entries = value.values() if _are_numbers(value) else map(self._shared, value.values())
+            return dict(zip(self._names_for(value), entries, strict=True)) if value else _NO_NAMES
         return value or _NO_ITEMS if isinstance(value, list) else value
+
+    def _names_for(self, names: Iterable[str]) -> Iterator[str]:
+        if (room := MOST_NAMES - len(self._names)) > 0:
+            new = (name for name in names if len(name) <= LONGEST_NAME and name not in self._names)
+            self._names |= {name: name for name in islice(new, room)}
+        return map(self._names.get, names, names)  # the name itself, where it is not held
 
     def _size(self, value: Any) -> int:
         if value is _NO_NAMES or value is _NO_ITEMS or (isinstance(value, str) and value in self._names):
@@ -180,14 +186,25 @@ class Keeper:
             return 0
         size = sys.getsizeof(value)
         if isinstance(value, dict):
-            return size + sum(self._size(name) + self._size(entry) for name, entry in value.items())
+            return size + sum(map(sys.getsizeof, value.keys() - self._names.keys())) + self._size_of_entries(value)
         return size + sum(map(self._size, value)) if isinstance(value, list) else size
+
+    def _size_of_entries(self, names: dict[str, Any]) -> int:
+        if not _are_numbers(names):
+            return sum(map(self._size, names.values()))
+        small = max(names.values()) <= _SMALL and float not in map(type, names.values())
+        return 0 if small else sum(map(sys.getsizeof, names.values()))
 
     def _let_go(self, row: msgspec.Struct) -> None:
         for column in _columns(type(row)):
             if (held := getattr(row, column)) is not msgspec.UNSET:
                 setattr(row, column, _EMPTY[type(held)])
         self._odd.cut_names(f"names of round {getattr(row, 'round', 0)}")
+
+
+def _are_numbers(names: dict[str, Any]) -> bool:
+    """Tells whether all entries are numbers, as in most columns: a thousand of them are then taken at once."""
+    return {*map(type, names.values())} <= {int, float}
 
 
 _SMALL = 256

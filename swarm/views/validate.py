@@ -16,7 +16,8 @@ from swarm.views.run_records import read_records
 SHOWN_PROBLEMS = 5
 """Problems of one check, as text."""
 MOST_PROBLEMS = 1000
-"""Problems of one check that are held; more are counted. Rows that find fault cost who writes them nothing."""
+"""Problems of one check that are held; as many again are counted, and no more are looked for. Rows and files that find
+fault cost who writes them nothing."""
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -27,7 +28,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
     """The first MOST_PROBLEMS."""
     more: int = 0
-    """Problems beyond them."""
+    """Problems beyond them, MOST_PROBLEMS at most."""
 
 
 class ValidationReport(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ def validate(
 
 def _result(name: str, wrong: Iterator[str]) -> CheckResult:
     problems = tuple(islice(wrong, MOST_PROBLEMS))
-    return CheckResult(name, not problems, problems, more=sum(1 for _ in wrong))
+    return CheckResult(name, not problems, problems, more=sum(1 for _ in islice(wrong, MOST_PROBLEMS)))
 
 
 def render(report: ValidationReport) -> str:
@@ -73,7 +74,8 @@ def render(report: ValidationReport) -> str:
         lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}")
         lines += [f"      {printable(problem)}" for problem in check.problems[:SHOWN_PROBLEMS]]
         if (more := len(check.problems) - SHOWN_PROBLEMS + check.more) > 0:
-            lines.append(f"      and {more} more; --json shows {len(check.problems)}")
+            least = "at least " if check.more == MOST_PROBLEMS else ""
+            lines.append(f"      and {least}{more} more; --json shows {len(check.problems)}")
     lines += [f"note  {printable(note)}" for note in report.notes]
     failed = sum(not check.ok for check in report.checks)
     verdict = "is whole" if report.ok else f"is not whole: {failed} of {len(report.checks)} checks failed"

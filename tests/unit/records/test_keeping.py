@@ -15,7 +15,10 @@ from swarm.records import keeping
 from swarm.records.keeping import CheckedRow, Keeper, SummedRow, taking
 from swarm.records.odd import Odd
 from swarm.records.reader import snapshot
+from swarm.records.rollouts import RolloutFiles
 from swarm.records.rows import read_columns, read_metrics, read_metrics_and_odd, read_to_sum_up
+from swarm.types import RoundKey
+from swarm.views import validate as validating
 from swarm.views.summary import render, summarise, summarise_run
 from swarm.views.validate import MOST_PROBLEMS, validate
 from swarm.wire.messages import MetricsRow
@@ -143,3 +146,19 @@ def test_problems_of_a_check_are_counted_beyond_a_bound(tmp_path: Path) -> None:
     assert (len(check.problems), check.ok) == (MOST_PROBLEMS, False)
     assert check.more >= 49
     json.dumps(msgspec.to_builtins(check))
+
+
+def test_a_check_that_fails_a_thousand_times_looks_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = make_experiment(tmp_path)
+    for number in range(20):
+        layout.rollout_file(RoundKey(0), f"mallory-{number:02}").write_text("[]")
+    monkeypatch.setattr(validating, "MOST_PROBLEMS", 3)
+    opened, read = list[str](), RolloutFiles.read
+    monkeypatch.setattr(
+        RolloutFiles, "read", lambda files, place, limit: (opened.append(place), read(files, place, limit))[1]
+    )
+    report = validate(run_of(layout), partial=True)
+    check = next(c for c in report.checks if c.name == "rollout files have the documented form")
+    assert (len(check.problems), check.more) == (3, 3)
+    assert sum("mallory" in place for place in opened) == 6
+    assert "and at least 1 more" in validating.render(report)
