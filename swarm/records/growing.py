@@ -89,14 +89,6 @@ def lines_of(store: Store, key: str) -> Iterator[bytes]:
         yield from part.records
 
 
-def lines_with(word: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
-    """Yields the lines in which a word stands; where it stands in none, in a tenth of the time that each line takes."""
-    for start in range(0, len(lines), AT_ONCE):
-        some = lines[start : start + AT_ONCE]
-        if word in b"\n".join(some):
-            yield from (line for line in some if word in line)
-
-
 def parse_lines(
     lines: Sequence[bytes], form: type[Form], one_by_one: Callable[[bytes], Read | None]
 ) -> Iterator[tuple[bytes, Form | Read | None]]:

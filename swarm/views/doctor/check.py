@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from swarm.config import Settings
 from swarm.harmless import printable
-from swarm.records.growing import GrowingLines, lines_with, parse_line
+from swarm.records.growing import GrowingLines, parse_line
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
 from swarm.records.rows import Glance, parse_row
+from swarm.records.starts import last_start
 from swarm.store.health import Health, Survey
 from swarm.store.replication import Replication
 from swarm.store.run import Run
@@ -88,10 +89,10 @@ class NodeLogs(NamedTuple):
 
     recent: list[Glance]
     """Its last rows."""
-    said: Mapping[str, str]
-    """The texts of its last start-up event, such as package -> version."""
+    versions: Mapping[str, str]
+    """Package -> version, as its last start has them."""
     torn: bool
-    """A file ends within a line."""
+    """Its rows end within a line."""
     delays: list[float]
     """Delays of its last rows: seconds from each file's publication until the node saw it."""
 
@@ -154,18 +155,10 @@ class CheckContext:
 
 
 def read_logs(run: Run, node: str) -> NodeLogs:
-    """Read one node's rows and events once through."""
-    rows, events = (GrowingLines(run.store, key) for key in (keys.metrics(node), keys.events(node)))
+    """Read one node's rows once through, and its last start."""
+    rows, start = GrowingLines(run.store, keys.metrics(node)), last_start(run, node)
     lines = (line for part in rows.look() for line in part.records)
     recent = deque(((row, line) for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
     delays = [found.publish_to_pool for _, line in recent if (found := parse_line(line, _Delays))]
-    starts = [line for part in events.look() for line in lines_with(b'"node.starting"', part.records)]
-    said = (texts for line in reversed(starts) if (texts := _texts(line)).get("event") == "node.starting")
     glances = [row for row, _ in recent]
-    return NodeLogs(glances, next(said, {}), rows.torn or events.torn, list(chain.from_iterable(delays)))
-
-
-def _texts(line: bytes) -> dict[str, str]:
-    """Returns the texts of one JSON line, none of anything else."""
-    fields = parse_line(line, dict[str, Any]) or {}
-    return {name: value for name, value in fields.items() if isinstance(value, str)}
+    return NodeLogs(glances, start.versions if start else {}, rows.torn, list(chain.from_iterable(delays)))

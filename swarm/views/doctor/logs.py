@@ -117,10 +117,10 @@ def fix_for(reasons: Mapping[str, int]) -> str:
 
 
 def check_versions(context: CheckContext) -> Iterator[Finding]:
-    """Versions by the nodes' own start-up events, and the models that they run."""
+    """Versions by the nodes' own last starts, and the models that they run."""
     if not context.run:
         return
-    said = {node: log.said for node, log in context.logs.items() if log.said}
+    said = {node: log.versions for node, log in context.logs.items() if log.versions}
     for package in Families(context.settings.task_families).packages:
         yield judge_package(package, said, installed_version(package))
     yield judge_ours(said)

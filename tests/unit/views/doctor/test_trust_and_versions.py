@@ -10,15 +10,26 @@ import pytest
 
 from swarm.views.doctor import logs
 from swarm.views.doctor.check import RECENT, Verdict
+from swarm.wire import keys
+from swarm.wire.messages import NodeStart
+from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
-from tests.unit.views.factories import START, append, append_events, make_event, make_experiment, make_row
+from tests.unit.views.factories import START, append, make_experiment, make_row
 
 GYM = "reasoning-gym"
 
 
-def start(layout: object, node: str, **said: str) -> None:
-    event = make_event("node.starting", START) | {name.replace("_", "-"): value for name, value in said.items()}
-    append_events(layout, node, event)  # type: ignore[arg-type]
+def start(layout: Layout, node: str, **said: str) -> None:
+    of_node = NodeStart(
+        timestamp=START,
+        node_id=node,
+        experiment="exp",
+        role="worker",
+        incarnation="1",
+        settings={},
+        versions={name.replace("_", "-"): value for name, value in said.items()},
+    )
+    append(layout.root / keys.starts(node), msgspec.json.encode(of_node))
 
 
 def test_nobody_is_refused_in_a_good_swarm(tmp_path: Path) -> None:
@@ -93,7 +104,8 @@ def test_the_last_start_of_a_node_counts(tmp_path: Path) -> None:
     for older_first in ("0.1.9", "0.1.25"):
         start(layout, "alice", swarm="0.1.0", reasoning_gym=older_first)
     start(layout, "bob", swarm="0.1.0", reasoning_gym="0.1.25")
-    assert {log.said["reasoning-gym"] for log in make_patient(layout.path).logs.values() if log.said} == {"0.1.25"}
+    found = make_patient(layout.path).logs.values()
+    assert {log.versions["reasoning-gym"] for log in found if log.versions} == {"0.1.25"}
 
 
 def test_a_host_whose_version_is_not_that_of_the_nodes_is_warned() -> None:
