@@ -168,7 +168,8 @@ def _as_large(place: Path, honest: Path, hostile: Path) -> Path:
     stage = ours.root / "rollouts" / "round_5" / "stage_0"
     sample = (stage / f"{WORKER}.json").read_bytes()
     for number in range(_files(taken) - _files(place)):
-        (stage / f"extra-{number}.json").write_bytes(sample)
+        speaking = sample.replace(WORKER.encode(), f"extra-{number}".encode())
+        (stage / f"extra-{number}.json").write_bytes(speaking)
     log = ours.root / "logs" / WORKER / "training_events.jsonl"
     lines = log.read_bytes()
     for node in range(max(0, (_bytes(taken) - _bytes(place)) // LARGEST_LOG)):
