@@ -107,10 +107,16 @@ def parse_lines(
             yield from ((line, one_by_one(line)) for line in some)
 
 
+def are_objects(data: bytes, count: int) -> bool:
+    """Tells whether joined lines begin and end as so many objects: a decoder passes over blank lines, and reads two
+    values of one line."""
+    return data.count(b"}\n{") == count - 1 and data[:1] == b"{" and data[-1:] == b"}"
+
+
 def _decoded(lines: Sequence[bytes], decoder: msgspec.json.Decoder[Form]) -> list[Form] | None:
     """Returns one value of each line; None: one of them is none."""
     data = b"\n".join(lines)
-    if data.count(b"}\n{") != len(lines) - 1:  # the decoder passes over blank lines, and reads two values of one line
+    if not are_objects(data, len(lines)):
         return None
     try:
         said = decoder.decode_lines(data)

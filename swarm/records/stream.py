@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swarm.records import growing
-from swarm.records.growing import MOST_READS, GrowingLines, parse_line
+from swarm.records.growing import MOST_READS, GrowingLines, are_objects, parse_line
 from swarm.records.hints import LONGEST_NAME
 from swarm.records.listing import nodes_with_logs
 from swarm.store.run import Run
@@ -241,8 +241,7 @@ class _Search:
     def _none_is_wanted(self, lines: list[bytes]) -> bool:
         """Tells it of many lines at once, where each is an object and a word of what is wanted stands in none."""
         data = b"\n".join(lines)
-        objects = data.count(b"}\n{") == len(lines) - 1 and data[:1] == b"{" and data[-1:] == b"}"
-        return objects and not self._words.search(data)
+        return are_objects(data, len(lines)) and not self._words.search(data)
 
     def _may_be_wanted(self, line: bytes) -> bool:
         """Spares the parsing of those lines that cannot be; one that is no object may have been meant to be any."""

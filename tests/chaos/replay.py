@@ -20,8 +20,8 @@ from swarm.node.sharing.assigned_questions import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.features import joinings_of
-from swarm.node.worker.hooks import Hooks, together
+from swarm.node.worker.features import plugin_hooks_of
+from swarm.node.worker.hooks import Hooks
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.redo import Redo, plan_redo
 from swarm.node.worker.round_files import RoundFiles
@@ -49,7 +49,7 @@ async def replay(
         executor = ComputeExecutor(time.monotonic, thread)
         policy = await executor.run(load_policy)
         ctx = _context(settings, node, universe, source, executor)
-        hooks = together([one.rounds(ctx, policy, policy) for one in ctx.joinings])
+        hooks = ctx.plugin_hooks.rounds(ctx, policy, policy)
         plan = plan_redo(rows, None, settings, hooks.redone)
         rounds = _Rounds(OwnGroups(ctx, policy, RoundFiles(ctx)), hooks)
         redone = await Redo(ctx, policy, cast(Any, rounds)).carry_out(plan)
@@ -72,7 +72,7 @@ def _context(
         task_source=contexts.source if contexts else source,
         contexts=contexts,
         writes=WriteQueue(ctx),
-        joinings=joinings_of(ctx),
+        plugin_hooks=plugin_hooks_of(ctx),
     )
 
 

@@ -18,7 +18,7 @@ from swarm.config import Settings
 from swarm.node.base.presence import Presence
 from swarm.node.process.daemon import first_swarm_error
 from swarm.node.process.wiring import make_context
-from swarm.node.worker.features import joinings_of
+from swarm.node.worker.features import plugin_hooks_of
 
 
 @contextmanager
@@ -31,8 +31,7 @@ def announced(settings: Settings) -> Iterator[None]:
     """
     assert settings.node_id is not None, "who is registered has a name"
     ctx = make_context(settings, settings.node_id)
-    changes = [change for one in joinings_of(ctx) for change in one.registration]
-    presence = Presence(ctx, settings.registered_role, changes=changes)
+    presence = Presence(ctx, settings.registered_role, changes=plugin_hooks_of(ctx).registration)
     registered = Future[None]()
     with start_blocking_portal() as portal:
         over = portal.call(anyio.Event)

@@ -18,7 +18,7 @@ from swarm.node.base.write_queue import WriteQueue
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
-from swarm.node.worker.hooks import PluginHooks, PublishingHook
+from swarm.node.worker.hooks import PluginHooks
 from swarm.records.pace import StepPace
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Mixture
@@ -49,8 +49,8 @@ class WorkerContext(NodeContext):
     writes: WriteQueue
     contexts: Contexts | None = None
     """Answers of the stage before, for the questions of stages after the first; None: rounds have one stage."""
-    joinings: tuple[PluginHooks, ...] = ()
-    """What plugins add."""
+    plugin_hooks: PluginHooks = field(default_factory=PluginHooks)
+    """What the plugins that are on add."""
     mixture: Mixture | None = None
     """Mixture of tasks that this node asks; None: that of everybody."""
     pace: StepPace = field(default_factory=StepPace)
@@ -78,14 +78,9 @@ class WorkerContext(NodeContext):
             return None
         return OwnQuestion(slot, question)
 
-    @property
-    def before_publishing(self) -> list[PublishingHook]:
-        """Returns what changes the files that peers see, in this order."""
-        return [hook for one in self.joinings for hook in one.before_publishing]
-
     def as_sampled(self, file: RolloutFile) -> RolloutFile:
         """An own file without what the hooks before publishing have changed."""
-        for hook in reversed(self.before_publishing):
+        for hook in reversed(self.plugin_hooks.before_publishing):
             file = hook.take_back(file)
         return file
 

@@ -13,7 +13,7 @@ from swarm.node.base.context import NodeContext
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.held_out import HeldOutAnswers
 from swarm.node.worker.hint_log import Foreseeing, HintLog
-from swarm.node.worker.hooks import ColumnsHook, Hooks, PluginHooks, together
+from swarm.node.worker.hooks import ColumnsHook, Hooks, PluginHooks, all_plugins, together
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import PlayedRound
 from swarm.records.liveness import EVALUATOR
@@ -21,13 +21,13 @@ from swarm.types import Generator, Trainer
 from swarm.wire.metrics import MetricsRow
 
 
-def joinings_of(ctx: NodeContext) -> tuple[PluginHooks, ...]:
+def plugin_hooks_of(ctx: NodeContext) -> PluginHooks:
     """Returns what the plugins that are on add to a node, in their order; of others nothing is imported.
 
     Raises:
         ConfigError: one of them cannot be imported.
     """
-    return tuple(one for join in of_plugins(HOOKS, ctx.settings.plugins) for one in join(ctx))
+    return all_plugins([one for join in of_plugins(HOOKS, ctx.settings.plugins) for one in join(ctx)])
 
 
 def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hooks:
@@ -41,7 +41,7 @@ def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hook
         after_row=(Foreseeing(settings).after_row, HintLog(ctx).after_row, held_out.after_row),
         again=(held_out.again,),
     )
-    return together([*(one.rounds(ctx, generator, trainer) for one in ctx.joinings), own])
+    return together([ctx.plugin_hooks.rounds(ctx, generator, trainer), own])
 
 
 def _fill_peer_rewards(row: MetricsRow, played: PlayedRound) -> None:

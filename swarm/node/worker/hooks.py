@@ -80,6 +80,16 @@ def together(parts: Sequence[Hooks]) -> Hooks:
     return Hooks(**{f.name: tuple(hook for one in parts for hook in getattr(one, f.name)) for f in fields(Hooks)})
 
 
+def all_plugins(parts: Sequence[PluginHooks]) -> PluginHooks:
+    """Returns the hooks of all plugins as those of one, in their order."""
+    return PluginHooks(
+        before_start=tuple(hook for one in parts for hook in one.before_start),
+        registration=tuple(hook for one in parts for hook in one.registration),
+        before_publishing=tuple(hook for one in parts for hook in one.before_publishing),
+        rounds=lambda ctx, generator, trainer: together([one.rounds(ctx, generator, trainer) for one in parts]),
+    )
+
+
 def no_hooks(_ctx: WorkerContext, _generator: Generator, _trainer: Trainer) -> Hooks:
     """Returns none."""
     return Hooks()

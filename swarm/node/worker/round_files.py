@@ -192,6 +192,6 @@ def to_rollouts(
         earlier=earlier,
         mixture=ctx.mixture and ctx.mixture.weights,
     )
-    for hook in ctx.before_publishing:
+    for hook in ctx.plugin_hooks.before_publishing:
         file = hook.change(file)
     return file

@@ -47,7 +47,7 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.features import joinings_of
+from swarm.node.worker.features import plugin_hooks_of
 from swarm.node.worker.hooks import Peers
 from swarm.node.worker.last_state import LastState
 from swarm.node.worker.lookout import Lookout
@@ -96,7 +96,7 @@ class Worker:
             task_source=source,
             writes=WriteQueue(ctx),
             contexts=contexts,
-            joinings=joinings_of(ctx),
+            plugin_hooks=plugin_hooks_of(ctx),
             mixture=mixture,
         )
         self._load_policy = load_policy
@@ -108,7 +108,7 @@ class Worker:
         """What the machine decides on how far the round in hand has come."""
         self._machine = WorkerMachine(ctx.settings)
         role, model = ctx.settings.registered_role, ctx.settings.model[0]
-        changes = [change for one in self._ctx.joinings for change in one.registration]
+        changes = self._ctx.plugin_hooks.registration
         self._presence = Presence(ctx, role, model=model, mixture=mixture and mixture.weights, changes=changes)
         self._cleaning = Cleaning(ctx)
         self._intake = Intake(ctx, assigned, source, self._on_news)
@@ -143,7 +143,7 @@ class Worker:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
         """
         with self._events, self._mailbox, self._to_round, self._round_hears:
-            for refuse in [hook for one in self._ctx.joinings for hook in one.before_start]:
+            for refuse in self._ctx.plugin_hooks.before_start:
                 await refuse()
             async with self._presence.held():
                 try:

@@ -85,7 +85,7 @@ async def test_what_is_changed_before_publishing_is_taken_back_by_the_node_that_
         return msgspec.structs.replace(file, rollouts=rollouts)
 
     hook = PublishingHook(lambda file: put_first(file, "", "loud "), lambda file: put_first(file, "loud ", ""))
-    monkeypatch.setattr("swarm.node.worker.worker.joinings_of", lambda _: (PluginHooks(before_publishing=(hook,)),))
+    monkeypatch.setattr("swarm.node.worker.worker.plugin_hooks_of", lambda _: PluginHooks(before_publishing=(hook,)))
     policy = FakePolicy(hold_at="train")
     with released(policy):
         async with running(make_worker(layout, "alice", policy, external_groups=0)):
