@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,57 @@ def test_positions_that_are_one_off_are_found_in_any_precision(
     monkeypatch.setattr(modeling_qwen2.Qwen2RotaryEmbedding, "forward", shifted)
     with pytest.raises(ModelError, match="log-probs are up to"):
         refuse_unlike(model)
+
+
+@pytest.mark.parametrize(("dtype", "passes"), [(None, 6), (torch.bfloat16, 9)], ids=["fp32", "bf16"])
+def test_a_start_waits_for_few_passes_over_the_weights(dtype: torch.dtype | None, passes: int) -> None:
+    model = make_model() if dtype is None else in_half("qwen2", dtype)
+    seen: list[int] = []
+    model.module.base_model.register_forward_hook(lambda _module, _inputs, output: seen.append(output[0].shape[1]))
+    refuse_unlike(model)
+    assert len(seen) <= passes
+    assert seen.count(1) >= 2  # one token behind another that was written
+
+
+Pass = dict[str, Any]
+
+
+def with_padding(inputs: Pass) -> Pass:
+    return inputs | {"attention_mask": torch.ones_like(inputs["attention_mask"])}
+
+
+def stretched(inputs: Pass) -> Pass:
+    return inputs | {"position_ids": inputs["position_ids"] * 2}
+
+
+@pytest.mark.parametrize("fault", [with_padding, stretched])
+@pytest.mark.parametrize("pass_", ["prompts", "tokens one by one", "completions behind prompts", "whole rows"])
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
+def test_a_fault_of_a_single_kind_of_pass_is_found(
+    architecture: str, pass_: str, fault: Callable[[Pass], Pass], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model(architecture)
+    body = model.module.base_model
+    whole = body.forward
+
+    def faulty(*ids: Any, **inputs: Any) -> Any:
+        return whole(*ids, **(fault(inputs) if kind_of(inputs) == pass_ else inputs))
+
+    monkeypatch.setattr(body, "forward", faulty)
+    with pytest.raises(ModelError, match="log-probs are up to"):
+        refuse_unlike(model)
+
+
+def kind_of(inputs: Pass) -> str:
+    """Which pass it is; transformers' own has no mask."""
+    if inputs.get("attention_mask") is None:
+        return "own"
+    cache = inputs.get("cache")
+    if cache is None:
+        return "whole rows"
+    if not cache.get_seq_length():
+        return "prompts"
+    return "tokens one by one" if inputs["input_ids"].shape[1] == 1 else "completions behind prompts"
 
 
 def test_weights_in_fp32_are_tried_in_fp32_whatever_is_computed_in(monkeypatch: pytest.MonkeyPatch) -> None:
