@@ -1,6 +1,7 @@
 """What the trial of a model and the look at its prompt cost a node: from the command to `node.ready`, with and without.
 
-    python -m benchmarks.load_probes            # a model of 110 M parameters, made on the spot; 5 starts of each kind
+    python -m benchmarks.load_probes            # a model of 110 M parameters, made on the spot; 5 starts of each kind,
+                                                # on one thread
 
 The two kinds take turns. Beside that, the trial is timed within each start that has it, and both are timed by
 themselves in a process that has loaded the model.
@@ -76,7 +77,7 @@ def figures(found: dict[str, list[Start]], alone: dict[str, list[float]]) -> dic
 
 
 def _options() -> argparse.Namespace:
-    parser = arguments_of(__doc__, threads=2)
+    parser = arguments_of(__doc__)
     parser.add_argument("--node", help=argparse.SUPPRESS)
     parser.add_argument("--without", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -160,7 +161,7 @@ def _node(model: str, *, without: bool) -> int:
         from swarm.policy import policy
 
         if without:
-            policy.refuse_unlike, policy.suited = (lambda _: None), (lambda _name, _tokenizer, asking, _tokens: asking)
+            policy.refuse_unlike, policy.suited = (lambda *_: None), (lambda _name, _tokenizer, asking, _tokens: asking)
         else:
             policy.refuse_unlike = timed(policy.refuse_unlike)
         return load(*settings)
@@ -169,12 +170,12 @@ def _node(model: str, *, without: bool) -> int:
     return run(["node"])
 
 
-def timed(trial: Callable[[Any], None]) -> Callable[[Any], None]:
+def timed(trial: Callable[..., None]) -> Callable[..., None]:
     """The trial, which says how long it took."""
 
-    def told(model: Any) -> None:
+    def told(*model: Any) -> None:
         begun = time.monotonic()
-        trial(model)
+        trial(*model)
         print(TRIED, time.monotonic() - begun, flush=True)
 
     return told
@@ -193,7 +194,7 @@ def by_themselves(model: str, threads: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"trial": [], "look": []}
     for _ in range(TIMES):
         begun = time.process_time()
-        refuse_unlike(loaded)
+        refuse_unlike(loaded, ("shared",))
         found["trial"].append(time.process_time() - begun)
         begun = time.process_time()
         suited(loaded.name, loaded.tokenizer)

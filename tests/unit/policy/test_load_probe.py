@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -92,12 +93,17 @@ def test_positions_that_are_one_off_are_found_in_any_precision(
         refuse_unlike(model)
 
 
-@pytest.mark.parametrize(("dtype", "passes"), [(None, 6), (torch.bfloat16, 9)], ids=["fp32", "bf16"])
-def test_a_start_waits_for_few_passes_over_the_weights(dtype: torch.dtype | None, passes: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "training", "passes"),
+    [(None, (), 4), (None, ("shared",), 5), (None, ("shared", "plain"), 6), (torch.bfloat16, ("shared", "plain"), 9)],
+)
+def test_a_start_waits_for_few_passes_over_the_weights(
+    dtype: torch.dtype | None, training: tuple[str, ...], passes: int
+) -> None:
     model = make_model() if dtype is None else in_half("qwen2", dtype)
     seen: list[int] = []
     model.module.base_model.register_forward_hook(lambda _module, _inputs, output: seen.append(output[0].shape[1]))
-    refuse_unlike(model)
+    refuse_unlike(model, training)
     assert len(seen) <= passes
     assert seen.count(1) >= 2  # one token behind another that was written
 
@@ -129,6 +135,45 @@ def test_a_fault_of_a_single_kind_of_pass_is_found(
     monkeypatch.setattr(body, "forward", faulty)
     with pytest.raises(ModelError, match="log-probs are up to"):
         refuse_unlike(model)
+
+
+@pytest.mark.parametrize(
+    ("pass_", "refused_by"),
+    [
+        ("tokens one by one", {"generator", "trainer", "trainer that recomputes", "adapter"}),
+        ("completions behind prompts", {"trainer", "adapter"}),
+        ("whole rows", {"trainer that recomputes", "adapter"}),
+    ],
+)
+def test_a_node_is_refused_for_what_it_would_compute_wrong(
+    pass_: str, refused_by: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = saved(tmp_path, make_config("qwen2"))
+    whole = modeling_qwen2.Qwen2Model.forward
+
+    def faulty(body: Any, *ids: Any, **inputs: Any) -> Any:
+        return whole(body, *ids, **(with_padding(inputs) if kind_of(inputs) == pass_ else inputs))
+
+    faulty.__signature__ = inspect.signature(whole)  # type: ignore[attr-defined]
+    monkeypatch.setattr(modeling_qwen2.Qwen2Model, "forward", faulty)
+    config = GrpoConfig(max_new_tokens=4)
+    loads: dict[str, Callable[[], object]] = {
+        "generator": lambda: load_generator(folder, config, device="cpu"),
+        "trainer": lambda: load_policy(folder, config, device="cpu"),
+        "trainer that recomputes": lambda: load_policy(
+            folder, replace(config, gradient_checkpointing=True), device="cpu"
+        ),
+        "adapter": lambda: load_policy(folder, replace(config, adapter=LoraConfig(rank=2)), device="cpu"),
+    }
+    assert {who for who, load in loads.items() if is_refused(load)} == refused_by
+
+
+def is_refused(load: Callable[[], object]) -> bool:
+    try:
+        load()
+    except ModelError as error:
+        return "log-probs are up to" in str(error)
+    return False
 
 
 def kind_of(inputs: Pass) -> str:
