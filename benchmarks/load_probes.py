@@ -35,8 +35,8 @@ class Start(NamedTuple):
     ready: float
     processor: float
     """Of all its threads."""
-    trial: float | None
-    """The trial within it; None: it has none."""
+    trial: tuple[float, float] | None
+    """The trial within it, by the clock and of processor time; None: it has none."""
 
 
 def main() -> int:
@@ -70,8 +70,10 @@ def figures(found: dict[str, list[Start]], alone: dict[str, list[float]]) -> dic
         "processor_seconds_to_ready": {kind: [start.processor for start in starts] for kind, starts in found.items()},
         "processor_difference_seconds": processor["with"] - processor["without"],
         "processor_difference_share": processor["with"] / processor["without"] - 1,
-        "seconds_of_the_trial": trials,
-        "trial_share": median(trials) / seconds["without"],
+        "trial_seconds": [by_clock for by_clock, _ in trials],
+        "trial_share": median(by_clock for by_clock, _ in trials) / seconds["without"],
+        "trial_processor_seconds": [used for _, used in trials],
+        "trial_processor_share": median(used for _, used in trials) / processor["without"],
         "processor_seconds_by_themselves": alone,
     }
 
@@ -134,7 +136,7 @@ def started(model: Path, place: Path, *, without: bool, threads: int) -> Start:
         for line in process.stdout:
             said.append(line)
             if line.startswith(TRIED):
-                trial = float(line.split()[1])
+                trial = (float(line.split()[1]), float(line.split()[2]))
             if READY in line:
                 seconds = time.monotonic() - begun
                 process.kill()
@@ -174,9 +176,9 @@ def timed(trial: Callable[..., None]) -> Callable[..., None]:
     """The trial, which says how long it took."""
 
     def told(*model: Any) -> None:
-        begun = time.monotonic()
+        begun, used = time.monotonic(), time.process_time()
         trial(*model)
-        print(TRIED, time.monotonic() - begun, flush=True)
+        print(TRIED, time.monotonic() - begun, time.process_time() - used, flush=True)
 
     return told
 
