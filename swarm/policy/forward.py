@@ -19,23 +19,34 @@ from transformers import DynamicCache
 from swarm.policy.batch import Block, TensorBatch
 from swarm.policy.logprobs import LinearHead, chosen_logprobs, linear_logprobs
 from swarm.policy.model import LanguageModel
+from swarm.policy.prefill import PromptsRead, read_prompts
 
 
 def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature: float, share_prompts: bool) -> Tensor:
     """Returns fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
     with model.autocast():  # one region around all parts casts the weights once
         hidden_M_D = hidden_states(model, batch, share_prompts=share_prompts)
-        if head := LinearHead.of(model):
-            return linear_logprobs(hidden_M_D, batch.token_ids, head, temperature=temperature)
-        vocabulary = model.module.get_output_embeddings().out_features
-        return chosen_logprobs(
-            hidden_M_D, batch.token_ids, head=model.logits, vocabulary=vocabulary, temperature=temperature
-        )
+        return token_logprobs(model, hidden_M_D, batch.token_ids, temperature=temperature)
+
+
+def token_logprobs(model: LanguageModel, hidden_M_D: Tensor, token_ids_M: Tensor, *, temperature: float) -> Tensor:
+    """Returns fp32 log-probs [M] at the temperature of the tokens that these hidden states predict."""
+    if head := LinearHead.of(model):
+        return linear_logprobs(hidden_M_D, token_ids_M, head, temperature=temperature)
+    vocabulary = model.module.get_output_embeddings().out_features
+    return chosen_logprobs(hidden_M_D, token_ids_M, head=model.logits, vocabulary=vocabulary, temperature=temperature)
 
 
 def hidden_states(model: LanguageModel, batch: TensorBatch, *, share_prompts: bool) -> Tensor:
     """Hidden states [M, D] that predict each completion token, row after row."""
-    return _shared_hidden(model, batch) if share_prompts else _plain_hidden(model, batch)
+    if share_prompts:
+        return hidden_behind(model, batch, read_prompts(model, batch.prompts))
+    return _plain_hidden(model, batch)
+
+
+def hidden_behind(model: LanguageModel, batch: TensorBatch, read: PromptsRead) -> Tensor:
+    """Returns the same where the batch's prompts have been read, each once. Their cache stays as it is."""
+    return torch.cat([_block_hidden(model, batch, block, read) for block in batch.blocks])
 
 
 def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
@@ -45,23 +56,14 @@ def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
         layer.values = layer.values.index_select(0, index_N)
 
 
-def _shared_hidden(model: LanguageModel, batch: TensorBatch) -> Tensor:
-    """Every prompt runs once."""
-    prompts, cache = batch.prompts, DynamicCache()
-    hidden_K_P_D = model.hidden(prompts.ids, mask=prompts.mask, positions_B_T=prompts.positions, cache=cache)
-    return torch.cat([_block_hidden(model, batch, block, hidden_K_P_D[:, -1:], cache) for block in batch.blocks])
-
-
-def _block_hidden(
-    model: LanguageModel, batch: TensorBatch, block: Block, last_K_1_D: Tensor, prompt_cache: DynamicCache
-) -> Tensor:
+def _block_hidden(model: LanguageModel, batch: TensorBatch, block: Block, read: PromptsRead) -> Tensor:
     """Hidden states [m, D] of the real tokens of some rows: the prompt predicts the first, each token the next."""
     prompt_of_row_n = batch.prompt_of_row[block.rows]
-    first_n_1_D = last_K_1_D.index_select(0, prompt_of_row_n)
+    first_n_1_D = read.last.index_select(0, prompt_of_row_n)
     if block.width == 1:
         return first_n_1_D[:, 0]
-    cache = copy.copy(prompt_cache)
-    cache.layers = [copy.copy(layer) for layer in prompt_cache.layers]
+    cache = copy.copy(read.cache)
+    cache.layers = [copy.copy(layer) for layer in read.cache.layers]
     select_rows(cache, prompt_of_row_n)
     mask, positions_n_t = _completion_frame(batch, block)
     inputs_n_t = batch.completion_ids[block.rows, : block.width - 1]  # the last token predicts nothing that is trained

@@ -79,7 +79,7 @@ class GradientSum:
         self._loss = loss(config.loss)
         self._settings = LossSettings(config.clip_low, config.clip_high, config.kl_weight)
         self._floors = Floors(config.external_logprob_floor, config.external_negative_floor)
-        self._shares_prompts = not config.gradient_checkpointing  # a layer whose cache has grown cannot be recomputed
+        self._shares_prompts = config.shares_prompts
         self._reference = _reference(model) if config.kl_weight > 0 else None
         self.loss_scale = _LOSS_SCALE if model.autocast_dtype is torch.float16 else 1.0
         self.budget = MemoryBudget("training", config.micro_batch_tokens, halvings)

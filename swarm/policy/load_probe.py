@@ -1,18 +1,21 @@
 """Tries a model out once it is loaded: it has to compute here what transformers computes, or it is refused.
 
-    two prompts of unlike length ─┬▶ transformers' own pass: each alone, unpadded, no cache ──▶ log-probs ─┐
-                                  ├▶ sampling: padded, cached, a row ends on the way ─────────▶ log-probs ─┼▶ verdict
-                                  ├▶ training, prompts shared through a cache ────────────────▶ log-probs ─┤
-                                  └▶ training, each row by itself, padded ────────────────────▶ log-probs ─┘
+    two prompts of unlike length ─┬▶ transformers' own pass: side by side, unpadded, no cache ─▶ log-probs ─┐
+                                  ├▶ padded, into a cache ─┬▶ sampling: a row ends on the way ─▶ log-probs ─┼▶ verdict
+                                  │                        └▶ training, behind shared prompts ─▶ log-probs ─┤
+                                  └▶ training, each row by itself, padded ─────────────────────▶ log-probs ─┘
+
+Of the two kinds of training pass those are tried that the node trains with.
 
 In fp32 they are equal up to the order of additions. Weights that are held in less are allowed their own noise: how far
-transformers' own pass moves when a row stands beside another one of its length, and what their dtype rounds off.
-Sizes: M tokens behind the prompts, T tokens of one sequence, V vocabulary.
+transformers' own pass moves when a row stands alone, and what their dtype rounds off. A start waits for all of it: what
+it costs is how often the weights are read, so that no pass is there twice.
+Sizes: B sequences of T tokens, M tokens behind the prompts, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import cycle, islice
@@ -24,17 +27,24 @@ from torch import Tensor
 from swarm.errors import ModelError
 from swarm.harmless import printable
 from swarm.policy.batch import BatchRow, stack_rows
-from swarm.policy.dynamic_decode import DynamicDecoding
-from swarm.policy.forward import completion_logprobs
+from swarm.policy.dynamic_decode import DynamicDecoder, DynamicDecoding
+from swarm.policy.forward import hidden_behind, hidden_states, token_logprobs
 from swarm.policy.model import LanguageModel
+from swarm.policy.prefill import PromptsRead, begin_rows, read_prompts
 from swarm.policy.prompt import encode_completion
 from swarm.policy.quantised import is_quantised
 
 _TEXT = "One plus one is two, and the quick brown fox jumps over the lazy dog."
-_PROMPTS, _COMPLETIONS = (3, 7), (3, 5)
-"""Tokens of each sequence. The shorter completion ends first."""
+TRAINING = {"shared": "where its prompts are read once for all completions", "plain": "where it is trained"}
+"""Both kinds of training pass, by their names in forward.py; a refusal says where log-probs are others."""
+_Lengths = tuple[tuple[int, int], tuple[int, int]]
+"""Tokens of each prompt, and of what follows each. The first sequence without its last token is as long as the second,
+and its completion ends first."""
+_IN_FP32: _Lengths = ((4, 2), (2, 3))
+_IN_LESS: _Lengths = ((7, 4), (3, 5))
+"""A mean over more tokens: rounding may send one of them to another expert."""
 _EQUAL = 1e-3
-"""Largest gap in fp32. Of 187 architectures those that are equal have 3e-6 at most, the others 0.35 at least."""
+"""Largest gap in fp32. Of 187 architectures those that are equal have 3e-6 at most, the others 0.29 at least."""
 _ROUNDING = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Mean gap that rounding explains, some six steps of the dtype. In 8 and 4 bits as in bf16."""
 _NOISES = 3.0
@@ -77,24 +87,25 @@ def verdict(gaps: Mapping[str, Gap], *, noise: float | None, rounding: float) ->
     return ""
 
 
-def refuse_unlike(model: LanguageModel) -> None:
+def refuse_unlike(model: LanguageModel, training: Collection[str] = tuple(TRAINING)) -> None:
     """Refuse a model that does not compute here what transformers computes, before anything is learned from it.
+
+    Args:
+        training: the kinds of training pass that it is used in, of TRAINING; none: it only samples.
 
     Raises:
         ModelError: its log-probs are others, or it cannot be run at all.
     """
     exact = _in_fp32(model)
-    prompts, completions = _tokens(model)
+    coarse = exact.autocast_dtype is not None or is_quantised(model.module)
+    prompts, completions = _tokens(model, _IN_LESS if coarse else _IN_FP32)
     with _bounded(model, "transformers' own pass over a few tokens fails"):
-        plain = [_plain(exact, [*prompt, *rest]) for prompt, rest in zip(prompts, completions, strict=True)]
-        noise = None if exact.autocast_dtype is None and not is_quantised(model.module) else _noise(exact, plain)
+        sequences = _of_one_length(prompts, completions)
+        plain = _plain(exact, sequences)
+        noise = _noise(exact, sequences, plain) if coarse else None
     with _bounded(model, "it fails where prompts are padded and kept in a cache"):
-        found = {
-            "while it samples": _sampling(exact, prompts, completions),
-            "where its prompts are read once for all completions": _training(exact, prompts, completions, shared=True),
-            "where it is trained": _training(exact, prompts, completions, shared=False),
-        }
-    expected_M, spread = _expected(plain, completions)
+        found = _found(exact, prompts, completions, training)
+    expected_M, spread = _expected(plain, prompts, completions)
     gaps = {way: _gap(logprob_M, expected_M, spread) for way, logprob_M in found.items()}
     if problem := verdict(gaps, noise=noise, rounding=_rounding(exact)):
         raise ModelError(_said(model, problem))
@@ -129,49 +140,56 @@ def _rounding(model: LanguageModel) -> float:
     return _ROUNDING[coarse] if coarse else 0.0
 
 
-def _tokens(model: LanguageModel) -> tuple[list[list[int]], list[list[int]]]:
+def _tokens(model: LanguageModel, lengths: _Lengths) -> tuple[list[list[int]], list[list[int]]]:
     """Prompts, and what follows each: a text's tokens, without those that mean more than text."""
     rows = model.module.get_input_embeddings().num_embeddings
     meaning = {*model.eos_ids, model.pad_id, *model.tokenizer.all_special_ids}
     text = [token for token in encode_completion(model.tokenizer, _TEXT) if token < rows and token not in meaning]
     endless = cycle(text or [token % rows for token in range(3, 20)])
-    first, second = _PROMPTS
-    prompts = [[*islice(endless, first)], [*islice(endless, second)]]
-    return prompts, [[*islice(endless, length)] for length in _COMPLETIONS]
+    prompts, completions = ([[*islice(endless, length)] for length in part] for part in lengths)
+    return prompts, completions
+
+
+def _of_one_length(prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Returns the sequences as far as a pass has to read them: their last token predicts nothing."""
+    whole = [[*prompt, *rest] for prompt, rest in zip(prompts, completions, strict=True)]
+    return [sequence[: max(map(len, whole)) - 1] for sequence in whole]
 
 
 @torch.no_grad()
-def _plain(model: LanguageModel, *sequences: Sequence[int]) -> Tensor:
-    """Returns log-probs [T, V] of each next token of the first of some sequences of one length, as transformers has
-    them."""
+def _plain(model: LanguageModel, sequences: Sequence[Sequence[int]]) -> Tensor:
+    """Returns log-probs [B, T, V] of each next token of B sequences of one length, as transformers has them."""
     with model.autocast():
         output = model.module(input_ids=torch.tensor(sequences, device=model.device), use_cache=False)
-    logprob_T_V: Tensor = output.logits[0].float().log_softmax(dim=1)
-    return logprob_T_V
+    logprob_B_T_V: Tensor = output.logits.float().log_softmax(dim=2)
+    return logprob_B_T_V
 
 
-def _noise(model: LanguageModel, plain: Sequence[Tensor]) -> float:
-    """Measures how far the longer sequence's log-probs move beside another row: nothing is padded, and nothing is
+def _noise(model: LanguageModel, sequences: Sequence[Sequence[int]], plain_B_T_V: Tensor) -> float:
+    """Measures how far the first sequence's log-probs move where it stands alone: nothing is padded, and nothing is
     cached."""
-    first, second = ([*prompt, *rest] for prompt, rest in zip(*_tokens(model), strict=True))
-    beside = _plain(model, second, [*islice(cycle(first), len(second))])
-    chosen = torch.tensor(second[1:], device=model.device)[:, None]
-    together, alone = (logprob_T_V[:-1].gather(1, chosen).squeeze(1) for logprob_T_V in (beside, plain[1]))
-    return _gap(together, alone, _spread(plain)).mean
+    first = sequences[0]
+    chosen = torch.tensor(first[1:], device=model.device)[:, None]
+    alone, beside = (
+        logprob_T_V[:-1].gather(1, chosen).squeeze(1) for logprob_T_V in (_plain(model, [first])[0], plain_B_T_V[0])
+    )
+    return _gap(beside, alone, _spread(plain_B_T_V)).mean
 
 
-def _expected(plain: Sequence[Tensor], completions: Sequence[Sequence[int]]) -> tuple[Tensor, float]:
+def _expected(
+    plain_B_T_V: Tensor, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]
+) -> tuple[Tensor, float]:
     """Returns log-probs [M] of the tokens behind the prompts, and what tokens differ by."""
     parts = []
-    for logprob_T_V, ids in zip(plain, completions, strict=True):
+    for logprob_T_V, prompt, ids in zip(plain_B_T_V, prompts, completions, strict=True):
         chosen = torch.tensor(ids, device=logprob_T_V.device)[:, None]
-        parts.append(logprob_T_V[-len(ids) - 1 : -1].gather(1, chosen).squeeze(1))
-    return torch.cat(parts), _spread(plain)
+        parts.append(logprob_T_V[len(prompt) - 1 :][: len(ids)].gather(1, chosen).squeeze(1))
+    return torch.cat(parts), _spread(plain_B_T_V)
 
 
-def _spread(plain: Sequence[Tensor]) -> float:
+def _spread(logprob_B_T_V: Tensor) -> float:
     """Standard deviation of a position's log-probs, over the vocabulary; the mean of all positions."""
-    return torch.cat([logprob_T_V.std(dim=1) for logprob_T_V in plain]).mean().item()
+    return logprob_B_T_V.std(dim=2).mean().item()
 
 
 def _gap(found_M: Tensor, expected_M: Tensor, spread: float) -> Gap:
@@ -180,14 +198,48 @@ def _gap(found_M: Tensor, expected_M: Tensor, spread: float) -> Gap:
     return Gap(largest / max(spread, 1e-6), off_M.mean().item() / max(spread, 1e-6), largest)
 
 
-def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> Tensor:
+@torch.no_grad()
+def _found(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    completions: Sequence[Sequence[int]],
+    training: Collection[str],
+) -> dict[str, Tensor]:
+    """Returns log-probs [M] as swarm computes them, by where it does. Sampling and training read prompts in one way, so
+    that they are read once here."""
+    rows = [
+        BatchRow(group, tuple(prompt), tuple(rest), range(len(rest)), 1.0, True, None)
+        for group, (prompt, rest) in enumerate(zip(prompts, completions, strict=True))
+    ]
+    batch = stack_rows(rows, model)
+    with model.autocast():  # one region around all parts casts the weights once
+        read = read_prompts(model, batch.prompts)
+        trained = {
+            TRAINING[kind]: hidden_behind(model, batch, read)
+            if kind == "shared"
+            else hidden_states(model, batch, share_prompts=False)
+            for kind in training
+        }
+        found = _logprobs(model, trained, batch.token_ids)
+    return {"while it samples": _sampling(model, read, completions), **found}
+
+
+def _logprobs(model: LanguageModel, hidden: Mapping[str, Tensor], token_ids_M: Tensor) -> dict[str, Tensor]:
+    """Returns log-probs [M] of the same tokens by each of some hidden states [M, D], which pass the head together."""
+    if not hidden:
+        return {}
+    ids = token_ids_M.repeat(len(hidden))
+    together = token_logprobs(model, torch.cat([*hidden.values()]), ids, temperature=1.0)
+    return dict(zip(hidden, together.chunk(len(hidden)), strict=True))
+
+
+def _sampling(model: LanguageModel, read: PromptsRead, completions: Sequence[Sequence[int]]) -> Tensor:
     """Returns log-probs [M] as they are while completions are written, these instead of what would be drawn."""
-    written: list[list[Tensor]] = [[] for _ in prompts]
-    decoding = DynamicDecoding(model)
-    with decoding.region():
-        decoder = decoding.begin(prompts, group_size=1, steps=max(map(len, completions)))
-        live = [*range(len(prompts))]
-        for step in range(max(map(len, completions))):
+    written: list[list[Tensor]] = [[] for _ in completions]
+    longest, live = max(map(len, completions)), [*range(len(completions))]
+    with DynamicDecoding(model).region():
+        decoder = DynamicDecoder(model, begin_rows(model, read, group_size=1), steps=longest)
+        for step in range(longest):
             logprob_L_V = decoder.logits.log_softmax(dim=1)
             for place, row in enumerate(live):
                 written[row].append(logprob_L_V[place, completions[row][step]])
@@ -200,15 +252,3 @@ def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completion
                 live, token_L = [live[place] for place in kept], token_L[kept]
             decoder.forward(token_L)
     return torch.stack([logprob for row in written for logprob in row])
-
-
-@torch.no_grad()
-def _training(
-    model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], *, shared: bool
-) -> Tensor:
-    """Returns log-probs [M] as an update has them."""
-    rows = [
-        BatchRow(group, tuple(prompt), tuple(rest), range(len(rest)), 1.0, True, None)
-        for group, (prompt, rest) in enumerate(zip(prompts, completions, strict=True))
-    ]
-    return completion_logprobs(model, stack_rows(rows, model), temperature=1.0, share_prompts=shared)

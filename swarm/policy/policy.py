@@ -8,7 +8,7 @@ Either half may be of another kind: an engine that generates elsewhere, or a tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ def load_generator(
             taken.
         first_day: as of load_policy.
     """
-    model = _loaded(model_name, config, **options)
+    model = _loaded(model_name, config, training=(), **options)
     if trained:
         take_weights(model.name, model.module, trained)
     return ModelGenerator(*asked_well(model, config, first_day))
@@ -162,15 +162,19 @@ def load_policy(
     }
     if config.adapter:
         return make_adapted_policy(model_name, config, bases or SharedBases(), first_day=first_day, **loading)
-    model = _loaded(model_name, config, **loading)
+    training = ("shared",) if config.shares_prompts else ("plain",)
+    model = _loaded(model_name, config, training=training, **loading)
     return make_policy(*asked_well(model, config, first_day))
 
 
-def _loaded(model_name: str, config: GrpoConfig, *, threads: int | None = None, **options: Any) -> LanguageModel:
+def _loaded(
+    model_name: str, config: GrpoConfig, *, training: Collection[str], threads: int | None = None, **options: Any
+) -> LanguageModel:
+    """Returns a model that has been tried out, by the kinds of training pass that it is used in, too."""
     if threads is not None:
         torch.set_num_threads(threads)
     model = load_model(model_name, max_new_tokens=config.max_new_tokens, **options)
-    refuse_unlike(model)
+    refuse_unlike(model, training)
     if switches_thinking_off(model.tokenizer, config.asking):
         logger.info("model.thinking_off", model=model.name, to_leave_it_on=LEAVE_ON)
     return model

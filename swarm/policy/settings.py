@@ -173,6 +173,12 @@ class GrpoConfig:
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
 
+    @property
+    def shares_prompts(self) -> bool:
+        """Tells whether training reads a prompt once for all completions: a layer whose cache has grown cannot be
+        recomputed."""
+        return not self.gradient_checkpointing
+
     def __post_init__(self) -> None:
         for expected, names, holds in _RANGES:
             for name in names:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,101 @@ def test_positions_that_are_one_off_are_found_in_any_precision(
     monkeypatch.setattr(modeling_qwen2.Qwen2RotaryEmbedding, "forward", shifted)
     with pytest.raises(ModelError, match="log-probs are up to"):
         refuse_unlike(model)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "training", "passes"),
+    [(None, (), 4), (None, ("shared",), 5), (None, ("shared", "plain"), 6), (torch.bfloat16, ("shared", "plain"), 9)],
+)
+def test_a_start_waits_for_few_passes_over_the_weights(
+    dtype: torch.dtype | None, training: tuple[str, ...], passes: int
+) -> None:
+    model = make_model() if dtype is None else in_half("qwen2", dtype)
+    seen: list[int] = []
+    model.module.base_model.register_forward_hook(lambda _module, _inputs, output: seen.append(output[0].shape[1]))
+    refuse_unlike(model, training)
+    assert len(seen) <= passes
+    assert seen.count(1) >= 2  # one token behind another that was written
+
+
+Pass = dict[str, Any]
+
+
+def with_padding(inputs: Pass) -> Pass:
+    return inputs | {"attention_mask": torch.ones_like(inputs["attention_mask"])}
+
+
+def stretched(inputs: Pass) -> Pass:
+    return inputs | {"position_ids": inputs["position_ids"] * 2}
+
+
+@pytest.mark.parametrize("fault", [with_padding, stretched])
+@pytest.mark.parametrize("pass_", ["prompts", "tokens one by one", "completions behind prompts", "whole rows"])
+@pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
+def test_a_fault_of_a_single_kind_of_pass_is_found(
+    architecture: str, pass_: str, fault: Callable[[Pass], Pass], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model(architecture)
+    body = model.module.base_model
+    whole = body.forward
+
+    def faulty(*ids: Any, **inputs: Any) -> Any:
+        return whole(*ids, **(fault(inputs) if kind_of(inputs) == pass_ else inputs))
+
+    monkeypatch.setattr(body, "forward", faulty)
+    with pytest.raises(ModelError, match="log-probs are up to"):
+        refuse_unlike(model)
+
+
+@pytest.mark.parametrize(
+    ("pass_", "refused_by"),
+    [
+        ("tokens one by one", {"generator", "trainer", "trainer that recomputes", "adapter"}),
+        ("completions behind prompts", {"trainer", "adapter"}),
+        ("whole rows", {"trainer that recomputes", "adapter"}),
+    ],
+)
+def test_a_node_is_refused_for_what_it_would_compute_wrong(
+    pass_: str, refused_by: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = saved(tmp_path, make_config("qwen2"))
+    whole = modeling_qwen2.Qwen2Model.forward
+
+    def faulty(body: Any, *ids: Any, **inputs: Any) -> Any:
+        return whole(body, *ids, **(with_padding(inputs) if kind_of(inputs) == pass_ else inputs))
+
+    faulty.__signature__ = inspect.signature(whole)  # type: ignore[attr-defined]
+    monkeypatch.setattr(modeling_qwen2.Qwen2Model, "forward", faulty)
+    config = GrpoConfig(max_new_tokens=4)
+    loads: dict[str, Callable[[], object]] = {
+        "generator": lambda: load_generator(folder, config, device="cpu"),
+        "trainer": lambda: load_policy(folder, config, device="cpu"),
+        "trainer that recomputes": lambda: load_policy(
+            folder, replace(config, gradient_checkpointing=True), device="cpu"
+        ),
+        "adapter": lambda: load_policy(folder, replace(config, adapter=LoraConfig(rank=2)), device="cpu"),
+    }
+    assert {who for who, load in loads.items() if is_refused(load)} == refused_by
+
+
+def is_refused(load: Callable[[], object]) -> bool:
+    try:
+        load()
+    except ModelError as error:
+        return "log-probs are up to" in str(error)
+    return False
+
+
+def kind_of(inputs: Pass) -> str:
+    """Which pass it is; transformers' own has no mask."""
+    if inputs.get("attention_mask") is None:
+        return "own"
+    cache = inputs.get("cache")
+    if cache is None:
+        return "whole rows"
+    if not cache.get_seq_length():
+        return "prompts"
+    return "tokens one by one" if inputs["input_ids"].shape[1] == 1 else "completions behind prompts"
 
 
 def test_weights_in_fp32_are_tried_in_fp32_whatever_is_computed_in(monkeypatch: pytest.MonkeyPatch) -> None:
