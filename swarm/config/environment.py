@@ -12,7 +12,9 @@ from swarm.config.plugin_settings import KnownVariables
 from swarm.config.presets import PRESET, PRESET_VARIABLE
 from swarm.config.settings import FIELDS
 
-VARIABLES = KnownVariables(FIELDS, {PRESET_VARIABLE: PRESET})
+VARIABLES = KnownVariables(
+    FIELDS, {PRESET_VARIABLE: PRESET} | {table.variable: name for name, table in FIELDS.tables.by_name.items()}
+)
 """Variable -> setting, or the preset."""
 RETIRED = {
     "ADAPTIVE_IJ": "say ADAPTIVE_IJ_ENABLED",

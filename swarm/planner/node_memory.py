@@ -131,7 +131,7 @@ def node_memory(
     shape, footprint = model
     half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
-    bits = _BYTES_OF_BITS.get(settings.adapter_base_bits) if footprint.adapter else None
+    bits = _BYTES_OF_BITS.get(settings.adapter.base_bits) if footprint.adapter else None
     static = bits is None and (settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu))
     rows = together * settings.most_local_groups * settings.generations
     cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
@@ -181,7 +181,7 @@ def _base_bytes(model: SizedModel, width: int, bits: float | None) -> tuple[int,
 def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:
     """Tells whether the model computes under autocast, in bf16 or fp16."""
     if settings.precision == "auto":
-        return device.is_gpu and (device.bf16 or settings.adapter != "none")
+        return device.is_gpu and (device.bf16 or settings.adapter.kind != "none")
     return settings.precision != "fp32"
 
 

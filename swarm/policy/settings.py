@@ -193,17 +193,17 @@ def asking_of(settings: Settings) -> Asking:
 
 def lora_config(settings: Settings) -> LoraConfig | None:
     """Returns the adapter that a node trains; None: all of its weights."""
-    if settings.adapter == "none":
+    if settings.adapter.kind == "none":
         return None
-    bits = None if settings.adapter_base_bits == "none" else int(settings.adapter_base_bits)
-    rank, alpha, targets = settings.adapter_rank, settings.adapter_alpha, settings.adapter_targets
+    bits = None if settings.adapter.base_bits == "none" else int(settings.adapter.base_bits)
+    rank, alpha, targets = settings.adapter.rank, settings.adapter.alpha, settings.adapter.targets
     return LoraConfig(rank, alpha, targets, bits, settings.seed)
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:
     """Returns the configuration that a node's settings mean for its policy."""
     return GrpoConfig(
-        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter).rate,
+        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter.kind).rate,
         temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=settings.top_k,
@@ -270,10 +270,10 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
 def bits_problem(settings: Settings) -> str:
     """Returns why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are
     asked."""
-    if settings.adapter_base_bits == "none":
+    if settings.adapter.base_bits == "none":
         return ""
-    name, value = variable("adapter_base_bits"), settings.adapter_base_bits
-    if settings.adapter == "none":
+    name, value = variable("adapter_base_bits"), settings.adapter.base_bits
+    if settings.adapter.kind == "none":
         return (
             f"{name}={value} is of frozen weights, and all weights are trained here: set {variable('adapter')}=lora "
             f"(--adapter lora), or unset {name}"

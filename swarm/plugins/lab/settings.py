@@ -61,7 +61,7 @@ class LabSettings(PluginSettings):
             return
         said = f"{variable('average_every')} = {self.average_every}"
         others = (
-            ("generation_server", settings.generation_server, "a server writes with the adapter of an update"),
+            ("generation_server", settings.generation_server.url, "a server writes with the adapter of an update"),
             ("signing", settings.signing != "off", "files of weights are not signed"),
         )
         for name, at_work, why in others:

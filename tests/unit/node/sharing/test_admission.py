@@ -58,7 +58,7 @@ def test_drawn_groups_are_let_in_whatever_the_mode(mode: str) -> None:
 def test_a_completion_that_is_longer_than_this_run_can_produce_refuses_its_group_alone(
     settings: dict[str, int], longest: int
 ) -> None:
-    rules = Admission(Settings(**settings), DRAWS)
+    rules = Admission(Settings().with_values(settings), DRAWS)
     short, long = groups_of(2)
     texts = [(Completion("x" * length, True), Completion("", True)) for length in (longest, longest + 1)]
     groups = [msgspec.structs.replace(group, completions=two) for group, two in zip((short, long), texts, strict=True)]
