@@ -11,8 +11,6 @@ from swarm.config.constraints import (
     Table,
     Text,
     above,
-    at_most,
-    below,
     one_of_or_own,
     real,
     setting,
@@ -116,17 +114,6 @@ class ComputingSettings:
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
     """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
     a generation server, else 0."""
-    external_reasoning: Literal["whole", "answer"] = setting("whole", "SWARM_EXTERNAL_REASONING")
-    """What of a peer's completion is learned from (docs/bounds.md): `answer`: `<answer>...</answer>` and the end of
-    text alone, the rest is only read; `whole`: all of it."""
-    external_logprob_floor: Annotated[float, below(0)] | None = setting(None, "SWARM_EXTERNAL_LOGPROB_FLOOR")
-    """External tokens whose log-prob under the own policy before the update is below this are not learned from
-    (docs/bounds.md), such as -5; None: all are."""
-    external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
-    """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
-    gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
-    """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
-    more copies of it are held. None: where the adaptive rule needs it."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
@@ -145,12 +132,6 @@ class ComputingSettings:
     """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
     generation_server: GenerationServerTable = setting(GenerationServerTable(), "SWARM_GENERATION_SERVER")
     """A vLLM server that writes a worker's completions with its adapter (docs/generation-server.md)."""
-
-    @property
-    def bounds_tokens(self) -> bool:
-        """Tells whether some tokens of peers' completions may be left out of what is learned."""
-        floors = (self.external_logprob_floor, self.external_negative_floor)
-        return self.external_reasoning != "whole" or floors != (None, None)
 
     @property
     def token_weight_cap(self) -> float:

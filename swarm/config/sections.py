@@ -62,7 +62,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "kl_weight",
         "empty_update",
         "dynamic_sampling",
-        "gradient_halves",
     ),
     "Sharing": (
         "sampler",
@@ -73,9 +72,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "consent",
         "licences",
         "importance_cap",
-        "external_reasoning",
-        "external_logprob_floor",
-        "external_negative_floor",
         "publish_frequency",
     ),
     "Adaptive I and J": (

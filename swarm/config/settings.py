@@ -358,13 +358,8 @@ class Settings(ComputingSettings):
         return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
 
     @property
-    def measures_gradient(self) -> bool:
-        """Tells whether the gradient is taken in halves."""
-        return self.needs_halves if self.gradient_halves is None else self.gradient_halves
-
-    @property
     def needs_halves(self) -> bool:
-        """Tells whether the adaptive rule goes by what is measured of them."""
+        """Tells whether the adaptive rule goes by what is measured of the gradient's halves."""
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
     def experiment_identity(self) -> dict[str, Any]:

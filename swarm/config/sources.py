@@ -349,11 +349,6 @@ def _check_adaptive(settings: Settings, given: set[str]) -> None:
         )
     if not settings.adaptive:
         return
-    if settings.needs_halves and not settings.measures_gradient:
-        raise ConfigError(
-            f"{variable('gradient_halves')} = False and {variable('adaptive_rule')} = {settings.adaptive_rule} exclude "
-            "each other: the rule goes by what is measured of them; leave the first one out, or choose another rule"
-        )
     names = f"{variable('local_groups')} + {variable('external_groups')}"
     if total < 2:
         raise ConfigError(f"{variable('adaptive')} divides {names}, which must be at least 2 for it, got {total}")

@@ -15,7 +15,7 @@ from swarm.extras import installed_by
 from swarm.instruction import OURS, Asking
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.learning_rates import suited_learning_rate
-from swarm.policy.parts import MakePart, parts_of
+from swarm.policy.parts import MakePart, options_of, parts_of
 
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     (
@@ -173,6 +173,12 @@ class GrpoConfig:
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, prompts not shared."""
 
+    @property
+    def bounds_tokens(self) -> bool:
+        """Tells whether some tokens of external completions may be left out of what is learned."""
+        floors = (self.external_logprob_floor, self.external_negative_floor)
+        return self.external_reasoning != "whole" or floors != (None, None)
+
     def __post_init__(self) -> None:
         for expected, names, holds in _RANGES:
             for name in names:
@@ -202,6 +208,7 @@ def lora_config(settings: Settings) -> LoraConfig | None:
 
 def grpo_config(settings: Settings) -> GrpoConfig:
     """Returns the configuration that a node's settings mean for its policy."""
+    options = options_of(settings)
     return GrpoConfig(
         learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter.kind).rate,
         temperature=settings.temperature,
@@ -223,11 +230,11 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         iterations=settings.grpo_iterations,
         micro_batch_tokens=settings.micro_batch_tokens,
         importance_cap=settings.token_weight_cap,
-        external_reasoning=settings.external_reasoning,
-        external_logprob_floor=settings.external_logprob_floor,
-        external_negative_floor=settings.external_negative_floor,
+        external_reasoning="answer" if options.answers_only else "whole",
+        external_logprob_floor=options.floors.any_advantage,
+        external_negative_floor=options.floors.negative_advantage,
         batch_std=settings.advantage_scaling == OVER_BATCH,
-        gradient_halves=settings.measures_gradient,
+        gradient_halves=options.halves,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),

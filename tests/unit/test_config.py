@@ -469,18 +469,6 @@ def test_a_range_of_j_that_contradicts_itself_is_refused(given: dict[str, float]
     assert said in refusal(adaptive=True, **given)
 
 
-def test_the_gradient_is_taken_in_halves_where_that_is_asked_for_or_the_rule_needs_it() -> None:
-    assert not load().measures_gradient
-    assert load({"SWARM_GRADIENT_HALVES": "1"}).measures_gradient
-    rule = {"adaptive": True, "adaptive_rule": "supply-measured"}
-    assert load(**rule).measures_gradient
-    assert not load(**rule | {"adaptive_rule": "supply"}).measures_gradient
-    assert not load({"SWARM_ADAPTIVE_RULE": "supply-measured", "ADAPTIVE_IJ_ENABLED": "False"}).measures_gradient
-    assert "SWARM_GRADIENT_HALVES = False and SWARM_ADAPTIVE_RULE = supply-measured exclude each other" in refusal(
-        gradient_halves=False, **rule
-    )
-
-
 def test_with_adaptive_every_round_shares_and_may_have_all_groups_its_own() -> None:
     settings = load(adaptive=True, local_groups=8, external_groups=0)
     assert (settings.total_groups, settings.most_local_groups, settings.most_external_groups) == (8, 8, 7)
