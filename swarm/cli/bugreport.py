@@ -130,7 +130,7 @@ def _parts(
     if doctor:
         parts["doctor"] = lambda: doctor_view.render(examine(settings))
     if run is not None:
-        reader = status_view.StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
+        reader = status_view.StatusReader(run, liveness_timeout=settings.cadence.liveness_timeout, here=this_process())
         status = cache(lambda: reader.read(time.time()))
         parts |= {
             "status": lambda: status_view.render(status()),

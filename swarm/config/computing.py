@@ -38,6 +38,21 @@ class AdapterTable(SettingTable):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OptimizerTable(SettingTable):
+    """Declares how the weights step."""
+
+    warmup_steps: Annotated[int, whole(0)] = table_key(0, "SWARM_WARMUP_STEPS")
+    """Updates over which the learning rate rises to its full value."""
+    weight_decay: Annotated[float, real(0)] = table_key(0.0, "SWARM_WEIGHT_DECAY")
+    """Decoupled weight decay of AdamW."""
+    max_grad_norm: Annotated[float, real(0)] = table_key(1.0, "SWARM_MAX_GRAD_NORM")
+    """Gradients with a larger norm are scaled down to it; 0: none is."""
+    empty_update: Literal["skip", "step"] = table_key("step", "SWARM_EMPTY_UPDATE")
+    """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
+    in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GenerationServerTable(SettingTable):
     """Declares which server writes a worker's completions."""
 
@@ -91,26 +106,19 @@ class ComputingSettings:
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
     """What the rewards of a group, less their mean, are divided by: their standard deviation, nothing, or with
     `std_batch` the standard deviation of all such differences in the update."""
-    empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
-    """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
-    in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
+    optimizer: OptimizerTable = setting(OptimizerTable(), "SWARM_OPTIMIZER")
+    """How AdamW steps, beside the learning rate."""
     dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
     """Attempts per round: after the first one a node asks as many fresh questions as groups without a signal are to be
     made up for, until I groups have one (DAPO). The reward is measured on the first I questions; 1: none is."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
-    max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
-    """Gradients with a larger norm are scaled down to it; 0: none is."""
     grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
     """Optimizer steps per round on the same groups."""
     clip_low: Annotated[float, above(0, 0.99)] = setting(0.2, "SWARM_CLIP_LOW")
     """The probability ratio gains nothing below 1 - clip_low."""
     clip_high: Annotated[float, above(0)] = setting(0.28, "SWARM_CLIP_HIGH")
     """The probability ratio gains nothing above 1 + clip_high."""
-    warmup_steps: Annotated[int, whole(0)] = setting(0, "SWARM_WARMUP_STEPS")
-    """Updates over which the learning rate rises to its full value."""
-    weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
-    """Decoupled weight decay of AdamW."""
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
     """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
     a generation server, else 0."""

@@ -44,6 +44,34 @@ Declared = TypeVar("Declared", bound=PluginSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
+class TermsTable(SettingTable):
+    """Declares the terms of texts."""
+
+    licence: Text | None = table_key(None, "SWARM_LICENCE")
+    """The licence of the texts that this node publishes, as an SPDX id (`CC-BY-4.0`); peers' model cards name it."""
+    consent: Literal["train", "train+publish"] | None = table_key(None, "SWARM_CONSENT")
+    """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
+    again; None: nothing is said. Peers' model cards name it."""
+    accept: Names | None = table_key(None, "SWARM_LICENCES")
+    """The licences of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CadenceTable(SettingTable):
+    """Declares how often a node shows itself and looks at others."""
+
+    heartbeat_interval: Annotated[float, above(0)] = table_key(1.0, "SWARM_HEARTBEAT_INTERVAL")
+    """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
+    liveness_timeout: Annotated[float, above(0)] = table_key(15.0, "SWARM_LIVENESS_TIMEOUT")
+    """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
+    reconcile_interval: Annotated[float, above(0)] = table_key(2.0, "SWARM_RECONCILE_INTERVAL")
+    """The folder is listed at least so often, whatever the watcher says. In a bucket 10 unless it is set, by who waits
+    for something alone."""
+    watch: Literal["auto", "off"] = table_key("auto", "SWARM_WATCH")
+    """`off` finds everything by listing alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LimitsTable(SettingTable):
     """Declares the bounds on what peers send."""
 
@@ -90,13 +118,8 @@ class Settings(ComputingSettings):
     """Of a generator: the server that answers, an OpenAI-compatible one (docs/generators.md); None: its model does."""
     awaited: bool = setting(False, "SWARM_AWAITED")
     """Of a generator or person: workers wait for its groups as for each other's, and the clock for its rounds."""
-    licence: Text | None = setting(None, "SWARM_LICENCE")
-    """Under which the texts are that this node publishes, as an SPDX id (`CC-BY-4.0`); peers' model cards name it."""
-    consent: Literal["train", "train+publish"] | None = setting(None, "SWARM_CONSENT")
-    """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
-    again; None: nothing is said. Peers' model cards name it."""
-    licences: Names | None = setting(None, "SWARM_LICENCES")
-    """Of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
+    terms: TermsTable = setting(TermsTable(), "SWARM_TERMS")
+    """Under which terms texts are published, and which peers' texts are taken in (docs/generators.md)."""
     seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
     """Of every draw of the run: questions, sampling, external groups."""
     max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds")
@@ -189,15 +212,8 @@ class Settings(ComputingSettings):
     """Where no workers are expected by number or name, round 0 opens when a worker is ready, none is still loading, and
     no new one has come for so long; two round intervals after the first was ready at the latest. In a bucket at least
     two heartbeat intervals; 0: no wait for new ones."""
-    heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
-    """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
-    liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
-    """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
-    reconcile_interval: Annotated[float, above(0)] = setting(2.0, "SWARM_RECONCILE_INTERVAL")
-    """The folder is listed at least so often, whatever the watcher says. In a bucket 10 unless it is set, by who waits
-    for something alone."""
-    watch: Literal["auto", "off"] = setting("auto", "SWARM_WATCH")
-    """`off` finds everything by listing alone."""
+    cadence: CadenceTable = setting(CadenceTable(), "SWARM_CADENCE")
+    """How often a node beats and looks, and when it counts as dead. A bucket has other defaults."""
     admit: Literal["drawn", "regenerable", "unverified"] = setting("drawn", "SWARM_ADMIT")
     """Peers' groups to learn from: `drawn`: those to the very questions that follow from the run's seed, the peer, the
     round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
@@ -311,7 +327,7 @@ class Settings(ComputingSettings):
     def seconds_to_settle(self) -> float:
         """Returns the seconds without a new worker until round 0 opens; in a bucket registrations are seen a heartbeat
         late."""
-        least = 2 * self.heartbeat_interval if self.sparing and self.settle_time else 0.0
+        least = 2 * self.cadence.heartbeat_interval if self.sparing and self.settle_time else 0.0
         return max(self.settle_time, least)
 
     @property

@@ -265,10 +265,11 @@ def _check(settings: Settings, given: set[str]) -> Settings:
             f"key: set {variable('signing')} to on or require, or name node ids alone"
         )
     times, where = (4, " in a bucket, where beats are left out") if settings.sparing else (3, "")
-    if settings.liveness_timeout < times * settings.heartbeat_interval:
+    beat, timeout = settings.cadence.heartbeat_interval, settings.cadence.liveness_timeout
+    if timeout < times * beat:
         raise ConfigError(
             f"{variable('liveness_timeout')} must be at least {times} times {variable('heartbeat_interval')}{where}, "
-            f"got {settings.liveness_timeout:g} and {settings.heartbeat_interval:g}; else live nodes are taken for dead"
+            f"got {timeout:g} and {beat:g}; else live nodes are taken for dead"
         )
     if settings.test_mode:
         settings = replace(settings, **{name: value for name, value in QUICK.items() if name not in given})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -12,6 +12,7 @@ from swarm.cli.flags import NodeFlags
 from swarm.cli.main import run
 from swarm.cli.settings import list_settings
 from swarm.config import Settings, load_settings, without_settings
+from swarm.config.constraints import as_text, choices
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from tests.unit.test_config import load, refusal, toml
@@ -53,12 +54,13 @@ def test_a_record_of_before_tables_and_a_variable_of_then_mean_the_same_now(name
     recorded = Settings().as_recorded()
     hidden = FIELDS[name].metadata["secret"]
     assert (name in recorded) != hidden
-    value = {"adapter": "lora", "adapter_base_bits": "8", "generation_server_away": "own"}.get(name)
-    if value is None:
-        value = "some" if "Text" in str(FIELDS[name].type) or FIELDS[name].default is None else 70_000
-        value = 7 if name in ("completion_characters", "adapter_rank", "peer_groups", "max_peers") else value
-    found = load({f"SWARM_{name.upper()}": str(value)})
-    assert found.as_environment() == {f"SWARM_{name.upper()}": str(found.value(name))} or name == "adapter_targets"
+    f = FIELDS[name]
+    options = f.type if f.default is not None else get_args(f.type)[0]
+    others = [choice for choice in choices(options) if choice != f.default]
+    value = others[0] if others else "4.5" if isinstance(f.default, float) else "70000"
+    value = "7" if name in ("adapter_rank", "peer_groups", "max_peers", "weight_decay") else value
+    found = load({f"SWARM_{name.upper()}": value})
+    assert found.as_environment() == {f"SWARM_{name.upper()}": as_text(found.value(name))}
     assert getattr(getattr(found, table), key) == found.value(name) != Settings().value(name)
     if not hidden:
         assert Settings().with_values({name: found.value(name)}) == found

@@ -128,7 +128,7 @@ def run(
         backend = slurm or LocalBackend()
         launcher = Launcher(record, folder, os.environ, versions(shared), backend, str(shared.mirror or ""))
         jobs = room.at_once if room else study_flags.jobs or len(record.runs)
-        return run_all(launcher, jobs, shared.liveness_timeout, again, slurm)
+        return run_all(launcher, jobs, shared.cadence.liveness_timeout, again, slurm)
 
 
 def _rehearse(

@@ -78,11 +78,11 @@ def rehearsed(
         return before
     place_path = study_folder(folder, record.study) / "rehearsal"
     place = open_place(place_path)
-    _clear(place, place_path, shared.liveness_timeout)
+    _clear(place, place_path, shared.cadence.liveness_timeout)
     short = rehearsal_of(record, room.at_once)
     say(f"rehearsal: {len(short.runs)} runs of {short.rounds} rounds, {room.at_once} at a time; none of them counts")
     launcher, clock = Launcher(short, place_path, os.environ, versions), _Stopwatch(time.monotonic)
-    view, code = anyio.run(watched, launcher, room.at_once, shared.liveness_timeout, False, clock.see)
+    view, code = anyio.run(watched, launcher, room.at_once, shared.cadence.liveness_timeout, False, clock.see)
     clock.see(view)
     if say_failed(view, place_path) or code or len(view.those(RunState.FINISHED)) < len(view.runs):
         return code or 1
