@@ -152,7 +152,7 @@ def start_of(node: str, experiment: str, began: float) -> NodeStart:
         experiment=experiment,
         role="worker",
         incarnation="made",
-        settings=Settings(**asked).as_recorded(),
+        settings=Settings().with_values(asked).as_recorded(),
         sources=dict.fromkeys(asked, "made"),
     )
 

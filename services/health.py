@@ -25,7 +25,7 @@ def problem() -> str:
     peer = read_peer(open_experiment(settings), settings.node_id)
     if peer is None:
         return f"{settings.node_id} has not registered in {settings.experiment} of {settings.place}"
-    patience = max(settings.liveness_timeout, BEATS * peer.heartbeat_interval)
+    patience = max(settings.cadence.liveness_timeout, BEATS * peer.heartbeat_interval)
     if not is_alive(peer, time.time(), patience):
         return f"{settings.node_id} has stopped, or has been silent for more than {patience:g} s"
     return ""

@@ -258,8 +258,8 @@ class TrainReport(msgspec.Struct, frozen=True):
     """Trained tokens that were weighed by their publisher's log-probs."""
     importance_mean: float = 0.0
     """Their mean weight, truncated."""
-    left_out_tokens: int = 0
-    """Tokens of the trained external completions from which a bound let nothing be learned."""
+    left_out_tokens: int | None = None
+    """Tokens of the trained external completions from which a bound let nothing be learned; None: there is no bound."""
     external_likeliness: tuple[Likeliness, ...] = ()
     """Of the completions with a positive advantage in each group of finish_update, in order; empty where no one is told
     or nothing was trained."""

@@ -3,7 +3,7 @@
     tests/golden/*          the example of each form                    from tests/unit/wire/forms.py
     swarm/wire/FORMS.md     tables of fields, examples                  from swarm.wire's messages, and the examples
     docs/metrics.md         tables of columns                           from swarm.views.tables.columns
-    docs/settings.md        the table of settings                       from swarm.config.settings
+    docs/settings.md        the tables of settings                      from swarm.config.settings
     docs/errors.md          the table of errors                         from swarm.errors
     docs/watching.md        the lines of `swarm up --json`              from swarm.cli.progress, swarm.cli.up_json
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -26,7 +27,7 @@ from msgspec import NODEFAULT, Raw, UnsetType
 from swarm.cli.progress import UpRound
 from swarm.cli.up_json import UpEnd
 from swarm.config.constraints import allowed
-from swarm.config.declared import DECLARED, meanings
+from swarm.config.declared import DECLARED, TABLES, Declared, allowed_of_table, meanings
 from swarm.config.settings import FIELDS
 from swarm.errors import ProtocolError, SwarmError
 from swarm.types import Origin
@@ -74,6 +75,7 @@ def _tables() -> dict[str, str]:
     return {
         **{form.__name__: _fields(form) for form in FORM_CLASSES},
         "Settings": _settings(),
+        "Keys": _keys(),
         "Errors": _errors(),
         "run": _described(columns.RUN_COLUMNS),
         "metrics": _columns(messages.MetricsRow, columns.METRICS),
@@ -157,18 +159,39 @@ def _unit(hint: Any) -> str:
 
 # ── settings ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _settings() -> str:
-    rows = [
-        (
-            ", ".join(f"`{variable}`" for variable in setting.variables),
-            f"`{name}`",
-            _shown(setting.default),
-            setting.flag and f"`{setting.flag}`",
-            allowed(FIELDS[name].type),
-            setting.meaning,
-        )
-        for name, setting in DECLARED.items()
-    ]
+    found = groupby(DECLARED.values(), key=lambda one: one.table or one.name)
+    rows = [_row_of_table(name) if name in TABLES else _row_of_setting(next(members)) for name, members in found]
     return _table(("variable", "setting", "default", "flag", "allowed", "meaning"), *rows)
+
+
+def _keys() -> str:
+    rows = [_row_of_setting(one) for one in DECLARED.values() if one.table]
+    return _table(("variable", "key", "default", "flag", "allowed", "meaning"), *rows)
+
+
+def _row_of_table(name: str) -> tuple[str, ...]:
+    table = FIELDS.tables.by_name[name]
+    main = DECLARED.get(name)
+    flag = main.flag and f"`{main.flag}`" if main else ""
+    return (
+        f"`{table.variable}`",
+        f"`{name}`",
+        _shown(main and main.default),
+        flag,
+        allowed_of_table(name),
+        TABLES[name],
+    )
+
+
+def _row_of_setting(one: Declared) -> tuple[str, ...]:
+    return (
+        ", ".join(f"`{variable}`" for variable in one.variables),
+        f"`{one.dotted}`",
+        _shown(one.default),
+        one.flag and f"`{one.flag}`",
+        allowed(FIELDS[one.name].type),
+        one.meaning,
+    )
 
 
 def _shown(value: object) -> str:

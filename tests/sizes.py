@@ -121,6 +121,7 @@ def counts(files: Sources) -> dict[str, int]:
         for path in ("swarm/wire/metrics.py", "swarm/wire/messages.py")
         if "class MetricsRow" in files.get(path, "")
     ]
+    declaring = [text for path, text in files.items() if path.startswith("swarm/config/")]
     docs = [path for path in files if path.startswith("docs/") and path.endswith(".md")]
     return {
         "commands of the core": _keys(files.get("swarm/cli/main.py", ""), "COMMANDS"),
@@ -129,7 +130,8 @@ def counts(files: Sources) -> dict[str, int]:
             for path, text in files.items()
             if re.fullmatch(r"swarm/plugins/.*commands\.py", path)
         ),
-        "settings": sum(_settings(text) for path, text in files.items() if path.startswith("swarm/config/")),
+        "settings": sum(_made_by("setting", text) for text in declaring),
+        "keys of settings": sum(_made_by("table_key", text) for text in declaring),
         "columns of a row": sum(_fields(files[path], "MetricsRow") for path in row),
         "words of README": _words(files, ["README.md"]),
         "words of docs": _words(files, docs),
@@ -157,10 +159,10 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> Iterator[str]:
             yield target.id
 
 
-def _settings(text: str) -> int:
-    """Returns how many fields a module declares by `setting(...)`."""
+def _made_by(function: str, text: str) -> int:
+    """Returns how many fields of a module are made by a call of this function."""
     return sum(
-        isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "setting"
+        isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == function
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.AnnAssign)
     )

@@ -10,6 +10,7 @@ is large and says little. Own tokens are never left out. Torch is not imported: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ class Floors(NamedTuple):
     def wanted(self) -> bool:
         """Tells whether there is one."""
         return self.any_advantage is not None or self.negative_advantage is not None
+
+
+def strictest(several: Sequence[Floors]) -> Floors:
+    """Returns floors below which a token is where it is below any of these."""
+    known = ([floor for floor in column if floor is not None] for column in zip(*several, strict=True))
+    return Floors(*(max(floors, default=None) for floors in known))
 
 
 def learned_tokens(old_logprob_M: Tensor, advantage_M: Tensor, own_M: Tensor, floors: Floors) -> Tensor:

@@ -224,7 +224,7 @@ def prune(
     if not yes and not asked(f"{doing} rollouts of the rounds before {before} of {printable(run.store.describe())}?"):
         say("nothing was pruned")
         return 1
-    rules = Rules(not delete, settings.max_peers, settings.pool_bytes)
+    rules = Rules(not delete, settings.limits.max_peers, settings.limits.pool_bytes)
     janitor = Janitor(run, "prune", rules, time.time)
     done = janitor.clean(before, known, redone)
     rounds, files, left = done.rounds, done.files, done.left

@@ -131,7 +131,7 @@ def _parts(
     if doctor:
         parts["doctor"] = lambda: doctor_view.render(examine(settings))
     if run is not None:
-        reader = status_view.StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
+        reader = status_view.StatusReader(run, liveness_timeout=settings.cadence.liveness_timeout, here=this_process())
         status, events = cache(lambda: reader.read(time.time())), cache(lambda: _events(run))
         parts |= {
             "status": lambda: status_view.render(status()),

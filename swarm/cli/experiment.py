@@ -118,7 +118,7 @@ def clean(
     place = open_place(settings.place)
     place.require(settings.experiment)
     run = place.open(settings.experiment, writer=WRITER)
-    if live := live_nodes(run, time.time(), settings.liveness_timeout) or beating_elsewhere(run, settings):
+    if live := live_nodes(run, time.time(), settings.cadence.liveness_timeout) or beating_elsewhere(run, settings):
         raise ExperimentError(f"{run.store.describe()} is in use by {', '.join(live)}: stop them first")
     chosen = [part for part, wanted in ((keys.ROLLOUTS, rollouts), (keys.CHECKPOINTS, checkpoints)) if wanted]
     parts = [part for part in chosen if _is_there(run, part)] if chosen else [""]

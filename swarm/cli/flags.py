@@ -45,7 +45,7 @@ def _declared(*kinds: str, defaults: Mapping[str, Any] = MappingProxyType({})) -
     """
 
     def with_fields(cls: type[Flags]) -> type[Flags]:
-        named = [(f.name, f.metadata[kind]) for f in FIELDS.values() for kind in kinds if f.metadata[kind]]
+        named = [(name, f.metadata[kind]) for name, f in FIELDS.items() for kind in kinds if f.metadata[kind]]
         flags = {flag: _flag(setting, flag, defaults.get(setting)) for setting, flag in named}
         cls.__annotations__ = cls.__annotations__ | flags
         for flag in flags:

@@ -71,7 +71,7 @@ def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
     first = {
         name: peer
         for name in names
-        if (peer := read_peer(run, name)) and is_alive(peer, wall, settings.liveness_timeout, here)
+        if (peer := read_peer(run, name)) and is_alive(peer, wall, settings.cadence.liveness_timeout, here)
     }
     return _first_moved(run, first, settings)
 
@@ -90,7 +90,7 @@ def beating_elsewhere(run: Run, settings: Settings) -> list[str]:
 
 
 def _first_moved(run: Run, first: Mapping[str, PeerFile], settings: Settings) -> list[str]:
-    seconds = BEATS * settings.heartbeat_interval
+    seconds = BEATS * settings.cadence.heartbeat_interval
     if first and seconds > LONG_SECONDS:
         one = shorten(min(first), 24)
         say(f"watching for {seconds:.0f} s whether {len(first)} nodes of other machines beat, such as {one}")

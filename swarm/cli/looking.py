@@ -53,7 +53,7 @@ def status(
     if started:
         print_result(last_starts(open_experiment(settings)), render_starts, as_json=as_json)
         return
-    timeout = settings.liveness_timeout
+    timeout = settings.cadence.liveness_timeout
     run = open_experiment_when_there(settings) if watch else open_experiment(settings)
     replication = partial(open_place(settings.place).replication, settings.experiment)
     reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_process(), replication=replication)

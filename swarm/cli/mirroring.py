@@ -139,7 +139,7 @@ def _refuse_other_writer(there: Run, settings: Settings) -> None:
 
 def _beats(there: Run, settings: Settings) -> dict[str, tuple[str, int]]:
     """Incarnation and beat of the nodes that seemed alive lately."""
-    wall, here, timeout = time.time(), this_process(), max(RECENT, settings.liveness_timeout)
+    wall, here, timeout = time.time(), this_process(), max(RECENT, settings.cadence.liveness_timeout)
     peers = [peer for peer in read_peers(there) if is_alive(peer, wall, timeout, here)]
     return {peer.peer_id: (peer.incarnation, peer.beat) for peer in peers}
 

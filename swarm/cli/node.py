@@ -145,7 +145,7 @@ def joined_as(role: str, words: Sequence[str], node_flags: NodeFlags, **own: Any
     run = open_experiment(alone, WRITER)
     experiment = _begun(run, alone, None)
     assert experiment is not None, "there is no end to the patience"
-    _refuse_finished(run, snapshot(run), alone.liveness_timeout)
+    _refuse_finished(run, snapshot(run), alone.cadence.liveness_timeout)
     joining = take(node_flags, run, experiment, role=role, **named)
     refuse_other_models(run, [joining.settings])
     tell(run, joining, experiment)
@@ -163,7 +163,7 @@ def _refuse_to_miss(run: Run, settings: Settings) -> None:
     now, name = snapshot(run), settings.node_id
     known = [node for node, done in now.progress.items() if done.last and name in (node, node.rpartition("-")[0])]
     if now.finished and now.finished.by == BY_COORDINATOR and not known:
-        _refuse_finished(run, now, settings.liveness_timeout)
+        _refuse_finished(run, now, settings.cadence.liveness_timeout)
 
 
 def _refuse_finished(run: Run, now: RunSnapshot, timeout: float) -> None:

@@ -17,7 +17,7 @@ from swarm.cli.say import print_result, warn
 from swarm.cli.suiting import suited
 from swarm.config import sources_of
 from swarm.config.constraints import as_text
-from swarm.config.declared import Declared, declared, example_file, sections
+from swarm.config.declared import TABLES, Declared, allowed_of_table, declared, example_file, sections
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.spelling import did_you_mean, named
@@ -48,6 +48,10 @@ class SettingRow(msgspec.Struct, frozen=True):
     """Flag of the commands that run something; empty: it has none."""
     allowed: str = ""
     """In words; empty: any text, or True and False."""
+    table: str = ""
+    """The table whose key it is; empty: it is none."""
+    shown: str = ""
+    """Its name as people are shown it: `limits.max_peers`."""
 
 
 def settings(
@@ -70,18 +74,22 @@ def settings(
     FIELDS.look_further()
     for problem in FIELDS.problems:
         warn(problem)
-    chosen = [_named(name) for name in names]
+    chosen = [setting for name in names for setting in _named(name)]
     rows = list_settings(node_flags or NodeFlags(), os.environ, chosen)
     print_result(rows, render_each if chosen else render, as_json=as_json)
 
 
-def _named(word: str) -> str:
-    """Returns the setting that somebody means. Raises ConfigError: there is none of that name."""
+def _named(word: str) -> list[str]:
+    """Returns the setting that somebody means, of a table all its keys. Raises ConfigError: there is none of that
+    name."""
     bare = word.lstrip("-").lower().replace("-", "_")
     known = declared()
+    for name, of_keys in FIELDS.tables.by_name.items():
+        if bare in (name, of_keys.variable.lower()):
+            return [*of_keys.flat_names.values()]
     for name, one in known.items():
-        if bare in (name, one.flag.lstrip("-").replace("-", "_"), *map(str.lower, one.variables)):
-            return name
+        if bare in (name, one.dotted, one.flag.lstrip("-").replace("-", "_"), *map(str.lower, one.variables)):
+            return [name]
     near = [name for name, one in known.items() if any(bare in text for text in (name, *one.variables))]
     hint = f"; did you mean {named(near)}?" if near else did_you_mean(bare, known, "; `swarm settings` lists all")
     raise ConfigError(f"expected a setting, its variable or its flag, got {word!r}{hint}")
@@ -113,22 +121,47 @@ def _row(one: Declared, value: Any, source: str) -> SettingRow:
         section=one.section,
         flag=one.flag,
         allowed=one.allowed,
+        table=one.table,
+        shown=one.shown,
     )
 
 
 def render(rows: Sequence[SettingRow]) -> str:
-    """Returns a table for each section, of columns that are alike in all of them, as wide as the terminal at most."""
+    """Returns a table for each section, of columns that are alike in all of them, as wide as the terminal at most.
+
+    A setting that is a table has one line, which shows those of its keys that are not at their defaults.
+    """
     head = ("  name", "value", "from", "variable", "flag", "allowed")
-    cells = table(head, [_cells(row) for row in rows], left=range(len(head))).split("\n")
+    ours = [[*members] for _, members in groupby(rows, key=lambda row: row.table or row.setting)]
+    cells = table(head, [_cells(of_one) for of_one in ours], left=range(len(head))).split("\n")
     lines, rest = [_cut(cells[0])], iter(cells[1:])
-    for section, members in groupby(rows, key=lambda row: row.section):
+    for section, members in groupby(ours, key=lambda of_one: of_one[0].section):
         lines += ["", section, *(_cut(next(rest)) for _ in members)]
     return "\n".join([*lines, "", _FOOTER])
 
 
-def _cells(row: SettingRow) -> tuple[str, ...]:
+def _cells(rows: Sequence[SettingRow]) -> tuple[str, ...]:
+    """Returns the cells of a setting, or of a table's keys."""
+    row = rows[0] if len(rows) == 1 else _as_one(rows)
     value, source = shorten(as_text(row.value), _WIDEST_VALUE), shorten(row.source, _WIDEST_SOURCE)
     return (f"  {row.setting}", value, source, row.variable, row.flag, shorten(row.allowed, _WIDEST_ALLOWED))
+
+
+def _as_one(keys: Sequence[SettingRow]) -> SettingRow:
+    declared_table = FIELDS.tables.by_name[keys[0].table]
+    said = {row.setting: row for row in keys if row.value != row.default}
+    main = next((row for row in keys if row.setting == row.table), None)
+    values = {key: said[flat].value for key, flat in declared_table.flat_names.items() if flat in said}
+    return SettingRow(
+        variable=declared_table.variable,
+        setting=declared_table.name,
+        default=None,
+        value=main.value if main and {*said} <= {main.setting} else values or "defaults",
+        source=", ".join(dict.fromkeys(row.source for row in said.values())) or "default",
+        meaning=TABLES[declared_table.name],
+        flag=main.flag if main else "",
+        allowed=allowed_of_table(declared_table.name),
+    )
 
 
 def _cut(line: str) -> str:
@@ -149,4 +182,4 @@ def _described(row: SettingRow) -> str:
         "flag": row.flag,
         "section": row.section,
     }
-    return "\n".join([row.setting, f"  {row.meaning}", *(f"  {k:<10}{v}" for k, v in lines.items() if v)])
+    return "\n".join([row.shown, f"  {row.meaning}", *(f"  {k:<10}{v}" for k, v in lines.items() if v)])

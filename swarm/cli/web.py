@@ -74,7 +74,9 @@ def _look_at(settings: Settings, name: str) -> WebLook:
     place = open_place(settings.place)
     run = as_ours(place.open(name))
     replication = partial(place.replication, name)
-    return WebLook(run, liveness_timeout=settings.liveness_timeout, here=this_process(), replication=replication)
+    return WebLook(
+        run, liveness_timeout=settings.cadence.liveness_timeout, here=this_process(), replication=replication
+    )
 
 
 def _export(settings: Settings, target: Path, *, force: bool) -> None:

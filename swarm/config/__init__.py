@@ -12,6 +12,7 @@ from swarm.config.environment import (
     asked_in,
     command_line,
     given_variables,
+    secret_variables,
     secrets,
     without_settings,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "load_settings",
     "refuse_unsafe",
     "rule_in_settings",
+    "secret_variables",
     "secrets",
     "sources_of",
     "variable",

@@ -10,7 +10,7 @@ ADAPTIVE_RULES = (*LITERAL_RULES, *SCALED_RULES, "supply", "supply-measured", "r
 """Named here for the messages; swarm.algo.registry finds them. Others are named `package.module:function`."""
 
 MEASURING_RULES = ("supply-measured",)
-"""They go by what is measured of the gradient's halves (SWARM_GRADIENT_HALVES)."""
+"""They go by what is measured of the gradient's halves, which is measured for them."""
 
 
 def recorded_rule(name: str) -> str:

@@ -6,8 +6,67 @@ Declared as those in settings.py, which takes them in.
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from swarm.config.constraints import Names, Table, Text, above, at_most, below, one_of_or_own, real, setting, whole
+from swarm.config.constraints import (
+    Names,
+    Table,
+    Text,
+    above,
+    one_of_or_own,
+    real,
+    setting,
+    table_key,
+    whole,
+)
 from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
+from swarm.config.tables import SettingTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterTable(SettingTable):
+    """Declares what is trained beside frozen weights."""
+
+    kind: Literal["none", "lora"] = table_key("none", "SWARM_ADAPTER", run_flag="adapter")
+    """`lora` trains small matrices, `none` all weights."""
+    rank: Annotated[int, whole(1, 1024)] = table_key(16, "SWARM_ADAPTER_RANK")
+    """r of LoRA."""
+    alpha: Annotated[float, above(0)] = table_key(32.0, "SWARM_ADAPTER_ALPHA")
+    """What the matrices add is scaled by this divided by the rank."""
+    targets: Names | None = table_key(None, "SWARM_ADAPTER_TARGETS")
+    """Endings of the names of layers that are adapted (`q_proj,v_proj`); None: all linear ones but the head."""
+    base_bits: Literal["none", "8", "4"] = table_key("none", "SWARM_ADAPTER_BASE_BITS")
+    """Bits of a weight in the frozen linear layers (extra `quantised`); `none`: 32 or 16, what is computed in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerTable(SettingTable):
+    """Declares how the weights step."""
+
+    warmup_steps: Annotated[int, whole(0)] = table_key(0, "SWARM_WARMUP_STEPS")
+    """Updates over which the learning rate rises to its full value."""
+    weight_decay: Annotated[float, real(0)] = table_key(0.0, "SWARM_WEIGHT_DECAY")
+    """Decoupled weight decay of AdamW."""
+    max_grad_norm: Annotated[float, real(0)] = table_key(1.0, "SWARM_MAX_GRAD_NORM")
+    """Gradients with a larger norm are scaled down to it; 0: none is."""
+    empty_update: Literal["skip", "step"] = table_key("step", "SWARM_EMPTY_UPDATE")
+    """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
+    in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationServerTable(SettingTable):
+    """Declares which server writes a worker's completions."""
+
+    url: Text | None = table_key(None, "SWARM_GENERATION_SERVER", run_flag="generation_server", reaches=True)
+    """Where it is, such as `http://127.0.0.1:8000`; None: the worker writes them."""
+    patience: Annotated[float, above(0)] = table_key(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
+    """Seconds without a usable reply after which it counts as away; a request may take half of it."""
+    away: Literal["end", "own"] = table_key("end", "SWARM_GENERATION_SERVER_AWAY")
+    """Then the node ends, or with `own` generates by itself and asks the server again in the next round."""
+    key: Text | None = table_key(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
+    """The key that the server was started with (`--api-key`); None: it asks for none."""
+    folder: Text | None = table_key(None, "SWARM_ADAPTER_FOLDER", reaches=True)
+    """Where adapters are written for the server, which reads them under this very path; None: `adapters` in the key
+    folder. Never in the shared folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,56 +106,29 @@ class ComputingSettings:
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
     """What the rewards of a group, less their mean, are divided by: their standard deviation, nothing, or with
     `std_batch` the standard deviation of all such differences in the update."""
-    empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
-    """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
-    in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
+    optimizer: OptimizerTable = setting(OptimizerTable(), "SWARM_OPTIMIZER")
+    """How AdamW steps, beside the learning rate."""
     dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
     """Attempts per round: after the first one a node asks as many fresh questions as groups without a signal are to be
     made up for, until I groups have one (DAPO). The reward is measured on the first I questions; 1: none is."""
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
-    max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
-    """Gradients with a larger norm are scaled down to it; 0: none is."""
     grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
     """Optimizer steps per round on the same groups."""
     clip_low: Annotated[float, above(0, 0.99)] = setting(0.2, "SWARM_CLIP_LOW")
     """The probability ratio gains nothing below 1 - clip_low."""
     clip_high: Annotated[float, above(0)] = setting(0.28, "SWARM_CLIP_HIGH")
     """The probability ratio gains nothing above 1 + clip_high."""
-    warmup_steps: Annotated[int, whole(0)] = setting(0, "SWARM_WARMUP_STEPS")
-    """Updates over which the learning rate rises to its full value."""
-    weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
-    """Decoupled weight decay of AdamW."""
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
     """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
     a generation server, else 0."""
-    external_reasoning: Literal["whole", "answer"] = setting("whole", "SWARM_EXTERNAL_REASONING")
-    """What of a peer's completion is learned from (docs/bounds.md): `answer`: `<answer>...</answer>` and the end of
-    text alone, the rest is only read; `whole`: all of it."""
-    external_logprob_floor: Annotated[float, below(0)] | None = setting(None, "SWARM_EXTERNAL_LOGPROB_FLOOR")
-    """External tokens whose log-prob under the own policy before the update is below this are not learned from
-    (docs/bounds.md), such as -5; None: all are."""
-    external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
-    """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
-    gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
-    """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
-    more copies of it are held. None: where the adaptive rule needs it."""
     micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
     """Padded tokens per forward and backward pass: less memory, same gradient."""
     gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
     """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
-    adapter: Literal["none", "lora"] = setting("none", "SWARM_ADAPTER", run_flag="adapter")
-    """`lora` trains small matrices beside the frozen weights of a base, which all nodes of a process share; `none`:
-    all weights (docs/adapters.md). Nodes of one run may differ."""
-    adapter_rank: Annotated[int, whole(1, 1024)] = setting(16, "SWARM_ADAPTER_RANK")
-    """r of LoRA."""
-    adapter_alpha: Annotated[float, above(0)] = setting(32.0, "SWARM_ADAPTER_ALPHA")
-    """What the matrices add is scaled by this divided by the rank."""
-    adapter_targets: Names | None = setting(None, "SWARM_ADAPTER_TARGETS")
-    """Endings of the names of layers that are adapted (`q_proj,v_proj`); None: all linear ones but the head."""
-    adapter_base_bits: Literal["none", "8", "4"] = setting("none", "SWARM_ADAPTER_BASE_BITS")
-    """Bits of a weight in the frozen linear layers beside an adapter (extra `quantised`); `none`: 32 or 16, what is
-    computed in."""
+    adapter: AdapterTable = setting(AdapterTable(), "SWARM_ADAPTER")
+    """Small matrices that are trained beside the frozen weights of a base, which all nodes of a process share
+    (docs/adapters.md). Nodes of one run may differ."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting("auto", "SWARM_PRECISION")
     """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it; with an
     adapter fp16 on those that do not. fp16 scales the loss."""
@@ -106,30 +138,12 @@ class ComputingSettings:
     """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
     device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
     """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
-    generation_server: Text | None = setting(
-        None, "SWARM_GENERATION_SERVER", run_flag="generation_server", reaches=True
-    )
-    """URL of a vLLM server that writes a worker's completions with its adapter (docs/generation-server.md), such as
-    `http://127.0.0.1:8000`; None: the worker does."""
-    generation_server_patience: Annotated[float, above(0)] = setting(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
-    """Seconds without a usable reply after which a server counts as away; a request may take half of it."""
-    generation_server_away: Literal["end", "own"] = setting("end", "SWARM_GENERATION_SERVER_AWAY")
-    """Then the node ends, or with `own` generates by itself and asks the server again in the next round."""
-    generation_server_key: Text | None = setting(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
-    """The key that the server was started with (`--api-key`); None: it asks for none."""
-    adapter_folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER", reaches=True)
-    """Where adapters are written for the generation server, which reads them under this very path; None: `adapters` in
-    the key folder. Never in the shared folder."""
-
-    @property
-    def bounds_tokens(self) -> bool:
-        """Tells whether some tokens of peers' completions may be left out of what is learned."""
-        floors = (self.external_logprob_floor, self.external_negative_floor)
-        return self.external_reasoning != "whole" or floors != (None, None)
+    generation_server: GenerationServerTable = setting(GenerationServerTable(), "SWARM_GENERATION_SERVER")
+    """A vLLM server that writes a worker's completions with its adapter (docs/generation-server.md)."""
 
     @property
     def token_weight_cap(self) -> float:
         """Returns the importance cap that is in force."""
         if self.importance_cap is None:
-            return 2.0 if self.generation_server else 0.0
+            return 2.0 if self.generation_server.url else 0.0
         return self.importance_cap

@@ -26,6 +26,9 @@ from swarm.config.own_code import plain
 
 T = TypeVar("T")
 
+PREFIX = "SWARM_"
+"""Variables of plugins and of tables' keys begin so, and most others; the rest are the owner's."""
+
 _FUNCTION = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 _LARGEST = 2**31 - 1
 
@@ -115,6 +118,13 @@ def setting(
     metadata |= {"secret": secret, "reaches": reaches or secret, "identity": identity}
     made: Any = field(default=default, metadata=metadata)  # dataclass() puts the default in its place
     return made  # type: ignore[no-any-return]
+
+
+def table_key(
+    default: T, variable: str, *, run_flag: str = "", node_flag: str = "", secret: bool = False, reaches: bool = False
+) -> T:
+    """Returns a field of a table (tables.py) with its default and its own variable; the others as of `setting`."""
+    return setting(default, variable, run_flag=run_flag, node_flag=node_flag, secret=secret, reaches=reaches)
 
 
 def allowed(kind: Any) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Declared:
     """One setting as it is declared."""
 
     name: str
-    """In a settings file."""
+    """In records, and in a settings file; of a table's key its flat name."""
     section: str
     variables: tuple[str, ...]
     flag: str
@@ -37,6 +37,12 @@ class Declared:
     """In words; empty where any text will do."""
     choices: tuple[str, ...]
     meaning: str
+    table: str = ""
+    """The table whose key it is; empty: it is none."""
+    shown: str = ""
+    """Its name as messages have it, `limits.max_peers` of a key."""
+    dotted: str = ""
+    """Its name in a settings file where all keys of its table are said."""
 
     def help(self, default: Any = None) -> str:
         """Returns the help of its flag.
@@ -53,16 +59,20 @@ class Declared:
 def _declared(name: str, meaning: str) -> Declared:
     f, plugin = FIELDS[name], FIELDS.declaration_of(name)
     flag = next((f.metadata[kind] for kind in FLAGS if f.metadata[kind]), "") or (name if name in _COMMON else "")
+    table, key = FIELDS.tables.by_flat_name.get(name, ("", name))
     any_text = f.type in (Text, Text | None) or options(f.type) == [bool]
     return Declared(
         name=name,
-        section=plugin.declared.section if plugin else SECTION_OF[name],
+        section=plugin.declared.section if plugin else SECTION_OF[table or name],
         variables=f.metadata["env"],
         flag=f"--{flag.replace('_', '-')}" if flag else "",
         default=f.default,
         allowed="" if any_text else allowed(f.type),
         choices=choices(f.type),
         meaning=meaning,
+        table=table,
+        shown=FIELDS.tables.shown(name),
+        dotted=f"{table}.{key}" if table else name,
     )
 
 
@@ -87,22 +97,40 @@ def declared() -> dict[str, Declared]:
     """Returns setting -> what people are told of it, of all that are known: of anybody's plugins once they were looked
     for (FIELDS.look_further)."""
     known = set(FIELDS)
-    classes: list[type] = [Settings, *dict.fromkeys(one.declared for one in FIELDS.declarations)]
-    meant = {name: text for cls in classes for name, text in meanings(cls).items()}
+    meant = dict[str, str]()
+    for name, text in meanings(Settings).items():
+        table = FIELDS.tables.by_name.get(name)
+        of_keys = meanings(table.form) if table else {}
+        meant |= {flat: of_keys[key] for key, flat in table.flat_names.items()} if table else {name: text}
+    for cls in dict.fromkeys(one.declared for one in FIELDS.declarations):
+        meant |= meanings(cls)
     return {name: _declared(name, text) for name, text in meant.items() if name in known}
 
 
 def sections(known: Iterable[Declared]) -> dict[str, list[str]]:
-    """Returns section -> its settings, in the order in which people are shown them: those of plugins at its end."""
-    found = {section: list(names) for section, names in SECTIONS.items()}
+    """Returns section -> its settings, in the order in which people are shown them: keys in the place of their table,
+    settings of plugins at the end."""
+    tables = FIELDS.tables.by_name
+    found = {
+        section: [flat for name in names for flat in (tables[name].flat_names.values() if name in tables else (name,))]
+        for section, names in SECTIONS.items()
+    }
     for one in known:
-        if one.name not in SECTION_OF:
+        if (one.table or one.name) not in SECTION_OF:
             found.setdefault(one.section, []).append(one.name)
     return found
 
 
+TABLES = {name: text for name, text in meanings(Settings).items() if name in FIELDS.tables.by_name}
+"""Table -> what it means."""
 DECLARED = declared()
 """Setting -> what people are told of it, of the core's and those of our plugins."""
+
+
+def allowed_of_table(name: str) -> str:
+    """Returns in words what may be said of a table."""
+    main = f"{DECLARED[name].allowed or 'a text'}, or " if name in DECLARED else ""
+    return f"{main}a table: {', '.join(FIELDS.tables.by_name[name].keys)}"
 
 
 def example_file() -> str:
@@ -118,14 +146,25 @@ def example_file() -> str:
 
 
 def _section(section: str, names: Iterable[str], known: Mapping[str, Declared]) -> str:
-    return "\n".join([f"# {f' {section} '.center(_WIDTH - 2, '-')}", *(_line(known[name]) for name in names)])
+    return "\n".join([f"# {f' {section} '.center(_WIDTH - 2, '-')}", *_lines([known[name] for name in names])])
+
+
+def _lines(settings: Iterable[Declared]) -> Iterator[str]:
+    for table, keys in groupby(settings, key=lambda one: one.table):
+        if table:
+            yield "\n".join([*_wrapped(f"{TABLES[table]} The table {table}:"), ""])
+        yield from map(_line, keys)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
 def _line(setting: Declared) -> str:
     limits = f" ({setting.allowed})" if setting.allowed else ""
-    told = textwrap.wrap(f"{setting.meaning}{limits}", _WIDTH, initial_indent="# ", subsequent_indent="# ")
     value = _as_toml(setting.default)
-    return "\n".join([*told, f"#{setting.name} = {value}" if value else f"# {setting.name}: None", ""])
+    line = f"#{setting.dotted} = {value}" if value else f"# {setting.dotted}: None"
+    return "\n".join([*_wrapped(f"{setting.meaning}{limits}"), line, ""])
 
 
 def _as_toml(value: Any) -> str:

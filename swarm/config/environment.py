@@ -10,9 +10,11 @@ import msgspec
 from swarm import forms
 from swarm.config.plugin_settings import KnownVariables
 from swarm.config.presets import PRESET, PRESET_VARIABLE
-from swarm.config.settings import FIELDS
+from swarm.config.settings import FIELDS, Settings, variable
 
-VARIABLES = KnownVariables(FIELDS, {PRESET_VARIABLE: PRESET})
+VARIABLES = KnownVariables(
+    FIELDS, {PRESET_VARIABLE: PRESET} | {table.variable: name for name, table in FIELDS.tables.by_name.items()}
+)
 """Variable -> setting, or the preset."""
 RETIRED = {
     "ADAPTIVE_IJ": "say ADAPTIVE_IJ_ENABLED",
@@ -58,6 +60,12 @@ def as_variable(asked: StartRequest) -> dict[str, str]:
 def secrets() -> frozenset[str]:
     """Returns the variables that are never shown."""
     return frozenset(variable for f in FIELDS.values() if f.metadata["secret"] for variable in f.metadata["env"])
+
+
+def secret_variables(settings: Settings) -> dict[str, str]:
+    """Returns the variables of the secrets that these settings have, wherever they were said: for another process."""
+    found = {name: settings.value(name) for name, f in FIELDS.items() if f.metadata["secret"]}
+    return {variable(name): value for name, value in found.items() if value is not None}
 
 
 DAEMONS = {

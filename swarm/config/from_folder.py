@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swarm.config.settings import FIELDS, refuse_strangers_code, to_type, variable
+from swarm.config.settings import FIELDS, both_names, refuse_strangers_code, to_type, variable
 from swarm.config.sources import Given, parse
 from swarm.config.task_table import foreign_files
 from swarm.errors import ConfigError
@@ -55,12 +55,12 @@ def refuse_strangers_word(name: str, value: Any, source: str) -> None:
         return
     if FIELDS[name].metadata["reaches"]:
         raise ConfigError(
-            f"{variable(name)} ({name}) = {quoted(value)} from {source} reaches out of the shared place, which nobody "
+            f"{both_names(name)} = {quoted(value)} from {source} reaches out of the shared place, which nobody "
             f"but you may have a node do: if it is meant, say {to_type(name, value)} yourself"
         )
     if (one := FIELDS.declaration_of(name)) and not one.is_ours:
         raise ConfigError(
-            f"{variable(name)} ({name}) = {quoted(value)} from {source} is for the plugin {one.plugin} of "
+            f"{both_names(name)} = {quoted(value)} from {source} is for the plugin {one.plugin} of "
             f"{one.entry.distribution}, which is code that you did not name yourself: if it is meant, say "
             f"{to_type(name, value)} yourself"
         )
@@ -72,7 +72,7 @@ def _refuse_too_much(found: Given) -> None:
         if not isinstance(value, int | float) or (value >= bound if name in LEAST else value <= bound):
             continue
         raise ConfigError(
-            f"{variable(name)} ({name}) = {value} from {source} is {'less' if name in LEAST else 'more'} than the "
+            f"{both_names(name)} = {value} from {source} is {'less' if name in LEAST else 'more'} than the "
             f"{bound} that a node takes from a folder that anybody may write to: if it is meant, say "
             f"{variable(name)}={value} yourself"
         )

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def identity_of(settings: Settings) -> dict[str, Any]:
     """Returns the settings that make the experiment what it is; Settings.experiment_identity calls it."""
     identity = {
-        name: getattr(settings, name) for name in ("seed", "local_groups", "external_groups", "generations", "profile")
+        name: settings.value(name) for name in ("seed", "local_groups", "external_groups", "generations", "profile")
     }
     identity["tasks"] = list(settings.tasks) if settings.tasks else None
     chosen = {
-        name: getattr(settings, name)
+        name: settings.value(name)
         for name in (
             "sampler",
             "clock",
@@ -36,7 +36,7 @@ def identity_of(settings: Settings) -> dict[str, Any]:
     chosen |= {"task_families": list(settings.task_families), "task_table": table}
     if settings.adaptive:
         names = ("adaptive", "adaptive_alpha", "adaptive_baseline_alpha")
-        identity |= {name: getattr(settings, name) for name in names}
+        identity |= {name: settings.value(name) for name in names}
         identity |= {"adaptive_rule": recorded_rule(settings.adaptive_rule), "adaptive_initial_j": settings.initial_j}
         highest = None if settings.max_j == settings.total_groups - 1 else settings.max_j
         chosen |= {"adaptive_min_j": settings.adaptive_min_j, "adaptive_max_j": highest}

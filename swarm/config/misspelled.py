@@ -16,8 +16,8 @@ tokens are much alike, and each belongs to some tool.
 
 from __future__ import annotations
 
+from swarm.config.constraints import PREFIX
 from swarm.config.environment import RETIRED
-from swarm.config.plugin_settings import PREFIX
 from swarm.config.settings import FIELDS
 
 OURS = ("ADAPTIVE", "COORDINATOR", "ROLLOUT")

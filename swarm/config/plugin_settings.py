@@ -31,14 +31,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_type_hints
 import msgspec
 
 from swarm import entry_points
+from swarm.config.constraints import PREFIX
+from swarm.config.tables import KnownTables, tables_of
 from swarm.entry_points import DanglingError, EntryPoint
 from swarm.extras import NAME
 
 if TYPE_CHECKING:
     from swarm.config.settings import Settings
-
-PREFIX = "SWARM_"
-"""Variables of plugins begin so, for only those are looked up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,8 @@ class KnownSettings(Mapping[str, Field[Any]]):
     """Every setting that is known: name -> field. A name that is not makes it look at all installed distributions."""
 
     def __init__(self, core: type) -> None:
-        self._core: dict[str, Field[Any]] = {f.name: f for f in fields(core) if f.metadata}
+        self.tables: KnownTables = tables_of(core)
+        self._core: dict[str, Field[Any]] = self.tables.flat_fields(fields(core))
         self._known = self._core
         self._variables = _variables_of(self._core)
         self._declarations: dict[str, Declaration] = {}
@@ -106,7 +106,7 @@ class KnownSettings(Mapping[str, Field[Any]]):
 
     @property
     def core(self) -> Mapping[str, Field[Any]]:
-        """Returns the core's alone."""
+        """Returns the core's alone, keys of its tables by their flat names."""
         return self._core
 
     @property

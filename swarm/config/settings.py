@@ -25,6 +25,7 @@ from swarm.config.constraints import (
     one_of_or_own,
     real,
     setting,
+    table_key,
     whole,
 )
 from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
@@ -33,12 +34,61 @@ from swarm.config.names import IDENTITY_DEFAULTS, QUICK, SAMPLERS
 from swarm.config.own_code import TASK_TABLE, names_code, plain
 from swarm.config.place import is_url, place_of
 from swarm.config.plugin_settings import KnownSettings, PluginSettings
+from swarm.config.tables import SettingTable
 from swarm.config.task_table import TaskTable
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
 from swarm.types import FIRST_FAMILY
 
 Declared = TypeVar("Declared", bound=PluginSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermsTable(SettingTable):
+    """Declares the terms of texts."""
+
+    licence: Text | None = table_key(None, "SWARM_LICENCE")
+    """The licence of the texts that this node publishes, as an SPDX id (`CC-BY-4.0`); peers' model cards name it."""
+    consent: Literal["train", "train+publish"] | None = table_key(None, "SWARM_CONSENT")
+    """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
+    again; None: nothing is said. Peers' model cards name it."""
+    accept: Names | None = table_key(None, "SWARM_LICENCES")
+    """The licences of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CadenceTable(SettingTable):
+    """Declares how often a node shows itself and looks at others."""
+
+    heartbeat_interval: Annotated[float, above(0)] = table_key(1.0, "SWARM_HEARTBEAT_INTERVAL")
+    """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
+    liveness_timeout: Annotated[float, above(0)] = table_key(15.0, "SWARM_LIVENESS_TIMEOUT")
+    """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
+    reconcile_interval: Annotated[float, above(0)] = table_key(2.0, "SWARM_RECONCILE_INTERVAL")
+    """The folder is listed at least so often, whatever the watcher says. In a bucket 10 unless it is set, by who waits
+    for something alone."""
+    watch: Literal["auto", "off"] = table_key("auto", "SWARM_WATCH")
+    """`off` finds everything by listing alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitsTable(SettingTable):
+    """Declares the bounds on what peers send."""
+
+    max_file_bytes: Annotated[int, whole(1024)] = table_key(8 * 2**20, "SWARM_MAX_FILE_BYTES")
+    """A peer's file above this is refused unread."""
+    peer_groups: Annotated[int, whole(1, 1024)] = table_key(64, "SWARM_PEER_GROUPS")
+    """Groups of one peer and round that are scored, and 16 completions for each, however they are spread; a file with
+    more is refused."""
+    completion_characters: Annotated[int, whole(1)] | None = table_key(None, "SWARM_COMPLETION_CHARACTERS")
+    """Longest completion of a peer that is taken, in characters; None: 64 for each token that an own one may have
+    (SWARM_MAX_NEW_TOKENS, 256 where that is not set). A group with a longer one is refused and counted, no more."""
+    pool_bytes: Annotated[int, whole(2**16)] = table_key(64 * 2**20, "SWARM_POOL_BYTES")
+    """What all groups of peers together may take in memory; where they take more, those of the largest files go."""
+    max_peers: Annotated[int, whole(1, 65536)] = table_key(256, "SWARM_MAX_PEERS")
+    """Peers whose files are read in one round, live ones first; the names beyond are counted."""
+    quarantine_rounds: Annotated[int, whole(0)] = table_key(20, "SWARM_QUARANTINE_ROUNDS")
+    """Rounds for which nothing is read of a peer most of whose groups were refused; 0: never."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +118,8 @@ class Settings(ComputingSettings):
     """Of a generator: the server that answers, an OpenAI-compatible one (docs/generators.md); None: its model does."""
     awaited: bool = setting(False, "SWARM_AWAITED")
     """Of a generator or person: workers wait for its groups as for each other's, and the clock for its rounds."""
-    licence: Text | None = setting(None, "SWARM_LICENCE")
-    """Under which the texts are that this node publishes, as an SPDX id (`CC-BY-4.0`); peers' model cards name it."""
-    consent: Literal["train", "train+publish"] | None = setting(None, "SWARM_CONSENT")
-    """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
-    again; None: nothing is said. Peers' model cards name it."""
-    licences: Names | None = setting(None, "SWARM_LICENCES")
-    """Of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
+    terms: TermsTable = setting(TermsTable(), "SWARM_TERMS")
+    """Under which terms texts are published, and which peers' texts are taken in (docs/generators.md)."""
     seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
     """Of every draw of the run: questions, sampling, external groups."""
     max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds")
@@ -167,33 +212,14 @@ class Settings(ComputingSettings):
     """Where no workers are expected by number or name, round 0 opens when a worker is ready, none is still loading, and
     no new one has come for so long; two round intervals after the first was ready at the latest. In a bucket at least
     two heartbeat intervals; 0: no wait for new ones."""
-    heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
-    """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
-    liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
-    """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
-    reconcile_interval: Annotated[float, above(0)] = setting(2.0, "SWARM_RECONCILE_INTERVAL")
-    """The folder is listed at least so often, whatever the watcher says. In a bucket 10 unless it is set, by who waits
-    for something alone."""
-    watch: Literal["auto", "off"] = setting("auto", "SWARM_WATCH")
-    """`off` finds everything by listing alone."""
-    max_file_bytes: Annotated[int, whole(1024)] = setting(8 * 2**20, "SWARM_MAX_FILE_BYTES")
-    """A peer's file above this is refused unread."""
+    cadence: CadenceTable = setting(CadenceTable(), "SWARM_CADENCE")
+    """How often a node beats and looks, and when it counts as dead. A bucket has other defaults."""
     admit: Literal["drawn", "regenerable", "unverified"] = setting("drawn", "SWARM_ADMIT")
     """Peers' groups to learn from: `drawn`: those to the very questions that follow from the run's seed, the peer, the
     round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
     where their question comes from, held against the publisher's own answer by equality of text alone."""
-    peer_groups: Annotated[int, whole(1, 1024)] = setting(64, "SWARM_PEER_GROUPS")
-    """Groups of one peer and round that are scored, and 16 completions for each, however they are spread; a file with
-    more is refused."""
-    completion_characters: Annotated[int, whole(1)] | None = setting(None, "SWARM_COMPLETION_CHARACTERS")
-    """Longest completion of a peer that is taken, in characters; None: 64 for each token that an own one may have
-    (SWARM_MAX_NEW_TOKENS, 256 where that is not set). A group with a longer one is refused and counted, no more."""
-    pool_bytes: Annotated[int, whole(2**16)] = setting(64 * 2**20, "SWARM_POOL_BYTES")
-    """What all groups of peers together may take in memory; where they take more, those of the largest files go."""
-    max_peers: Annotated[int, whole(1, 65536)] = setting(256, "SWARM_MAX_PEERS")
-    """Peers whose files are read in one round, live ones first; the names beyond are counted."""
-    quarantine_rounds: Annotated[int, whole(0)] = setting(20, "SWARM_QUARANTINE_ROUNDS")
-    """Rounds for which nothing is read of a peer most of whose groups were refused; 0: never."""
+    limits: LimitsTable = setting(LimitsTable(), "SWARM_LIMITS")
+    """How much is taken of what peers send (docs/bounds.md)."""
     redo_rounds: Annotated[int, whole(0)] = setting(100, "SWARM_REDO_ROUNDS")
     """Rounds since the last checkpoint that a node redoes after it was killed, so that it goes on with the weights that
     it had; of more, or 0, it goes on with those of the checkpoint."""
@@ -219,14 +245,16 @@ class Settings(ComputingSettings):
 
     def value(self, name: str) -> Any:
         """Returns the value of a setting, whoever declares it. Raises KeyError: there is none of that name."""
-        return getattr(self, name) if name in FIELDS.core else self.held.get(name, FIELDS[name].default)
+        if name in FIELDS.core:
+            return FIELDS.tables.value(self, name)
+        return self.held.get(name, FIELDS[name].default)
 
     def with_values(self, values: Mapping[str, Any]) -> "Settings":
         """Returns these settings with other values for some of them, whoever declares them."""
         own = {name: value for name, value in values.items() if name in FIELDS.core}
         held = {**self.held, **{name: value for name, value in values.items() if name not in own}}
         held = {name: value for name, value in held.items() if value != FIELDS[name].default}
-        return replace(self, **own, held=held)
+        return replace(self, **FIELDS.tables.nested(self, own), held=held)
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -299,7 +327,7 @@ class Settings(ComputingSettings):
     def seconds_to_settle(self) -> float:
         """Returns the seconds without a new worker until round 0 opens; in a bucket registrations are seen a heartbeat
         late."""
-        least = 2 * self.heartbeat_interval if self.sparing and self.settle_time else 0.0
+        least = 2 * self.cadence.heartbeat_interval if self.sparing and self.settle_time else 0.0
         return max(self.settle_time, least)
 
     @property
@@ -321,7 +349,7 @@ class Settings(ComputingSettings):
     def peer_slots(self) -> int:
         """Returns how many groups of each peer take part in the draw: all of them, of peers of the same settings."""
         own = self.most_local_groups * self.dynamic_sampling
-        return min(max(own, self.most_external_groups), self.peer_groups)
+        return min(max(own, self.most_external_groups), self.limits.peer_groups)
 
     @property
     def shares(self) -> bool:
@@ -346,13 +374,8 @@ class Settings(ComputingSettings):
         return self.total_groups - 1 if self.adaptive_max_j is None else self.adaptive_max_j
 
     @property
-    def measures_gradient(self) -> bool:
-        """Tells whether the gradient is taken in halves."""
-        return self.needs_halves if self.gradient_halves is None else self.gradient_halves
-
-    @property
     def needs_halves(self) -> bool:
-        """Tells whether the adaptive rule goes by what is measured of them."""
+        """Tells whether the adaptive rule goes by what is measured of the gradient's halves."""
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
     def experiment_identity(self) -> dict[str, Any]:
@@ -378,7 +401,7 @@ class Settings(ComputingSettings):
             ConfigError: as `as_variables`.
         """
         stated = set(QUICK if self.test_mode else ())
-        if any(getattr(self, name) != FIELDS[name].default for name in ADAPTIVE):
+        if any(self.value(name) != FIELDS[name].default for name in ADAPTIVE):
             stated.add("adaptive")  # off on purpose, or on: see swarm.config.sources
         values = {name: (self.value(name), f.default) for name, f in FIELDS.items()}
         return as_variables({name: value for name, (value, at) in values.items() if name in stated or value != at})
@@ -412,6 +435,12 @@ def variable(name: str) -> str:
     return env[0]
 
 
+def both_names(name: str) -> str:
+    """Returns a setting's variable and its name in a settings file, for messages: `SWARM_MAX_PEERS
+    (limits.max_peers)`."""
+    return f"{variable(name)} ({FIELDS.tables.shown(name)})"
+
+
 def as_variables(values: Mapping[str, Any]) -> dict[str, str]:
     """Settings as variables of another process, which takes them for its user's own.
 
@@ -427,7 +456,7 @@ def refuse_strangers_code(name: str, value: Any, source: str) -> None:
     """See that a setting from a place selects nothing but what we ship. Raises ConfigError with what to type."""
     for text in names_code(name, value):
         raise ConfigError(
-            f"{variable(name)} ({name}) = {quoted(text)} from {source} names code of its user's own, and what is read "
+            f"{both_names(name)} = {quoted(text)} from {source} names code of its user's own, and what is read "
             f"in a shared folder is never imported: if you know that code, say {to_type(name, value)} yourself"
         )
 

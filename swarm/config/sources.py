@@ -24,7 +24,7 @@ from swarm.config.own_code import kept, of_the_user
 from swarm.config.place import CADENCE, is_url, place_of
 from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.revising import revising
-from swarm.config.settings import ADAPTIVE, FIELDS, Settings, variable
+from swarm.config.settings import ADAPTIVE, FIELDS, Settings, both_names, variable
 from swarm.config.task_table import from_file
 from swarm.entry_points import unregistered
 from swarm.errors import ConfigError
@@ -101,10 +101,28 @@ def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str |
         ConfigError: an unknown setting or preset, or one setting with two values.
     """
     _refuse_unknown_variables(environ)
-    found = _from_toml(toml_file) if toml_file else {}
-    found |= _from_environment(environ)
-    found |= {name: (value, "the command line") for name, value in flags.items() if value is not None}
+    found = spread(_from_toml(toml_file)) if toml_file else {}
+    found |= spread(_from_environment(environ))
+    found |= spread({name: (value, "the command line") for name, value in flags.items() if value is not None})
     return (preset(*found.pop(PRESET)) if PRESET in found else {}), found
+
+
+def spread(found: Given) -> Given:
+    """Returns settings that one source says, tables spread to their keys (swarm.config.tables).
+
+    Raises:
+        ConfigError: one is no table or has a key that there is not, or a key is said twice and not alike.
+    """
+    left = dict(found)
+    said = [(table, *left.pop(name)) for name, table in FIELDS.tables.by_name.items() if name in left]
+    for table, value, source in said:
+        for name, part in table.spread(value, source).items():
+            other, elsewhere = left.setdefault(name, (part, source))
+            if parse(name, other, elsewhere) != parse(name, part, source):
+                raise ConfigError(
+                    f"{FIELDS.tables.shown(name)} has two values, from {source} and from {elsewhere}: keep one"
+                )
+    return left
 
 
 def sources_of(
@@ -131,6 +149,7 @@ def sources_of(
 def _from_environment(environ: Mapping[str, str]) -> Given:
     found: Given = {}
     variables = {name: f.metadata["env"] for name, f in FIELDS.items()} | {PRESET: (PRESET_VARIABLE,)}
+    variables |= {name: (table.variable,) for name, table in FIELDS.tables.by_name.items()}
     for name, known in variables.items():
         given = [(v, environ[v]) for v in known if environ.get(v, "").strip()]
         if len({value for _, value in given}) > 1:
@@ -179,8 +198,10 @@ def _from_toml(file: str) -> Given:
         name = VARIABLES.get(key, key)
         if name in RETIRED:
             raise ConfigError(f"the setting {key!r} in {file} has no meaning here: {RETIRED[name]}")
-        if name not in FIELDS and name != PRESET:
-            raise ConfigError(f"unknown setting {key!r} in {file}{_meant(key, [*FIELDS, *VARIABLES])}")
+        if name not in FIELDS and name not in FIELDS.tables.by_name and name != PRESET:
+            raise ConfigError(
+                f"unknown setting {key!r} in {file}{_meant(key, [*FIELDS, *FIELDS.tables.by_name, *VARIABLES])}"
+            )
         if name in found:
             raise ConfigError(f"{key!r} sets {name} a second time in {file}: keep one")
         found[name] = (value, file)
@@ -201,7 +222,7 @@ def parse(name: str, value: object, source: str) -> Any:
     except (ValueError, KeyError, RecursionError, msgspec.ValidationError):
         broken = broken_rule_of(kind, value) if isinstance(value, str) else ""
         raise ConfigError(
-            f"{variable(name)} ({name}) must be {allowed(kind)}, got {quoted(value)} from {source}; "
+            f"{both_names(name)} must be {allowed(kind)}, got {quoted(value)} from {source}; "
             f"{f'{broken}: ' if broken else ''}correct it or leave it out"
         ) from None
     return parsed
@@ -244,10 +265,11 @@ def _check(settings: Settings, given: set[str]) -> Settings:
             f"key: set {variable('signing')} to on or require, or name node ids alone"
         )
     times, where = (4, " in a bucket, where beats are left out") if settings.sparing else (3, "")
-    if settings.liveness_timeout < times * settings.heartbeat_interval:
+    beat, timeout = settings.cadence.heartbeat_interval, settings.cadence.liveness_timeout
+    if timeout < times * beat:
         raise ConfigError(
             f"{variable('liveness_timeout')} must be at least {times} times {variable('heartbeat_interval')}{where}, "
-            f"got {settings.liveness_timeout:g} and {settings.heartbeat_interval:g}; else live nodes are taken for dead"
+            f"got {timeout:g} and {beat:g}; else live nodes are taken for dead"
         )
     if settings.test_mode:
         settings = replace(settings, **{name: value for name, value in QUICK.items() if name not in given})
@@ -277,10 +299,10 @@ def _check_dynamic_sampling(settings: Settings) -> None:
                 f"{said} and {variable(name)} = {getattr(settings, name)} exclude each other: how many questions are "
                 f"asked is known only once they are scored; leave one of them out, or set {variable(name)}={instead}"
             )
-    if (most := settings.local_groups * settings.dynamic_sampling) > settings.peer_groups:
+    if (most := settings.local_groups * settings.dynamic_sampling) > settings.limits.peer_groups:
         raise ConfigError(
             f"{said} may ask {most} questions a round, and peers take at most {variable('peer_groups')} = "
-            f"{settings.peer_groups} groups of one node: lower it, or raise {variable('peer_groups')} on all nodes"
+            f"{settings.limits.peer_groups} groups of a node: lower it, or raise {variable('peer_groups')} on all nodes"
         )
 
 
@@ -328,11 +350,6 @@ def _check_adaptive(settings: Settings, given: set[str]) -> None:
         )
     if not settings.adaptive:
         return
-    if settings.needs_halves and not settings.measures_gradient:
-        raise ConfigError(
-            f"{variable('gradient_halves')} = False and {variable('adaptive_rule')} = {settings.adaptive_rule} exclude "
-            "each other: the rule goes by what is measured of them; leave the first one out, or choose another rule"
-        )
     names = f"{variable('local_groups')} + {variable('external_groups')}"
     if total < 2:
         raise ConfigError(f"{variable('adaptive')} divides {names}, which must be at least 2 for it, got {total}")

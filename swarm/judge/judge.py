@@ -74,8 +74,8 @@ class Judge:
         self._monotonic = monotonic
         self._wall = wall
         self._sleep = sleep
-        self._liveness = Liveness(settings.liveness_timeout)
-        self._clock = SteadyClock(SETTLE_BEATS * settings.heartbeat_interval)
+        self._liveness = Liveness(settings.cadence.liveness_timeout)
+        self._clock = SteadyClock(SETTLE_BEATS * settings.cadence.heartbeat_interval)
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._appending = anyio.Lock()
         self._rows: dict[Slot, JudgedRow] = {}
@@ -119,7 +119,7 @@ class Judge:
         while True:
             if experiment := await self._blocking(self._read_experiment):
                 return questions_of(experiment, self._settings)
-            await self._sleep(self._settings.heartbeat_interval)
+            await self._sleep(self._settings.cadence.heartbeat_interval)
 
     def _read_experiment(self) -> ExperimentFile | None:
         try:
@@ -139,8 +139,8 @@ class Judge:
     # ── look ────────────────────────────────────────────────────────────────────────────────────────────────────────
     async def _watch(self) -> None:
         prefixes = [keys.STATE.partition("/")[0], keys.JUDGE_ANSWERS]
-        interval = min(self._settings.reconcile_interval, self._settings.heartbeat_interval)
-        hints = self._settings.watch == "auto"
+        interval = min(self._settings.cadence.reconcile_interval, self._settings.cadence.heartbeat_interval)
+        hints = self._settings.cadence.watch == "auto"
         async with wake_ups(self._run.store, prefixes, interval, self._sleep, hints=hints) as wakes:
             async for _ in wakes:
                 try:

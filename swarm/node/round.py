@@ -299,7 +299,7 @@ class Rounds:
     def _wanted(self, key: RoundKey, external: int) -> WantedDraw:
         """`peer_slots` groups of each peer take part, or all of them, where another sampler than SAPO's chooses."""
         settings = self._ctx.settings
-        slots = settings.peer_groups if self._sampler else settings.peer_slots
+        slots = settings.limits.peer_groups if self._sampler else settings.peer_slots
         purpose = ("external", self._ctx.node_id, *key)
         most = None if self._sampler else most_of_peer(external, settings.peer_share)
         return WantedDraw(slots, None if self._sampler else external, self._trained.names, purpose, most)

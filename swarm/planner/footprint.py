@@ -125,8 +125,8 @@ def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint
         ModelError: this architecture cannot be traced.
     """
     key = f"{shape.digest} {'bf16' if bf16 else 'fp32'} {'eager' if settings.attention == 'eager' else 'sdpa'}"
-    if settings.adapter != "none":
-        key += f" {settings.adapter} {settings.adapter_rank} {','.join(settings.adapter_targets or ('all',))}"
+    if settings.adapter.kind != "none":
+        key += f" {settings.adapter.kind} {settings.adapter.rank} {','.join(settings.adapter.targets or ('all',))}"
     table = forms.decode((Path(str(files("swarm"))) / TABLE).read_bytes(), dict[str, Footprint])
     return table.get(key) or _remembered(key, shape, settings, bf16=bf16)
 
@@ -137,7 +137,7 @@ def checkpoint_bytes(shape: ModelShape, settings: Settings) -> int:
     Raises:
         ModelError: as footprint, of an adapter.
     """
-    whole = settings.adapter == "none"
+    whole = settings.adapter.kind == "none"
     return 12 * (shape.parameters if whole else footprint(shape, settings, bf16=False).adapter)
 
 

@@ -27,7 +27,7 @@ from swarm.planner.footprint import Footprint, MicroBatch
 from swarm.planner.prompt_lengths import longest_prompt
 from swarm.planner.shape import ModelShape
 from swarm.policy.buckets import column_bucket, row_bucket
-from swarm.policy.parts import training_plugins
+from swarm.policy.parts import options_of, training_plugins
 
 MAX_LOGITS = 2**22
 """Logits of one block and its least width, as in swarm.policy.logprobs, which imports torch."""
@@ -131,7 +131,7 @@ def node_memory(
     shape, footprint = model
     half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
-    bits = _BYTES_OF_BITS.get(settings.adapter_base_bits) if footprint.adapter else None
+    bits = _BYTES_OF_BITS.get(settings.adapter.base_bits) if footprint.adapter else None
     static = bits is None and (settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu))
     rows = together * settings.most_local_groups * settings.generations
     cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
@@ -149,7 +149,7 @@ def node_memory(
         + (2 * width * footprint.adapter if footprint.adapter else _HALF * shape.parameters if half else 0),
         reference=fp32_all if settings.kl_weight > 0 and not footprint.adapter else 0,
         optimizer=2 * fp32_trained,
-        gradients=fp32_trained * (3 if settings.measures_gradient else 1)
+        gradients=fp32_trained * (3 if options_of(settings).halves else 1)
         + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
         buffers=cache + static_logits_bytes(shape, rows) if static else 0,
         generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)) + restored,
@@ -181,7 +181,7 @@ def _base_bytes(model: SizedModel, width: int, bits: float | None) -> tuple[int,
 def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:
     """Tells whether the model computes under autocast, in bf16 or fp16."""
     if settings.precision == "auto":
-        return device.is_gpu and (device.bf16 or settings.adapter != "none")
+        return device.is_gpu and (device.bf16 or settings.adapter.kind != "none")
     return settings.precision != "fp32"
 
 

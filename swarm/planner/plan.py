@@ -127,7 +127,7 @@ def choose(
     size, checkpointing = next((choice for choice in choices if situation.fits(nodes, *choice)), choices[-1])
     memories = situation.memories(size, checkpointing)
     return Plan(
-        adapter=settings.adapter,
+        adapter=settings.adapter.kind,
         device=device,
         nodes=nodes,
         in_process=in_process,
@@ -189,7 +189,7 @@ class _Situation:
     def parts(self, nodes: int, size: int, checkpointing: bool) -> tuple[Part, ...]:
         memories = self.memories(size, checkpointing)
         dealt = [memories[node % len(memories)] for node in range(nodes)]
-        together = -(-nodes // len(memories)) if self.in_process and self.settings.adapter != "none" else 1
+        together = -(-nodes // len(memories)) if self.in_process and self.settings.adapter.kind != "none" else 1
         at_work = self.memories(size, checkpointing, together)[:nodes] if together > 1 else dealt
         return tuple(_parts(dealt, at_work, self.settings, self.device, in_process=self.in_process))
 

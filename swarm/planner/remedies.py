@@ -8,7 +8,6 @@ Nobody takes one of them but a person: an adapter trains something else, and few
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from swarm.config import Settings
@@ -46,8 +45,8 @@ def _other_plans(made: Plan, settings: Settings, planning: Planning) -> Iterator
     try:
         if several:
             yield "--in-process", planning(settings, True)
-        if settings.adapter != LORA:
-            adapted = replace(settings, adapter=LORA)
+        if settings.adapter.kind != LORA:
+            adapted = settings.with_values({"adapter": LORA})
             yield f"--adapter {LORA}", planning(adapted, made.in_process)
             if several:
                 yield f"--adapter {LORA} --in-process", planning(adapted, True)

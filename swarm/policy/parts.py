@@ -1,4 +1,5 @@
-"""What plugins add to a trainer: a part changes the weights between updates, and keeps its memory in checkpoints.
+"""What plugins add to a trainer: a part changes the weights between updates, and keeps its memory in checkpoints;
+options bound and measure what an update learns.
 
     entry point in `swarm.training` ─▶ TrainingPlugin.parts(settings): name ─▶ MakePart ─▶ a TrainerPart of each trainer
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from swarm.algo.bounds import Floors, strictest
 from swarm.config import Settings
 from swarm.entry_points import TRAINING, of_plugins
 
@@ -45,6 +47,17 @@ class TrainerPart(Protocol):
 MakePart = Callable[[TrainedWeights], TrainerPart]
 
 
+class UpdateOptions(NamedTuple):
+    """Says what is asked of each update."""
+
+    answers_only: bool = False
+    """Of external completions nothing but the answers and ends of text is learned from."""
+    floors: Floors = Floors()
+    """Below these an external token is not learned from."""
+    halves: bool = False
+    """The gradient is taken in halves, and measured."""
+
+
 class TrainingPlugin(Protocol):
     """Tells what a plugin adds; an entry point in `swarm.training` is one, such as a module. It imports no torch."""
 
@@ -55,10 +68,24 @@ class TrainingPlugin(Protocol):
         """Returns what the parts hold in host memory, for a plan: a title, and how many times the trained weights in
         fp32."""
 
+    def options(self, settings: Settings) -> UpdateOptions:
+        """Returns what the settings ask of each update."""
+
 
 def training_plugins(settings: Settings) -> list[TrainingPlugin]:
     """Returns those that are on. Raises ConfigError: one of them cannot be imported."""
     return of_plugins(TRAINING, settings.plugins)
+
+
+def options_of(settings: Settings) -> UpdateOptions:
+    """Returns what a node's settings ask of each update: the strictest of all floors. Raises ConfigError as
+    training_plugins."""
+    asked = [UpdateOptions(halves=settings.needs_halves), *(p.options(settings) for p in training_plugins(settings))]
+    return UpdateOptions(
+        answers_only=any(one.answers_only for one in asked),
+        floors=strictest([one.floors for one in asked]),
+        halves=any(one.halves for one in asked),
+    )
 
 
 def parts_of(settings: Settings) -> dict[str, MakePart]:

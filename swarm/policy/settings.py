@@ -15,7 +15,7 @@ from swarm.extras import installed_by
 from swarm.instruction import OURS, Asking
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.learning_rates import suited_learning_rate
-from swarm.policy.parts import MakePart, parts_of
+from swarm.policy.parts import MakePart, options_of, parts_of
 
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     (
@@ -179,6 +179,12 @@ class GrpoConfig:
         recomputed."""
         return not self.gradient_checkpointing
 
+    @property
+    def bounds_tokens(self) -> bool:
+        """Tells whether some tokens of external completions may be left out of what is learned."""
+        floors = (self.external_logprob_floor, self.external_negative_floor)
+        return self.external_reasoning != "whole" or floors != (None, None)
+
     def __post_init__(self) -> None:
         for expected, names, holds in _RANGES:
             for name in names:
@@ -199,17 +205,18 @@ def asking_of(settings: Settings) -> Asking:
 
 def lora_config(settings: Settings) -> LoraConfig | None:
     """Returns the adapter that a node trains; None: all of its weights."""
-    if settings.adapter == "none":
+    if settings.adapter.kind == "none":
         return None
-    bits = None if settings.adapter_base_bits == "none" else int(settings.adapter_base_bits)
-    rank, alpha, targets = settings.adapter_rank, settings.adapter_alpha, settings.adapter_targets
+    bits = None if settings.adapter.base_bits == "none" else int(settings.adapter.base_bits)
+    rank, alpha, targets = settings.adapter.rank, settings.adapter.alpha, settings.adapter.targets
     return LoraConfig(rank, alpha, targets, bits, settings.seed)
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:
     """Returns the configuration that a node's settings mean for its policy."""
+    options = options_of(settings)
     return GrpoConfig(
-        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter).rate,
+        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter.kind).rate,
         temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=settings.top_k,
@@ -219,21 +226,21 @@ def grpo_config(settings: Settings) -> GrpoConfig:
         stop=settings.stop or (),
         asking=asking_of(settings),
         loss=settings.loss,
-        empty_update=settings.empty_update,
+        empty_update=settings.optimizer.empty_update,
         clip_low=settings.clip_low,
         clip_high=settings.clip_high,
-        warmup_steps=settings.warmup_steps,
-        weight_decay=settings.weight_decay,
+        warmup_steps=settings.optimizer.warmup_steps,
+        weight_decay=settings.optimizer.weight_decay,
         kl_weight=settings.kl_weight,
-        max_grad_norm=settings.max_grad_norm,
+        max_grad_norm=settings.optimizer.max_grad_norm,
         iterations=settings.grpo_iterations,
         micro_batch_tokens=settings.micro_batch_tokens,
         importance_cap=settings.token_weight_cap,
-        external_reasoning=settings.external_reasoning,
-        external_logprob_floor=settings.external_logprob_floor,
-        external_negative_floor=settings.external_negative_floor,
+        external_reasoning="answer" if options.answers_only else "whole",
+        external_logprob_floor=options.floors.any_advantage,
+        external_negative_floor=options.floors.negative_advantage,
         batch_std=settings.advantage_scaling == OVER_BATCH,
-        gradient_halves=settings.measures_gradient,
+        gradient_halves=options.halves,
         decoding=settings.decoding,
         gradient_checkpointing=bool(settings.gradient_checkpointing),
         adapter=lora_config(settings),
@@ -276,10 +283,10 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
 def bits_problem(settings: Settings) -> str:
     """Returns why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are
     asked."""
-    if settings.adapter_base_bits == "none":
+    if settings.adapter.base_bits == "none":
         return ""
-    name, value = variable("adapter_base_bits"), settings.adapter_base_bits
-    if settings.adapter == "none":
+    name, value = variable("adapter_base_bits"), settings.adapter.base_bits
+    if settings.adapter.kind == "none":
         return (
             f"{name}={value} is of frozen weights, and all weights are trained here: set {variable('adapter')}=lora "
             f"(--adapter lora), or unset {name}"

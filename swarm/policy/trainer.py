@@ -185,6 +185,7 @@ class ModelTrainer:
             tokens=encoded.tokens,
             trained_tokens=0,
             groups_too_long=encoded.groups_too_long,
+            left_out_tokens=0 if self._config.bounds_tokens else None,
             updated=steps > 0,
         )
 
@@ -217,7 +218,7 @@ class ModelTrainer:
             logprob_drift=drift,
             importance_tokens=weighed,
             importance_mean=importance / max(1, weighed),
-            left_out_tokens=round(left_out),
+            left_out_tokens=round(left_out) if self._config.bounds_tokens else None,
             updated=finite,
         )
 

@@ -52,31 +52,31 @@ def server_config(settings: Settings, node_id: str) -> ServerConfig | None:
     Raises:
         ConfigError: the settings ask for what cannot be had of one.
     """
-    if settings.generation_server is None or settings.role == "coordinator":
+    if settings.generation_server.url is None or settings.role == "coordinator":
         return None  # a coordinator may have the settings of its workers
     _refuse_unsuited(settings)
-    url = check_url(settings.generation_server, variable("generation_server")).rstrip("/").removesuffix(API)
-    folder = Path(settings.adapter_folder or settings.private_folder / "adapters").expanduser().absolute()
+    url = check_url(settings.generation_server.url, variable("generation_server")).rstrip("/").removesuffix(API)
+    folder = Path(settings.generation_server.folder or settings.private_folder / "adapters").expanduser().absolute()
     own = f"{settings.experiment}.{node_id}.{hashlib.sha256(settings.place.encode()).hexdigest()[:8]}"
     return ServerConfig(
         url=url,
         folder=folder / own,
         prefix=own,
-        patience=settings.generation_server_patience,
-        plays_on=settings.generation_server_away == "own",
+        patience=settings.generation_server.patience,
+        plays_on=settings.generation_server.away == "own",
         key=_key(settings, url),
         seed=settings.seed,
     )
 
 
 def _refuse_unsuited(settings: Settings) -> None:
-    asked = f"{variable('generation_server')} ({quoted(settings.generation_server)})"
+    asked = f"{variable('generation_server')} ({quoted(settings.generation_server.url)})"
     if settings.role != "worker":
         raise ConfigError(
             f"{asked}: only a worker has it, got {variable('role')} {settings.role!r}; for a node that trains nothing "
             f"use {variable('endpoint')}"
         )
-    if settings.adapter == "none":
+    if settings.adapter.kind == "none":
         raise ConfigError(
             f"{asked}: expected {variable('adapter')}=lora, got none: a server takes an adapter over HTTP, and whole "
             "weights it does not. Set it, or let the node generate by itself"
@@ -95,7 +95,7 @@ def _refuse_unsuited(settings: Settings) -> None:
 
 
 def _key(settings: Settings, url: str) -> Key | None:
-    if not (value := (settings.generation_server_key or "").strip()):
+    if not (value := (settings.generation_server.key or "").strip()):
         return None
     name = variable("generation_server_key")
     holder, key = f"{name}: what it holds", f"{name}: the key"

@@ -24,7 +24,7 @@ STATE_READS, JUDGE_READS = 5, 0.25
 def of_one_round(settings: Settings, workers: int) -> RequestCounts:
     """Estimates the requests of one worker in a round that takes the whole interval and in which nobody is late."""
     seconds, peers = settings.round_interval, workers - 1
-    beats = seconds / settings.heartbeat_interval / 2
+    beats = seconds / settings.cadence.heartbeat_interval / 2
     kept = settings.device != "cpu" or settings.staleness > 0
     return RequestCounts(
         writes=round(FILES + kept + beats + seconds / SEALED_LATEST + seconds / SEALED_SELDOM),

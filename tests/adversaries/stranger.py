@@ -76,7 +76,7 @@ class Stranger:
                 model="stranger",
             )
             await self.write(self.layout.peer_file(self.node_id), encode(peer))
-            await anyio.sleep(self.settings.heartbeat_interval)
+            await anyio.sleep(self.settings.cadence.heartbeat_interval)
 
     async def write(self, target: anyio.Path | os.PathLike[str], data: bytes) -> None:
         """As an honest node would, without fsync; what is in the way is somebody's prank."""

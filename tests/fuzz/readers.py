@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from swarm.config import Settings
+from swarm.config.settings import LimitsTable
 from swarm.errors import CheckpointError, ProtocolError, StoreError
 from swarm.judge.judge import read_answer
 from swarm.judge.judge_machine import Slot
@@ -62,7 +63,7 @@ class Reader:
 
 def _rollouts(layout: Layout, mode: str) -> str:
     """As the intake does; the reason of the first group's refusal stands for all."""
-    settings = Settings(admit=mode, importance_cap=2.0, max_file_bytes=LARGEST)
+    settings = Settings(admit=mode, importance_cap=2.0, limits=LimitsTable(max_file_bytes=LARGEST))
     admission = Admission(settings, AssignedQuestions(42, Universe.of(SAPO_TASKS, "tiny-2")))
     file = PeersFiles(settings, open_place(layout.path).open(layout.experiment)).fetch(KEY, PEER).file
     if file is None:

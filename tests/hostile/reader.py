@@ -16,6 +16,7 @@ import anyio
 from anyio.from_thread import start_blocking_portal
 
 from swarm.config import Settings
+from swarm.config.settings import LimitsTable
 from swarm.node.process.wiring import make_context
 from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.node.sharing.examination import FileNews
@@ -74,9 +75,8 @@ class Reader:
             if news is FileNews.THERE:
                 arrived.extend(peers)
 
-        settings = Settings(
-            path=str(self.layout.path), experiment="exp", admit="regenerable", completion_characters=2**20
-        )
+        limits = LimitsTable(completion_characters=2**20)
+        settings = Settings(path=str(self.layout.path), experiment="exp", admit="regenerable", limits=limits)
         assigned = AssignedQuestions(settings.seed, Universe.of(SAPO_TASKS, "tiny-2"))
         intake = Intake(make_context(settings, "reader"), assigned, self._scorer, on_news)
         with anyio.fail_after(TIMEOUT_S):

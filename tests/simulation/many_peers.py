@@ -27,6 +27,7 @@ import structlog
 
 from swarm.config import Settings
 from swarm.config.place import CADENCE
+from swarm.config.settings import CadenceTable, LimitsTable
 from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, generate_now
 from swarm.node.base.timeline import Timeline
 from swarm.node.coordinator.coordinator import Coordinator
@@ -138,9 +139,8 @@ class Swarm:
             generations=4,
             checkpoint_interval=0,
             expected_workers=len(self._names) + 1,
-            max_peers=max(256, len(self._names)),
-            watch="off",
-            **(CADENCE if self._bucket else {}),
+            limits=LimitsTable(max_peers=max(256, len(self._names))),
+            cadence=CadenceTable(watch="off", **(CADENCE if self._bucket else {})),
         )
         identity = ProcessIdentity("here", 1, 0.0, f"life of {name}", b"secret", lambda pid, began: True)
         return NodeContext(settings, name, Run(EXPERIMENT, store), clock, _Inline(), identity)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from swarm.config import Settings
+from swarm.config.settings import CadenceTable
 from tests.simulation.faults import Faults
 
 FAULTS_UNTIL = 60.0
@@ -131,13 +132,15 @@ class Plan:
             standby=standby,
             expected_workers=self.worker_names if self.named else self.workers if self.expects else None,
             settle_time=SETTLE_TIME,
-            heartbeat_interval=self.heartbeat,
-            liveness_timeout=self.timeout,
-            reconcile_interval=1.5,
+            cadence=CadenceTable(
+                heartbeat_interval=self.heartbeat,
+                liveness_timeout=self.timeout,
+                reconcile_interval=1.5,
+                watch="auto" if self.hints else "off",
+            ),
             staleness=self.staleness,
             cleanup=bool(self.cleanup),
             archive_old=self.cleanup == "archive",
             keep_last_rounds=1,
-            watch="auto" if self.hints else "off",
             sampler="uniform" if self.seed % 8 else "whole-pool",
         )

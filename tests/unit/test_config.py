@@ -127,7 +127,7 @@ def test_the_preset_of_the_paper_is_what_the_paper_says() -> None:
     assert (settings.learning_rate, settings.kl_weight) == (0.001, 0)
     assert (settings.clip_low, settings.clip_high) == (0.2, 0.28)
     assert (settings.max_rounds, settings.generations, settings.total_groups) == (2000, 8, 8)
-    assert (settings.max_grad_norm, settings.empty_update) == (0, "step")
+    assert (settings.optimizer.max_grad_norm, settings.optimizer.empty_update) == (0, "step")
 
 
 def test_test_mode_beats_a_preset_so_that_it_can_be_tried() -> None:
@@ -138,7 +138,7 @@ def test_test_mode_beats_a_preset_so_that_it_can_be_tried() -> None:
 
 def test_another_process_has_the_preset_and_what_was_said_beside_it_even_where_that_is_a_default() -> None:
     settings = load({"SWARM_PRESET": "paper", "SWARM_EMPTY_UPDATE": "skip", "SWARM_MAX_GRAD_NORM": "1"})
-    assert (settings.empty_update, settings.max_grad_norm) == ("skip", 1)
+    assert (settings.optimizer.empty_update, settings.optimizer.max_grad_norm) == ("skip", 1)
     environment = without_settings({"SWARM_PRESET": "paper", "HOME": "/root"}) | settings.as_environment()
     assert load(environment) == settings
 
@@ -152,7 +152,7 @@ def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
 def test_every_preset_names_settings_and_values_that_there_are() -> None:
     for values in PRESETS.values():
         settings = load(**values)
-        assert {name: getattr(settings, name) for name in values} == values
+        assert {name: settings.value(name) for name in values} == values
 
 
 # ── the fork's variables that are no more ───────────────────────────────────────────────────────────────────────────
@@ -414,7 +414,7 @@ def test_every_publish_frequency_is_taken(frequency: str) -> None:
 def test_a_liveness_timeout_below_three_heartbeats_is_refused() -> None:
     message = refusal({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "5.9"})
     assert message.startswith("SWARM_LIVENESS_TIMEOUT must be at least 3 times SWARM_HEARTBEAT_INTERVAL")
-    assert load({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "6"}).liveness_timeout == 6
+    assert load({"SWARM_HEARTBEAT_INTERVAL": "2", "SWARM_LIVENESS_TIMEOUT": "6"}).cadence.liveness_timeout == 6
 
 
 # ── adaptive I/J, samplers ──────────────────────────────────────────────────────────────────────────────────────────
@@ -467,18 +467,6 @@ def test_j_may_begin_at_zero_and_keep_to_a_range() -> None:
 )
 def test_a_range_of_j_that_contradicts_itself_is_refused(given: dict[str, float], said: str) -> None:
     assert said in refusal(adaptive=True, **given)
-
-
-def test_the_gradient_is_taken_in_halves_where_that_is_asked_for_or_the_rule_needs_it() -> None:
-    assert not load().measures_gradient
-    assert load({"SWARM_GRADIENT_HALVES": "1"}).measures_gradient
-    rule = {"adaptive": True, "adaptive_rule": "supply-measured"}
-    assert load(**rule).measures_gradient
-    assert not load(**rule | {"adaptive_rule": "supply"}).measures_gradient
-    assert not load({"SWARM_ADAPTIVE_RULE": "supply-measured", "ADAPTIVE_IJ_ENABLED": "False"}).measures_gradient
-    assert "SWARM_GRADIENT_HALVES = False and SWARM_ADAPTIVE_RULE = supply-measured exclude each other" in refusal(
-        gradient_halves=False, **rule
-    )
 
 
 def test_with_adaptive_every_round_shares_and_may_have_all_groups_its_own() -> None:
@@ -664,10 +652,11 @@ def test_each_setting_is_in_one_section() -> None:
 
 
 def test_in_a_bucket_nodes_beat_and_look_less_often_unless_somebody_says_otherwise() -> None:
-    folder, bucket = load(path="runs"), load(path="s3://mine/runs")
+    folder, bucket = load(path="runs").cadence, load(path="s3://mine/runs").cadence
     assert (folder.heartbeat_interval, folder.liveness_timeout, folder.reconcile_interval) == (1.0, 15.0, 2.0)
     assert (bucket.heartbeat_interval, bucket.liveness_timeout, bucket.reconcile_interval) == (60.0, 240.0, 10.0)
-    assert load({"SWARM_HEARTBEAT_INTERVAL": "5"}, path="s3://mine/runs").heartbeat_interval == 5.0
+    said = {"SWARM_CADENCE": '{"heartbeat_interval": 5}'}
+    assert load(said, path="s3://mine/runs").cadence.heartbeat_interval == 5.0
     sources = sources_of({"path": "s3://mine/runs"}, {"SWARM_RECONCILE_INTERVAL": "3"})
     assert sources["heartbeat_interval"] == "default in a bucket"
     assert sources["reconcile_interval"] == "environment variable SWARM_RECONCILE_INTERVAL"

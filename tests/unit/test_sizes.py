@@ -43,7 +43,7 @@ def test_commands_settings_columns_and_words_are_counted() -> None:
     files = {
         "swarm/cli/main.py": 'COMMANDS = {"up": 1, "down": 2}\n',
         "swarm/plugins/top/commands.py": 'COMMANDS = {"top": 1}\n',
-        "swarm/config/settings.py": "class Settings:\n    a: int = setting(1)\n    b: int = 2\n",
+        "swarm/config/settings.py": "class Settings:\n    a: int = setting(1)\n    b: int = table_key(3)\n    c = 2\n",
         "swarm/wire/metrics.py": "class MetricsRow:\n    a: int\n    b: int = 0\n",
         "docs/one.md": "two words",
     }
@@ -51,6 +51,7 @@ def test_commands_settings_columns_and_words_are_counted() -> None:
         "commands of the core": 2,
         "commands of plugins": 1,
         "settings": 1,
+        "keys of settings": 1,
         "columns of a row": 2,
         "words of docs": 2,
     }

@@ -41,7 +41,7 @@ class Cleaning:
         self._ctx = ctx
         self._keeping = keeping(settings)
         self._lived: deque[Lived] = deque(maxlen=self._keeping.reach)
-        rules = Rules(settings.archive_old, settings.max_peers, settings.pool_bytes)
+        rules = Rules(settings.archive_old, settings.limits.max_peers, settings.limits.pool_bytes)
         self._janitor = Janitor(ctx.run, ctx.node_id, rules, ctx.clock.wall)
         self._saved: deque[int] = deque(maxlen=settings.checkpoint_keep)
         self._working = anyio.Lock()

@@ -55,7 +55,7 @@ async def first_alive(ctx: NodeContext, holders: Collection[PeerFile]) -> PeerFi
         hearts.observe(peer)
     names, left, longer = {peer.peer_id for peer in waiting}, PROOF_BEATS if waiting else 0, True
     while left:
-        await ctx.clock.sleep(ctx.settings.heartbeat_interval)
+        await ctx.clock.sleep(ctx.settings.cadence.heartbeat_interval)
         for peer in await ctx.blocking.run(read_peers, ctx.run, names):
             if peer.peer_id in names and hearts.observe(peer) and peer.status != STOPPED:
                 return peer
@@ -89,7 +89,7 @@ def peer_reader(ctx: NodeContext) -> PeerReader:
     """Returns the reader of other nodes' registrations. It reads each often enough to see that it beats. Where requests
     are spared, a changed tag in the listing is enough, and nodes at work are read again only while they are waited for.
     """
-    pause = math.inf if ctx.settings.sparing else ctx.settings.liveness_timeout / 4
+    pause = math.inf if ctx.settings.sparing else ctx.settings.cadence.liveness_timeout / 4
     return PeerReader(ctx.run, ctx.clock.monotonic, own=ctx.node_id, pause=pause)
 
 
@@ -254,7 +254,7 @@ class Presence:
             stage=self.stage,
             phase=self._phase,
             phase_since=self._phase_since,
-            heartbeat_interval=ctx.settings.heartbeat_interval,
+            heartbeat_interval=ctx.settings.cadence.heartbeat_interval,
             incarnation=self._incarnation,
             host=ctx.process.host,
             pid=ctx.process.pid,
@@ -279,7 +279,7 @@ class Presence:
             StoreError: this node is `astray`.
         """
         while True:
-            await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
+            await self._ctx.clock.sleep(self._ctx.settings.cadence.heartbeat_interval)
             if self._may_be_left_out():
                 self._left_out = True
                 continue
@@ -300,7 +300,7 @@ class Presence:
         if not self._ctx.settings.sparing or self._left_out:
             return False
         ago = self._ctx.clock.monotonic() - self._beaten_at
-        return self.round != self._beaten_in or ago < self._ctx.settings.heartbeat_interval / 2
+        return self.round != self._beaten_in or ago < self._ctx.settings.cadence.heartbeat_interval / 2
 
     def _give_way(self, written: PeerFile | None) -> None:
         """Look at what stands in the place of the last beat: this node's own, or somebody else's.

@@ -83,9 +83,9 @@ class Observer:
         """Other coordinators that have been seen to live, and are registered still."""
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
-        self._max_age = ctx.settings.heartbeat_interval if ctx.settings.sparing else 0.0
+        self._max_age = ctx.settings.cadence.heartbeat_interval if ctx.settings.sparing else 0.0
         """Seconds for which what was seen besides the round in hand is good enough."""
-        self._max_age_before = ctx.settings.liveness_timeout if ctx.settings.sparing else 0.0
+        self._max_age_before = ctx.settings.cadence.liveness_timeout if ctx.settings.sparing else 0.0
         """The same, of the rounds before."""
         self._own_state: tuple[float, StateFile] | None = None
         """What stood in the state file, written by this node, and when that was seen."""
@@ -197,9 +197,9 @@ class Observer:
     def _may_wait(self) -> bool:
         """Tells whether a doubt may still wait: it may for PROOF_BEATS beats, and then not again soon."""
         now, settings = self._ctx.clock.monotonic(), self._ctx.settings
-        if now - self._doubted_at > DOUBTS_APART * settings.liveness_timeout:
+        if now - self._doubted_at > DOUBTS_APART * settings.cadence.liveness_timeout:
             self._doubted_at = now
-        return now - self._doubted_at < PROOF_BEATS * settings.heartbeat_interval
+        return now - self._doubted_at < PROOF_BEATS * settings.cadence.heartbeat_interval
 
     def _keeps_it(self, writer: PeerFile, state: StateFile) -> bool:
         lives = writer.peer_id in self._others(self._ctx.clock.monotonic())
@@ -246,7 +246,7 @@ class ClockKeeper:
         self._ctx = ctx
         self._presence = presence
         self._created_at = ctx.clock.wall()
-        self._rhythm = Rhythm(ctx.clock, ctx.settings.heartbeat_interval)
+        self._rhythm = Rhythm(ctx.clock, ctx.settings.cadence.heartbeat_interval)
         self._opened_at: float | None = None
         """When the round in hand was opened; None: the first reward has come."""
         self._first_after = 0.0
@@ -272,9 +272,9 @@ class ClockKeeper:
             True once all rounds are done and the folder says so; False to leave the clock to another coordinator.
         """
         await self._resume()
-        interval = min(self._ctx.settings.reconcile_interval, self._ctx.settings.heartbeat_interval)
+        interval = min(self._ctx.settings.cadence.reconcile_interval, self._ctx.settings.cadence.heartbeat_interval)
         done: bool | None = None
-        ctx, hints = self._ctx, self._ctx.settings.watch == "auto"
+        ctx, hints = self._ctx, self._ctx.settings.cadence.watch == "auto"
         prefixes, counted = [keys.REWARDS, keys.PEERS], lambda: [keys.rewards(self._machine.round_in_hand)]
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
         async with wake_ups(ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=counted) as wakes:
@@ -309,7 +309,7 @@ class ClockKeeper:
                 return await self._ctx.blocking.run(resume_point, self._ctx.run, most, names)
             except StoreError as error:
                 self._unlistable.found(error)
-            await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
+            await self._ctx.clock.sleep(self._ctx.settings.cadence.heartbeat_interval)
 
     async def _decide(self) -> bool | None:
         """Look and carry out until there is nothing more to do for now; None, or what `keep` returns."""

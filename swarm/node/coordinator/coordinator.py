@@ -41,7 +41,7 @@ class Coordinator:
 
     def __init__(self, ctx: NodeContext) -> None:
         self._ctx = ctx
-        self._liveness = Liveness(ctx.settings.liveness_timeout)
+        self._liveness = Liveness(ctx.settings.cadence.liveness_timeout)
         self._presence = Presence(ctx, "coordinator", status=STANDBY if ctx.settings.standby else STARTING)
         self._life = anyio.CancelScope()
         self._stop_code: int | None = None
@@ -127,9 +127,9 @@ class Coordinator:
             others = liveness.live(now, role="coordinator", statuses=(STARTING, ACTIVE)) - {ctx.node_id}
             if over and not others:
                 return False
-            if not others and now - since >= ctx.settings.liveness_timeout:
+            if not others and now - since >= ctx.settings.cadence.liveness_timeout:
                 return True
-            await clock.sleep(ctx.settings.heartbeat_interval)
+            await clock.sleep(ctx.settings.cadence.heartbeat_interval)
 
     async def _refuse_other_experiment(self) -> None:
         """Refuses another experiment before anything of this node is in the folder; who stands by begins no experiment

@@ -46,8 +46,8 @@ class Admission:
     def check_size(self, groups: Sequence[RolloutGroup]) -> None:
         """Raises ProtocolError (`oversized`) where scoring or keeping a file would cost more than any peer is worth."""
         completions = [completion for group in groups for completion in group.completions]
-        _at_most(self.settings.peer_groups, "groups", len(groups))
-        _at_most(COMPLETIONS_OF_A_GROUP * self.settings.peer_groups, "completions", len(completions))
+        _at_most(self.settings.limits.peer_groups, "groups", len(groups))
+        _at_most(COMPLETIONS_OF_A_GROUP * self.settings.limits.peer_groups, "completions", len(completions))
         _at_most(MOST_TEXT, "characters of responses", sum(map(_characters, completions)))
 
     def refusals(
@@ -66,7 +66,8 @@ class Admission:
         return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group], mixture)[0]
 
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None) -> list[bool]:
-        slots = [group.slot for group in groups if group.slot < self.settings.peer_groups]  # strangers chose them
+        most = self.settings.limits.peer_groups
+        slots = [group.slot for group in groups if group.slot < most]  # strangers chose them
         questions = self.assigned.questions(peer, key, 1 + max(slots, default=-1), mixture)
         return [group.slot < len(questions) and _asked(group) == questions[group.slot] for group in groups]
 
@@ -76,7 +77,7 @@ class Admission:
         if longest > most:
             detail = f"a completion of group {group.slot} has {longest} characters, this node takes {most}"
             return ProtocolError("too_long", f"{detail} (SWARM_COMPLETION_CHARACTERS)")
-        if (taken := self.settings.licences) and not _is_among(group.licence or NO_LICENCE, taken):
+        if (taken := self.settings.terms.accept) and not _is_among(group.licence or NO_LICENCE, taken):
             said = group.licence or "no licence"
             detail = f"group {group.slot} is under {said!r}, this node takes {', '.join(taken)} (SWARM_LICENCES)"
             return ProtocolError("other_licence", detail)
@@ -139,4 +140,4 @@ def _at_most(limit: int, what: str, got: int) -> None:
 
 def longest_completion(settings: Settings) -> int:
     """Characters of a completion that is taken."""
-    return settings.completion_characters or CHARACTERS_PER_TOKEN * (settings.max_new_tokens or USUAL_TOKENS)
+    return settings.limits.completion_characters or CHARACTERS_PER_TOKEN * (settings.max_new_tokens or USUAL_TOKENS)

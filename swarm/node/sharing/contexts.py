@@ -188,7 +188,7 @@ class Contexts:
         if error and now - at < LOOK_AGAIN:
             raise error
         is_stranger = peer not in self._clean and peer != self._ctx.node_id
-        if is_stranger and self._of_strangers[key] >= STRANGERS_FILES * self._ctx.settings.max_file_bytes:
+        if is_stranger and self._of_strangers[key] >= STRANGERS_FILES * self._ctx.settings.limits.max_file_bytes:
             raise gone(f"{peer} is one of too many whose files are large and were never trained on here")
         before = self._published.bytes_read
         try:

@@ -56,7 +56,7 @@ class EarlyGroups:
     def learns(self, peer: str, *, one_by_one: bool) -> None:
         """Learns how the file came that was read last of a peer who is alive or has a clean record."""
         self._expected.pop(peer, None)
-        if one_by_one and len(self._expected) < self._ctx.settings.max_peers:
+        if one_by_one and len(self._expected) < self._ctx.settings.limits.max_peers:
             self._expected[peer] = None
 
     async def look_into(self, key: RoundKey, peer: str, slots: Set[int]) -> None:
@@ -107,5 +107,5 @@ class EarlyGroups:
 
     def _has_room(self, key: RoundKey, peer: str) -> bool:
         settings = self._ctx.settings
-        within_file = self._read[key, peer] < settings.max_file_bytes
-        return peer in self._expected and within_file and self._read.total() < settings.pool_bytes
+        within_file = self._read[key, peer] < settings.limits.max_file_bytes
+        return peer in self._expected and within_file and self._read.total() < settings.limits.pool_bytes

@@ -71,7 +71,7 @@ class Examination:
         self._admission = admission
         self._mixtures = mixtures
         self.early = EarlyGroups(ctx, self._files, admission, mixtures, task_source)
-        self.pool = Pool(most_bytes=ctx.settings.pool_bytes)
+        self.pool = Pool(most_bytes=ctx.settings.limits.pool_bytes)
         self.line = PriorityLock()
         """Whose turn it is: one file at a time."""
         self._tags: dict[RoundKey, dict[str, str]] = {}
@@ -165,7 +165,7 @@ class Examination:
         """Put the groups of a file into the pool that may come in."""
         if peer not in self._tags.get(key, {}):
             return self.pool.empty(key, peer)
-        if is_stranger and self._of_strangers[key] >= self._ctx.settings.max_file_bytes:
+        if is_stranger and self._of_strangers[key] >= self._ctx.settings.limits.max_file_bytes:
             self.counts.refused_by_peer[OTHERS]["flood"] += 1
             return self.pool.empty(key, peer)
         file = await self._read(key, peer, self._tags[key][peer])
@@ -205,7 +205,7 @@ class Examination:
             else:
                 admitted.append((group, claims))
         for full_key, full_peer in self.pool.put(key, peer, admitted):
-            most = self._ctx.settings.pool_bytes
+            most = self._ctx.settings.limits.pool_bytes
             detail = f"the groups of all peers take more than {most} bytes (SWARM_POOL_BYTES)"
             self.refuse(full_key, full_peer, ProtocolError("pool_full", detail))
 
@@ -290,7 +290,7 @@ class Examination:
 
     def flood(self, key: RoundKey, names: int) -> None:
         """Counts so many names of a stage that are not read."""
-        self._refusals.flood(self.counts, key, names, self._ctx.settings.max_peers)
+        self._refusals.flood(self.counts, key, names, self._ctx.settings.limits.max_peers)
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds."""

@@ -91,7 +91,7 @@ class Intake:
         self.mixtures = Mixtures(assigned.universe)
         """Mixtures of tasks, as peers ask them."""
         self._examination = Examination(ctx, self._admission, self.mixtures, task_source, tell)
-        self._quarantine = Quarantine(ctx.settings.quarantine_rounds)
+        self._quarantine = Quarantine(ctx.settings.limits.quarantine_rounds)
         self._selections: dict[RoundKey, Selection] = {}
         self._listed: dict[RoundKey, frozenset[str]] = {}
         """The nodes that had a file when a round was listed last."""
@@ -120,7 +120,7 @@ class Intake:
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
         """List these rounds, see whether what was read is still what it was, and examine what will likely be drawn."""
         for key in sorted(key for key in keys if key >= self._oldest):
-            new = Selection(self._ctx.settings.max_peers, random_order(self._ctx.process.secret, key))
+            new = Selection(self._ctx.settings.limits.max_peers, random_order(self._ctx.process.secret, key))
             selection = self._selections.setdefault(key, new)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
             self._pass_over(key, held, selection)

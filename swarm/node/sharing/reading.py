@@ -112,8 +112,8 @@ class PeersFiles:
 
     def __init__(self, settings: Settings, run: Run) -> None:
         self._run = run
-        self._limit = settings.max_file_bytes
-        self._most_groups = settings.peer_groups
+        self._limit = settings.limits.max_file_bytes
+        self._most_groups = settings.limits.peer_groups
         self._origin_needed = settings.admit != "unverified"
         self._keep_tokens = settings.token_weight_cap > 0  # else they need not be held in memory
         self._has_tags = settings.sparing  # a listing of a bucket has tags; of a folder each is looked for by itself

@@ -58,9 +58,9 @@ class Lookout:
         self._machine = machine
         self._intake = intake
         self._tell = tell
-        self._liveness = Liveness(ctx.settings.liveness_timeout)
+        self._liveness = Liveness(ctx.settings.cadence.liveness_timeout)
         self._open_round: RoundKey | None = None
-        settle = PROOF_BEATS * ctx.settings.heartbeat_interval
+        settle = PROOF_BEATS * ctx.settings.cadence.heartbeat_interval
         self._belief = ClockBelief(settle)
         self._peers = peer_reader(ctx)
         self._dead: frozenset[str] = frozenset()
@@ -74,7 +74,7 @@ class Lookout:
         """Who has written the state file that was read last."""
         self._coordinator_seen = ctx.clock.monotonic()
         self._misses_coordinator = False
-        self._rhythm = Rhythm(ctx.clock, ctx.settings.heartbeat_interval)
+        self._rhythm = Rhythm(ctx.clock, ctx.settings.cadence.heartbeat_interval)
         self._phase, self._looks = machine.phase, 0
         """What the machine waited for lately, and how often it was looked for."""
         self._peers_looked_at = -math.inf
@@ -86,7 +86,7 @@ class Lookout:
     async def watch_rounds(self, tasks: TaskGroup) -> None:
         """Watches the round clock and peers' files, which tasks of their own take in, until cancelled."""
         ctx, prefixes = self._ctx, [keys.STATE.partition("/")[0], keys.ROLLOUTS]
-        interval, hints = ctx.settings.reconcile_interval, ctx.settings.watch == "auto"
+        interval, hints = ctx.settings.cadence.reconcile_interval, ctx.settings.cadence.watch == "auto"
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
         async with wake_ups(
             ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=self._stages_to_list
@@ -140,7 +140,7 @@ class Lookout:
 
     async def _read_state(self) -> Sighting | None:
         began = self._ctx.clock.monotonic()
-        stays = self._ctx.settings.sparing and began - self._writer_read < self._ctx.settings.heartbeat_interval
+        stays = self._ctx.settings.sparing and began - self._writer_read < self._ctx.settings.cadence.heartbeat_interval
         known = self._written if stays else None
         try:
             read = partial(written_state, self._ctx.run, known=known, read_writer=self._peers.read_one)
@@ -179,7 +179,7 @@ class Lookout:
         while True:
             if self._peers_are_due():
                 await self.look_at_peers()
-            await self._ctx.clock.sleep(self._ctx.settings.heartbeat_interval)
+            await self._ctx.clock.sleep(self._ctx.settings.cadence.heartbeat_interval)
 
     def _peers_are_due(self) -> bool:
         """Tells whether peers are due: in a node that computes, where looks are spared, only as often as they must be
@@ -188,9 +188,9 @@ class Lookout:
         if not settings.sparing:
             return True
         waits = self._machine.phase in (Phase.LOADING, *WAITING)
-        beat = settings.heartbeat_interval
+        beat = settings.cadence.heartbeat_interval
         return ago >= (
-            beat / 2 if waits else settings.liveness_timeout - 2.5 * beat
+            beat / 2 if waits else settings.cadence.liveness_timeout - 2.5 * beat
         )  # beats may be two intervals apart
 
     async def look_at_peers(self) -> None:
@@ -245,7 +245,7 @@ class Lookout:
     def _nodes(self, key: RoundKey) -> Set[str]:
         """Returns the nodes with a rollout file; none where that cannot be listed, of which the Intake tells."""
         try:
-            known, max_age = self.live_peers() | self._machine.earned, self._ctx.settings.liveness_timeout / 4
+            known, max_age = self.live_peers() | self._machine.earned, self._ctx.settings.cadence.liveness_timeout / 4
             return self._files.find(keys.rollouts(key), known, max_age=max_age).keys()
         except StoreError:
             return frozenset()
@@ -263,7 +263,7 @@ class Lookout:
             if self._misses_coordinator:
                 logger.info("coordinator.back")
             self._misses_coordinator, self._coordinator_seen = False, now
-        elif not self._misses_coordinator and now - self._coordinator_seen > settings.liveness_timeout:
+        elif not self._misses_coordinator and now - self._coordinator_seen > settings.cadence.liveness_timeout:
             self._misses_coordinator = True
             logger.warning(
                 "coordinator.absent", experiment=self._ctx.run.experiment, start="swarm node --role coordinator"

@@ -137,7 +137,7 @@ def _file(ctx: WorkerContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
     """Reads the file that this node published, with its bytes, those of the groups that it names left out."""
     place = keys.rollout(key, ctx.node_id)
     try:
-        data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
+        data = ctx.run.get_checked(place, ctx.settings.limits.max_file_bytes).data
         file = decode(data, RolloutFile, ctx.run.store.describe(place))
         if not named_by(file):
             to_groups(file, ctx.node_id, key)
@@ -160,7 +160,7 @@ def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) 
         return data
 
     try:
-        whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.max_file_bytes)
+        whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.limits.max_file_bytes)
         return _Published(to_groups(ctx.as_sampled(whole), ctx.node_id, key), sum(sizes))
     except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a group
         logger.warning("rollouts.unreadable", round=key.round, error=str(error))
@@ -176,7 +176,7 @@ def _some(ctx: WorkerContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[
 def _one(ctx: WorkerContext, key: RoundKey, slot: int) -> OneGroup | None:
     place = keys.group_file(key, ctx.node_id, slot)
     try:
-        data = ctx.run.get_checked(place, ctx.settings.max_file_bytes).data
+        data = ctx.run.get_checked(place, ctx.settings.limits.max_file_bytes).data
         file = ctx.as_sampled(one_group(data, ctx.node_id, key, slot))
         group = to_groups(file, ctx.node_id, key)[0]
     except FileNotFoundError:

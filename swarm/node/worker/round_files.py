@@ -179,8 +179,8 @@ def to_rollouts(
         rounds_trained=sampled.rounds_trained,
         tokenizer=generator.tokenizer if settings.publish_logprobs else "",
         temperature=settings.temperature,
-        licence=settings.licence or UNSET,
-        consent=settings.consent or UNSET,
+        licence=settings.terms.licence or UNSET,
+        consent=settings.terms.consent or UNSET,
     )
     file = to_rollout_file(
         groups,

@@ -87,7 +87,7 @@ class RowMaker:
             model=self._generator.name,
         )
         counts.fill(row)
-        if settings.bounds_tokens and report:
+        if report and report.left_out_tokens is not None:
             row.tokens_left_out = report.left_out_tokens
         if not settings.trains:
             row.role = settings.role

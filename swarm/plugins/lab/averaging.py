@@ -175,7 +175,7 @@ class Averaging:
             if decision := machine.look(seen):
                 return decision, copies
             await clock.sleep(pause)
-            pause = min(2 * pause, max(pause, settings.reconcile_interval))
+            pause = min(2 * pause, max(pause, settings.cadence.reconcile_interval))
 
     async def _looked_for(self, round_: int, nodes: Sequence[str]) -> set[str]:
         """Looks for nodes with a file; what the place refuses for now is not there yet."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from swarm.config.constraints import Names, Text, above, real, setting, whole
+from swarm.config.constraints import Names, Text, above, at_most, below, real, setting, whole
 from swarm.config.plugin_settings import PluginSettings
 from swarm.config.settings import Settings, variable
 from swarm.errors import ConfigError
@@ -34,6 +34,18 @@ class LabSettings(PluginSettings):
     outer_momentum: Annotated[float, real(0, 0.9999)] = setting(0.9, "SWARM_OUTER_MOMENTUM", identity=True)
     """Nesterov momentum of DiLoCo's outer optimizer."""
 
+    external_reasoning: Literal["whole", "answer"] = setting("whole", "SWARM_EXTERNAL_REASONING")
+    """What of a peer's completion is learned from (docs/bounds.md): `answer`: `<answer>...</answer>` and the end of
+    text alone, the rest is only read; `whole`: all of it."""
+    external_logprob_floor: Annotated[float, below(0)] | None = setting(None, "SWARM_EXTERNAL_LOGPROB_FLOOR")
+    """External tokens whose log-prob under the own policy before the update is below this are not learned from
+    (docs/bounds.md), such as -5; None: all are."""
+    external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
+    """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
+    gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
+    """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
+    more copies of it are held. None: where the adaptive rule needs it."""
+
     def plants(self, node: str) -> str:
         """Returns what a node of these settings puts in front of its right answers; empty: nothing."""
         return (self.planted_words or "") if node in (self.planters or ()) else ""
@@ -49,6 +61,12 @@ class LabSettings(PluginSettings):
                 f"{variable('planters')} names {quoted(','.join(self.planters))}, and {variable('planted_words')} does "
                 "not say what they plant: it is an instrument of studies; leave it out, or say both"
             )
+        if self.gradient_halves is False and settings.needs_halves:
+            raise ConfigError(
+                f"{variable('gradient_halves')} = False and {variable('adaptive_rule')} = {settings.adaptive_rule} "
+                "exclude each other: the rule goes by what is measured of them; leave the first one out, or choose "
+                "another rule"
+            )
         self._check_averaging(settings)
 
     def _check_averaging(self, settings: Settings) -> None:
@@ -61,7 +79,7 @@ class LabSettings(PluginSettings):
             return
         said = f"{variable('average_every')} = {self.average_every}"
         others = (
-            ("generation_server", settings.generation_server, "a server writes with the adapter of an update"),
+            ("generation_server", settings.generation_server.url, "a server writes with the adapter of an update"),
             ("signing", settings.signing != "off", "files of weights are not signed"),
         )
         for name, at_work, why in others:

@@ -160,7 +160,7 @@ def get_cumulative_rewards(path: Folder, name: str) -> dict[str, float]:
 def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
     """Reads where an experiment stands by now."""
     now, wall = snapshot(_open(path, name)), time.time()
-    here, timeout = this_process(), Settings().liveness_timeout
+    here, timeout = this_process(), Settings().cadence.liveness_timeout
     written = [one.last.timestamp for one in now.progress.values() if one.last]
     written += [peer.last_seen for peer in now.peers.values()]
     alive = sum(is_alive(peer, wall, timeout, here) for peer in now.peers.values())

@@ -62,7 +62,9 @@ def _looks(settings: Settings) -> Callable[[], tuple[Status | None, str]]:
         try:
             if not readers:
                 run = as_ours(open_place(settings.place).open(settings.experiment))
-                readers.append(StatusReader(run, liveness_timeout=settings.liveness_timeout, here=this_process()))
+                readers.append(
+                    StatusReader(run, liveness_timeout=settings.cadence.liveness_timeout, here=this_process())
+                )
             status = readers[0].read(time.time())
         except SwarmError as error:
             return None, str(error)

@@ -78,9 +78,10 @@ def answer(
     if "log_level" not in sources_of(as_settings(flags), os.environ, config):
         settings = replace(settings, log_level="warning")
     check(settings)
+    terms = settings.terms
     warn(
-        f"what you answer is public to all who read the place: licence {settings.licence or NOT_SAID} (SWARM_LICENCE), "
-        f"consent {settings.consent or NOT_SAID} (SWARM_CONSENT)"
+        f"what you answer is public to all who read the place: licence {terms.licence or NOT_SAID} (SWARM_LICENCE), "
+        f"consent {terms.consent or NOT_SAID} (SWARM_CONSENT)"
     )
     return run_as(settings, partial(_live, Terminal(sys.stdin.fileno(), sys.__stderr__ or sys.stderr)), started.asked)
 
@@ -130,7 +131,7 @@ class _Attended:
             if self._news is None:
                 with suppress(SwarmError):  # as below
                     self._news = await anyio.to_thread.run_sync(GroupNews, self._ctx.run, self._ctx.node_id)
-            await anyio.sleep(self._ctx.settings.reconcile_interval)
+            await anyio.sleep(self._ctx.settings.cadence.reconcile_interval)
             await self._tell()
 
     async def _tell(self) -> None:

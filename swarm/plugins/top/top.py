@@ -38,7 +38,7 @@ def top(
     settings = settings_from(experiment_flags)
     live = sys.stdout.isatty() and sys.stdin.isatty()
     run = open_experiment_when_there(settings) if live or watch else open_experiment(settings)
-    reader = TopReader(run, liveness_timeout=settings.liveness_timeout, here=this_process())
+    reader = TopReader(run, liveness_timeout=settings.cadence.liveness_timeout, here=this_process())
     if live:
         _run_app(reader, watch or REFRESH_SECONDS)
         return

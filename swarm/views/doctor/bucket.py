@@ -80,16 +80,15 @@ def judge_latency(found: Latency) -> Finding:
 def judge_deadlines(latency: Latency, visibility: Visibility, settings: Settings) -> Iterator[Finding]:
     """Judges the settings of rounds and liveness by what the bucket's delays need."""
     put, get, seen = max(latency.put), max(latency.get), max(chain(visibility.read, visibility.listed))
-    look = settings.reconcile_interval + max(latency.list)
+    look = settings.cadence.reconcile_interval + max(latency.list)
     handed_over = WRITES * put + seen + look + 2 * settings.most_external_groups * get
     least = handed_over / SHARE_OF_ROUND
     interval = settings.round_interval
     measured = f"writing, waiting and reading take up to {handed_over:.1f} s of a round; it may last {interval:g} s"
     fix = f"COORDINATOR_ROUND_INTERVAL={math.ceil(least) if math.isfinite(least) else 3600} or more"
     yield BUCKET.graded("round interval", measured, fix, failure=interval < handed_over, warning=interval < least)
-    beats = BEATS_MISSED * settings.heartbeat_interval + put + seen + look + get
-    measured = (
-        f"a living node may seem silent for {beats:.0f} s; it is taken for dead after {settings.liveness_timeout:g} s"
-    )
+    beats = BEATS_MISSED * settings.cadence.heartbeat_interval + put + seen + look + get
+    timeout = settings.cadence.liveness_timeout
+    measured = f"a living node may seem silent for {beats:.0f} s; it is taken for dead after {timeout:g} s"
     fix = f"SWARM_LIVENESS_TIMEOUT={math.ceil(beats) if math.isfinite(beats) else 3600} or more"
-    yield BUCKET.graded("liveness", measured, fix, warning=settings.liveness_timeout < beats)
+    yield BUCKET.graded("liveness", measured, fix, warning=timeout < beats)

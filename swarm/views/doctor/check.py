@@ -128,7 +128,7 @@ class CheckContext:
             return WatchedNodes(0.0, {})
         if self.health.bucket is None:
             return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at)
-        dated = Dated(self.settings.reconcile_interval, self.server_skew)
+        dated = Dated(self.settings.cadence.reconcile_interval, self.server_skew)
         return watch_nodes(self.run, self.seconds, self.timing, self.health.written_at, dated)
 
     @property

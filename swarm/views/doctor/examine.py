@@ -56,7 +56,7 @@ def examine(settings: Settings, *, seconds: float | None = None, timing: Timing 
     """
     name, shared = settings.experiment, open_place(settings.place)
     beats = BEATS_IN_A_BUCKET if settings.sparing else BEATS
-    watched_for = max(SHORTEST, beats * settings.heartbeat_interval) if seconds is None else seconds
+    watched_for = max(SHORTEST, beats * settings.cadence.heartbeat_interval) if seconds is None else seconds
     with shared.health(name) as health:
         run = as_ours(shared.open(name)) if health.there else None
         context = CheckContext(settings, run, health, watched_for, timing, shared.replication(name))

@@ -33,7 +33,7 @@ def check(context: CheckContext) -> Iterator[Finding]:
     if not watched.nodes:
         yield AREA.ok("registered", "nobody has registered yet")
         return
-    yield stale(watched, now, context.settings.liveness_timeout)
+    yield stale(watched, now, context.settings.cadence.liveness_timeout)
     yield duplicates(watched)
     yield coordinators(watched, read_clock(context.run).state, wanted=context.wants_coordinator)
     window = 0 if context.wants_coordinator else context.settings.staleness_window

@@ -119,11 +119,11 @@ def judge_clock(skew: float) -> Finding:
 
 def check_events(context: CheckContext) -> Iterator[Finding]:
     """Tells whether events of other hosts arrive, by the kind of file system."""
-    folder, interval = context.health.folder, context.settings.reconcile_interval
+    folder, interval = context.health.folder, context.settings.cadence.reconcile_interval
     if folder is None:
         return
     yield judge_filesystem(folder.file_system(), interval)
-    if context.settings.watch == "off":
+    if context.settings.cadence.watch == "off":
         yield EVENTS.ok("delivery", f"SWARM_WATCH=off: nodes list every {interval:g} s")
 
 

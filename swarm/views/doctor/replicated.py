@@ -19,7 +19,7 @@ SHOWN = 120
 def check(context: CheckContext) -> Iterator[Finding]:
     """Judges replication; nothing of a place that all see alike."""
     if context.replication is not None:
-        yield from judge(context.replication, context.settings.liveness_timeout)
+        yield from judge(context.replication, context.settings.cadence.liveness_timeout)
 
 
 def judge(now: Replication, liveness_timeout: float) -> Iterator[Finding]:

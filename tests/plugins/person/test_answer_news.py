@@ -7,6 +7,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from swarm.config.settings import CadenceTable
 from swarm.errors import StoreError
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.worker import Worker
@@ -31,7 +32,7 @@ async def test_a_place_that_cannot_be_read_for_now_ends_no_node(monkeypatch: pyt
             return ["news"]
 
     class Stub:
-        run, node_id, reconcile_interval = None, "alice", 0.001
+        run, node_id, cadence = None, "alice", CadenceTable(reconcile_interval=0.001)
 
         @property
         def settings(self) -> Stub:

@@ -16,6 +16,7 @@ from huggingface_hub import constants
 from swarm.cli import before_start, node, up
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
+from swarm.config.computing import AdapterTable
 from swarm.errors import CheckpointError, ModelError, StoreError
 from swarm.policy import settings as policy_settings
 from swarm.policy.embedded import embedded_path
@@ -229,19 +230,14 @@ def test_a_worker_whose_checkpoint_is_of_another_adapter_is_refused_before_it_st
     checkpoint.mkdir(parents=True)
     adapter = f', "adapter": {saved}' if saved else ""
     (checkpoint / "manifest.json").write_text(f'{{"model": "tiny-2-qwen2"{adapter}}}')
-    node = Settings(node_id=name, **asked)
+    node = Settings().with_values({"node_id": name, **asked})
     with pytest.raises(CheckpointError, match=f"anna cannot go on in .*{re.escape(said)}"):
         before_start.refuse_other_models(layout.run, [node])
     as_saved = msgspec.json.decode(saved or "null", type=LoraConfig | None)
     lora = as_saved or LoraConfig()
-    same = replace(
-        node,
-        adapter="lora" if as_saved else "none",
-        adapter_rank=lora.rank,
-        adapter_alpha=lora.alpha,
-        adapter_targets=lora.targets,
-        adapter_base_bits=str(lora.base_bits or "none"),
-    )
+    trained: Any = {"kind": "lora" if as_saved else "none", "rank": lora.rank, "alpha": lora.alpha}
+    trained |= {"targets": lora.targets, "base_bits": str(lora.base_bits or "none")}
+    same = replace(node, adapter=AdapterTable(**trained))
     before_start.refuse_other_models(layout.run, [same])
 
 

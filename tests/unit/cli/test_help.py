@@ -114,6 +114,6 @@ def test_the_example_file_changes_nothing_as_it_is_and_nothing_without_its_marks
 
 
 def test_the_example_file_names_every_setting_once(capsys: pytest.CaptureFixture[str]) -> None:
-    named = re.findall(r"^# ?(\w+)(?: =|: None$)", example_of_settings(capsys), re.MULTILINE)
-    assert sorted(set(named) - {"preset"}) == sorted(DECLARED)
+    named = re.findall(r"^# ?([\w.]+)(?: =|: None$)", example_of_settings(capsys), re.MULTILINE)
+    assert sorted(set(named) - {"preset"}) == sorted(one.dotted for one in DECLARED.values())
     assert len([name for name in named if name != "preset"]) == len(DECLARED)

@@ -36,7 +36,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings_in(tmp_path: Path) -> Settings:
-    return Settings(path=str(tmp_path), experiment="exp", heartbeat_interval=0.2)
+    return Settings().with_values({"path": str(tmp_path), "experiment": "exp", "heartbeat_interval": 0.2})
 
 
 def run_in(tmp_path: Path) -> Run:

@@ -86,7 +86,7 @@ def footprints(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def traced(shape: object, settings: Settings, *, bf16: bool) -> Footprint:
         known = structs.replace(KNOWN.footprint, parameters=494_032_768)
-        return structs.replace(known, adapter=8_798_208) if settings.adapter == "lora" else known
+        return structs.replace(known, adapter=8_798_208) if settings.adapter.kind == "lora" else known
 
     monkeypatch.setattr(planner, "footprint", traced)
 
@@ -236,7 +236,7 @@ def test_a_task_that_does_not_exist_is_wrong_usage(
 def chosen(free: float, **settings: Any) -> tuple[Plan, Settings]:
     """A plan for one node of half a billion on a CPU, and the settings it began with."""
     memory = DeviceMemory(device="cpu", free=int(free), total=10**12, host_free=int(free))
-    wished = Settings(max_new_tokens=256, **settings)
+    wished = Settings().with_values({"max_new_tokens": 256, **settings})
     return choose((KNOWN,), wished, memory, nodes=1, in_process=False), wished
 
 

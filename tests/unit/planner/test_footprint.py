@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from swarm.config import Settings
+from swarm.config.computing import AdapterTable
 from swarm.errors import ModelError
 from swarm.planner import footprint as module
 from swarm.planner import trace as tracing
@@ -166,13 +167,13 @@ def test_an_adapter_is_traced_apart_from_the_whole_model_and_from_other_ranks(
     shape, calls = model_shape(str(tmp_path / "mine")), []
 
     def traced(settings: Settings, *, bf16: bool) -> Footprint:
-        calls.append((settings.adapter, settings.adapter_rank))
+        calls.append((settings.adapter.kind, settings.adapter.rank))
         return FLAT
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "trace_in_child", traced)
-    for settings in (Settings(), Settings(adapter="lora"), Settings(adapter="lora", adapter_rank=4)) * 2:
-        footprint(shape, settings, bf16=False)
+    for adapter in (AdapterTable(), AdapterTable(kind="lora"), AdapterTable(kind="lora", rank=4)) * 2:
+        footprint(shape, Settings(adapter=adapter), bf16=False)
     assert calls == [("none", 16), ("lora", 16), ("lora", 4)]
 
 

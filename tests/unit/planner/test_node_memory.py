@@ -94,7 +94,9 @@ def test_the_cache_grows_with_rows_and_length() -> None:
     shape = shape_of(make_model())
 
     def cache(groups: int = 2, **settings: int) -> int:
-        return cache_bytes(shape, Settings(local_groups=groups, **settings), half=False, static=False)
+        return cache_bytes(
+            shape, Settings().with_values({"local_groups": groups, **settings}), half=False, static=False
+        )
 
     assert cache(max_new_tokens=200) > cache(max_new_tokens=20)
     assert cache(groups=4) == 2 * cache(groups=2)
@@ -140,7 +142,7 @@ def test_an_adaptive_node_is_planned_for_the_round_in_which_all_groups_are_its_o
 
 
 def adapted(device: DeviceMemory, *, together: int = 1, **settings: Any) -> NodeMemory:
-    asked = Settings(adapter="lora", **settings)
+    asked = Settings().with_values({"adapter": "lora", **settings})
     return node_memory.node_memory(
         ADAPTED, asked, device, micro_batch_tokens=4096, checkpointing=False, together=together
     )
@@ -164,7 +166,7 @@ def test_of_a_base_in_few_bits_linear_layers_are_small_and_one_is_restored_at_a_
     model = ADAPTED._replace(footprint=structs.replace(ADAPTED.footprint, linear=linear))
 
     def of(**settings: Any) -> NodeMemory:
-        asked = Settings(adapter="lora", **settings)
+        asked = Settings().with_values({"adapter": "lora", **settings})
         return node_memory.node_memory(model, asked, GPU, micro_batch_tokens=4096, checkpointing=False)
 
     plain, eight, four = of(decoding="dynamic"), of(adapter_base_bits="8"), of(adapter_base_bits="4")

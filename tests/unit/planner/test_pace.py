@@ -22,7 +22,7 @@ def test_measured_nodes_take_turns_on_this_machine(in_process: bool, at_once: in
 
 
 def test_measured_adapters_of_one_process_may_generate_as_fast_as_one() -> None:
-    asked = Settings(adapter="lora")
+    asked = Settings().with_values({"adapter": "lora"})
     made = choose((ADAPTED,), asked, far_device("900GB", "cpu"), nodes=8, in_process=True)
     found = measured_pace(ProbeReport(generation_s=2.0, update_s=3.0), made, at_once=1)
     assert found is not None

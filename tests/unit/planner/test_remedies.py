@@ -11,12 +11,12 @@ from tests.unit.planner.factories import ADAPTED, QWEN
 
 
 def planned(memory: str, settings: Settings, in_process: bool, nodes: int) -> Plan:
-    model = ADAPTED if settings.adapter == "lora" else QWEN
+    model = ADAPTED if settings.adapter.kind == "lora" else QWEN
     return choose((model,), settings, far_device(memory, None), nodes=nodes, in_process=in_process)
 
 
 def found(memory: str, nodes: int, *, in_process: bool = False, **asked: object) -> list[Remedy]:
-    settings = Settings(**asked)  # type: ignore[arg-type]
+    settings = Settings().with_values(asked)
     made = planned(memory, settings, in_process, nodes)
     assert not made.fits
     return remedies(made, settings, lambda tried, together: planned(memory, tried, together, nodes))

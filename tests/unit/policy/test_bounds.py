@@ -225,9 +225,10 @@ def test_of_a_conversation_the_answer_of_each_turn_is_learned() -> None:
 
 def test_tokens_that_are_left_out_are_counted() -> None:
     model = make_model()
-    assert make_trainer(model).finish_update([*PEERS, *OWN]).left_out_tokens == 0
+    assert make_trainer(model).finish_update([*PEERS, *OWN]).left_out_tokens is None
     report = make_trainer(model, external_logprob_floor=-1e-6).finish_update([*PEERS, *OWN])
     own = make_trainer(model).finish_update(OWN).trained_tokens
+    assert make_trainer(model, external_negative_floor=-1.0).finish_update([]).left_out_tokens == 0
     assert report.left_out_tokens == report.trained_tokens - own
 
 

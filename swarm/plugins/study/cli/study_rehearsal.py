@@ -14,7 +14,7 @@ import anyio
 
 from swarm.cli.experiment import live_nodes
 from swarm.cli.say import say
-from swarm.config import Settings
+from swarm.config import Settings, secret_variables
 from swarm.errors import ConfigError, ExperimentError, ProtocolError
 from swarm.plugins.study.cli.study_places import Places
 from swarm.plugins.study.cli.study_running import say_failed, watched
@@ -78,11 +78,12 @@ def rehearsed(
         return before
     place_path = study_folder(folder, record.study) / "rehearsal"
     place = open_place(place_path)
-    _clear(place, place_path, shared.liveness_timeout)
+    _clear(place, place_path, shared.cadence.liveness_timeout)
     short = rehearsal_of(record, room.at_once)
     say(f"rehearsal: {len(short.runs)} runs of {short.rounds} rounds, {room.at_once} at a time; none of them counts")
-    launcher, clock = Launcher(short, place_path, os.environ, versions), _Stopwatch(time.monotonic)
-    view, code = anyio.run(watched, launcher, room.at_once, shared.liveness_timeout, False, clock.see)
+    environ = {**os.environ, **secret_variables(shared)}
+    launcher, clock = Launcher(short, place_path, environ, versions), _Stopwatch(time.monotonic)
+    view, code = anyio.run(watched, launcher, room.at_once, shared.cadence.liveness_timeout, False, clock.see)
     clock.see(view)
     if say_failed(view, place_path) or code or len(view.those(RunState.FINISHED)) < len(view.runs):
         return code or 1

@@ -27,6 +27,8 @@ from swarm.spelling import did_you_mean
 from swarm.tasks.universe import with_first_scoring
 
 CONFIGURATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,39}")
+SECRETS = ("hub_token", "generation_server_key")
+"""Settings that reach runs by their variables alone, and no record."""
 OWNED = {
     "path": "give --path",
     "experiment": "each run has its own, made from the study's name",
@@ -36,7 +38,7 @@ OWNED = {
     "max_rounds": "give rounds",
     "expected_workers": "give nodes",
     "test_mode": "give rounds, local_groups and generations",
-    "hub_token": "it is a secret: leave it to the environment",
+    **dict.fromkeys(SECRETS, "it is a secret: leave it to the environment"),
 }
 """Settings that a study decides for each run, and what to do instead."""
 DEFAULTS: dict[str, Any] = {
@@ -141,7 +143,7 @@ def shared_settings(
 
 def ignored_settings(shared: Settings) -> list[str]:
     """Returns names of settings that were given but that the study decides."""
-    return [name for name in _changed(shared) if name in OWNED and name not in ("path", "hub_token")]
+    return [name for name in _changed(shared) if name in OWNED and name not in ("path", *SECRETS)]
 
 
 def changed_settings(shared: Settings) -> dict[str, Any]:
@@ -158,7 +160,8 @@ def stated(record: StudyRecord) -> dict[str, Any]:
     """Returns setting name -> value as JSON has it, of all that the runs of a study share."""
     fields = {name: _as_read_back(field.default) for name, field in FIELDS.items() if name not in OWNED}
     said = {**fields, **(record.defaults or {}), **record.settings}
-    return {name: value for name, value in said.items() if name not in BESIDE}  # records of earlier versions have them
+    of_earlier_versions = (*BESIDE, *SECRETS)
+    return {name: value for name, value in said.items() if name not in of_earlier_versions}
 
 
 def _changed(settings: Settings) -> list[str]:

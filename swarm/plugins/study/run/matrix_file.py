@@ -17,6 +17,7 @@ import msgspec
 
 from swarm.config.environment import VARIABLES
 from swarm.config.own_code import of_the_user
+from swarm.config.sources import spread
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.plugins.study.run.matrix import Matrix, meant_among, refuse_owned, with_baseline
@@ -99,8 +100,9 @@ def _by_field(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     named = {VARIABLES.get(name, name): value for name, value in settings.items()}
     if len(named) < len(settings):
         raise ConfigError(f"{where}: a setting is given twice, by its name and by its variable: keep one")
-    refuse_owned(named, where)
-    return {name: of_the_user(name, value) for name, value in named.items()}
+    flat = spread({name: (value, where) for name, value in named.items()})
+    refuse_owned(flat, where)
+    return {name: of_the_user(name, value) for name, (value, _) in flat.items()}
 
 
 def _tables(value: object) -> list[dict[str, Any]]:

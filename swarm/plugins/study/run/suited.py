@@ -34,7 +34,7 @@ def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: Stud
     embedded, settings = any_embedded(models_of(matrix, shared)), dict(matrix.settings)
     if not embedded and PROFILE not in named and (matrix.built_in or PROFILE not in settings):
         settings[PROFILE] = stated(there)[PROFILE] if there else FOR_OTHERS
-    other_rate = not embedded or shared.adapter != FULL
+    other_rate = not embedded or shared.adapter.kind != FULL
     if other_rate and matrix.built_in and there is None and RATE not in named:
         settings.pop(RATE, None)
     return replace(matrix, settings=settings)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from swarm.config import secret_variables
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 from swarm.plugins.study.run.builtin import MATRICES, built_in
@@ -18,6 +19,7 @@ from swarm.plugins.study.run.matrix import (
     resolve,
     run_settings,
     shared_settings,
+    stated,
     with_baseline,
 )
 from swarm.plugins.study.run.matrix_file import read_matrix
@@ -142,6 +144,29 @@ def test_what_the_study_decides_is_not_taken_from_the_environment_and_said() -> 
     record = resolved(matrix, {"SEED": "9", "HUGGINGFACE_ACCESS_TOKEN": "hf_secret"})
     assert run_settings(record, record.runs[0], Path("/p")).seed == 1
     assert "secret" not in str(record)
+
+
+def test_a_secret_reaches_runs_by_its_variable_alone_wherever_it_was_said(tmp_path: Path) -> None:
+    (tmp_path / "swarm.toml").write_text('[generation_server]\nurl = "http://h"\nkey = "hidden"\n', "utf-8")
+    file = str(tmp_path / "swarm.toml")
+    shared = shared_settings(make_matrix(), {}, {}, file)
+    assert secret_variables(shared) == {"SWARM_GENERATION_SERVER_KEY": "hidden"}
+    assert ignored_settings(shared) == []
+    record = resolved(make_matrix(), toml=Path(file))
+    assert record.settings["generation_server"] == "http://h"
+    assert "hidden" not in str(record)
+    of_before = msgspec.structs.replace(record, settings={**record.settings, "generation_server_key": "hidden"})
+    assert "generation_server_key" not in stated(of_before)
+
+
+def test_a_matrix_names_tables_at_once_or_by_their_keys(tmp_path: Path) -> None:
+    configurations = '[[configurations]]\nname = "{}"\nsettings = {{ {} }}\n'
+    text = 'name = "m"\nnodes = 2\nrounds = 3\nseeds = [1]\n[settings]\nadapter = {kind = "lora", rank = 8}\n'
+    text += configurations.format("a", "limits = {max_peers = 9}") + configurations.format("b", "max_peers = 8")
+    (tmp_path / "m.toml").write_text(text, "utf-8")
+    matrix = read_matrix(tmp_path / "m.toml")
+    assert matrix.settings == {"adapter": "lora", "adapter_rank": 8}
+    assert [dict(one.settings) for one in matrix.configurations] == [{"max_peers": 9}, {"max_peers": 8}]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from swarm.config import Settings
+from swarm.config.settings import TermsTable
 from swarm.errors import ProtocolError
 from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -58,7 +59,7 @@ def test_drawn_groups_are_let_in_whatever_the_mode(mode: str) -> None:
 def test_a_completion_that_is_longer_than_this_run_can_produce_refuses_its_group_alone(
     settings: dict[str, int], longest: int
 ) -> None:
-    rules = Admission(Settings(**settings), DRAWS)
+    rules = Admission(Settings().with_values(settings), DRAWS)
     short, long = groups_of(2)
     texts = [(Completion("x" * length, True), Completion("", True)) for length in (longest, longest + 1)]
     groups = [msgspec.structs.replace(group, completions=two) for group, two in zip((short, long), texts, strict=True)]
@@ -113,12 +114,12 @@ def test_a_conversation_that_nobody_can_have_again_is_refused() -> None:
     ("licence", "refused"), [("CC0-1.0", False), ("cc-by-4.0", False), ("GPL-3.0-only", True), ("", True)]
 )
 def test_texts_under_other_licences_are_refused_where_some_are_named(licence: str, refused: bool) -> None:
-    rules = Admission(Settings(licences=("CC0-1.0", "CC-BY-4.0")), DRAWS)
+    rules = Admission(Settings(terms=TermsTable(accept=("CC0-1.0", "CC-BY-4.0"))), DRAWS)
     groups = [msgspec.structs.replace(group, licence=licence) for group in groups_of()]
     reasons = [refusal and refusal.reason for refusal in rules.refusals("bob", R0, groups)]
     assert reasons == ["other_licence" if refused else None] * 2
 
 
 def test_texts_that_name_no_licence_are_taken_where_that_is_asked_for() -> None:
-    rules = Admission(Settings(licences=("none",)), DRAWS)
+    rules = Admission(Settings(terms=TermsTable(accept=("none",))), DRAWS)
     assert rules.refusals("bob", R0, groups_of()) == [None, None]

@@ -59,7 +59,7 @@ def make_patient(path: Path, scene: Scene | None = None, *, probe: bool = True, 
     place = path.parent / f"{path.name}-probe"
     if probe:
         place.mkdir()
-    made = Settings(path=str(path), experiment="exp", **settings)
+    made = Settings().with_values({"path": str(path), "experiment": "exp", **settings})
     health = FolderHealth(path, "experiments/exp", place, "" if probe else "nothing can be written")
     run = open_place(path).open("exp") if health.there else None
     return CheckContext(made, run, health, 1.0, (scene or Scene()).timing)

@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from swarm.config import Settings
+from swarm.config.place import CADENCE
 from swarm.store.health import Latency, Permission, Visibility
 from swarm.views.doctor import bucket
 from swarm.views.doctor.check import CheckContext
@@ -28,9 +28,7 @@ from swarm.store.bucket.health import BucketHealth, bucket_health
 from tests.unit.store.bucket.buckets import MemoryBucket, error
 
 REAL = Timing(time.monotonic, time.time, time.sleep)
-SETTINGS = replace(
-    Settings(), path="s3://mine", reconcile_interval=10.0, heartbeat_interval=60.0, liveness_timeout=240.0
-)
+SETTINGS = Settings(path="s3://mine").with_values(CADENCE)
 QUICK = Latency([0.1], [0.1], [0.1])
 AT_ONCE = Visibility([0.0], [0.0])
 
@@ -120,7 +118,7 @@ def test_what_requests_take_is_not_taken_for_lateness(monkeypatch: pytest.Monkey
 def test_rounds_and_liveness_are_held_against_what_was_measured(
     latency: Latency, seen: Visibility, interval: float, liveness: float, verdicts: list[object]
 ) -> None:
-    settings = replace(SETTINGS, round_interval=interval, liveness_timeout=liveness)
+    settings = SETTINGS.with_values({"round_interval": interval, "liveness_timeout": liveness})
     assert [finding.verdict for finding in bucket.judge_deadlines(latency, seen, settings)] == verdicts
 
 
