@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from swarm.algo import registry as named
 from swarm.algo.samplers import SAMPLERS, UNIFORM, balanced, informative, whole_pool
 from swarm.algo.sampling import Weighted, choose_tasks, sample_external
-from swarm.config import ADAPTIVE_RULES
 from swarm.config import SAMPLERS as NAMES
+from swarm.config.adaptive_rules import LITERAL_RULES
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 from swarm.types import ScoredGroup
@@ -90,7 +90,7 @@ def test_what_is_alike_is_drawn_by_chance() -> None:
 def test_ours_are_found_by_name() -> None:
     assert named.sampler("whole-pool") is whole_pool
     assert named.sampler("uniform") is None
-    assert all(named.adaptive_rule(OwnCode(name)) for name in ADAPTIVE_RULES)
+    assert all(named.adaptive_rule(OwnCode(name)) for name in LITERAL_RULES)
 
 
 def test_a_function_of_ones_own_is_found_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

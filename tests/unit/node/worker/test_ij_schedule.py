@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -13,6 +14,7 @@ import pytest
 
 from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
 from swarm.config import ADAPTIVE_RULES
+from swarm.config.adaptive_rules import LITERAL_RULES
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import check
 from swarm.node.sharing.assigned_questions import AssignedQuestions
@@ -35,6 +37,8 @@ from tests.unit.node.nodes import (
     until,
 )
 
+NEEDS_LAB = pytest.mark.skipif(not find_spec("swarm.plugins.lab"), reason="a rule of the plugin lab")
+RULES_HERE = ADAPTIVE_RULES if find_spec("swarm.plugins.lab") else LITERAL_RULES
 ROUNDS = 6
 ADAPTIVE: dict[str, Any] = {"adaptive": True, "local_groups": 4, "external_groups": 4, "liveness_timeout": 60.0}
 
@@ -74,6 +78,7 @@ def test_a_fixed_split_is_that_of_the_settings_whatever_is_observed(tmp_path: Pa
     assert schedule.of(RoundKey(1)) == (6, 2, 2.0)
 
 
+@NEEDS_LAB
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_a_split_follows_from_the_rows_before_its_round_less_those_that_staleness_hides(
     tmp_path: Path, staleness: int
@@ -86,7 +91,7 @@ def test_a_split_follows_from_the_rows_before_its_round_less_those_that_stalenes
     assert moved == pytest.approx([4.0, 4.0, 4.8, 5.6] if not staleness else [4.0, 4.0, 4.0, 4.8])
 
 
-@pytest.mark.parametrize("rule", ADAPTIVE_RULES)
+@pytest.mark.parametrize("rule", RULES_HERE)
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, staleness: int) -> None:
     lived = make_splits(tmp_path, adaptive_rule=rule, staleness=staleness, adaptive_initial_j=3.6)
@@ -102,6 +107,7 @@ def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, sta
         assert replayed.of(RoundKey(restart)) == schedule[restart]
 
 
+@NEEDS_LAB
 def test_j_is_rounded_by_a_draw_of_seed_node_and_round(tmp_path: Path) -> None:
     kind: dict[str, Any] = {"adaptive_rule": "constant", "adaptive_initial_j": 3.6}
     anna, ben = (make_splits(tmp_path, node, **kind) for node in ("anna", "ben"))
@@ -122,7 +128,7 @@ def test_the_literal_gradient_rule_rounds_j_to_the_nearest_and_writes_down_what_
     assert all(split.local + split.external == 8 for split in splits)
 
 
-@pytest.mark.parametrize("rule", [*ADAPTIVE_RULES, f"{__name__}:greedy"])
+@pytest.mark.parametrize("rule", [*RULES_HERE, f"{__name__}:greedy"])
 def test_no_rule_leaves_the_range_that_the_settings_allow(tmp_path: Path, rule: str) -> None:
     schedule = make_splits(tmp_path, adaptive_rule=rule, adaptive_min_j=2, adaptive_max_j=6, adaptive_alpha=1.0)
     drawn = []
@@ -185,6 +191,7 @@ async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_aske
         assert row.adaptive_round_reward == row.my_reward
 
 
+@NEEDS_LAB
 @pytest.mark.anyio
 async def test_lesson_a_baseline_that_contained_the_rounds_own_reward_is_that_of_the_rounds_before(
     layout: Layout,
@@ -203,6 +210,7 @@ async def test_without_adaptive_a_row_has_no_adaptive_column(layout: Layout) -> 
     assert b"adaptive" not in layout.metrics_file("alice").read_bytes()
 
 
+@NEEDS_LAB
 @pytest.mark.anyio
 async def test_a_constant_j_of_whole_groups_is_the_fixed_run_to_the_bit(tmp_path: Path) -> None:
     """Adaptive and fixed runs once differed in how they waited; here they differ in nothing."""
@@ -220,6 +228,7 @@ async def test_a_constant_j_of_whole_groups_is_the_fixed_run_to_the_bit(tmp_path
     assert trained_on[0] == trained_on[1]
 
 
+@NEEDS_LAB
 @pytest.mark.anyio
 async def test_lesson_waiting_that_differed_a_round_without_external_groups_waits_for_peers_as_any(
     layout: Layout,
@@ -238,6 +247,7 @@ async def test_lesson_waiting_that_differed_a_round_without_external_groups_wait
     assert not row.gather_timed_out
 
 
+@NEEDS_LAB
 @pytest.mark.anyio
 @pytest.mark.parametrize("rule", ["gradient", "multi-signal-scaled", "supply", "random"])
 async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path, rule: str) -> None:
@@ -266,6 +276,7 @@ def adaptive_columns(row: MetricsRow) -> list[object]:
     return [getattr(row, name) for name in names]
 
 
+@NEEDS_LAB
 @pytest.mark.anyio
 async def test_a_swarm_of_the_supply_rule_runs_all_its_rounds(layout: Layout) -> None:
     kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "supply"}
