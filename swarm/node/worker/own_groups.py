@@ -295,12 +295,12 @@ class OwnGroups:
             if scored.group.slot in sampled.named.keys() - early.names.keys():
                 early.add(scored.group.slot, *self._publish_early(sampled, scored))
         size = early.bytes
+        if early.names:
+            self._files.keep_early(sampled.key, early.names)
         if not sampled.named or early.names != sampled.named:  # else all that the file names is there again, as it is
             rest = [scored for scored in own.groups if scored.group.slot not in early.names]
             file = to_rollouts(self._ctx, self._generator, sampled, rest, self._ctx.clock.wall(), early.names)
             size += await self._files.rollouts(file)
-        if early.names:
-            self._files.keep_early(sampled.key, early.names)
         return size
 
     async def _left(self, key: RoundKey) -> LeftCompletions:

@@ -75,7 +75,8 @@ class RoundFiles:
         return digest(data), len(data)
 
     def keep_early(self, key: RoundKey, slots: Iterable[int]) -> None:
-        """Have what was published early on disk before its row."""
+        """Have what was published early on disk before the file that names it: a power cut must not leave the name of a
+        group that it takes."""
         places = [keys.group_file(key, self._ctx.node_id, slot) for slot in slots]
         self._ctx.writes.add(Write("rollouts", key, partial(self._sync, places), 0, droppable=True))
 
