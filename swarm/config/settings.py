@@ -52,7 +52,7 @@ class TermsTable(SettingTable):
     consent: Literal["train", "train+publish"] | None = table_key(None, "SWARM_CONSENT")
     """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
     again; None: nothing is said. Peers' model cards name it."""
-    accept: Names | None = table_key(None, "SWARM_LICENCES")
+    licences: Names | None = table_key(None, "SWARM_LICENCES")
     """The licences of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
 
 

@@ -77,7 +77,7 @@ class Admission:
         if longest > most:
             detail = f"a completion of group {group.slot} has {longest} characters, this node takes {most}"
             return ProtocolError("too_long", f"{detail} (SWARM_COMPLETION_CHARACTERS)")
-        if (taken := self.settings.terms.accept) and not _is_among(group.licence or NO_LICENCE, taken):
+        if (taken := self.settings.terms.licences) and not _is_among(group.licence or NO_LICENCE, taken):
             said = group.licence or "no licence"
             detail = f"group {group.slot} is under {said!r}, this node takes {', '.join(taken)} (SWARM_LICENCES)"
             return ProtocolError("other_licence", detail)

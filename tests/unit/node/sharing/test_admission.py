@@ -114,12 +114,12 @@ def test_a_conversation_that_nobody_can_have_again_is_refused() -> None:
     ("licence", "refused"), [("CC0-1.0", False), ("cc-by-4.0", False), ("GPL-3.0-only", True), ("", True)]
 )
 def test_texts_under_other_licences_are_refused_where_some_are_named(licence: str, refused: bool) -> None:
-    rules = Admission(Settings(terms=TermsTable(accept=("CC0-1.0", "CC-BY-4.0"))), DRAWS)
+    rules = Admission(Settings(terms=TermsTable(licences=("CC0-1.0", "CC-BY-4.0"))), DRAWS)
     groups = [msgspec.structs.replace(group, licence=licence) for group in groups_of()]
     reasons = [refusal and refusal.reason for refusal in rules.refusals("bob", R0, groups)]
     assert reasons == ["other_licence" if refused else None] * 2
 
 
 def test_texts_that_name_no_licence_are_taken_where_that_is_asked_for() -> None:
-    rules = Admission(Settings(terms=TermsTable(accept=("none",))), DRAWS)
+    rules = Admission(Settings(terms=TermsTable(licences=("none",))), DRAWS)
     assert rules.refusals("bob", R0, groups_of()) == [None, None]
