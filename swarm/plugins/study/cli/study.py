@@ -183,7 +183,7 @@ def _as_begun_or_suited(
 def _say_what_stays(study: str, begun: Settings, new: Settings) -> None:
     before, now = changed_settings(begun), changed_settings(new)
     for name in sorted({*before, *now}):
-        was, is_now = getattr(begun, name), getattr(new, name)
+        was, is_now = begun.value(name), new.value(name)
         if was != is_now:
             say(f"{study} goes on with {name} = {was}, as it was begun; a new study would have {is_now}")
 
