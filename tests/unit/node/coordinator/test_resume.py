@@ -77,6 +77,14 @@ def test_a_state_that_no_reward_bears_out_is_not_believed(layout: Layout, more: 
     assert "expected a reward in one of the 5 rounds before" in problem
 
 
+def test_the_end_of_a_short_experiment_needs_a_reward_as_well(layout: Layout) -> None:
+    """Who forged it while the coordinator was dead ended a run of two rounds before its first."""
+    put_state(layout, max_rounds=2, round=2)
+    key, state, problem = resume_point(run_of(layout), 2)
+    assert (key, state) == (RoundKey(0), None)
+    assert "expected a reward" in problem
+
+
 def test_where_workers_are_expected_by_name_strangers_rewards_bear_no_state_out(layout: Layout) -> None:
     make_ghost(layout, "alice", rounds=8)
     for fake in ("sybil-0", "sybil-1"):
