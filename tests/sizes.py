@@ -130,8 +130,8 @@ def counts(files: Sources) -> dict[str, int]:
             for path, text in files.items()
             if re.fullmatch(r"swarm/plugins/.*commands\.py", path)
         ),
-        "settings": sum(_made_by("setting", text) for text in declaring),
-        "keys of settings": sum(_made_by("table_key", text) for text in declaring),
+        "settings": sum(_declared(text, keys=False) for text in declaring),
+        "keys of settings": sum(_declared(text, keys=True) for text in declaring),
         "columns of a row": sum(_fields(files[path], "MetricsRow") for path in row),
         "words of README": _words(files, ["README.md"]),
         "words of docs": _words(files, docs),
@@ -159,12 +159,17 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> Iterator[str]:
             yield target.id
 
 
-def _made_by(function: str, text: str) -> int:
-    """Returns how many fields of a module are made by a call of this function."""
+def _declared(text: str, *, keys: bool) -> int:
+    """Returns how many fields a module declares by `setting(...)`: those of tables' classes (keys), or all others."""
+    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    ours = [one for one in classes if keys == any(ast.unparse(base) == "SettingTable" for base in one.bases)]
     return sum(
-        isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == function
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.AnnAssign)
+        isinstance(node, ast.AnnAssign)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Name)
+        and node.value.func.id == "setting"
+        for one in ours
+        for node in one.body
     )
 
 

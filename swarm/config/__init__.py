@@ -12,8 +12,9 @@ from swarm.config.environment import (
     asked_in,
     command_line,
     given_variables,
-    secret_variables,
+    is_secret,
     secrets,
+    with_secrets,
     without_settings,
 )
 from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
@@ -44,12 +45,13 @@ __all__ = [
     "given_variables",
     "identity_defaults",
     "in_identity",
+    "is_secret",
     "load_settings",
     "refuse_unsafe",
     "rule_in_settings",
-    "secret_variables",
     "secrets",
     "sources_of",
     "variable",
+    "with_secrets",
     "without_settings",
 ]

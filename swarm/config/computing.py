@@ -14,7 +14,6 @@ from swarm.config.constraints import (
     one_of_or_own,
     real,
     setting,
-    table_key,
     whole,
 )
 from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
@@ -25,15 +24,15 @@ from swarm.config.tables import SettingTable
 class AdapterTable(SettingTable):
     """Declares what is trained beside frozen weights."""
 
-    kind: Literal["none", "lora"] = table_key("none", "SWARM_ADAPTER", run_flag="adapter")
+    kind: Literal["none", "lora"] = setting("none", "SWARM_ADAPTER", run_flag="adapter")
     """`lora` trains small matrices, `none` all weights."""
-    rank: Annotated[int, whole(1, 1024)] = table_key(16, "SWARM_ADAPTER_RANK")
+    rank: Annotated[int, whole(1, 1024)] = setting(16, "SWARM_ADAPTER_RANK")
     """r of LoRA."""
-    alpha: Annotated[float, above(0)] = table_key(32.0, "SWARM_ADAPTER_ALPHA")
+    alpha: Annotated[float, above(0)] = setting(32.0, "SWARM_ADAPTER_ALPHA")
     """What the matrices add is scaled by this divided by the rank."""
-    targets: Names | None = table_key(None, "SWARM_ADAPTER_TARGETS")
+    targets: Names | None = setting(None, "SWARM_ADAPTER_TARGETS")
     """Endings of the names of layers that are adapted (`q_proj,v_proj`); None: all linear ones but the head."""
-    base_bits: Literal["none", "8", "4"] = table_key("none", "SWARM_ADAPTER_BASE_BITS")
+    base_bits: Literal["none", "8", "4"] = setting("none", "SWARM_ADAPTER_BASE_BITS")
     """Bits of a weight in the frozen linear layers (extra `quantised`); `none`: 32 or 16, what is computed in."""
 
 
@@ -41,13 +40,13 @@ class AdapterTable(SettingTable):
 class OptimizerTable(SettingTable):
     """Declares how the weights step."""
 
-    warmup_steps: Annotated[int, whole(0)] = table_key(0, "SWARM_WARMUP_STEPS")
+    warmup_steps: Annotated[int, whole(0)] = setting(0, "SWARM_WARMUP_STEPS")
     """Updates over which the learning rate rises to its full value."""
-    weight_decay: Annotated[float, real(0)] = table_key(0.0, "SWARM_WEIGHT_DECAY")
+    weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
     """Decoupled weight decay of AdamW."""
-    max_grad_norm: Annotated[float, real(0)] = table_key(1.0, "SWARM_MAX_GRAD_NORM")
+    max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
     """Gradients with a larger norm are scaled down to it; 0: none is."""
-    empty_update: Literal["skip", "step"] = table_key("step", "SWARM_EMPTY_UPDATE")
+    empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
     """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
     in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
 
@@ -56,15 +55,15 @@ class OptimizerTable(SettingTable):
 class GenerationServerTable(SettingTable):
     """Declares which server writes a worker's completions."""
 
-    url: Text | None = table_key(None, "SWARM_GENERATION_SERVER", run_flag="generation_server", reaches=True)
+    url: Text | None = setting(None, "SWARM_GENERATION_SERVER", run_flag="generation_server", reaches=True)
     """Where it is, such as `http://127.0.0.1:8000`; None: the worker writes them."""
-    patience: Annotated[float, above(0)] = table_key(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
+    patience: Annotated[float, above(0)] = setting(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
     """Seconds without a usable reply after which it counts as away; a request may take half of it."""
-    away: Literal["end", "own"] = table_key("end", "SWARM_GENERATION_SERVER_AWAY")
+    away: Literal["end", "own"] = setting("end", "SWARM_GENERATION_SERVER_AWAY")
     """Then the node ends, or with `own` generates by itself and asks the server again in the next round."""
-    key: Text | None = table_key(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
+    key: Text | None = setting(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
     """The key that the server was started with (`--api-key`); None: it asks for none."""
-    folder: Text | None = table_key(None, "SWARM_ADAPTER_FOLDER", reaches=True)
+    folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER", reaches=True)
     """Where adapters are written for the server, which reads them under this very path; None: `adapters` in the key
     folder. Never in the shared folder."""
 

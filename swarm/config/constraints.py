@@ -84,7 +84,8 @@ WorkerNames = Annotated[
     tuple[Annotated[str, Meta(pattern=rf"^({NODE_ID.pattern}|[A-Za-z0-9+/]{{43}}=)\Z")], ...],
     Meta(min_length=1, description="node ids or public keys, separated by commas"),
 ]
-Table = Annotated[dict[str, Any], Meta(min_length=1, description="a JSON object; in a settings file a table")]
+A_TABLE = "a JSON object; in a settings file a table"
+Table = Annotated[dict[str, Any], Meta(min_length=1, description=A_TABLE)]
 Text = Annotated[str, Meta(pattern=r"\S", description="a non-empty text")]
 Names = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^[^,]*[^,\s][^,]*\Z")], ...],
@@ -118,13 +119,6 @@ def setting(
     metadata |= {"secret": secret, "reaches": reaches or secret, "identity": identity}
     made: Any = field(default=default, metadata=metadata)  # dataclass() puts the default in its place
     return made  # type: ignore[no-any-return]
-
-
-def table_key(
-    default: T, variable: str, *, run_flag: str = "", node_flag: str = "", secret: bool = False, reaches: bool = False
-) -> T:
-    """Returns a field of a table (tables.py) with its default and its own variable; the others as of `setting`."""
-    return setting(default, variable, run_flag=run_flag, node_flag=node_flag, secret=secret, reaches=reaches)
 
 
 def allowed(kind: Any) -> str:

@@ -57,15 +57,20 @@ def as_variable(asked: StartRequest) -> dict[str, str]:
     return {ASKED_VARIABLE: msgspec.json.encode(asked).decode()}
 
 
+def is_secret(name: str) -> bool:
+    """Tells whether the value of a setting is never shown, whoever declares it; nothing unknown is."""
+    return name in FIELDS and FIELDS[name].metadata["secret"]
+
+
 def secrets() -> frozenset[str]:
     """Returns the variables that are never shown."""
-    return frozenset(variable for f in FIELDS.values() if f.metadata["secret"] for variable in f.metadata["env"])
+    return frozenset(variable for name, f in FIELDS.items() if is_secret(name) for variable in f.metadata["env"])
 
 
-def secret_variables(settings: Settings) -> dict[str, str]:
-    """Returns the variables of the secrets that these settings have, wherever they were said: for another process."""
-    found = {name: settings.value(name) for name, f in FIELDS.items() if f.metadata["secret"]}
-    return {variable(name): value for name, value in found.items() if value is not None}
+def with_secrets(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """Returns the environment of another process with the secrets of these settings, wherever they were said."""
+    found = {name: settings.value(name) for name in FIELDS if is_secret(name)}
+    return {**environ, **{variable(name): value for name, value in found.items() if value is not None}}
 
 
 DAEMONS = {

@@ -25,7 +25,6 @@ from swarm.config.constraints import (
     one_of_or_own,
     real,
     setting,
-    table_key,
     whole,
 )
 from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
@@ -47,12 +46,12 @@ Declared = TypeVar("Declared", bound=PluginSettings)
 class TermsTable(SettingTable):
     """Declares the terms of texts."""
 
-    licence: Text | None = table_key(None, "SWARM_LICENCE")
+    licence: Text | None = setting(None, "SWARM_LICENCE")
     """The licence of the texts that this node publishes, as an SPDX id (`CC-BY-4.0`); peers' model cards name it."""
-    consent: Literal["train", "train+publish"] | None = table_key(None, "SWARM_CONSENT")
+    consent: Literal["train", "train+publish"] | None = setting(None, "SWARM_CONSENT")
     """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
     again; None: nothing is said. Peers' model cards name it."""
-    licences: Names | None = table_key(None, "SWARM_LICENCES")
+    licences: Names | None = setting(None, "SWARM_LICENCES")
     """The licences of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
 
 
@@ -60,14 +59,14 @@ class TermsTable(SettingTable):
 class CadenceTable(SettingTable):
     """Declares how often a node shows itself and looks at others."""
 
-    heartbeat_interval: Annotated[float, above(0)] = table_key(1.0, "SWARM_HEARTBEAT_INTERVAL")
+    heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
     """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
-    liveness_timeout: Annotated[float, above(0)] = table_key(15.0, "SWARM_LIVENESS_TIMEOUT")
+    liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
     """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
-    reconcile_interval: Annotated[float, above(0)] = table_key(2.0, "SWARM_RECONCILE_INTERVAL")
+    reconcile_interval: Annotated[float, above(0)] = setting(2.0, "SWARM_RECONCILE_INTERVAL")
     """The folder is listed at least so often, whatever the watcher says. In a bucket 10 unless it is set, by who waits
     for something alone."""
-    watch: Literal["auto", "off"] = table_key("auto", "SWARM_WATCH")
+    watch: Literal["auto", "off"] = setting("auto", "SWARM_WATCH")
     """`off` finds everything by listing alone."""
 
 
@@ -75,19 +74,19 @@ class CadenceTable(SettingTable):
 class LimitsTable(SettingTable):
     """Declares the bounds on what peers send."""
 
-    max_file_bytes: Annotated[int, whole(1024)] = table_key(8 * 2**20, "SWARM_MAX_FILE_BYTES")
+    max_file_bytes: Annotated[int, whole(1024)] = setting(8 * 2**20, "SWARM_MAX_FILE_BYTES")
     """A peer's file above this is refused unread."""
-    peer_groups: Annotated[int, whole(1, 1024)] = table_key(64, "SWARM_PEER_GROUPS")
+    peer_groups: Annotated[int, whole(1, 1024)] = setting(64, "SWARM_PEER_GROUPS")
     """Groups of one peer and round that are scored, and 16 completions for each, however they are spread; a file with
     more is refused."""
-    completion_characters: Annotated[int, whole(1)] | None = table_key(None, "SWARM_COMPLETION_CHARACTERS")
+    completion_characters: Annotated[int, whole(1)] | None = setting(None, "SWARM_COMPLETION_CHARACTERS")
     """Longest completion of a peer that is taken, in characters; None: 64 for each token that an own one may have
     (SWARM_MAX_NEW_TOKENS, 256 where that is not set). A group with a longer one is refused and counted, no more."""
-    pool_bytes: Annotated[int, whole(2**16)] = table_key(64 * 2**20, "SWARM_POOL_BYTES")
+    pool_bytes: Annotated[int, whole(2**16)] = setting(64 * 2**20, "SWARM_POOL_BYTES")
     """What all groups of peers together may take in memory; where they take more, those of the largest files go."""
-    max_peers: Annotated[int, whole(1, 65536)] = table_key(256, "SWARM_MAX_PEERS")
+    max_peers: Annotated[int, whole(1, 65536)] = setting(256, "SWARM_MAX_PEERS")
     """Peers whose files are read in one round, live ones first; the names beyond are counted."""
-    quarantine_rounds: Annotated[int, whole(0)] = table_key(20, "SWARM_QUARANTINE_ROUNDS")
+    quarantine_rounds: Annotated[int, whole(0)] = setting(20, "SWARM_QUARANTINE_ROUNDS")
     """Rounds for which nothing is read of a peer most of whose groups were refused; 0: never."""
 
 

@@ -13,7 +13,7 @@ A table is a class of keys, and a field of Settings:
 
     @dataclass(frozen=True, kw_only=True)
     class LimitsTable(SettingTable):
-        max_peers: Annotated[int, whole(1)] = table_key(256, "SWARM_MAX_PEERS")
+        max_peers: Annotated[int, whole(1)] = setting(256, "SWARM_MAX_PEERS")
         '''What it means.'''
 
     limits: LimitsTable = setting(LimitsTable(), "SWARM_LIMITS")
@@ -29,17 +29,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from swarm.config.constraints import PREFIX
+from swarm.config.constraints import A_TABLE, PREFIX
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 from swarm.spelling import did_you_mean
 
-A_TABLE = "a JSON object; in a settings file a table"
-
 
 @dataclass(frozen=True, kw_only=True)
 class SettingTable:
-    """Holds the values of one table. Each field is made by `table_key` and has a docstring."""
+    """Holds the values of one table. Each field is made by `setting` and has a docstring."""
 
 
 class DeclaredTable(NamedTuple):

@@ -169,7 +169,8 @@ class Keeper:
         if isinstance(value, str):
             return next(self._names_for((value,)))
         if isinstance(value, dict):
-            entries = value.values() if _are_numbers(value) else map(self._shared, value.values())
+            are_numbers = {*map(type, value.values())} <= _NUMBERS
+            entries = value.values() if are_numbers else map(self._shared, value.values())
             return dict(zip(self._names_for(value), entries, strict=True)) if value else _NO_NAMES
         return value or _NO_ITEMS if isinstance(value, list) else value
 
@@ -190,9 +191,10 @@ class Keeper:
         return size + sum(map(self._size, value)) if isinstance(value, list) else size
 
     def _size_of_entries(self, names: dict[str, Any]) -> int:
-        if not _are_numbers(names):
+        kinds = {*map(type, names.values())}
+        if not kinds <= _NUMBERS:
             return sum(map(self._size, names.values()))
-        small = max(names.values()) <= _SMALL and float not in map(type, names.values())
+        small = kinds == {int} and max(names.values()) <= _SMALL
         return 0 if small else sum(map(sys.getsizeof, names.values()))
 
     def _let_go(self, row: msgspec.Struct) -> None:
@@ -202,11 +204,8 @@ class Keeper:
         self._odd.cut_names(f"names of round {getattr(row, 'round', 0)}")
 
 
-def _are_numbers(names: dict[str, Any]) -> bool:
-    """Tells whether all entries are numbers, as in most columns: a thousand of them are then taken at once."""
-    return {*map(type, names.values())} <= {int, float}
-
-
+_NUMBERS = {int, float}
+"""Types of the entries of most columns, of which a thousand are taken at once."""
 _SMALL = 256
 """Integers up to this one are held once by Python itself."""
 _NO_NAMES: dict[str, Any] = {}

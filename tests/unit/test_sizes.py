@@ -43,7 +43,9 @@ def test_commands_settings_columns_and_words_are_counted() -> None:
     files = {
         "swarm/cli/main.py": 'COMMANDS = {"up": 1, "down": 2}\n',
         "swarm/plugins/top/commands.py": 'COMMANDS = {"top": 1}\n',
-        "swarm/config/settings.py": "class Settings:\n    a: int = setting(1)\n    b: int = table_key(3)\n    c = 2\n",
+        "swarm/config/settings.py": (
+            "class Keys(SettingTable):\n    b: int = setting(3)\nclass Settings:\n    a: int = setting(1)\n    c = 2\n"
+        ),
         "swarm/wire/metrics.py": "class MetricsRow:\n    a: int\n    b: int = 0\n",
         "docs/one.md": "two words",
     }

@@ -31,8 +31,8 @@ def resume_point(
     """
     traces = clock_from_traces(run, expected)
     state, problem = believed_state(run, most_rounds=max(max_rounds, traces.round + 1))
-    far = state is not None and (state.round > MOST_EMPTY or state.round >= max_rounds)  # an end needs a trace, too
-    if state and far and not Submissions(run, expected=expected).lie_before(state.round):
+    untraced = min(MOST_EMPTY + 1, max_rounds)  # an end needs a trace, too
+    if state and state.round >= untraced and not Submissions(run, expected=expected).lie_before(state.round):
         problem = f"expected a reward in one of the {TRACES} rounds before {state.round}, got none"
         state = None
     if state is None:

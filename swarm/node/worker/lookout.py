@@ -189,9 +189,8 @@ class Lookout:
             return True
         waits = self._machine.phase in (Phase.LOADING, *WAITING)
         beat = settings.cadence.heartbeat_interval
-        return ago >= (
-            beat / 2 if waits else settings.cadence.liveness_timeout - 2.5 * beat
-        )  # beats may be two intervals apart
+        seldom = settings.cadence.liveness_timeout - 2.5 * beat  # beats may be two intervals apart
+        return ago >= (beat / 2 if waits else seldom)
 
     async def look_at_peers(self) -> None:
         """Look now, and tell. Where the folder cannot be listed, no heartbeat is seen to move."""

@@ -20,7 +20,7 @@ from swarm.cli.elsewhere import LOCAL, Elsewhere, ElsewhereFlags, elsewhere_of
 from swarm.cli.flags import command_again, flag_words, setting_parameter
 from swarm.cli.say import say
 from swarm.cli.suiting import say_chosen
-from swarm.config import Settings, secret_variables, sources_of, variable
+from swarm.config import Settings, sources_of, variable, with_secrets
 from swarm.errors import ConfigError
 from swarm.plugins.study.cli.study_mirror import bring_back_record, bring_back_runs, mirror_study, refuse_own_place
 from swarm.plugins.study.cli.study_places import Places, different, places
@@ -126,7 +126,7 @@ def run(
         if shared.mirror:
             mirror_study(shared, record.study)
         backend = slurm or LocalBackend()
-        environ = {**os.environ, **secret_variables(shared)}
+        environ = with_secrets(os.environ, shared)
         launcher = Launcher(record, folder, environ, versions(shared), backend, str(shared.mirror or ""))
         jobs = room.at_once if room else study_flags.jobs or len(record.runs)
         return run_all(launcher, jobs, shared.cadence.liveness_timeout, again, slurm)

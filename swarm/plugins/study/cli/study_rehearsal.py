@@ -14,7 +14,7 @@ import anyio
 
 from swarm.cli.experiment import live_nodes
 from swarm.cli.say import say
-from swarm.config import Settings, secret_variables
+from swarm.config import Settings, with_secrets
 from swarm.errors import ConfigError, ExperimentError, ProtocolError
 from swarm.plugins.study.cli.study_places import Places
 from swarm.plugins.study.cli.study_running import say_failed, watched
@@ -81,7 +81,7 @@ def rehearsed(
     _clear(place, place_path, shared.cadence.liveness_timeout)
     short = rehearsal_of(record, room.at_once)
     say(f"rehearsal: {len(short.runs)} runs of {short.rounds} rounds, {room.at_once} at a time; none of them counts")
-    environ = {**os.environ, **secret_variables(shared)}
+    environ = with_secrets(os.environ, shared)
     launcher, clock = Launcher(short, place_path, environ, versions), _Stopwatch(time.monotonic)
     view, code = anyio.run(watched, launcher, room.at_once, shared.cadence.liveness_timeout, False, clock.see)
     clock.see(view)

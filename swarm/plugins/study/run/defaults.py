@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from swarm.config.environment import is_secret
 from swarm.config.from_folder import refuse_strangers_word
 from swarm.config.settings import FIELDS
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
@@ -41,7 +42,7 @@ def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
 
 
 def _was_default(name: str, there: StudyRecord, matrix: Matrix) -> bool:
-    if name in OWNED or name in FREE or name not in FIELDS:
+    if name in OWNED or name in FREE or name not in FIELDS or is_secret(name):
         return False
     return name not in there.settings or name in DEFAULTS or (matrix.built_in and name in matrix.settings)
 

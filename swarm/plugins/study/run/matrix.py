@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.config import EXPERIMENT_NAME, Settings, load_settings
+from swarm.config import EXPERIMENT_NAME, Settings, is_secret, load_settings
 from swarm.config.own_code import kept, plain
 from swarm.config.settings import FIELDS
 from swarm.config.sources import checked
@@ -27,8 +27,6 @@ from swarm.spelling import did_you_mean
 from swarm.tasks.universe import with_first_scoring
 
 CONFIGURATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,39}")
-SECRETS = ("hub_token", "generation_server_key")
-"""Settings that reach runs by their variables alone, and no record."""
 OWNED = {
     "path": "give --path",
     "experiment": "each run has its own, made from the study's name",
@@ -38,7 +36,6 @@ OWNED = {
     "max_rounds": "give rounds",
     "expected_workers": "give nodes",
     "test_mode": "give rounds, local_groups and generations",
-    **dict.fromkeys(SECRETS, "it is a secret: leave it to the environment"),
 }
 """Settings that a study decides for each run, and what to do instead."""
 DEFAULTS: dict[str, Any] = {
@@ -143,25 +140,29 @@ def shared_settings(
 
 def ignored_settings(shared: Settings) -> list[str]:
     """Returns names of settings that were given but that the study decides."""
-    return [name for name in _changed(shared) if name in OWNED and name not in ("path", *SECRETS)]
+    return [name for name in _changed(shared) if name in OWNED and name != "path"]
 
 
 def changed_settings(shared: Settings) -> dict[str, Any]:
     """Returns setting name -> value as JSON has it, of those that are not at their defaults and not the study's own."""
-    return {name: _as_read_back(shared.value(name)) for name in _changed(shared) if name not in (*OWNED, *BESIDE)}
+    return {name: _as_read_back(shared.value(name)) for name in _changed(shared) if is_shared(name)}
 
 
 def _defaults(shared: Settings) -> dict[str, Any]:
-    left = FIELDS.keys() - OWNED.keys() - set(_changed(shared)) - set(BESIDE)
-    return {name: _as_read_back(shared.value(name)) for name in FIELDS if name in left}
+    changed = set(_changed(shared))
+    return {name: _as_read_back(shared.value(name)) for name in FIELDS if is_shared(name) and name not in changed}
 
 
 def stated(record: StudyRecord) -> dict[str, Any]:
     """Returns setting name -> value as JSON has it, of all that the runs of a study share."""
     fields = {name: _as_read_back(field.default) for name, field in FIELDS.items() if name not in OWNED}
     said = {**fields, **(record.defaults or {}), **record.settings}
-    of_earlier_versions = (*BESIDE, *SECRETS)
-    return {name: value for name, value in said.items() if name not in of_earlier_versions}
+    return {name: value for name, value in said.items() if name not in BESIDE and not is_secret(name)}
+
+
+def is_shared(name: str) -> bool:
+    """Tells whether a study's record holds a setting for its runs; secrets reach them by their variables alone."""
+    return not (name in OWNED or name in BESIDE or is_secret(name))
 
 
 def _changed(settings: Settings) -> list[str]:
@@ -179,8 +180,9 @@ def refuse_owned(settings: Iterable[str], where: str) -> None:
     for name in settings:
         if name not in FIELDS:
             raise ConfigError(f"{where}: unknown setting {name!r}{meant_among(name, FIELDS)}")
-        if name in OWNED:
-            raise ConfigError(f"{where}: {name!r} is not for a study to share: {OWNED[name]}")
+        if name in OWNED or is_secret(name):
+            instead = OWNED.get(name, "it is a secret: leave it to the environment")
+            raise ConfigError(f"{where}: {name!r} is not for a study to share: {instead}")
 
 
 def meant_among(word: str, known: Collection[str]) -> str:

@@ -9,13 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.config import secret_variables
+from swarm.config import with_secrets
+from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 from swarm.plugins.study.run.builtin import MATRICES, built_in
 from swarm.plugins.study.run.matrix import (
     Matrix,
     ignored_settings,
+    refuse_owned,
     resolve,
     run_settings,
     shared_settings,
@@ -150,13 +152,19 @@ def test_a_secret_reaches_runs_by_its_variable_alone_wherever_it_was_said(tmp_pa
     (tmp_path / "swarm.toml").write_text('[generation_server]\nurl = "http://h"\nkey = "hidden"\n', "utf-8")
     file = str(tmp_path / "swarm.toml")
     shared = shared_settings(make_matrix(), {}, {}, file)
-    assert secret_variables(shared) == {"SWARM_GENERATION_SERVER_KEY": "hidden"}
+    assert with_secrets({}, shared) == {"SWARM_GENERATION_SERVER_KEY": "hidden"}
     assert ignored_settings(shared) == []
     record = resolved(make_matrix(), toml=Path(file))
     assert record.settings["generation_server"] == "http://h"
     assert "hidden" not in str(record)
     of_before = msgspec.structs.replace(record, settings={**record.settings, "generation_server_key": "hidden"})
     assert "generation_server_key" not in stated(of_before)
+
+
+@pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if field.metadata["secret"]])
+def test_no_secret_is_for_a_study_to_share_whoever_declares_it(name: str) -> None:
+    with pytest.raises(ConfigError, match="it is a secret: leave it to the environment"):
+        refuse_owned([name], "a matrix")
 
 
 def test_a_matrix_names_tables_at_once_or_by_their_keys(tmp_path: Path) -> None:
