@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,11 +23,14 @@ from swarm.plugins.syncthing.setting_up import folder_id
 from swarm.plugins.syncthing.syncthing import Syncthing
 from swarm.records.rows import read_metrics
 from swarm.store.place import open_place
+from swarm.wire.metrics import MetricsRow
 from tests.integration.swarms import Daemon, daemons, environment, eventually, run_swarm
 from tests.plugins.syncthing.syncthings import Instance, instances
 
 LAB, BEN, EVA = NAMES = ("lab", "ben", "eva")
 TIMEOUT = 600.0
+ENDLESS = 1_000_000
+LAST_ROUNDS = 2
 RUN = {
     "MODEL_NAME": "tiny-2-qwen2-content",  # most of its groups are informative, so that there is something to share
     "NUM_TRAIN_SAMPLES": 4,
@@ -78,15 +82,14 @@ class Figures:
 class Trial:
     """Three machines, each a folder and a Syncthing."""
 
-    def __init__(self, tmp: Path, syncthings: dict[str, Instance], start: Callable[..., Daemon], rounds: int) -> None:
+    def __init__(self, tmp: Path, syncthings: dict[str, Instance], start: Callable[..., Daemon]) -> None:
         self.path = {name: tmp / f"{name}-swarm" for name in NAMES}
         self._syncthings = syncthings
         self._start = start
-        self._rounds = rounds
         self._sent = dict.fromkeys(NAMES, 0)
 
     def env(self, name: str, **more: object) -> dict[str, str]:
-        settings = {**RUN, "MAX_ROUNDS": self._rounds, **more}
+        settings = {**RUN, "MAX_ROUNDS": ENDLESS, **more}
         return environment(self.path[name], **settings) | self._syncthings[name].environment
 
     # ── setting up ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,18 +114,33 @@ class Trial:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def coordinate(self) -> Daemon:
-        env = self.env(LAB, SWARM_EXPECTED_WORKERS=",".join(NAMES))
+    def coordinate(self, rounds: int = ENDLESS) -> Daemon:
+        env = self.env(LAB, SWARM_EXPECTED_WORKERS=",".join(NAMES), MAX_ROUNDS=rounds)
         return self._start("swarm", env, "node", "--role", "coordinator", "--path", str(self.path[LAB]))
 
     # ── while it runs ───────────────────────────────────────────────────────────────────────────────────────────────
-    def round_is(self, number: int, name: str = LAB) -> bool:
-        store = open_place(self.path[name]).store("test", None)
+    def round(self) -> int:
+        """The round that is open, as lab's machine sees it."""
+        store = open_place(self.path[LAB]).store("test", None)
         try:
-            state = json.loads(store.get("state/current_state.json", 1 << 16).data)
+            return int(json.loads(store.get("state/current_state.json", 1 << 16).data)["round"])
         except FileNotFoundError:
-            return False
-        return bool(state["round"] >= number)
+            return 0
+
+    def all_heard_all(self, since: int = 0) -> bool:
+        """Every node has trained on groups of every other, in rounds from this one on."""
+        return all({*self.trained_on(name, since)} == {*NAMES} - {name} for name in NAMES)
+
+    def trained_on(self, name: str, since: int = 0) -> dict[str, int]:
+        """Peer -> how many of its groups the node has trained on."""
+        heard: Counter[str] = Counter()
+        for row in self.rows().get(name, ()):
+            if row.round >= since:
+                heard.update(row.external_by_peer)
+        return dict(heard)
+
+    def rows(self) -> dict[str, list[MetricsRow]]:
+        return {node: of for node, of in read_metrics(open_place(self.path[LAB]).open("test")).items() if of}
 
     def kill_syncthing(self, name: str) -> None:
         self._count_sent(name)
@@ -203,16 +221,13 @@ class Trial:
     # ── afterwards ──────────────────────────────────────────────────────────────────────────────────────────────────
     def figures(self) -> Figures:
         eventually(self.settled, "all subtrees to be everywhere", TIMEOUT)
-        found = Figures(self._rounds)
-        rows = {node: of for node, of in read_metrics(open_place(self.path[LAB]).open("test")).items() if of}
+        found = Figures(self.round())
+        rows = self.rows()
         for node, of_node in rows.items():
-            heard: dict[str, int] = {}
             for row in of_node:
-                for peer, groups in row.external_by_peer.items():
-                    heard[peer] = heard.get(peer, 0) + groups
                 found.delays += row.publish_to_pool
                 found.published += row.bytes_published
-            found.external[node] = heard
+            found.external[node] = self.trained_on(node)
         ends = [row.timestamp for of_node in rows.values() for row in of_node]
         found.seconds = round(max(ends) - min(ends), 1)
         for name in NAMES:
@@ -228,20 +243,25 @@ class Trial:
 def run_trial(tmp: Path, rounds: int) -> tuple[Figures, str]:
     """All of it; what `status` said on ben's machine in the middle."""
     with instances(tmp / "homes", *NAMES) as syncthings, daemons() as start:
-        trial = Trial(tmp, syncthings, start, rounds)
+        trial = Trial(tmp, syncthings, start)
         invitation = trial.invite()
         joining = {name: trial.join(name, invitation) for name in (BEN, EVA)}
         for name in (BEN, EVA):
             trial.let_in(name)
         coordinator = trial.coordinate()
         workers = joining | {LAB: trial.join(LAB)}
-        eventually(lambda: trial.round_is(max(2, rounds // 3)), "the first third", TIMEOUT)
+        eventually(lambda: trial.round() >= rounds // 3 and trial.all_heard_all(), "all to hear all", TIMEOUT)
         said = run_swarm(trial.env(BEN), "status", "--path", str(trial.path[BEN])).stdout
         trial.kill_syncthing(EVA)
         workers[BEN].kill()
-        eventually(lambda: trial.round_is(max(2, rounds // 3) + 1), "the others to go on", TIMEOUT)
+        broken = trial.round()
+        eventually(lambda: trial.round() > broken, "the others to go on", TIMEOUT)
         trial.start_syncthing(EVA)
         workers[BEN] = trial.join(BEN)
+        eventually(lambda: trial.round() >= 2 * rounds // 3 and trial.all_heard_all(broken), "all to hear all", TIMEOUT)
+        coordinator.signal(signal.SIGTERM)
+        coordinator.wait(TIMEOUT)
+        coordinator = trial.coordinate(max(rounds, trial.round() + LAST_ROUNDS))
         for name, daemon in {**workers, "coordinator": coordinator}.items():
             assert daemon.wait(TIMEOUT) == 0, f"{name}: {daemon.output[-3000:]}"
         found = trial.figures()
