@@ -18,8 +18,10 @@ import contextlib
 import functools
 import gc
 import os
+import select
 import socket
 import struct
+import time
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -34,6 +36,9 @@ Serve = Callable[[Callable[[], bytes], Emit], None]
 """Runs the answer that the first message is, and then what the judge asks."""
 MESSAGE_LIMIT = 4 * 2**20
 """Bytes of one message between judge and candidate."""
+LAST_BREATH_S = 5.0
+"""Seconds within which a child whose pipe is closed has ended, also on a busy machine; one that closed it itself is
+killed then."""
 _LOG_FD = PASSED_FD + 1
 _PID, _ENDED = struct.Struct(">q"), struct.Struct(">d?")
 _END = b"e"
@@ -111,14 +116,23 @@ def _raise_one(line: socket.socket, job: Callable[[Emit], None], limits: Limits)
     with beside(job, limits) as (child, write_fd):
         socket.send_fds(line, [_PID.pack(child.pid)], [child.read_fd, write_fd])
         _exactly(line, len(_END))
-        ended = _by_a_signal(child.pid)
+        ended = _by_a_signal(child)
     line.sendall(_ENDED.pack(_seconds_of_children() - before, ended))
 
 
-def _by_a_signal(pid: int) -> bool:
-    """Tells whether a child that nobody has killed yet is dead of a signal: one of its limits'."""
-    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return found is not None and found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+def _by_a_signal(child: BoundedChild) -> bool:
+    """Tells whether a child that nobody has killed yet is dead of a signal: one of its limits'.
+
+    A child that dies closes its pipe before it can be waited for, and the server may have seen that sooner.
+    """
+    hangs_up = select.poll()
+    hangs_up.register(child.read_fd, 0)
+    deadline = time.monotonic() + (LAST_BREATH_S if hangs_up.poll(0) else 0)
+    while (found := os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.001)
+    return found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
 
 
 def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
