@@ -17,11 +17,10 @@ from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.retention import WorkerNeed
 from swarm.store.base import Kind, Store
 from swarm.store.run import Run
-from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import DEEPEST, decode, nests_too_deeply
 from swarm.wire.judge_messages import ExamRow
-from swarm.wire.messages import ExperimentFile, PeerFile, RewardFile, StateFile
+from swarm.wire.messages import ExperimentFile, PeerFile, StateFile
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 SMALL_FILE = 64 * 1024
@@ -30,6 +29,8 @@ LARGEST_REGISTRATION = 8 * 1024
 """Bytes. One has some 500; all of them are held in memory, and anybody may add more."""
 MOST_REGISTRATIONS = 1000
 """Registrations read in one look: some 25 ms."""
+MOST_A_SECOND = 16
+"""Registrations of nodes at work that are read again in a second, on average."""
 READS_AT_FIRST = 2
 """Versions of a registration that are read in any case: a node shows by two of them that it beats."""
 LONGEST_MAKER = 40
@@ -129,11 +130,6 @@ def maker_of(experiment: ExperimentFile | None) -> str:
     return printable(said)[:LONGEST_MAKER] if isinstance(said, str) else ""
 
 
-def read_reward(run: Run, key: RoundKey, node: str) -> RewardFile | None:
-    """Returns a node's reward, or None where there is none. Raises ProtocolError as read_form does."""
-    return read_signed(run, keys.reward(key, node), RewardFile)
-
-
 def read_peer(run: Run, node: str) -> PeerFile | None:
     """Returns a node's registration, or None where none can be read, or it speaks for another node."""
     return _peers(run, [node]).get(node, _UNREAD).peer
@@ -178,6 +174,8 @@ class PeerReader:
         self._seen: dict[str, _Seen] = {}
         self.stirred: frozenset[str] = frozenset()
         """Whose registrations were written again since the look before, and not read."""
+        self.fresh: list[PeerFile] = []
+        """Those of the last look that were read in it, by name."""
 
     def read(
         self,
@@ -201,8 +199,8 @@ class PeerReader:
         found = self._files.find(keys.PEERS, first, tags=True, max_age=max_age)
         there = {node: e.tag for node, e in found.items() if e.kind is Kind.FILE and node != self._own}
         nodes = sorted([*sorted(there.keys() & set(first)), *sorted(there.keys() - set(first))][:MOST_REGISTRATIONS])
-        now = self._now()
-        new = [node for node in nodes if self._is_due(node, there[node], now, at_once, alive)]
+        now, pause = self._now(), max(self._pause, len(nodes) / MOST_A_SECOND if self._pause else 0.0)
+        new = [node for node in nodes if self._is_due(node, there[node], now - pause, at_once, alive)]
         read = _peers(self._run, new)
         for node in new:
             self._note(node, there[node], read.get(node, _UNREAD).peer)
@@ -210,6 +208,7 @@ class PeerReader:
         self._seen |= {node: self._seen[node]._replace(listed=there[node]) for node in self.stirred}
         if len(self._seen) > 2 * MOST_REGISTRATIONS:
             self._seen = {node: self._seen[node] for node in nodes}
+        self.fresh = [peer for node in new if (peer := self._seen[node].peer)]
         return [peer for node in nodes if (peer := self._seen[node].peer)]
 
     def read_one(self, node: str) -> PeerFile | None:
@@ -224,13 +223,13 @@ class PeerReader:
         reads = 1 if seen is None else seen.reads + (seen.tag != tag)
         self._seen[node] = _Seen(tag, tag, peer, self._now(), reads)
 
-    def _is_due(self, node: str, tag: str, now: float, at_once: Collection[str], alive: Collection[str]) -> bool:
+    def _is_due(self, node: str, tag: str, since: float, at_once: Collection[str], alive: Collection[str]) -> bool:
         seen = self._seen.get(node)
         if seen is None or seen.tag == tag:
             return seen is None
         works = seen.peer is not None and seen.peer.node_role == "worker" and seen.peer.status == ACTIVE
         needed = not works or node in at_once or node not in alive or seen.reads < READS_AT_FIRST
-        return needed or now - seen.read_at >= self._pause
+        return needed or seen.read_at <= since
 
 
 def read_peers(run: Run, first: Collection[str] = ()) -> list[PeerFile]:

@@ -25,6 +25,12 @@ _MOST_LISTED = 16
 """Listings that are held."""
 LISTINGS_APART = 50.0
 """A flooded prefix is listed so many-th part of the time."""
+MOST_AT_ANY_TIME = 64
+"""Names of a prefix that is listed whenever somebody looks."""
+SECONDS_PER_NAME = 0.0005
+"""For so long a listing is good enough, per name beyond those: a thousand names are gone through twice a second."""
+MOST_BY_NAME = 64
+"""Files whose tags are looked for one by one; of more all tags are listed."""
 _NAMES_OF_SYSTEMS = frozenset(
     {".DS_Store", ".directory", ".localized", ".stfolder", ".stignore", ".stversions", "Icon\r"}
     | {"$RECYCLE.BIN", "System Volume Information", "Thumbs.db", "desktop.ini", "lost+found"}
@@ -90,22 +96,32 @@ class NodeFiles:
         """Prefix of too many names -> when it may be listed again."""
 
     def find(
-        self, prefix: str, known: Collection[str], *, tags: bool = False, max_age: float = 0.0
+        self,
+        prefix: str,
+        known: Collection[str],
+        *,
+        tags: bool = False,
+        max_age: float = 0.0,
+        settled: Set[str] = frozenset(),
     ) -> dict[str, Entry]:
         """Returns node -> what stands at its name. Blocking.
 
         Args:
-            max_age: seconds for which what was listed is good enough.
+            max_age: seconds for which what was listed is good enough; a listing of many names is in any case for a
+                moment.
+            settled: nodes whose tags nobody asks for.
 
         Raises:
             StoreError: the prefix cannot be listed.
         """
         began = self._now()
-        if max_age and (listed := self._listed.get((prefix, tags))) and began - listed[0] < max_age:
-            return listed[1]
+        if listed := self._listed.get((prefix, tags)):
+            lasts = max(max_age, SECONDS_PER_NAME * (len(listed[1]) - MOST_AT_ANY_TIME))
+            if began - listed[0] < lasts:
+                return listed[1]
         if began < self._list_at.get(prefix, -math.inf):
             return self._by_name(prefix, known)
-        pages = list(_pages(self._store, prefix, tags=tags))
+        pages = self._list(prefix, settled) if tags else [*_pages(self._store, prefix, tags=False)]
         found = {node: entry for page in pages for entry in page.entries if (node := keys.node_in(prefix, entry.name))}
         flooded = sum(page.looked for page in pages) - len(found.keys() & known) > PAGE
         ended = self._now()
@@ -118,6 +134,26 @@ class NodeFiles:
         if len(self._listed) > _MOST_LISTED:
             del self._listed[next(iter(self._listed))]
         return found
+
+    def _list(self, prefix: str, settled: Set[str]) -> list[Page]:
+        """Lists a prefix with the tags of all files but those of `settled`: a folder is asked for each tag by itself, a
+        bucket tells them for nothing."""
+        if settled and self._store.spent is None:
+            pages = [*_pages(self._store, prefix, tags=False)]
+            ours = (entry.name for page in pages for entry in page.entries if entry.kind is Kind.FILE)
+            wanted = {name for name in ours if keys.node_in(prefix, name) not in settled}
+            if len(wanted) <= MOST_BY_NAME:
+                return [page._replace(entries=self._with_tags(prefix, page.entries, wanted)) for page in pages]
+        return [*_pages(self._store, prefix, tags=True)]
+
+    def _with_tags(self, prefix: str, listed: list[Entry], wanted: Set[str]) -> list[Entry]:
+        looked_at = (self._look_at(prefix, entry) if entry.name in wanted else entry for entry in listed)
+        return [entry for entry in looked_at if entry]
+
+    def _look_at(self, prefix: str, entry: Entry) -> Entry | None:
+        with suppress(ProtocolError):
+            return self._store.stat(f"{prefix}/{entry.name}")
+        return None
 
     def _by_name(self, prefix: str, known: Collection[str]) -> dict[str, Entry]:
         found = {}

@@ -114,6 +114,11 @@ def read_registered(
     """
     last = at_once if len(at_once) <= MOST_AT_ONCE else ()
     peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned, max_age, last, moving)
+    return registered(ctx, peers, moving)
+
+
+def registered(ctx: NodeContext, peers: Iterable[PeerFile], moving: Set[str]) -> list[PeerFile]:
+    """Returns those registrations that are not `left_behind`, unless their nodes move."""
     return [peer for peer in peers if peer.peer_id in moving or not left_behind(ctx, peer)]
 
 

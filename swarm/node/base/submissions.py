@@ -1,22 +1,25 @@
 """Finds the rewards of a round that count: well formed, of the place where they lie, and with rollouts beside them.
 
-A name in a folder costs nothing. So each file is read, once as long as it stays as it is; and of a node that was never
-seen to publish a round, the rollouts of that round must lie there as well. Of a node that was, the reward is enough:
-its rollouts may be late, cleaned away, or have somebody else's object in their place.
+A name in a folder costs nothing. So each file is read, until it is a reward, and then no more; and of a node that was
+never seen to publish a round, the rollouts of that round must lie there as well. Of a node that was, the reward is
+enough: its rollouts may be late, cleaned away, or have somebody else's object in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.records.files import read_reward
+from swarm.records.files import SMALL_FILE
 from swarm.records.listing import NodeFiles
+from swarm.store.base import Blob
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
+from swarm.wire.codec import decode
+from swarm.wire.messages import RewardFile
 
 MOST_READ = 512
 """Files of one stage that are read in one look, those of nodes that have published before first."""
@@ -28,11 +31,31 @@ MOST_PROVEN = 4096
 
 def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
     """Tells whether a node's reward file is one, and its own. Blocking."""
+    return are_submitted(run, key, [node])[node]
+
+
+def are_submitted(run: Run, key: RoundKey, nodes: Sequence[str]) -> dict[str, bool]:
+    """Tells of each of some nodes what has_submitted tells. Blocking."""
+    places = [keys.reward(key, node) for node in nodes]
+    blobs = run.store.get_many(places, SMALL_FILE)
+    return {
+        node: _is_reward(run, key, node, place, blob) for node, place, blob in zip(nodes, places, blobs, strict=True)
+    }
+
+
+def _is_reward(run: Run, key: RoundKey, node: str, place: str, blob: Blob | ProtocolError | None) -> bool:
+    if not isinstance(blob, Blob):
+        return False
     try:
-        reward = read_reward(run, key, node)
+        run.trust.check(blob.data, place)
+        reward = decode(blob.data, RewardFile, run.store.describe(place))
     except ProtocolError:
         return False
-    return reward is not None and (reward.peer_id, reward.round, reward.stage) == (node, *key)
+    return (reward.peer_id, reward.round, reward.stage) == (node, *key)
+
+
+def _tag(known: Mapping[str, tuple[str, bool]], node: str) -> str | None:
+    return known[node][0] if node in known else None
 
 
 def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
@@ -95,17 +118,16 @@ class Submissions:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}
 
     def _rewards(self, key: RoundKey, max_age: float) -> Set[str]:
-        """Returns the nodes whose reward file is one."""
+        """Returns the nodes whose reward file is one: what was one once stays one."""
         known = self._read.setdefault(key, {})
-        proven = islice(self._proven, MOST_READ)
-        known_nodes = {*proven, *islice(known, MOST_READ)}
-        found = self._files.find(keys.rewards(key), known_nodes, tags=True, max_age=max_age)
-        there = {node: entry.tag for node, entry in found.items()}
-        new = [node for node, tag in there.items() if node not in known or known[node][0] != tag]
-        for node in sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]:
-            with suppress(StoreError):  # it cannot be read now
-                known[node] = there[node], has_submitted(self._run, key, node)
-        return {node for node in there if known.get(node, ("", False))[1]}
+        known_nodes = {*islice(self._proven, MOST_READ), *islice(known, MOST_READ)}
+        settled = {node for node, (_, is_one) in known.items() if is_one}
+        found = self._files.find(keys.rewards(key), known_nodes, tags=True, max_age=max_age, settled=settled)
+        new = [node for node, entry in found.items() if node not in settled and _tag(known, node) != entry.tag]
+        read = sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]
+        with suppress(StoreError):  # they cannot be read now
+            known |= {node: (found[node].tag, is_one) for node, is_one in are_submitted(self._run, key, read).items()}
+        return {node for node in found if known.get(node, ("", False))[1]}
 
     def _with_rollouts(self, key: RoundKey, nodes: Set[str]) -> Set[str]:
         try:

@@ -32,6 +32,7 @@ from swarm.node.base.presence import (
     names_and_keys,
     peer_reader,
     read_registered,
+    registered,
     seen_dead,
 )
 from swarm.node.base.rhythm import Rhythm
@@ -83,10 +84,13 @@ class Observer:
         """Other coordinators that have been seen to live, and are registered still."""
         self._doubtful = LogOnce("state.doubted", over="state.undoubted")
         self._unlistable = LogOnce("folder.unlistable", over="folder.listable")
-        self._max_age = ctx.settings.cadence.heartbeat_interval if ctx.settings.sparing else 0.0
-        """Seconds for which what was seen besides the round in hand is good enough."""
-        self._max_age_before = ctx.settings.cadence.liveness_timeout if ctx.settings.sparing else 0.0
-        """The same, of the rounds before."""
+        cadence = ctx.settings.cadence
+        self._max_age = cadence.heartbeat_interval if ctx.settings.sparing else 0.0
+        """Seconds for which what was seen of peers is good enough."""
+        self._max_age_beside = cadence.heartbeat_interval
+        """The same, of rounds besides the one in hand."""
+        self._max_age_before = cadence.liveness_timeout if ctx.settings.sparing else cadence.heartbeat_interval
+        """The same, of those before."""
         self._own_state: tuple[float, StateFile] | None = None
         """What stood in the state file, written by this node, and when that was seen."""
 
@@ -102,7 +106,7 @@ class Observer:
             moving = self._liveness.moving(clock.monotonic())
             known, last = self._submissions.proven, self._waited_for
             peers = read_registered(self._ctx, self._peers, moving, known, max_age=max_age, at_once=last)
-            for peer in peers:
+            for peer in registered(self._ctx, self._peers.fresh, moving):
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
             self._liveness.stir(self._peers.stirred, clock.monotonic())
             self._others_seen = (self._others_seen | self._others(clock.monotonic())) & {peer.peer_id for peer in peers}
@@ -215,7 +219,7 @@ class Observer:
         """Returns who submitted; nobody where the folder cannot be listed, as when a stranger put a link there: the
         interval ends then."""
         try:
-            nodes = self._submissions.of(key, self._max_age if max_age is None else max_age)
+            nodes = self._submissions.of(key, self._max_age_beside if max_age is None else max_age)
         except StoreError as error:
             self._unlistable.found(error)
             return frozenset()

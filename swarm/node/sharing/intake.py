@@ -19,6 +19,7 @@ How often something is wrong with a peer's files decides whether it is read at a
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from swarm.node.sharing.intake_counts import IntakeCounts
 from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
 from swarm.node.sharing.selection import Quarantine, Selection, random_order
 from swarm.node.sharing.verification import TaskSource
+from swarm.records.listing import MOST_AT_ANY_TIME, SECONDS_PER_NAME
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow
 
@@ -95,6 +97,8 @@ class Intake:
         self._selections: dict[RoundKey, Selection] = {}
         self._listed: dict[RoundKey, frozenset[str]] = {}
         """The nodes that had a file when a round was listed last."""
+        self._listed_at: dict[RoundKey, tuple[float, int]] = {}
+        """When that was, and how many."""
         self._live: Set[str] = frozenset()
         self._clean: Set[str] = frozenset()
         """Who is alive, and who has a clean record, as of the last look."""
@@ -119,7 +123,7 @@ class Intake:
     # ── what the node asks for ──────────────────────────────────────────────────────────────────────────────────────
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
         """List these rounds, see whether what was read is still what it was, and examine what will likely be drawn."""
-        for key in sorted(key for key in keys if key >= self._oldest):
+        for key in sorted(key for key in keys if key >= self._oldest and not self._was_just_listed(key)):
             new = Selection(self._ctx.settings.limits.max_peers, random_order(self._ctx.process.secret, key))
             selection = self._selections.setdefault(key, new)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
@@ -135,6 +139,11 @@ class Intake:
         """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
         known yet."""
         self._foresee = wanted
+
+    def _was_just_listed(self, key: RoundKey) -> bool:
+        """Tells whether many names were gone through a moment ago: what has come since is seen at the next look."""
+        listed_at, names = self._listed_at.get(key, (-math.inf, 0))
+        return self._ctx.clock.monotonic() - listed_at < SECONDS_PER_NAME * (names - MOST_AT_ANY_TIME)
 
     async def draw(self, wanted: WantedDraw, sources: Sequence[Source], until: float, tasks: TaskGroup) -> DrawnSample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""
@@ -166,6 +175,7 @@ class Intake:
         self._drawings.clear()
         self._ranks.clear()
         self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
+        self._listed_at = {k: listed for k, listed in self._listed_at.items() if k >= key}
 
     def close_round(self, round_: int) -> IntakeCounts:
         """Returns what was counted since the last call, for this round's row, and updates the quarantine by it."""
@@ -200,6 +210,7 @@ class Intake:
         if (before := self._listed.get(key)) is not None:
             self._examination.came(key, tags.keys() - before)
         self._listed[key] = frozenset(tags)
+        self._listed_at[key] = self._ctx.clock.monotonic(), len(tags)
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         selection.flooded |= flooded
         if choice.flood:

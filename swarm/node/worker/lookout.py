@@ -26,7 +26,7 @@ from swarm.logs import get_logger
 from swarm.node.base.clock_belief import ClockBelief, Sighting, written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
-from swarm.node.base.presence import PROOF_BEATS, names_and_keys, peer_reader, read_registered, seen_dead
+from swarm.node.base.presence import PROOF_BEATS, names_and_keys, peer_reader, read_registered, registered, seen_dead
 from swarm.node.base.rhythm import Rhythm
 from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
@@ -205,7 +205,7 @@ class Lookout:
             self._unlistable.found(error)
         else:
             self._unlistable.gone()
-            for peer in peers:
+            for peer in registered(self._ctx, self._peers.fresh, moving):
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
                 if peer.status != STARTING:  # who waits for the experiment does not know yet what it will ask
                     self._intake.mixtures.registered(peer.peer_id, peer.mixture)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.records.listing import LISTINGS_APART, NodeFiles
+from swarm.records.listing import LISTINGS_APART, MOST_AT_ANY_TIME, NodeFiles
 from swarm.store.base import PAGE, Page, Store
 from swarm.store.memory import MemoryPlace, MemoryStore
 
@@ -40,11 +40,26 @@ def files(store: SlowListing) -> NodeFiles:
 
 
 def test_a_small_prefix_is_listed_at_every_look() -> None:
-    store = slow(PAGE - 1)
+    store = slow(MOST_AT_ANY_TIME)
     found = files(store)
     for looks in range(1, 4):
-        assert len(found.find(PREFIX, [])) == PAGE - 1
+        assert len(found.find(PREFIX, [])) == MOST_AT_ANY_TIME
         assert store.listings == looks
+
+
+def test_a_thousand_names_are_gone_through_twice_a_second() -> None:
+    store = slow(PAGE)
+    found = files(store)
+    for _ in range(20):
+        assert len(found.find(PREFIX, [])) == PAGE
+        store.now += TOOK
+    assert store.listings in (4, 5)
+
+
+def test_a_folder_is_asked_for_no_tag_that_nobody_needs() -> None:
+    store = slow(3)
+    found = files(store).find(PREFIX, [], tags=True, settled={"a0000", "a0001"})
+    assert [bool(found[node].tag) for node in ("a0000", "a0001", "a0002")] == [False, False, True]
 
 
 def test_a_flooded_prefix_is_listed_a_small_part_of_the_time_and_known_nodes_are_seen_at_once() -> None:

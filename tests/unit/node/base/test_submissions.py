@@ -91,16 +91,23 @@ def test_a_file_is_read_once_and_again_when_it_has_become_another(
 ) -> None:
     put_reward(layout, R0, "bob")
     put(layout.reward_file(R0, "x"), b"x")
-    submissions, read = Submissions(run_of(layout)), []
-    usual = submissions._run.get_checked
+    submissions, read, usual = Submissions(run_of(layout)), list[str](), FolderStore.get_many
     monkeypatch.setattr(
-        type(submissions._run), "get_checked", lambda _, key, limit: (read.append(key), usual(key, limit))[1]
+        FolderStore, "get_many", lambda store, keys, limit: (read.extend(keys), usual(store, keys, limit))[1]
     )
     for _ in range(3):
         submissions.of(R0)
     assert len(read) == 2
     put_reward(layout, R0, "x")
     assert submissions.of(R0) == {"bob", "x"}
+
+
+def test_nobody_takes_a_reward_back_that_was_found(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    submissions = Submissions(run_of(layout))
+    assert submissions.of(R0) == {"bob"}
+    put(layout.reward_file(R0, "bob"), b"written over by a stranger")
+    assert submissions.of(R0) == {"bob"}
 
 
 def test_a_flood_of_files_does_not_keep_those_out_who_have_published_before(layout: Layout) -> None:
