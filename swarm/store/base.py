@@ -6,8 +6,7 @@ last parts; "" is the whole experiment. No path of the shared place leaves this 
 
     node, coordinator, judge ─▶ Blocking.run ─┐
     views, study, commands ───────────────────┴▶ Store ─┬ FolderStore   a directory (local, NFS, FUSE ...)
-                                                        ├ MemoryStore   one process, for tests
-                                                        └ FaultyStore   any of them, seen through faults
+                                                        └ BucketStore   objects (S3, Google Cloud Storage, Azure)
 
 The verbs block. A node awaits them as `await blocking.run(store.get, key, limit)`, several in one call where what
 they read is decoded beside them: the event loop stays free, and a simulation runs them inline.

@@ -14,10 +14,9 @@ from typing import Protocol
 import pytest
 
 from swarm.store.base import Store
-from swarm.store.faults import Faults, FaultyPlace
-from swarm.store.faulty import FaultyStore
 from swarm.store.folder.store import FolderStore
-from swarm.store.memory import MemoryPlace
+from tests.doubles.faulty import Faults, FaultyPlace, FaultyStore
+from tests.doubles.memory import MemoryPlace
 
 
 class World(Protocol):

@@ -31,7 +31,6 @@ from swarm.store.folder.beneath import Within
 from swarm.store.folder.bundles import MOST_IN_A_BUNDLE, open_bundle
 from swarm.store.folder.fetch import read_tagged
 from swarm.store.folder.recognised import Recognised
-from swarm.store.memory import MemoryPlace
 from swarm.store.run import Run
 from swarm.tasks.python.source import turns_of
 from swarm.views.status import StatusReader
@@ -39,6 +38,7 @@ from swarm.views.summary import summarise_run
 from swarm.views.tables.rows import reward_rows, rollout_rows
 from swarm.views.validate import validate
 from swarm.wire import keys
+from tests.doubles.memory import MemoryPlace
 from tests.unit.views.factories import make_experiment, run_of
 
 KIB, MIB = 1 << 10, 1 << 20

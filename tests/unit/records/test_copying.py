@@ -19,10 +19,10 @@ from swarm.records.listing import count_files, nodes_in
 from swarm.store.base import Records, Store
 from swarm.store.copies import copy_opened
 from swarm.store.folder import bundles
-from swarm.store.memory import MemoryPlace
 from swarm.types import RoundKey
 from swarm.views.validate import validate
 from swarm.wire import keys
+from tests.doubles.memory import MemoryPlace
 from tests.layout import Layout
 from tests.unit.store.bucket.buckets import MemoryBucket
 from tests.unit.views.factories import append, make_experiment, make_round, run_of, set_clock, write

@@ -10,7 +10,7 @@ import pytest
 from swarm.store.folder.filesystem import UNKNOWN, delivers_events, filesystem_of
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import FileSystem
-from swarm.store.memory import MemoryPlace
+from tests.doubles.memory import MemoryPlace
 
 TABLE = rb"""21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 22 21 0:40 / /mnt rw shared:2 master:3 - tmpfs none rw
