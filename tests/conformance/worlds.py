@@ -23,7 +23,7 @@ class World(Protocol):
     """One place, empty at first."""
 
     logs_wait: bool
-    """The lines of an open log may not be seen yet."""
+    """It is far away: the lines of an open log may not be seen yet, and there are no hints."""
 
     def open(self, writer: str | None = None) -> Store:
         """A handle, as another process would have it."""

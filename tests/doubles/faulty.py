@@ -32,7 +32,6 @@ from swarm.lines import LogFile
 from swarm.store.base import (
     MOST_PER_READ,
     PAGE,
-    AppendedLog,
     Blob,
     Entry,
     Facts,
@@ -41,13 +40,11 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
-    Spent,
     Store,
     copy_whole,
-    get_each,
 )
-from swarm.store.health import Room
 from swarm.store.wake_ups import wake
+from tests.doubles.memory import AppendedLog
 
 MOST_VERSIONS = 200
 """Versions of one key, before the older half of them is forgotten."""
@@ -215,15 +212,7 @@ class FaultyStore:
     def describe(self, key: str = "") -> str:
         return self._inner.describe(key)
 
-    @property
-    def spent(self) -> Spent | None:
-        return self._inner.spent
-
-    def room(self) -> Room | None:
-        return self._inner.room()
-
     def facts(self) -> Facts:
-        self._alive()
         return self._inner.facts()
 
     # ── what is seen ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,9 +226,6 @@ class FaultyStore:
         if len(version.data) > limit:
             raise ProtocolError("oversized", f"{self.describe(key)} has {len(version.data)} bytes, limit {limit}")
         return Blob(version.data, version.tag)
-
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         copy_whole(self, key, target, limit)

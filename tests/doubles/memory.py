@@ -29,7 +29,6 @@ from swarm.store.base import (
     MOST_PER_READ,
     MOST_PER_RECORD,
     PAGE,
-    AppendedLog,
     Blob,
     Entry,
     Facts,
@@ -38,8 +37,8 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
+    Store,
     copy_whole,
-    get_each,
 )
 
 
@@ -117,15 +116,8 @@ class MemoryStore:
     def describe(self, key: str = "") -> str:
         return f"memory:{key}"
 
-    @property
-    def spent(self) -> None:
-        return None
-
-    def room(self) -> None:
-        return None
-
     def facts(self) -> Facts:
-        return Facts("memory", exclusive_create=True, hints=True, freshness=0.0)
+        return Facts()
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
@@ -144,9 +136,6 @@ class MemoryStore:
                 detail = f"{self.describe(key)} has {len(file.data)} bytes, the limit is {limit}"
                 raise ProtocolError("oversized", detail)
             return Blob(bytes(file.data), str(file.tag))
-
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         copy_whole(self, key, target, limit)
@@ -328,3 +317,27 @@ def _laid_out(bundle: _Folder, folder: Path) -> None:
 def _ends_with(data: bytearray, lines: bytes) -> bool:
     """Tells whether these are the last lines already: the append before raised, although it had come through."""
     return bool(lines) and data.endswith(lines) and (len(data) == len(lines) or data[-len(lines) - 1] == ord("\n"))
+
+
+class AppendedLog:
+    """A log file of a store that keeps none open: each line is appended by itself."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
+        self._key = key
+
+    def write(self, line: bytes) -> None:
+        self._store.append_records(self._key, [line], durable=False)
+
+    def has_lines(self) -> bool:
+        found = self._store.stat(self._key)
+        return found is not None and found.size > 0
+
+    def reopen(self) -> None:
+        pass
+
+    def fileno(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
@@ -144,15 +144,6 @@ class BucketClient:
             say_that_conditions_are_ignored(self._address)
             return False
         return None
-
-    def replace(self, name: str, data: bytes, tag: str) -> bool:
-        """Write in the place of one version of an object; False: it is another one, and stays."""
-        version: Any = {"e_tag": f'"{tag}"'}
-        try:
-            self._ask("put", "write", name, lambda: obstore.put(self._bucket, name, data, mode=version))
-        except PreconditionError:
-            return False
-        return True
 
     def _create(self, name: str, data: bytes, mark: str) -> object:
         return obstore.put(self._bucket, name, data, use_multipart=False, mode="create", attributes={_MARK: mark})
@@ -287,7 +278,7 @@ class BucketClient:
             self.spent.requests[kind] += 1
             try:
                 return request()
-            except (AlreadyExistsError, PreconditionError, InvalidPathError):
+            except (AlreadyExistsError, InvalidPathError):
                 raise
             except FileNotFoundError as error:
                 raise self._missing(kind, verb, name, error) from None

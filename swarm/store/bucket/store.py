@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
 
-from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.store.base import (
     MOST_PER_READ,
@@ -25,9 +22,7 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
-    Spent,
     copy_whole,
-    get_each,
 )
 from swarm.store.bucket import bundles, growing, packing
 from swarm.store.bucket.client import BucketClient, tag_of
@@ -37,13 +32,6 @@ from swarm.store.bucket.listing import Walk, list_page
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
 from swarm.store.bucket.names import bundle_of, holds_bundles, may_grow
 from swarm.wire import keys
-
-_RACERS = 8
-"""Creators of one object at once, by which `facts` sees whether there is one winner."""
-_SOON = 5.0
-"""Seconds for which `facts` waits to see its own object in a listing."""
-_AT_ONCE = 8
-"""Objects that `get_many` reads at the same time."""
 
 
 class BucketStore:
@@ -72,40 +60,11 @@ class BucketStore:
         """Names with a dot above keys that were written, of which none is a file."""
         self._lock = threading.Lock()
 
-    @property
-    def spent(self) -> Spent:
-        return self._client.spent
-
     def describe(self, key: str = "") -> str:
         return self._client.describe(f"{self._root}/{key}" if key else self._root)
 
-    def room(self) -> None:
-        return None
-
     def facts(self) -> Facts:
-        self._check_writer()
-        probe = f"{keys.DRAFTS}/{self._writer}/probe-{uuid.uuid4().hex}"
-        try:
-            with ThreadPoolExecutor(_RACERS) as threads:
-                won = sum(threads.map(lambda number: self._is_first(probe, b"%d" % number), range(_RACERS)))
-            exclusive = won == 1 and not self._is_first(probe, b"late")
-            return Facts(self._kind, exclusive, hints=False, freshness=self._freshness(probe))
-        finally:
-            self._client.delete([self._name(probe)])
-
-    def _is_first(self, key: str, data: bytes) -> bool:
-        try:
-            self._client.create(self._name(key), data, trusting=True)
-        except AlreadyThereError:
-            return False
-        return True
-
-    def _freshness(self, key: str) -> float:
-        prefix, _, name = key.rpartition("/")
-        began = time.monotonic()
-        while name not in {entry.name for entry in self.list(prefix).entries} and time.monotonic() < began + _SOON:
-            time.sleep(0.05)
-        return time.monotonic() - began
+        return Facts(spent=self._client.spent)
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
@@ -114,7 +73,7 @@ class BucketStore:
             self._client.create(name, data)
             return
         packed = packing.pack(data) if self._packs and key.endswith(".json") else data
-        self.spent.spared += len(data) - len(packed)
+        self._client.spent.spared += len(data) - len(packed)
         self._client.put(name, packed)
         if may_grow(key):
             growing.remove(self._client, name)
@@ -129,7 +88,7 @@ class BucketStore:
                 raise
             got = self._client.get(inside, limit)
         data = packing.unpack(got.data, limit, self.describe(key))
-        self.spent.spared += len(data) - len(got.data)
+        self._client.spent.spared += len(data) - len(got.data)
         return Blob(data, got.tag)
 
     def _in_checkpoint(self, key: str) -> str:
@@ -139,12 +98,6 @@ class BucketStore:
             return ""
         prefix = self._name(bundle)
         return bundles.object_of(prefix, bundles.manifest_of(self._client, prefix), key[len(bundle) + 1 :])
-
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        if len(keys) < 2:
-            return get_each(self, keys, limit)
-        with ThreadPoolExecutor(min(_AT_ONCE, len(keys))) as threads:
-            return [found for (found,) in threads.map(lambda key: get_each(self, [key], limit), keys)]
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         if key.endswith(".json"):  # which may be packed

@@ -158,17 +158,6 @@ def _link(draft: str, drafts: int, name: str, place: int) -> bool:
     return True
 
 
-def can_link(folder: Within, name: str) -> bool:
-    """Tells whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
-    with opened_folder(folder) as place:
-        try:
-            os.link(name, f"{name}.2", src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
-            os.unlink(f"{name}.2", dir_fd=place)
-        except OSError:
-            return False
-        return True
-
-
 def _holds(name: str, folder: int, data: bytes) -> bool:
     """Tells whether a file is there and has just this content."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

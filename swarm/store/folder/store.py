@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -14,7 +12,6 @@ from pathlib import Path
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile
 from swarm.store.base import (
-    MOST_NAMES,
     MOST_PER_READ,
     PAGE,
     Blob,
@@ -24,22 +21,18 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
-    get_each,
 )
 from swarm.store.folder import bundles, by_path, growing
 from swarm.store.folder.beneath import Within, make_folder, opened_folder, prune
 from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
-from swarm.store.folder.filesystem import filesystem_of, room_at
-from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
+from swarm.store.folder.filesystem import room_at
+from swarm.store.folder.publish import failing_to_write, publish, sync_folder, sync_opened
 from swarm.store.folder.recognised import Recognised
 from swarm.store.folder.remedies import remedy
 from swarm.store.folder.rotation import MOST_OF_PART, RotatedLog, rotate
 from swarm.store.health import Room
 from swarm.wire.keys import EXPERIMENT
-
-_SOON = 5.0
-"""Seconds for which `facts` waits to see its own file in a listing."""
 
 
 class FolderStore:
@@ -84,9 +77,6 @@ class FolderStore:
 
     def get(self, key: str, limit: int) -> Blob:
         return read_tagged(self._readable(key), limit)
-
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         try:
@@ -177,28 +167,8 @@ class FolderStore:
         if self._writer is not None:
             make_folder(replace(folder, anew=self._drafts().anew))
 
-    @property
-    def spent(self) -> None:
-        return None
-
-    def room(self) -> Room | None:
-        return self._room
-
     def facts(self) -> Facts:
-        kind, drafts = filesystem_of(self._root), self._drafts()
-        name = f"probe-{uuid.uuid4().hex}"
-        key = "/".join((*drafts.names, name))
-        self.put(key, b"{}\n", durable=False)
-        try:
-            began = time.monotonic()
-            while not self._lists(drafts, name) and time.monotonic() < began + _SOON:
-                time.sleep(0.01)
-            return Facts(kind.kind, can_link(drafts, name), kind.delivers_events, time.monotonic() - began)
-        finally:
-            self.remove(key)
-
-    def _lists(self, folder: Within, name: str) -> bool:
-        return any(entry.name == name for entry in list_page(folder, "", MOST_NAMES, tags=False).entries)
+        return Facts(room=self._room)
 
     def _at(self, key: str) -> Within:
         names = tuple(key.split("/")) if key else ()

@@ -19,7 +19,7 @@ from swarm.wire import keys
 from tests.doubles.memory import MemoryPlace
 
 NODES = ("alice", "bob")
-READS = ("list", "get", "get_many", "read_records", "stat")
+READS = ("list", "get", "read_records", "stat")
 WRITES = ("put", "append_records", "put_bundle", "remove")
 STEPS = 6
 """Writes of a node and round, see `steps`."""

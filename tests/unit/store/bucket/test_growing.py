@@ -101,7 +101,7 @@ def test_nothing_new_costs_one_listing() -> None:
     bucket.open("anna").append_records(LOG, [b"one"], durable=True)
     cursor, ben = bucket.open().read_records(LOG).cursor, bucket.open()
     assert ben.read_records(LOG, cursor) == Records([], cursor)
-    assert ben.spent.requests == {"list": 1}
+    assert ben.facts().spent.requests == {"list": 1}
 
 
 def until(holds: Callable[[], bool]) -> None:
