@@ -27,7 +27,6 @@ from swarm.lines import LogFile
 from swarm.store.base import (
     MOST_NAMES,
     MOST_PER_READ,
-    MOST_PER_RECORD,
     PAGE,
     Blob,
     Entry,
@@ -40,6 +39,7 @@ from swarm.store.base import (
     Store,
     copy_whole,
 )
+from swarm.store.records import read_on
 
 
 @dataclass(slots=True, eq=False)
@@ -213,17 +213,17 @@ class MemoryStore:
                 file = self._file(key)
             except FileNotFoundError:
                 return Records([], cursor)
-            born, _, position = cursor.partition(":")
-            same = not cursor or (born == str(file.born) and int(position) <= len(file.data))
-            start = int(position or 0) if same else 0
-            end = min(start + limit, len(file.data))
-            if end < len(file.data):  # up to the end of the record in which the limit lies
-                end = file.data.find(b"\n", end - 1) + 1 or len(file.data)
-            whole = file.data.rfind(b"\n", start, end) + 1 or start
-            data = bytes(file.data[start:whole])
-            torn = end == len(file.data) > whole
-            records = [line if len(line) <= MOST_PER_RECORD else b"" for line in data.split(b"\n")[:-1]]
-            return Records(records, f"{file.born}:{whole}", torn=torn, more=end < len(file.data), restarted=not same)
+            born, offset, in_long = cursor.split(":") if cursor else (str(file.born), "0", "0")
+            same = born == str(file.born) and int(offset) <= len(file.data)
+            found = read_on(
+                lambda begin, end: bytes(file.data[begin:end]),
+                len(file.data),
+                int(offset) if same else 0,
+                limit,
+                in_long=same and in_long == "1",
+            )
+            at = f"{file.born}:{found.offset}:{int(found.in_long)}"
+            return Records(found.records, at, found.torn, found.more, restarted=not same)
 
     def open_log(self, key: str) -> LogFile:
         return AppendedLog(self, key)

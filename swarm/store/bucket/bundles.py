@@ -24,8 +24,7 @@ from swarm import forms
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Entry, Kind
 from swarm.store.bucket.client import BucketClient
-from swarm.store.bucket.listing import objects
-from swarm.store.bucket.names import MANIFEST
+from swarm.store.bucket.listing import MANIFEST, objects
 from swarm.store.folder.bundles import MOST_BYTES_IN_A_BUNDLE, MOST_IN_A_BUNDLE
 
 _MOST_MANIFEST = 8 * 2**20

@@ -26,11 +26,9 @@ from swarm.store.base import (
 )
 from swarm.store.bucket import bundles, growing, packing
 from swarm.store.bucket.client import BucketClient, tag_of
-from swarm.store.bucket.cursor import read_on
 from swarm.store.bucket.growing import GrowingWriter
-from swarm.store.bucket.listing import Walk, list_page
+from swarm.store.bucket.listing import Walk, bundle_of, holds_bundles, list_page, may_grow
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
-from swarm.store.bucket.names import bundle_of, holds_bundles, may_grow
 from swarm.wire import keys
 
 
@@ -159,7 +157,7 @@ class BucketStore:
             file.append(b"".join(record + b"\n" for record in records), once=once)
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
-        return read_on(self._client, self._name(key), cursor, limit)
+        return growing.read_on(self._client, self._name(key), cursor, limit)
 
     def open_log(self, key: str) -> LogFile:
         """`stdout.log` says what the events beside it say, which views read; so it is put seldom from the beginning."""

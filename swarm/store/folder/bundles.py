@@ -28,6 +28,7 @@ from urllib.parse import quote, unquote
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES
 from swarm.store.folder.beneath import (
+    OPENS_FOLDERS,
     Within,
     is_folder,
     make_folder,
@@ -36,10 +37,8 @@ from swarm.store.folder.beneath import (
     remove_tree,
     rename_beneath,
 )
-from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import list_page, refusing
-from swarm.store.folder.obstacles import clear_for_bundle, may_clear
-from swarm.store.folder.publish import failing_to_write, sync_folder, sync_opened
+from swarm.store.folder.publish import clear_for_bundle, failing_to_write, may_clear, sync_folder, sync_opened
 from swarm.wire import keys
 
 MOST_IN_A_BUNDLE = 10_000

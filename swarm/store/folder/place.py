@@ -12,38 +12,14 @@ from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES
-from swarm.store.folder import by_path
-from swarm.store.folder.beneath import EXPERIMENTS, Within, make_folder, remove_tree, rename_beneath
+from swarm.store.folder.beneath import EXPERIMENTS, NOT_THERE, Within, make_folder, remedy, remove_tree, rename_beneath
 from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
-from swarm.store.folder.remedies import NOT_THERE, remedy
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.place import Place
 from swarm.wire import keys
 
 LOCK = ".lock"
-
-
-def _make(folder: Within) -> None:
-    """Raises OSError, as those below."""
-    if folder.by_path:
-        os.makedirs(folder.path, exist_ok=True)
-    else:
-        make_folder(folder)
-
-
-def _move(source: Within, target: Within) -> None:
-    if source.by_path:
-        os.replace(source.path, target.path)
-    else:
-        rename_beneath(source, target)
-
-
-def _remove(folder: Within) -> None:
-    if folder.by_path:
-        by_path.remove(folder)
-    else:
-        remove_tree(folder)
 
 
 def _make_private(folder: Path) -> None:
@@ -153,7 +129,7 @@ class FolderPlace(Place):
             self._refuse_link(folder)
         try:
             for folder in folders:
-                _remove(self._within(folder))
+                remove_tree(self._within(folder))
         except OSError as error:
             said = error.strerror or error
             raise StoreError(f"cannot delete all of {self.describe()}: {said} ({error.filename})") from None
@@ -187,8 +163,8 @@ class FolderPlace(Place):
         """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
         target = self._within(folder)
         try:
-            _make(target.parent)
-            _move(self._within(f"{EXPERIMENTS}/{name}"), target)
+            make_folder(target.parent)
+            rename_beneath(self._within(f"{EXPERIMENTS}/{name}"), target)
         except OSError as error:
             raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
 
@@ -203,10 +179,10 @@ class FolderPlace(Place):
             _make_private(private)
             fill(private)
             for file in sorted((private / rollouts).glob("*")):  # named by what they hold
-                _make(archived := self._within(rollouts))
-                _move(self._within(f"{private.name}/{rollouts}/{file.name}"), archived / file.name)
-            _make(target.parent)
-            _move(self._within(f"{private.name}/{EXPERIMENTS}/{name}"), target)
+                make_folder(archived := self._within(rollouts))
+                rename_beneath(self._within(f"{private.name}/{rollouts}/{file.name}"), archived / file.name)
+            make_folder(target.parent)
+            rename_beneath(self._within(f"{private.name}/{EXPERIMENTS}/{name}"), target)
             shutil.rmtree(private)
         except ProtocolError:
             shutil.rmtree(private, ignore_errors=True)

@@ -13,8 +13,8 @@ import pytest
 from swarm.store.base import MOST_PER_READ, Records
 from swarm.store.bucket import growing
 from swarm.store.bucket.growing import GrowingWriter
+from swarm.store.bucket.listing import MOST_GROWN
 from swarm.store.bucket.log import SEALED_AT, SealedLog
-from swarm.store.bucket.names import MOST_GROWN
 from tests.unit.store.bucket.buckets import ROOT, MemoryBucket, error
 
 LOG = "logs/anna/metrics.jsonl"

@@ -8,7 +8,7 @@ import pytest
 
 from swarm.records.listing import NodeFiles
 from swarm.store.base import PAGE, Kind
-from swarm.store.bucket.names import behind_odd, is_odd
+from swarm.store.bucket.listing import behind_odd, is_odd
 from tests.unit.store.bucket.buckets import MemoryBucket
 
 HEAD = "Encountered object with invalid path: "
