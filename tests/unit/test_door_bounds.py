@@ -25,10 +25,11 @@ from swarm.records.made_by import made_by
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.task_files import localised
 from swarm.store.base import MOST_PER_RECORD, Blob
+from swarm.store.copies import MOST_IN_A_BUNDLE
 from swarm.store.folder import fetch, health, publish, watch
 from swarm.store.folder import store as folder_store
 from swarm.store.folder.beneath import Within
-from swarm.store.folder.bundles import MOST_IN_A_BUNDLE, open_bundle
+from swarm.store.folder.bundles import open_bundle
 from swarm.store.folder.fetch import read_tagged
 from swarm.store.folder.store import Recognised
 from swarm.store.run import Run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from configparser import ConfigParser, Error
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from swarm.store.bucket.store import BucketStore
 
 
-def open_bucket_place(url: BucketUrl) -> BucketPlace:
-    """Opens the place, and asks nothing of the bucket yet. Raises as open_bucket does."""
-    return BucketPlace(url)
-
-
 class BucketPlace(Place):
     """A prefix of a bucket."""
+
+    KIND = "a bucket"
 
     def __init__(self, url: BucketUrl) -> None:
         from swarm.store.bucket.place import open_bucket
@@ -55,27 +52,12 @@ class BucketPlace(Place):
     def has(self, name: str) -> bool:
         return bool(self.store(name, None).list("", limit=1).entries)
 
-    def is_link(self, name: str) -> bool:
-        return False
-
-    def refuse_link(self, name: str) -> None:
-        pass
-
     def remove(self, name: str) -> None:
         self._at(keys.archive(name), "@remove").remove_prefix("")
         self.store(name, "@remove").remove_prefix("")
 
     def beside(self, folder: str, writer: str | None = None) -> Store:
         return self._at(folder, writer)
-
-    def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
-        raise self._cannot("keep two processes apart that run one study", "run studies in a folder")
-
-    def move(self, name: str, folder: str) -> None:
-        raise self._cannot(f"move {name} at once", "run studies in a folder")
-
-    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
-        raise self._cannot(f"take {name} in at once", "copy it")
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         from swarm.store.bucket.health import bucket_health
@@ -96,9 +78,6 @@ class BucketPlace(Place):
 
         address = f"{self._url.scheme}://{self._url.bucket}"
         return BucketClient(self._bucket, address, uploads=self._uploads)
-
-    def _cannot(self, what: str, instead: str) -> StoreError:
-        return StoreError(f"{self.describe()} is a bucket and cannot {what}: {instead}")
 
 
 # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────────────

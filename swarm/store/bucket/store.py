@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import anyio
@@ -145,10 +145,8 @@ class BucketStore:
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         bundles.put_bundle(self._client, self._writing(prefix), fill)
 
-    @contextmanager
-    def open_bundle(self, prefix: str) -> Iterator[Path]:
-        with bundles.open_bundle(self._client, self._name(prefix)) as folder:
-            yield folder
+    def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
+        return bundles.open_bundle(self._client, self._name(prefix))
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:

@@ -77,11 +77,9 @@ class FolderPlace(Place):
         self._path = path
 
     def describe(self) -> str:
-        """Returns the place's name as people find it; for messages alone."""
         return str(self._path)
 
     def problem(self) -> str:
-        """Returns why no node could write here, as far as that shows without writing; empty if one could."""
         for place in (self._path, *self._path.parents):
             try:
                 place.stat()
@@ -95,21 +93,17 @@ class FolderPlace(Place):
         return f"{self._path} is below no folder"
 
     def experiments(self) -> list[str]:
-        """Returns names of the experiments, sorted. Raises StoreError: they cannot be listed."""
         folder = self._path / EXPERIMENTS
         there = FolderStore(folder, below=1).list("", limit=MOST_NAMES).entries
         return [entry.name for entry in there if _is_known_as_folder(folder / entry.name)]
 
     def has(self, name: str) -> bool:
-        """Tells whether there is an experiment of that name."""
         return _is_folder(self._path / EXPERIMENTS / name)
 
     def is_link(self, name: str) -> bool:
-        """An experiment that is a link may lead anywhere."""
         return stat.S_ISLNK(_mode(self._path / EXPERIMENTS / name, follow=False))
 
     def refuse_link(self, name: str) -> None:
-        """See that an experiment is no link: what lies elsewhere is not this place's. Raises StoreError."""
         self._refuse_link(f"{EXPERIMENTS}/{name}")
 
     def _refuse_link(self, folder: str) -> None:
@@ -123,7 +117,6 @@ class FolderPlace(Place):
             )
 
     def remove(self, name: str) -> None:
-        """Removes an experiment and its archive; it implements Place.remove. Raises StoreError."""
         folders = (keys.archive(name), f"{EXPERIMENTS}/{name}")
         for folder in folders:
             self._refuse_link(folder)
@@ -138,16 +131,10 @@ class FolderPlace(Place):
         return Within(self._path, tuple(folder.split("/")))
 
     def beside(self, folder: str, writer: str | None = None) -> FolderStore:
-        """Opens what lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
         return FolderStore(self._path / folder, writer, below=len(Path(folder).parts))
 
     @contextmanager
     def alone(self, folder: str, writer: str) -> Iterator[None]:
-        """Be the one process that works in a folder beside the experiments, for the block; the lock goes with it.
-
-        Raises:
-            StoreError: another one does, or the lock's file cannot be opened.
-        """
         import fcntl  # here, for Windows has none, and views look at places there
 
         with closing(self.beside(folder, writer).open_log(LOCK)) as lock:
@@ -160,7 +147,6 @@ class FolderPlace(Place):
             yield
 
     def move(self, name: str, folder: str) -> None:
-        """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
         target = self._within(folder)
         try:
             make_folder(target.parent)
@@ -201,11 +187,9 @@ class FolderPlace(Place):
         return f"{there} files lie in {private}: the same command goes on with them, or remove that folder"
 
     def health(self, name: str) -> AbstractContextManager[Health]:
-        """Opens, for the block, what measures the place and an experiment, whether they are there yet or not."""
         from swarm.store.folder.health import folder_health  # here, for commands that only look start without it
 
         return folder_health(self._path, f"{EXPERIMENTS}/{name}")
 
     def store(self, name: str, writer: str | None) -> FolderStore:
-        """Opens the store of an experiment, there or not."""
         return FolderStore(self._path / EXPERIMENTS / name, writer, below=2)
