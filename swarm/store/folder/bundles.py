@@ -171,7 +171,7 @@ def open_bundle(prefix: Within, drafts: Within | None) -> Iterator[Path]:
             files that are all but a hole, or `unreadable`.
         StoreError: the reader's own folder cannot be written.
     """
-    with opened(str(prefix), partial(_gather, prefix), drafts and partial(_linking, drafts)) as folder:
+    with opened(str(prefix), partial(_gather, prefix), partial(_linking, drafts) if drafts else None) as folder:
         yield folder
 
 

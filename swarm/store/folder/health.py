@@ -1,4 +1,4 @@
-"""Measures a folder's health, as swarm.store.health says: it is tried out in a folder of its own.
+"""Measures a folder's health: it is tried out in a folder of its own.
 
 writing, renames, names, room, clock, and one walk over everything that lies in an experiment: nothing is opened, no
 link is followed. The limits of inotify are swarm.store.folder.inotify's.
@@ -12,7 +12,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,18 @@ from swarm.store.folder import inotify
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import publish
-from swarm.store.health import MOST_ENTRIES, FileSystem, Inotify, Naming, Renaming, Room, Sparse, Survey, Writing
+from swarm.store.health import (
+    MOST_ENTRIES,
+    FileSystem,
+    Health,
+    Inotify,
+    Naming,
+    Renaming,
+    Room,
+    Sparse,
+    Survey,
+    Writing,
+)
 from swarm.wire import keys
 
 PREFIX = "doctor-"
@@ -64,8 +75,8 @@ def nearest_existing(path: Path) -> Path:
     return next((place for place in (path, *path.parents) if os.path.exists(place)), path)
 
 
-class FolderHealth:
-    """Measures a folder's health; it implements swarm.store.health.Health."""
+class FolderHealth(Health):
+    """Measures a folder's health."""
 
     def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
         """`probe`: an empty folder on the file system in question, unless there is a problem."""
@@ -74,16 +85,10 @@ class FolderHealth:
         self._path = path
         self._root = path / experiment
         self.there = os.path.isdir(self._root)
-
-    @property
-    def folder(self) -> FolderHealth:
-        return self
-
-    @property
-    def bucket(self) -> None:
-        return None
+        self.folder = self
 
     def writing(self) -> Writing:
+        """Write as nodes do, and take the time."""
         there, parent = os.path.isdir(self._path), str(nearest_existing(self._path))
         if os.path.exists(self._path) and not there:
             return Writing(False, parent, f"{self._path} is no folder", ())
@@ -107,6 +112,7 @@ class FolderHealth:
         return time.perf_counter() - started
 
     def renaming(self) -> Renaming:
+        """Replace a file, and read it."""
         target, half, late = self.probe / "replaced.json", self.probe / "replacing.tmp", 0
         try:
             for number in range(TRIALS):
@@ -118,6 +124,7 @@ class FolderHealth:
         return Renaming(TRIALS, late, "")
 
     def naming(self) -> Naming:
+        """Try names out."""
         folder = self.probe / "names"
         folder.mkdir()
         (folder / "case-a").touch()
@@ -126,17 +133,13 @@ class FolderHealth:
         return Naming(folds, len(NAMES), refused, len(os.fsencode(self._root / DEEPEST)), _path_limit(folder))
 
     def room(self) -> Room:
+        """Ask how much may still be written."""
         return room_at(nearest_existing(self._path))
 
-    def skew(self, wall: Callable[[], float]) -> float:
-        """Half the time that the write takes is the error."""
-        if self.problem:
-            return 0.0
+    def written_now(self) -> float:
         file = self.probe / "time.tmp"
-        before = wall()
         file.write_bytes(b"now")
-        after = wall()
-        return file.stat().st_mtime - (before + after) / 2
+        return file.stat().st_mtime
 
     def written_at(self, key: str) -> float:
         try:
@@ -145,9 +148,11 @@ class FolderHealth:
             return 0.0
 
     def file_system(self) -> FileSystem:
+        """Finds out on which file system the place lies."""
         return filesystem_of(self._path)
 
     def inotify(self) -> Inotify:
+        """Read the limits of this host, and count what this user's processes hold."""
         return inotify.measure()
 
     def survey(self) -> Survey:
