@@ -8,8 +8,19 @@ last parts; "" is the whole experiment. No path of the shared place leaves this 
     views, study, commands ───────────────────┴▶ Store ─┬ FolderStore   a directory (local, NFS, FUSE ...)
                                                         └ BucketStore   objects (S3, Google Cloud Storage, Azure)
 
-The verbs block. A node awaits them as `await blocking.run(store.get, key, limit)`, several in one call where what
-they read is decoded beside them: the event loop stays free, and a simulation runs them inline.
+A place gives these verbs, and no others:
+
+    files       get, get_to_file, put, stat, list, remove
+    bundles     put_bundle, open_bundle, remove_prefix: many files that are seen at once
+    logs        append_records, read_records, open_log: what one writer has grow
+    lives       sync, recover: what a former life of this writer left
+    place       facts, watch, describe
+
+What is no primitive of a place is written once above it: several files at a time (`get_many`), records between two
+bytes (swarm.store.records), private copies and opened bundles (swarm.store.copies), wake-ups (swarm.store.wake_ups).
+
+The verbs block. A node awaits them as `await blocking.run(store.get, key, limit)`, several in one call where what they
+read is decoded beside them: the event loop stays free, and a simulation runs them inline.
 
 What every implementation promises, and tests/conformance holds, one test per promise:
 
@@ -256,6 +267,21 @@ class Store(Protocol):
             among_them: prefixes below those that matter most now, asked for again and again: a store that can only
                 watch some of what lies there watches these.
         """
+
+
+def parts_of(key: str) -> tuple[str, ...]:
+    """Returns the parts of a key; none of "". Raises ValueError: it is none."""
+    parts = tuple(key.split("/")) if key else ()
+    if not {"", ".", ".."}.isdisjoint(parts) or "\0" in key:
+        raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
+    return parts
+
+
+def page_of(entries: Sequence[Entry], after: str, limit: int) -> Page:
+    """Returns a page of entries that are all known, in the order of names."""
+    behind = [entry for entry in entries if entry.name > after]
+    page = behind[: max(1, min(limit, MOST_NAMES))]
+    return Page(page, page[-1].name if len(behind) > len(page) else "", len(page))
 
 
 def get_many(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:

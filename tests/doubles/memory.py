@@ -25,7 +25,6 @@ import anyio
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.store.base import (
-    MOST_NAMES,
     MOST_PER_READ,
     PAGE,
     Blob,
@@ -38,6 +37,8 @@ from swarm.store.base import (
     Records,
     Store,
     copy_whole,
+    page_of,
+    parts_of,
 )
 from swarm.store.records import read_on
 
@@ -89,7 +90,7 @@ class MemoryPlace:
     def find(self, key: str) -> _Folder | _File | None:
         """Returns what stands at a key; None: nothing."""
         found: _Folder | _File | None = self.root
-        for name in _parts(key) if key else ():
+        for name in parts_of(key):
             found = found.get(name) if isinstance(found, dict) else None
         return found
 
@@ -97,13 +98,6 @@ class MemoryPlace:
         """Hint at a change."""
         for listener in self.listeners:
             listener.hear(key)
-
-
-def _parts(key: str) -> list[str]:
-    parts = key.split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"expected a key such as rollouts/round_0, got {key!r}")
-    return parts
 
 
 class MemoryStore:
@@ -152,10 +146,7 @@ class MemoryStore:
                 return Page([])
             if isinstance(found, _File):
                 raise StoreError(f"cannot list {self.describe(prefix)}: it is a file", blocked=True)
-            names = sorted(name for name in found if name > after)
-            most = max(1, min(limit, MOST_NAMES))
-            page = [_entry(name, found[name], tags=tags) for name in names[:most]]
-            return Page(page, page[-1].name if len(names) > most else "", len(page))
+            return page_of([_entry(name, found[name], tags=tags) for name in sorted(found)], after, limit)
 
     # ── bundles ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
@@ -249,7 +240,7 @@ class MemoryStore:
                 return
             if not isinstance(found, kind):
                 raise self._blocked(key, "it is a prefix" if isinstance(found, dict) else "it is a file")
-            parts = _parts(key)
+            parts = [*parts_of(key)]
             while parts:  # a prefix is there as long as something is below it
                 parent = self._place.find("/".join(parts[:-1]))
                 assert isinstance(parent, dict)
@@ -276,7 +267,7 @@ class MemoryStore:
     def _writing(self, key: str) -> Iterator[tuple[_Folder, str]]:
         """The folder of a key, made if it is missing, and its last name; others are told at the end."""
         self._check_writer()
-        *parents, name = _parts(key)
+        *parents, name = parts_of(key)
         with self._place.lock:
             folder = self._place.root
             for parent in parents:

@@ -23,6 +23,8 @@ from swarm.store.base import (
     Prefixes,
     Records,
     copy_whole,
+    page_of,
+    parts_of,
 )
 from swarm.store.bucket import bundles, growing, packing
 from swarm.store.bucket.client import BucketClient, tag_of
@@ -130,7 +132,7 @@ class BucketStore:
         bundle = bundle_of(prefix)
         if bundle:  # what lies there without being named by a manifest is a stranger's
             manifest, below = self._manifest(bundle, again=prefix == bundle), prefix[len(bundle) + 1 :]
-            return _page_of(bundles.entries_of(manifest, below, tags=tags) if manifest else [], after, limit)
+            return page_of(bundles.entries_of(manifest, below, tags=tags) if manifest else [], after, limit)
         of_bundles = holds_bundles(prefix)
         return list_page(self._client, self._name(prefix), after, limit, tags=tags, bundles=of_bundles)
 
@@ -201,8 +203,8 @@ class BucketStore:
             raise StoreError(f"{self.describe()} was opened to read only")
 
     def _name(self, key: str) -> str:
-        parts = key.split("/") if key else []
-        if not {"", ".", ".."}.isdisjoint(parts) or "~" in key or any(c < " " or c == "\x7f" for c in key):
+        parts_of(key)
+        if "~" in key or any(c < " " or c == "\x7f" for c in key):
             raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
         return f"{self._root}/{key}" if key else self._root
 
@@ -229,9 +231,3 @@ class BucketStore:
                     raise StoreError(f"cannot write {self.describe(key)}: {above} is a file", blocked=True)
                 self._free.add(above)
         return name
-
-
-def _page_of(entries: Sequence[Entry], after: str, limit: int) -> Page:
-    behind = [entry for entry in entries if entry.name > after]
-    page = behind[: max(1, limit)]
-    return Page(page, page[-1].name if len(behind) > len(page) else "")

@@ -24,6 +24,7 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
+    parts_of,
 )
 from swarm.store.folder import bundles, growing
 from swarm.store.folder.beneath import OPENS_FOLDERS, Within, make_folder, prune, remedy, remove_tree, unlink
@@ -229,10 +230,7 @@ class FolderStore:
         return Facts(room=self._room)
 
     def _at(self, key: str) -> Within:
-        names = tuple(key.split("/")) if key else ()
-        if not {"", ".", ".."}.isdisjoint(names) or "\0" in key:
-            raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
-        return Within(self._root, names, self._by_path, self._below, anew=not self._held_something)
+        return Within(self._root, parts_of(key), self._by_path, self._below, anew=not self._held_something)
 
     def _readable(self, key: str) -> Within:
         """Returns where a key lies. Raises StoreError: the root holds another experiment than before, for a writer."""
