@@ -128,18 +128,6 @@ def until_taken(attempt: object) -> None:
     raise AssertionError("refused again and again")
 
 
-def test_a_server_that_ignores_conditions_is_found_out(server: int) -> None:
-    with between(server, lambda method, path: "pass", without_conditions=True) as port:
-        assert not creates_once(port)
-    assert creates_once(server)
-
-
-def creates_once(port: int) -> bool:
-    with open_place(Served(port).url).health("demo") as health:
-        assert health.bucket
-        return health.bucket.creates_once()
-
-
 def doctor(place: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, tuple[str, str]]]:
     code = run(["doctor", "--path", place, "--seconds", "0.1", "--json"])
     findings = json.loads(capsys.readouterr().out)["findings"]
