@@ -17,8 +17,8 @@ MOST_RECORDS = 100_000
 """Records that one reading gives, should they be tiny."""
 
 
-class Reading(NamedTuple):
-    """Holds the records of one reading, and where it stopped."""
+class Stretch(NamedTuple):
+    """Holds the records between two bytes, and where the reading stopped."""
 
     records: list[bytes]
     offset: int
@@ -28,7 +28,7 @@ class Reading(NamedTuple):
     more: bool
 
 
-def read_on(read: Callable[[int, int], bytes], size: int, offset: int, limit: int, *, in_long: bool) -> Reading:
+def read_on(read: Callable[[int, int], bytes], size: int, offset: int, limit: int, *, in_long: bool) -> Stretch:
     """Reads records from a byte of a file on.
 
     Args:
@@ -52,4 +52,4 @@ def read_on(read: Callable[[int, int], bytes], size: int, offset: int, limit: in
         torn = at_end
         if in_long or len(rest) > MOST_PER_RECORD or not at_end:
             offset, in_long = offset + len(rest), True
-    return Reading(records, offset, in_long, torn, offset < size and not torn)
+    return Stretch(records, offset, in_long, torn, offset < size and not torn)

@@ -53,6 +53,12 @@ class Folder:
     def cut_power(self, writer: str) -> None:
         self._disk.forget(self.root)
 
+    def lay(self, key: str, data: bytes) -> None:
+        """A file as it lies there, written by nobody's store."""
+        place = self.root / key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+
     def put_odd(self, key: str, kind: str) -> bool:
         place = self.root / key
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -158,6 +164,10 @@ class Bucket:
 
         client = BucketClient(self._bucket, "memory://bucket", pause=lambda seconds: None)
         return BucketStore(client, "place/experiments/demo", "memory", writer, packs=self.packs)
+
+    def lay(self, key: str, data: bytes) -> None:
+        """An object as it lies there, written by nobody's store."""
+        self._bucket.put(f"place/experiments/demo/{key}", data)
 
     def cut_power(self, writer: str) -> None:
         pass
