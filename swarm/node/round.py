@@ -237,7 +237,7 @@ class Rounds:
     def _finish_update(self, external: Sequence[TrainGroup]) -> Updated:
         """Makes the update; in the compute thread."""
         report = self._trainer.finish_update(external)
-        return Updated(report, report.memory or self._ctx.process_memory(), self._ctx.run.store.room())
+        return Updated(report, report.memory or self._ctx.process_memory(), self._ctx.run.store.facts().room)
 
     def _row(self, played: PlayedRound, peers: int, loop_lag: float) -> MetricsRow:
         """The row, observed before the machine hears of the update: the next round may be generated then."""

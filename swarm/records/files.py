@@ -15,7 +15,7 @@ from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles, nodes_in
 from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.retention import WorkerNeed
-from swarm.store.base import Kind, Store
+from swarm.store.base import Kind, Store, get_many
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import DEEPEST, decode, nests_too_deeply
@@ -268,7 +268,7 @@ def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
     """Returns the registrations that can be read and are to be believed, each with its version."""
     found = dict[str, _Read]()
     of_nodes = [*map(keys.peer, nodes)]
-    blobs = run.store.get_many(of_nodes, LARGEST_REGISTRATION)
+    blobs = get_many(run.store, of_nodes, LARGEST_REGISTRATION)
     for node, key, blob in zip(nodes, of_nodes, blobs, strict=True):
         if blob is None or isinstance(blob, ProtocolError):
             continue

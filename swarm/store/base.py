@@ -6,11 +6,21 @@ last parts; "" is the whole experiment. No path of the shared place leaves this 
 
     node, coordinator, judge ─▶ Blocking.run ─┐
     views, study, commands ───────────────────┴▶ Store ─┬ FolderStore   a directory (local, NFS, FUSE ...)
-                                                        ├ MemoryStore   one process, for tests
-                                                        └ FaultyStore   any of them, seen through faults
+                                                        └ BucketStore   objects (S3, Google Cloud Storage, Azure)
 
-The verbs block. A node awaits them as `await blocking.run(store.get, key, limit)`, several in one call where what
-they read is decoded beside them: the event loop stays free, and a simulation runs them inline.
+A place gives these verbs, and no others:
+
+    files       get, get_to_file, put, stat, list, remove
+    bundles     put_bundle, open_bundle, remove_prefix: many files that are seen at once
+    logs        append_records, read_records, open_log: what one writer has grow
+    lives       sync, recover: what a former life of this writer left
+    place       facts, watch, describe
+
+What is no primitive of a place is written once above it: several files at a time (`get_many`), records between two
+bytes (swarm.store.records), private copies and opened bundles (swarm.store.copies), wake-ups (swarm.store.wake_ups).
+
+The verbs block. A node awaits them as `await blocking.run(store.get, key, limit)`, several in one call where what they
+read is decoded beside them: the event loop stays free, and a simulation runs them inline.
 
 What every implementation promises, and tests/conformance holds, one test per promise:
 
@@ -18,7 +28,8 @@ What every implementation promises, and tests/conformance holds, one test per pr
     durable     What `put(durable=True)`, `put_bundle` and `append_records(durable=True)` acknowledged by returning
                 outlives the writer's death and a power cut. What raised may be there or not; trying again is safe and
                 doubles nothing.
-    exclusive   Of any number of `put(if_absent=True)` for one key at most one returns, if `facts().exclusive_create`.
+    exclusive   Of any number of `put(if_absent=True)` for one key at most one returns; but for a mount without hard
+                links, and a server that ignores conditions, where two of the very same moment may both return.
     own order   A reader that sees a write of one writer sees, or will soon see, all that this writer put before it;
                 nothing is promised between writers.
     growing     Records of one key come whole, once each, in the order of appending. One writer per key.
@@ -28,9 +39,9 @@ What every implementation promises, and tests/conformance holds, one test per pr
                 goes, and is logged; at the top of an experiment it stays, and the write is refused.
     listing     Listing is the truth about what is there; hints only say that it is time to list.
 
-What a reader has to live with: a write becomes visible late (`facts().freshness` seconds, usually); a listing may still
-show what is gone and not yet show what is there; an older version may be read again for a while; hints may be lost,
-late, doubled, or come for nothing.
+What a reader has to live with: a write becomes visible late, at once on a disk and seconds later elsewhere; a listing
+may still show what is gone and not yet show what is there; an older version may be read again for a while; hints may be
+lost, late, doubled, or come for nothing.
 
 Errors: FileNotFoundError where a key or bundle is not there; ProtocolError (`oversized`, `not_a_file`, `unreadable`)
 where what lies there is not to be taken; AlreadyThereError for `if_absent`; StoreError where the place itself fails
@@ -42,9 +53,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -67,6 +80,9 @@ MOST_PER_RECORD = 2**20
 """Bytes. Longer records are junk and read as b""; a metrics row has some 2 kB."""
 MOST_PER_READ = 8 * 2**20
 """Bytes that one `read_records` takes in; the next one goes on there."""
+
+_AT_ONCE = 8
+"""Files that `get_many` reads at the same time."""
 
 
 class Kind(StrEnum):
@@ -123,19 +139,6 @@ class Records(NamedTuple):
     """The cursor was of another file than the one that is there now: these are from its beginning."""
 
 
-class Facts(NamedTuple):
-    """States what a place can do, measured on it by `Store.facts`, never assumed from its name alone."""
-
-    kind: str
-    """Such as `ext4`, `nfs4`, `fuse.rclone`, `memory`, `s3`."""
-    exclusive_create: bool
-    """`put(if_absent=True)` has one winner among several writers."""
-    hints: bool
-    """Hints tell of what other hosts write; False: only listing finds it."""
-    freshness: float
-    """Seconds after which a finished write of this process was seen in a listing."""
-
-
 @dataclass
 class Spent:
     """Counts what a handle has asked of a place where requests are paid for."""
@@ -154,6 +157,15 @@ class Spent:
         return asked["put"], asked["list"], asked["get"] + asked["head"], self.sent, self.received, self.spared
 
 
+class Facts(NamedTuple):
+    """States what a handle knows of its place without asking it: whoever computes is not held up by one that hangs."""
+
+    spent: Spent | None = None
+    """What this handle has asked so far, where requests are paid for; None: they cost nothing."""
+    room: Room | None = None
+    """How much could still be written after this handle's last `put`, and of how much; None where nobody knows."""
+
+
 class Blocking(Protocol):
     """The asynchronous face: runs calls that block off the event loop, or for some virtual time."""
 
@@ -168,18 +180,7 @@ class Store(Protocol):
         """Returns the key as people find it, such as a path or URL; for messages alone."""
 
     def facts(self) -> Facts:
-        """Measure what the place can do; writes, lists and removes a small file of this writer's own."""
-
-    @property
-    def spent(self) -> Spent | None:
-        """Returns what this handle has asked so far, where requests are paid for; None: they cost nothing."""
-
-    def room(self) -> Room | None:
-        """Returns how much could still be written after this handle's last `put`, and of how much; None where nobody
-        knows.
-
-        The place is not asked again, so that whoever computes is not held up by one that hangs.
-        """
+        """Returns what this handle knows of the place by now."""
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         """Write a file, whole or not at all, in the place of whatever was there under this key.
@@ -191,9 +192,6 @@ class Store(Protocol):
 
     def get(self, key: str, limit: int) -> Blob:
         """Read a file of at most `limit` bytes."""
-
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        """Read several, each of at most `limit` bytes; None for one that is not there, an error for one refused."""
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         """Copy a file, in pieces, to a new local file outside the shared place."""
@@ -271,12 +269,33 @@ class Store(Protocol):
         """
 
 
-def get_each(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-    """Reads keys one by one; it implements Store.get_many."""
-    return [_get_if_there(store, key, limit) for key in keys]
+def parts_of(key: str) -> tuple[str, ...]:
+    """Returns the parts of a key; none of "". Raises ValueError: it is none."""
+    parts = tuple(key.split("/")) if key else ()
+    if not {"", ".", ".."}.isdisjoint(parts) or "\0" in key:
+        raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
+    return parts
 
 
-def _get_if_there(store: Store, key: str, limit: int) -> Blob | ProtocolError | None:
+def page_of(entries: Sequence[Entry], after: str, limit: int) -> Page:
+    """Returns a page of entries that are all known, in the order of names."""
+    behind = [entry for entry in entries if entry.name > after]
+    page = behind[: max(1, min(limit, MOST_NAMES))]
+    return Page(page, page[-1].name if len(behind) > len(page) else "", len(page))
+
+
+def get_many(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
+    """Reads several files, each of at most `limit` bytes; None for one that is not there, an error for one refused.
+
+    Where requests are paid for, which is far away, some are read at the same time.
+    """
+    if len(keys) < 2 or store.facts().spent is None:
+        return [_get_if_there(store, limit, key) for key in keys]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(keys))) as threads:
+        return list(threads.map(partial(_get_if_there, store, limit), keys))
+
+
+def _get_if_there(store: Store, limit: int, key: str) -> Blob | ProtocolError | None:
     try:
         return store.get(key, limit)
     except FileNotFoundError:
@@ -290,27 +309,3 @@ def copy_whole(store: Store, key: str, target: Path, limit: int) -> None:
     data = store.get(key, limit).data
     with open(target, "xb") as file:
         file.write(data)
-
-
-class AppendedLog:
-    """A log file of a store that keeps none open: each line is appended by itself."""
-
-    def __init__(self, store: Store, key: str) -> None:
-        self._store = store
-        self._key = key
-
-    def write(self, line: bytes) -> None:
-        self._store.append_records(self._key, [line], durable=False)
-
-    def has_lines(self) -> bool:
-        found = self._store.stat(self._key)
-        return found is not None and found.size > 0
-
-    def reopen(self) -> None:
-        pass
-
-    def fileno(self) -> None:
-        return None
-
-    def close(self) -> None:
-        pass

@@ -1,4 +1,4 @@
-"""Interface and result types of a place's health measurements.
+"""The measurements of a place's health: what they have in common, and their figures.
 
     Place.health(name) ─▶ Health ─▶ figures ─▶ verdicts: swarm.views.doctor
 
@@ -8,10 +8,15 @@ and goes at the end.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from swarm.store.bucket.health import BucketHealth
+    from swarm.store.folder.health import FolderHealth
 
 MOST_ENTRIES = 500_000
 """Entries of a survey: a few seconds on a local disk; of a place with more, the first are surveyed, and that is
@@ -150,64 +155,37 @@ class Latency:
     list: list[float] = field(default_factory=list)
 
 
-class InFolder(Protocol):
-    """Describes the measurements that only a folder has."""
-
-    def naming(self) -> Naming:
-        """Try names out."""
-
-    def room(self) -> Room:
-        """Ask how much may still be written."""
-
-    def writing(self) -> Writing:
-        """Write as nodes do, and take the time."""
-
-    def file_system(self) -> FileSystem:
-        """Finds out on which file system the place lies."""
-
-    def renaming(self) -> Renaming:
-        """Replace a file, and read it."""
-
-    def inotify(self) -> Inotify:
-        """Read the limits of this host, and count what this user's processes hold."""
-
-
-class InBucket(Protocol):
-    """Describes the measurements that only a bucket has."""
-
-    permissions: Sequence[Permission]
-
-    def creates_once(self) -> bool:
-        """Tells whether who creates an object that is there is refused."""
-
-    def visibility(self) -> Visibility:
-        """Write, and look until it is seen."""
-
-    def latency(self) -> Latency:
-        """Time requests, one after the other."""
-
-
-class Health(Protocol):
+class Health(ABC):
     """Measures one place, and one experiment in it, whether they are there yet or not."""
 
     there: bool
     """There is such an experiment."""
     problem: str
     """Why nothing can be tried out; empty if it can."""
-
-    @property
-    def folder(self) -> InFolder | None:
-        """Returns the folder's measurements; None: it is none."""
-
-    @property
-    def bucket(self) -> InBucket | None:
-        """Returns the bucket's measurements; None: it is none."""
+    folder: FolderHealth | None = None
+    """What only a folder has; None: it is none."""
+    bucket: BucketHealth | None = None
+    """What only a bucket has; None: it is none."""
 
     def skew(self, wall: Callable[[], float]) -> float:
-        """Returns seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out."""
+        """Returns seconds by which the place's clock is ahead of `wall`; 0.0 where nothing can be tried out.
 
+        Half the time that a write takes is the error.
+        """
+        if self.problem:
+            return 0.0
+        before = wall()
+        written = self.written_now()
+        return written - (before + wall()) / 2
+
+    @abstractmethod
+    def written_now(self) -> float:
+        """Write, and return the time by the place's clock, Unix seconds."""
+
+    @abstractmethod
     def written_at(self, key: str) -> float:
         """Returns when a file was written, by the place's clock, Unix seconds; 0.0 where that cannot be told."""
 
+    @abstractmethod
     def survey(self) -> Survey:
         """Walk over everything in the experiment. Nothing is opened, no link is followed."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from swarm import entry_points
 from swarm.config.place import bucket_url, is_url
-from swarm.errors import ExperimentError
+from swarm.errors import ExperimentError, StoreError
 from swarm.spelling import did_you_mean, named
 from swarm.store.base import Store
 from swarm.store.folder.beneath import EXPERIMENTS as EXPERIMENTS
@@ -39,9 +39,9 @@ def open_place(path: Path | str) -> Place:
         ConfigError: it is a URL, and none of a bucket; or the extra for buckets is not installed.
     """
     if isinstance(path, str) and is_url(path):
-        from swarm.store.bucket.place import open_bucket_place  # here, for nobody else needs obstore
+        from swarm.store.bucket.place import BucketPlace  # here, for nobody else needs obstore
 
-        return open_bucket_place(bucket_url(path))
+        return BucketPlace(bucket_url(path))
     if is_replicated(Path(path)):
         place: Place = replicated_places(f"the replicated folder {path}").open_place(Path(path))
         return place
@@ -96,6 +96,9 @@ class ReplicatedPlaces(Protocol):
 class Place(ABC):
     """Opens, lists, moves and removes experiments."""
 
+    KIND = "a folder"
+    """What it is, where it is said that it cannot do something."""
+
     @property
     def member(self) -> str:
         """Returns this machine's name, where each machine has one and its nodes bear it; otherwise empty."""
@@ -125,12 +128,11 @@ class Place(ABC):
     def has(self, name: str) -> bool:
         """Tells whether there is an experiment of that name. Raises StoreError: nobody can tell."""
 
-    @abstractmethod
     def is_link(self, name: str) -> bool:
         """An experiment that is a link may lead anywhere. Raises StoreError: nobody can tell."""
+        return False
 
-    @abstractmethod
-    def refuse_link(self, name: str) -> None:
+    def refuse_link(self, name: str) -> None:  # noqa: B027 - most places have no links
         """See that an experiment is no link: what lies elsewhere is not this place's. Raises StoreError."""
 
     @abstractmethod
@@ -145,19 +147,18 @@ class Place(ABC):
     def beside(self, folder: str, writer: str | None = None) -> Store:
         """Opens what lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
 
-    @abstractmethod
     def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
         """Be the one process that works in a folder beside the experiments, for the block; the lock goes with it.
 
         Raises:
             StoreError: another one does, or this place has no such lock.
         """
+        raise self._cannot("keep processes apart that run one study", "run studies in a folder of one machine")
 
-    @abstractmethod
     def move(self, name: str, folder: str) -> None:
         """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
+        raise self._cannot(f"move {name} at once", "run studies in a folder of one machine")
 
-    @abstractmethod
     def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
         """An experiment that is not there yet, with what is archived of it: there whole, or not at all.
 
@@ -167,6 +168,10 @@ class Place(ABC):
         Raises:
             StoreError: it cannot be written, or this place takes none in at once.
         """
+        raise self._cannot(f"take {name} in at once", "restore it into a folder, and copy it")
+
+    def _cannot(self, what: str, instead: str) -> StoreError:
+        return StoreError(f"{self.describe()} is {self.KIND} and cannot {what}: {instead}")
 
     @abstractmethod
     def health(self, name: str) -> AbstractContextManager[Health]:

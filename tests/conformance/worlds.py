@@ -14,17 +14,16 @@ from typing import Protocol
 import pytest
 
 from swarm.store.base import Store
-from swarm.store.faults import Faults, FaultyPlace
-from swarm.store.faulty import FaultyStore
 from swarm.store.folder.store import FolderStore
-from swarm.store.memory import MemoryPlace
+from tests.doubles.faulty import Faults, FaultyPlace, FaultyStore
+from tests.doubles.memory import MemoryPlace
 
 
 class World(Protocol):
     """One place, empty at first."""
 
     logs_wait: bool
-    """The lines of an open log may not be seen yet."""
+    """It is far away: the lines of an open log may not be seen yet, and there are no hints."""
 
     def open(self, writer: str | None = None) -> Store:
         """A handle, as another process would have it."""
@@ -53,6 +52,12 @@ class Folder:
 
     def cut_power(self, writer: str) -> None:
         self._disk.forget(self.root)
+
+    def lay(self, key: str, data: bytes) -> None:
+        """A file as it lies there, written by nobody's store."""
+        place = self.root / key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
 
     def put_odd(self, key: str, kind: str) -> bool:
         place = self.root / key
@@ -159,6 +164,10 @@ class Bucket:
 
         client = BucketClient(self._bucket, "memory://bucket", pause=lambda seconds: None)
         return BucketStore(client, "place/experiments/demo", "memory", writer, packs=self.packs)
+
+    def lay(self, key: str, data: bytes) -> None:
+        """An object as it lies there, written by nobody's store."""
+        self._bucket.put(f"place/experiments/demo/{key}", data)
 
     def cut_power(self, writer: str) -> None:
         pass

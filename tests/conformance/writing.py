@@ -170,8 +170,6 @@ def check_what_is_there_is_not_replaced_by_who_wants_to_be_first(world: World, t
 
 @promise("exclusive")
 def check_of_many_at_once_one_is_first(world: World, tmp: Path) -> None:
-    if not world.open("anna").facts().exclusive_create:
-        return
     handles = [world.open(f"node-{number}") for number in range(4)]
     begin = threading.Barrier(len(handles))
 

@@ -14,7 +14,7 @@ import pytest
 from swarm.cli.main import run
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.rows import read_metrics
-from swarm.store.base import Blob, Store
+from swarm.store.base import Blob, Store, get_many
 from swarm.store.place import open_place
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
 from tests.conformance.promises import PROMISES, content, filled
@@ -128,12 +128,6 @@ def until_taken(attempt: object) -> None:
     raise AssertionError("refused again and again")
 
 
-def test_a_server_that_ignores_conditions_is_found_out(server: int) -> None:
-    with between(server, lambda method, path: "pass", without_conditions=True) as port:
-        assert not Served(port).open("anna").facts().exclusive_create
-    assert Served(server).open("anna").facts().exclusive_create
-
-
 def doctor(place: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, tuple[str, str]]]:
     code = run(["doctor", "--path", place, "--seconds", "0.1", "--json"])
     findings = json.loads(capsys.readouterr().out)["findings"]
@@ -205,7 +199,7 @@ def test_a_flood_of_odd_names_costs_a_listing_little(server: int) -> None:
     store = a_run(world)
     put_odd(server, world, "rollouts", [f"/{number}" for number in range(1100)])
     assert [entry.name for entry in store.list("rollouts").entries] == ["round_0"]
-    assert store.spent.requests["list"] <= 4
+    assert store.facts().spent.requests["list"] <= 4
 
 
 def test_a_large_file_of_a_bundle_is_sent_in_parts_and_comes_back(server: int) -> None:
@@ -228,7 +222,7 @@ def test_an_object_that_the_server_does_not_give_is_no_trouble_of_the_bucket(
     world = Served(server)
     store = a_run(world)
     assert ask(server, "PUT", f"/{BUCKET}/{world.prefix}/experiments/demo/peers/eve.json", b"{}", headers) == 200
-    anna, eve = store.get_many(["peers/anna.json", "peers/eve.json"], 99)
+    anna, eve = get_many(store, ["peers/anna.json", "peers/eve.json"], 99)
     assert isinstance(anna, Blob)
     assert isinstance(eve, ProtocolError)
     assert eve.reason == "unreadable"

@@ -3,7 +3,7 @@
     virtual_time.py    an event loop whose time passes while all wait; lives that are paused and ended in it
     plan.py            what a seed stands for: how many nodes, which settings, which faults
     faults.py          the kinds of fault and their rates
-    network.py         who sees what of whom, and when: swarm.store.faults, drawn from the seed
+    network.py         who sees what of whom, and when: tests.doubles.faulty, drawn from the seed
     engine.py          a policy of numbers, and questions and scores by arithmetic
     hosts.py           machines with clocks and disks; lives, deaths, and what a node is given
     nodes.py           the real worker and coordinator on a host, and the machines within them under watch

@@ -21,10 +21,10 @@ from swarm.config import Settings
 from swarm.errors import StoreError, SwarmError
 from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, generate_now
 from swarm.node.base.timeline import Timeline
-from swarm.store.faults import Killed, Step
 from swarm.store.run import Run
 from swarm.types import GenerationCall, Generator, Groups
 from swarm.wire import keys
+from tests.doubles.faulty import Killed, Step
 from tests.simulation.faults import DRIFT
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import ARCHIVE, EXPERIMENT

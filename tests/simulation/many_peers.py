@@ -34,13 +34,13 @@ from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.worker.worker import Worker
 from swarm.records.files import read_state
 from swarm.store.base import Blob, Entry, Page
-from swarm.store.memory import MemoryPlace, MemoryStore
 from swarm.store.run import Run
 from swarm.types import GenerationCall, Generator, Groups, RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import RewardFile
 from swarm.wire.metrics import MetricsRow
+from tests.doubles.memory import MemoryPlace, MemoryStore
 from tests.simulation.virtual_time import VirtualLoop
 from tests.unit.node.factories import UNIVERSE, FakePolicy, FakeTaskSource, make_peer, make_rollouts
 

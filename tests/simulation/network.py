@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from swarm.store.faults import Faults, Step, Version
 from swarm.wire import keys
+from tests.doubles.faulty import Faults, Step, Version
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -33,11 +33,11 @@ from swarm.node.worker.redo import Redo, RedoPlan
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.worker_machine import WorkerMachine
-from swarm.store.memory import MemoryStore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RolloutFile
+from tests.doubles.memory import MemoryStore
 from tests.simulation.faults import STRANGERS
 from tests.simulation.laws import BrokenLawError
 from tests.simulation.plan import Plan

@@ -11,13 +11,12 @@ from swarm.node.base.presence import HIGHEST_BEAT
 from swarm.records.files import read_peer
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED
 from swarm.store.base import Kind
-from swarm.store.faults import Step
-from swarm.store.faulty import FaultyStore
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile, RewardFile, RolloutFile, StateFile
+from tests.doubles.faulty import FaultyStore, Step
 from tests.simulation.hosts import Host
 from tests.simulation.plan import EXPERIMENT
 

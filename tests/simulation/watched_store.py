@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from swarm.store.base import Blob, Store
-from swarm.store.faulty import FaultyStore
 from swarm.wire import keys
+from tests.doubles.faulty import FaultyStore
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import Host

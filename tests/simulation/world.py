@@ -15,9 +15,9 @@ from typing import NamedTuple
 import structlog
 
 from swarm.errors import MissedError
-from swarm.store.faults import FaultyPlace
-from swarm.store.memory import MemoryPlace
 from swarm.wire import keys
+from tests.doubles.faulty import FaultyPlace
+from tests.doubles.memory import MemoryPlace
 from tests.simulation.hosts import HOST, Host, Strike
 from tests.simulation.laws import BrokenLawError, Laws
 from tests.simulation.network import Network, Partition

@@ -25,13 +25,13 @@ from swarm.records.made_by import made_by
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.task_files import localised
 from swarm.store.base import MOST_PER_RECORD, Blob
-from swarm.store.folder import fetch, obstacles, survey, watch
+from swarm.store.copies import MOST_IN_A_BUNDLE
+from swarm.store.folder import fetch, health, publish, watch
 from swarm.store.folder import store as folder_store
 from swarm.store.folder.beneath import Within
-from swarm.store.folder.bundles import MOST_IN_A_BUNDLE, open_bundle
+from swarm.store.folder.bundles import open_bundle
 from swarm.store.folder.fetch import read_tagged
-from swarm.store.folder.recognised import Recognised
-from swarm.store.memory import MemoryPlace
+from swarm.store.folder.store import Recognised
 from swarm.store.run import Run
 from swarm.tasks.python.source import turns_of
 from swarm.views.status import StatusReader
@@ -39,6 +39,7 @@ from swarm.views.summary import summarise_run
 from swarm.views.tables.rows import reward_rows, rollout_rows
 from swarm.views.validate import validate
 from swarm.wire import keys
+from tests.doubles.memory import MemoryPlace
 from tests.unit.views.factories import make_experiment, run_of
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -161,7 +162,7 @@ def test_of_a_folder_with_more_names_than_anybody_lists_some_are_seen(
         (tmp_path / f"round_{number}").mkdir()
     monkeypatch.setattr(fetch, "MOST_NAMES", 4)
     monkeypatch.setattr(watch, "MOST_NAMES", 4)
-    monkeypatch.setattr(survey, "MOST_ENTRIES", 4)
+    monkeypatch.setattr(health, "MOST_ENTRIES", 4)
     assert folder_store.FolderStore(tmp_path).list("").looked == 4
     assert len(watch.Newest()(Within(tmp_path))) == 4
     seen, scandir = list[str](), os.scandir
@@ -172,7 +173,7 @@ def test_of_a_folder_with_more_names_than_anybody_lists_some_are_seen(
             yield (entry for entry in entries if not seen.append(entry.name))  # type: ignore[func-returns-value]
 
     monkeypatch.setattr(os, "scandir", counted)
-    assert not survey.survey(tmp_path).complete
+    assert not health.survey(tmp_path).complete
     assert len(seen) == 5
 
 
@@ -213,10 +214,10 @@ def test_of_a_round_that_was_archived_again_and_again_some_parts_are_read(
 def test_a_large_file_with_another_name_is_put_aside_and_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(obstacles, "MOST_COPIED", 4)
+    monkeypatch.setattr(publish, "MOST_COPIED", 4)
     (tmp_path / "outside").write_bytes(b"12345")
     (tmp_path / "logs").mkdir()
     os.link(tmp_path / "outside", tmp_path / "logs" / "mine")
-    obstacles.clear(Within(tmp_path, ("logs", "mine")), Within(tmp_path, (".tmp",)))
+    publish.clear(Within(tmp_path, ("logs", "mine")), Within(tmp_path, (".tmp",)))
     assert not (tmp_path / "logs" / "mine").exists()
     assert [file.stat().st_ino for file in (tmp_path / "logs").iterdir()] == [(tmp_path / "outside").stat().st_ino]

@@ -15,7 +15,7 @@ from tests.unit.named_tests import is_there, named_in
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "doors.md"
 OF_A_STORE = {
-    *("get", "list", "open_bundle", "get_many", "get_to_file", "read_records"),
+    *("get", "list", "open_bundle", "get_to_file", "read_records"),
     *("get_range", "head", "download", "pages"),
 }
 """Verbs of a store, or of a client of a bucket, by which bytes and names come."""
@@ -26,7 +26,7 @@ OF_ANYTHING = {
     *("open_regular", "H11Protocol", "create_server", "ParquetFile", "fromstring", "extractall", "from_url", "OpenAI"),
     *("aiter_raw", "aiter_bytes", "model_info", "list_repo_files", "create_repo", "GzipFile", "ZipFile", "TarFile"),
     *("mmap", "memmap", "fromfile", "read_parquet", "copyfile", "copytree", "open_process", "run_process"),
-    *("check_output", "open_code", "FileIO", "input"),
+    *("check_output", "open_code", "FileIO", "input", "get_many"),
 }
 OF_MODULES = {
     "os": {"read", "pread", "preadv", "readv", "scandir", "listdir", "walk", "readlink", "getxattr", "listxattr"},
@@ -210,7 +210,7 @@ STORE = "class Store:\n def get(self, key: str, limit: int) -> bytes: ...\n"
         "class Held:\n it: Store\ndef f(held):\n return held.it.get(k, 9)",
         "def opened() -> Store: ...\ndef f():\n return opened().get(k, 9)",
         "def opened() -> Store: ...\ndef f():\n with opened() as given:\n  return given.get(k, 9)",
-        "def f(one: Store):\n other = one\n return other.get_many(k, 9)",
+        "def f(one: Store):\n other = one\n return other.get(k, 9)",
         "def f(one: Store):\n return later(one.get, k, 9)",
         "def f(p):\n with open(p) as g: return g.read()",
         "def f(p):\n return open(p, mode='rb').read()",

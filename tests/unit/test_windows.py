@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from swarm.store.folder.by_path import is_taken_apart, native
+from swarm.store.folder.beneath import is_taken_apart, native
 from swarm.store.folder.store import FolderStore
 from tests.unit.views.factories import make_experiment
 from tests.windows import missing

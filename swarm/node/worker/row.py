@@ -132,7 +132,7 @@ class RowMaker:
 
     def _fill_spent(self, row: MetricsRow) -> None:
         """Tells what was asked of the shared place since the last row, where that is paid for."""
-        if (spent := self._ctx.run.store.spent) is None:
+        if (spent := self._ctx.run.store.facts().spent) is None:
             return
         before, self._spent = self._spent, spent.totals()
         since = [bounded(now - then) for now, then in zip(self._spent, before, strict=True)]

@@ -36,7 +36,6 @@ from swarm.store.base import (
     Prefixes,
     Records,
     Store,
-    get_each,
 )
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -70,9 +69,6 @@ class RlSwarmStore:
         if len(data) > limit:
             raise ProtocolError("oversized", f"{self.describe(key)} has {len(data)} bytes, the limit is {limit}")
         return Blob(data, f"{zlib.crc32(data):x}")
-
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return get_each(self, keys, limit)
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         self._store.get_to_file(key, target, limit)
@@ -189,15 +185,8 @@ class RlSwarmStore:
         return rewards
 
     # ── what is refused ─────────────────────────────────────────────────────────────────────────────────────────────
-    @property
-    def spent(self) -> None:
-        return None
-
-    def room(self) -> None:
-        return None
-
     def facts(self) -> Facts:
-        self._refuse()
+        return self._store.facts()
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         self._refuse()

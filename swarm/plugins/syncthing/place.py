@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 class ReplicatedPlace(Place):
     """One subtree per member in a folder."""
+
+    KIND = "a replicated folder"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,9 +69,6 @@ class ReplicatedPlace(Place):
         found = FolderStore(self._path / self._record.read().host).stat(f"{EXPERIMENTS}/{name}")
         return found is not None and found.kind is Kind.PREFIX
 
-    def is_link(self, name: str) -> bool:
-        return False  # in a member's subtree none is followed
-
     def refuse_link(self, name: str) -> None:
         self._own().refuse_link(name)
 
@@ -88,15 +87,6 @@ class ReplicatedPlace(Place):
     def beside(self, folder: str, writer: str | None = None) -> Store:
         """Opens a folder in the own subtree; nothing there but experiments is replicated."""
         return self._own().beside(folder, writer)
-
-    def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
-        raise self._cannot("keep two machines apart that run one study")
-
-    def move(self, name: str, folder: str) -> None:
-        raise self._cannot(f"move {name}, of which each member has a part")
-
-    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
-        raise self._cannot(f"take {name} in, of which each member has a part: restore it into a folder")
 
     @contextmanager
     def health(self, name: str) -> Iterator[Health]:
@@ -117,8 +107,3 @@ class ReplicatedPlace(Place):
         from swarm.plugins.syncthing.setting_up import follow  # here, for commands that only look start without it
 
         follow(self._path)
-
-    def _cannot(self, what: str) -> StoreError:
-        return StoreError(
-            f"{self._path} is a replicated folder and cannot {what}: run studies in a folder of one machine"
-        )

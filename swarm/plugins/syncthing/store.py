@@ -37,11 +37,9 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
-    get_each,
 )
 from swarm.store.folder.beneath import EXPERIMENTS, Within
 from swarm.store.folder.store import FolderStore
-from swarm.store.health import Room
 
 FOLLOWED_EVERY = 5.0
 """Seconds between looks at the host's list of members."""
@@ -164,9 +162,6 @@ class ReplicatedStore:
         found = self._reading(key)
         return found.store.get(found.at(key), limit)
 
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return get_each(self, keys, limit)
-
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         found = self._reading(key)
         found.store.get_to_file(found.at(key), target, limit)
@@ -206,16 +201,7 @@ class ReplicatedStore:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def facts(self) -> Facts:
-        """Returns the facts of this machine's disk; how late others see files depends on them, see `status`."""
-        found = self._own_subtree(self._members()).facts()
-        return found._replace(kind=f"replicated on {found.kind}")
-
-    @property
-    def spent(self) -> None:
-        return None
-
-    def room(self) -> Room | None:
-        return self._own[1].room() if self._own else None
+        return self._own[1].facts() if self._own else Facts()
 
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
         if if_absent and self._of_another(key):

@@ -11,10 +11,9 @@ What is one thing for who uses a store is one object or several; the parts of na
 
     BucketPlace ─▶ BucketStore ─┬ growing    append: one conditional create     read: one listing, then the new segments
        (place)       (store)    ├ bundles    fill ▶ data ▶ manifest             manifest ▶ data, checked ▶ local folder
-                                ├ listing    names of a prefix, page by page, with bounds
+                                ├ listing    names of a prefix, page by page, with bounds; whose a name is
                                 ├ log        lines wait for a segment
-                                ├ packing    files as frames of zstd, where that is asked for
-                                └ names      what may grow, which keys are whose, which names are strangers'
+                                └ packing    files as frames of zstd, where that is asked for
                                       └──────▶ BucketClient: counts, tries again, says what failed ─▶ obstore ─▶ server
 
 Requests are what a bucket costs: a put, a get, a look at one file and a page of a listing are one each, an append is

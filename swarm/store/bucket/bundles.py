@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -24,15 +24,12 @@ from swarm import forms
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Entry, Kind
 from swarm.store.bucket.client import BucketClient
-from swarm.store.bucket.listing import objects
-from swarm.store.bucket.names import MANIFEST
-from swarm.store.folder.bundles import MOST_BYTES_IN_A_BUNDLE, MOST_IN_A_BUNDLE
+from swarm.store.bucket.listing import MANIFEST, objects
+from swarm.store.copies import MOST_BYTES_IN_A_BUNDLE, MOST_IN_A_BUNDLE, no_room, opened
 
 _MOST_MANIFEST = 8 * 2**20
 _VERSION = 1
 _ID = re.compile(r"[0-9a-f]{32}")
-_ATTEMPTS = 5
-"""Times that a bundle which is replaced while it is opened is opened again."""
 
 
 class File(msgspec.Struct, frozen=True):
@@ -179,30 +176,18 @@ def entries_of(manifest: BundleManifest, below: str, *, tags: bool) -> list[Entr
     return [found[name] for name in sorted(found)]
 
 
-@contextmanager
-def open_bundle(client: BucketClient, prefix: str) -> Iterator[Path]:
-    """Yields a local folder with a bundle's files; it implements Store.open_bundle."""
-    for _ in range(_ATTEMPTS):
+def open_bundle(client: BucketClient, prefix: str) -> AbstractContextManager[Path]:
+    """A local folder with a bundle's files; it implements Store.open_bundle."""
+
+    def gather(folder: Path) -> bool:
         manifest = manifest_of(client, prefix)
-        with _own_folder() as folder:
-            if _fetched(client, prefix, manifest, folder):
-                yield folder
-                return
+        if _fetched(client, prefix, manifest, folder):
+            return True
         if _id_of(client, prefix) == manifest.id:
             raise ProtocolError("unreadable", f"{client.describe(prefix)} lacks files that its manifest names")
-    raise ProtocolError("unreadable", f"{client.describe(prefix)} is replaced again and again")
+        return False
 
-
-@contextmanager
-def _own_folder() -> Iterator[Path]:
-    try:
-        folder = tempfile.TemporaryDirectory(prefix="swarm-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise StoreError(
-            f"cannot make a folder to open a bundle in: {error}; free space for temporary files"
-        ) from error
-    with folder as name:
-        yield Path(name)
+    return opened(client.describe(prefix), gather)
 
 
 def _fetched(client: BucketClient, prefix: str, manifest: BundleManifest, folder: Path) -> bool:
@@ -216,19 +201,11 @@ def _fetched(client: BucketClient, prefix: str, manifest: BundleManifest, folder
         target = folder / file.path
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.touch()
-        except OSError as error:
-            raise StoreError(
-                f"cannot write {target}: {error.strerror or error}; free space for temporary files"
-            ) from error
-        try:
             got = client.download(f"{prefix}/~{manifest.id}/{number}", target, file.size)
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise StoreError(
-                f"cannot write {target}: {error.strerror or error}; free space for temporary files"
-            ) from error
+            raise no_room(error) from error
         if (got.size, got.digest) != (file.size, file.sha256):
             raise ProtocolError("unreadable", f"{client.describe(prefix)}: {file.path} is not what its manifest says")
     return True

@@ -8,7 +8,7 @@
 A create whose answer was lost is known again (see BucketClient.create), and an append that failed makes the writer look
 anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
 first append writes its whole lines into a segment. Where segments overlap the later one counts, so that small ones can
-be put together into one larger, and half a line at the end goes.
+be put together into one larger, and half a line at the end goes. A cursor names a birth, a segment and a byte.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from typing import NamedTuple
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
-from swarm.store.base import PAGE
-from swarm.store.bucket.client import BucketClient
-from swarm.store.bucket.listing import Walk, objects
-from swarm.store.bucket.names import BEHIND, MOST_GROWN, Segment, grown, newest
-from swarm.store.bucket.trouble import say_that_it_went
+from swarm.store import records
+from swarm.store.base import MOST_PER_RECORD, PAGE, Records
+from swarm.store.bucket.client import BucketClient, say_that_it_went, tag_of
+from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest, objects
 
 MOST_PER_APPEND = 64 * 2**20
 """Bytes of one segment; a larger one was not written by us, and is skipped."""
@@ -203,3 +202,75 @@ def _ends_with(end: _End, lines: bytes) -> bool:
     if not lines or not end.tail.endswith(lines):
         return False
     return end.size == len(lines) or end.tail[-len(lines) - 1 : -len(lines)] == b"\n"
+
+
+# ── reading on ──────────────────────────────────────────────────────────────────────────────────────────────────────
+class _Cursor(NamedTuple):
+    birth: str = ""
+    """Birth of the file, or `=` and the tag of the one object that it is."""
+    segment: int = 0
+    """Start of the segment that holds the last byte that was read."""
+    offset: int = 0
+    in_long: bool = False
+    """It stopped within a record that is too long."""
+
+    @classmethod
+    def of(cls, text: str) -> _Cursor:
+        parts = text.rsplit(":", 3)
+        if len(parts) != 4 or not (parts[1].isdecimal() and parts[2].isdecimal()):
+            return cls()
+        return cls(parts[0], int(parts[1]), int(parts[2]), parts[3] == "1")
+
+    def __str__(self) -> str:
+        return f"{self.birth}:{self.segment}:{self.offset}:{int(self.in_long)}"
+
+    @property
+    def before(self) -> str:
+        """Name behind which a listing shows that segment and all that follow."""
+        return Segment(self.birth, self.segment - 1, 0).name if self.segment else self.birth
+
+
+def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
+    """Reads on from a cursor; it implements Store.read_records."""
+    cursor = _Cursor.of(text)
+    birth, pieces = _find(client, name, cursor, limit)
+    if not birth:
+        return Records([], text)
+    restarted = cursor.birth not in ("", birth)
+    _, _, offset, in_long = _Cursor(birth) if restarted else cursor
+    ahead = [piece for piece in pieces if piece.end > offset]
+    if ahead and ahead[0].begin > offset:  # what lay between is gone, or was not to be read
+        offset, in_long = ahead[0].begin, False
+    if len(ahead) > records.MOST_RECORDS:
+        limit = min(limit, ahead[records.MOST_RECORDS - 1].end - offset)
+
+    def read(begin: int, end: int) -> bytes:
+        return read_pieces(client, _together(ahead, begin, end))
+
+    found = records.read_on(read, pieces[-1].end if pieces else 0, offset, limit, in_long=in_long)
+    segment = max((piece.begin for piece in pieces if piece.begin < found.offset), default=0)
+    at = _Cursor(birth, segment, found.offset, found.in_long)
+    return Records(found.records, str(at), found.torn, found.more, restarted)
+
+
+def _find(client: BucketClient, name: str, cursor: _Cursor, limit: int) -> tuple[str, list[Piece]]:
+    """Returns the birth and the pieces of the file, from the cursor on and as far as one reading goes; "": there is
+    none."""
+    enough = cursor.offset + limit + MOST_PER_RECORD
+    segments = segments_of(client, name, "" if cursor.birth.startswith("=") else cursor.before, enough)
+    if cursor.offset and not (segments and segments[0].start <= cursor.offset):
+        segments = segments_of(client, name, enough=enough)  # gone, or put together into larger ones
+    if segments:
+        return segments[0].birth, pieces_of(name, segments)
+    if (found := client.head(name)) is None:
+        return "", []
+    return f"={tag_of(found)}", [Piece(name, 0, 0, found["size"])]
+
+
+def _together(ahead: list[Piece], begin: int, end: int) -> list[Piece]:
+    """Returns the pieces that lie between two bytes, up to the first gap."""
+    found = list[Piece]()
+    for piece in ahead:
+        if (cut := piece.within(begin, end)) and cut.begin == (found[-1].end if found else begin):
+            found.append(cut)
+    return found

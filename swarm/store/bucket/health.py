@@ -1,26 +1,30 @@
-"""Measures a bucket's health, as swarm.store.health says: it is tried out below a prefix of its own.
+"""Measures a bucket's health: it is tried out below a prefix of its own.
 
-permissions, clock, survey ─▶ here      creation, visibility, times ─▶ trials
+Trials of what a bucket promises (who came first wins, what is seen when) and of its speed are some hundred requests in
+all: fractions of a cent.
 """
 
 from __future__ import annotations
 
 import math
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
-from swarm.errors import ProtocolError, StoreError
-from swarm.store.bucket import trials
+from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.bucket.client import BucketClient
-from swarm.store.bucket.listing import objects
-from swarm.store.bucket.names import is_odd
-from swarm.store.bucket.trials import Probe
-from swarm.store.health import MOST_ENTRIES, Latency, Permission, Survey, Visibility
+from swarm.store.bucket.listing import is_odd, objects
+from swarm.store.health import MOST_ENTRIES, Health, Latency, Permission, Survey, Visibility
 from swarm.wire import keys
 
 PREFIX = "doctor-"
+TYPICAL = 60_000
+"""Bytes of a typical rollout file."""
+SEEN_IN = 10.0
+"""Seconds for which a write is looked for."""
+VISIBLE, SAMPLES = 5, 20
+"""Trials of each kind."""
 
 
 @contextmanager
@@ -36,19 +40,18 @@ def bucket_health(client: BucketClient, prefix: str, experiment: str) -> Iterato
     except StoreError as error:
         problem = str(error)
     own = f"{root}/{keys.DRAFTS}/" if there else f"{prefix}/.swarm-" if prefix else ".swarm-"
-    probe = Probe(client, f"{own}{PREFIX}{uuid.uuid4().hex}")
-    health = BucketHealth(probe, root, there=there, unlistable=problem)
+    health = BucketHealth(client, f"{own}{PREFIX}{uuid.uuid4().hex}", root, there=there, unlistable=problem)
     try:
         yield health
     finally:
         with suppress(StoreError):  # who may not remove was told so
-            client.delete(probe.names)
+            client.delete(health.tried)
 
 
-class BucketHealth:
-    """Measures a bucket's health; it implements swarm.store.health.Health."""
+class BucketHealth(Health):
+    """Measures a bucket's health."""
 
-    def __init__(self, probe: Probe, root: str, *, there: bool, unlistable: str = "") -> None:
+    def __init__(self, client: BucketClient, probe: str, root: str, *, there: bool, unlistable: str = "") -> None:
         """Tries out at once what may be done.
 
         Args:
@@ -56,26 +59,25 @@ class BucketHealth:
             root: of the experiment.
             unlistable: why the place cannot be listed; empty if it can.
         """
+        self._client = client
         self._probe = probe
-        self._client = probe.client
         self._root = root
+        self.tried: list[str] = []
+        """Names of all objects that may be there by these trials."""
         self.there = there
-        self.permissions: Sequence[Permission] = self._tried(unlistable)
+        self.permissions: Sequence[Permission] = self._allowed(unlistable)
         self.problem = next((allowed.problem for allowed in self.permissions if allowed.problem), "")
+        self.bucket = self
 
-    @property
-    def folder(self) -> None:
-        return None
+    def _name(self, last: str) -> str:
+        self.tried.append(f"{self._probe}/{last}")
+        return self.tried[-1]
 
-    @property
-    def bucket(self) -> BucketHealth:
-        return self
-
-    def _tried(self, unlistable: str) -> list[Permission]:
+    def _allowed(self, unlistable: str) -> list[Permission]:
         """Each by itself: who may not write may read, and the other way round."""
-        client, name = self._client, self._probe.name("allowed")
+        client, name = self._client, self._name("allowed")
         tried = [Permission("list", unlistable)]
-        attempts: tuple[tuple[str, Callable[[], Any]], ...] = (
+        attempts: tuple[tuple[str, Callable[[], object]], ...] = (
             ("put", lambda: client.put(name, b"{}")),
             ("get", lambda: client.head(name) and client.get(name, 9)),
             ("delete", lambda: client.delete([name])),
@@ -89,23 +91,45 @@ class BucketHealth:
         return tried
 
     def creates_once(self) -> bool:
-        return trials.creates_once(self._probe)
+        """Tells whether who creates an object that is there is refused."""
+        name = self._name("created")
+        return self._is_first(name) and not self._is_first(name)
+
+    def _is_first(self, name: str) -> bool:
+        with suppress(AlreadyThereError):
+            self._client.create(name, b"{}", trusting=True)
+            return True
+        return False
 
     def visibility(self) -> Visibility:
-        return trials.try_visibility(self._probe)
+        """Write new objects, and look for each until it is there."""
+        seen = Visibility()
+        for number in range(VISIBLE):
+            name = self._name(f"seen-{number}")
+            self._client.put(name, b"{}")
+            written = time.monotonic()
+            seen.read.append(_until(written, lambda name=name: self._client.head(name) is not None))  # type: ignore[misc]
+            seen.listed.append(_until(written, lambda name=name: name in self._listed()))  # type: ignore[misc]
+        return seen
+
+    def _listed(self) -> set[str]:
+        return {meta["path"] for meta in objects(self._client, self._probe)}
 
     def latency(self) -> Latency:
-        return trials.try_latency(self._probe)
+        """Time requests of the size of a rollout file, one after the other."""
+        data, found = bytes(TYPICAL), Latency()
+        for number in range(SAMPLES):
+            name = self._name(f"timed-{number}")
+            found.put.append(_timed(lambda name=name: self._client.put(name, data)))  # type: ignore[misc]
+            found.get.append(_timed(lambda name=name: self._client.get(name, TYPICAL)))  # type: ignore[misc]
+            found.list.append(_timed(self._listed))
+        return found
 
-    def skew(self, wall: Callable[[], float]) -> float:
+    def written_now(self) -> float:
         """A bucket dates objects to the second: half of one is the error, beside half the time of the write."""
-        if self.problem:
-            return 0.0
-        name = self._probe.name("time")
-        before = wall()
+        name = self._name("time")
         self._client.put(name, b"now")
-        after = wall()
-        return self._dated(name) + 0.5 - (before + after) / 2
+        return self._dated(name) + 0.5
 
     def written_at(self, key: str) -> float:
         with suppress(StoreError, ProtocolError):
@@ -132,3 +156,21 @@ class BucketHealth:
                 found.complete = False
                 break
         return found
+
+
+def _until(since: float, is_there: Callable[[], bool]) -> float:
+    """Returns seconds from the write to the look that saw it, 0 where the first one did: what a look takes is latency,
+    and so is what was done between the write and that look."""
+    if is_there():
+        return 0.0
+    while (began := time.monotonic() - since) < SEEN_IN:
+        if is_there():
+            return began
+        time.sleep(0.05)
+    return math.inf
+
+
+def _timed(request: Callable[[], object]) -> float:
+    began = time.monotonic()
+    request()
+    return time.monotonic() - began

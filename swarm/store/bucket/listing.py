@@ -13,16 +13,153 @@ on its page cannot be seen, and that is an error which names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from obstore.exceptions import InvalidPathError
 
 from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page
-from swarm.store.bucket import names
 from swarm.store.bucket.client import BucketClient, tag_of
-from swarm.store.bucket.names import BEHIND, Segment, Tail
+from swarm.wire import keys
+
+BEHIND = "\U0010ffff"
+"""Sorts behind every character that a name may have."""
+MANIFEST = "~manifest"
+BEHIND_DATA = "~g"
+"""Behind all `~{id}`, before the manifest."""
+_SEGMENT = re.compile(r"([0-9a-f]{20})-([0-9]{15})")
+_DATA = re.compile(r"~[0-9a-f]{32}/[0-9]{1,6}")
+_UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+MOST_GROWN = 10**15 - 1
+"""Bytes; where a segment may begin."""
+MOST_GAP = 2**30
+"""Bytes that may be gone before a segment; one that lies farther behind the others was not appended."""
+
+
+class Segment(NamedTuple):
+    """Part of a growing file."""
+
+    birth: str
+    """Birth of the file: the later, the greater."""
+    start: int
+    size: int
+
+    @classmethod
+    def of(cls, name: str, size: int) -> Segment | None:
+        """Parses the last part of a segment's name; None if it is none."""
+        match = _SEGMENT.fullmatch(name)
+        return cls(match[1], int(match[2]), size) if match else None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+    @property
+    def name(self) -> str:
+        return f"{self.birth}-{self.start:015}"
+
+
+class Tail(NamedTuple):
+    """Says how far the file goes that is there now, by those of its segments that were seen, in order."""
+
+    last: Segment
+    end: int
+
+
+def onward(tail: Tail | None, segment: Segment, base: int = 0) -> Tail | None:
+    """Returns the tail with the next segment, if that counts.
+
+    Args:
+        base: byte from which on segments of its birth are listed.
+    """
+    reached = tail.end if tail and tail.last.birth == segment.birth else base
+    return Tail(segment, max(reached, segment.end)) if segment.start <= reached + MOST_GAP else tail
+
+
+def newest(segments: Sequence[Segment], after: Segment | None = None) -> list[Segment]:
+    """Returns the segments of the file that is there now, in order: of the latest birth with any that count.
+
+    Args:
+        after: the listing began behind this one.
+    """
+    found = list[Segment]()
+    tail: Tail | None = None
+    for segment in sorted(segments):
+        before, base = tail, after.start if after and after.birth == segment.birth else 0
+        if (tail := onward(tail, segment, base)) is not before:
+            if before and before.last.birth != segment.birth:
+                found = []
+            found.append(segment)
+    return found
+
+
+def grown(name: str) -> str:
+    """Returns where the segments of a growing file lie."""
+    return f"{name}~"
+
+
+def may_grow(key: str) -> bool:
+    """Tells whether a key may be of a growing file: JSON documents are put whole, and cost no second look."""
+    return not key.endswith(".json") and not key.startswith(f"{keys.WEIGHTS}/")
+
+
+def bundle_of(key: str) -> str:
+    """Returns the checkpoint that a key is or lies in; "" for others: a manifest elsewhere is a stranger's, and
+    nothing."""
+    parts = key.split("/")
+    return "/".join(parts[:3]) if parts[0] == keys.CHECKPOINTS and len(parts) > 2 else ""
+
+
+def holds_bundles(key: str) -> bool:
+    """Tells whether checkpoints lie below the names of a prefix; they are there by their manifests alone."""
+    return key.startswith(f"{keys.CHECKPOINTS}/") and key.count("/") == 1
+
+
+def is_odd(name: str) -> bool:
+    """Tells whether no request but a listing could name such an object: nobody's who means well."""
+    return any(map(_is_odd_part, name.split("/")))
+
+
+def _is_odd_part(part: str) -> bool:
+    return part in ("", ".", "..") or bool(_UNNAMEABLE.search(part))
+
+
+def is_data(rest: str) -> bool:
+    """Tells whether this, behind a prefix, is of a bundle's data."""
+    return bool(_DATA.search(rest))
+
+
+def odd_part(said: str) -> tuple[str, str]:
+    """Finds the odd part that obstore refused in its message: the start of the name up to the part, and the part.
+
+    Nothing is taken from the message but the start of the name, and what follows can be anybody's.
+    """
+    path, at = said.partition('Path "')[2], 0
+    while at < len(path):
+        part, slash, _ = path[at:].partition("/")
+        if control := _CONTROL.search(part):
+            return path[:at], part[: control.end()]
+        if part in ("", ".", "..") or not slash:
+            odd = re.match(r'(\.{0,2})(?="|$)', part)  # the last part is followed by the message's own quote
+            return (path[:at], odd[1]) if odd else (path, "")
+        at += len(part) + 1
+    return path, ""
+
+
+def behind_odd(said: str, prefix: str) -> str:
+    """Returns where a listing of a prefix goes on behind what obstore refused; empty: names that count may lie before
+    it.
+
+    Names of ours begin with a letter, a digit or `_`, so nothing of ours lies before one that begins oddly.
+    """
+    before, odd = odd_part(said)
+    if before != f"{prefix}/" or (odd not in ("", ".", "..") and (len(odd) > 1 or odd > " ")):
+        return ""
+    return f"{before} " if odd and odd < " " else f"{before}{odd}0"
+
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -72,7 +209,7 @@ class Walk:
             self._after = found["path"]
             self.looked += 1
             start, slash, below = found["path"].partition(f"{self._prefix}/")
-            if not start and slash and not names.is_odd(below):
+            if not start and slash and not is_odd(below):
                 return found
 
     def _unreadable(self, start: str) -> StoreError:
@@ -88,9 +225,9 @@ class Walk:
         try:
             page = next(self._pages, None)
         except InvalidPathError as error:
-            behind = names.behind_odd(str(error), self._prefix)
+            behind = behind_odd(str(error), self._prefix)
             if behind <= self._after:
-                raise self._unreadable("".join(names.odd_part(str(error)))) from None
+                raise self._unreadable("".join(odd_part(str(error)))) from None
             self.leap(behind)
             return True
         if page is None:
@@ -169,7 +306,7 @@ class _Found:
         if not rest:
             return None if "~" in name else name
         if "~" not in name:
-            counts = rest == names.MANIFEST if self._bundles else not names.is_data(rest)
+            counts = rest == MANIFEST if self._bundles else not is_data(rest)
             return name if counts else None
         base = name.removesuffix("~")
         return base if base and "~" not in base and Segment.of(rest, 0) else None
@@ -177,7 +314,7 @@ class _Found:
     def _grow(self, shown: str, rest: str, size: int) -> None:
         segment = Segment.of(rest, size)
         assert segment is not None
-        if tail := names.onward(self._tails.get(shown), segment):
+        if tail := onward(self._tails.get(shown), segment):
             self._tails[shown] = tail
             self.entries[shown, False] = self._file(shown, tail.last.end, f"{tail.last.birth}-{tail.last.end}")
 
@@ -186,11 +323,11 @@ class _Found:
 
     def behind(self, name: str, rest: str) -> str:
         """Returns where nothing more is to be learnt of a child; empty: all of it counts."""
-        if (name.endswith("~") and self._tags) or (self._bundles and names.BEHIND_DATA < rest <= names.MANIFEST):
+        if (name.endswith("~") and self._tags) or (self._bundles and BEHIND_DATA < rest <= MANIFEST):
             return ""
-        if self._bundles and rest < names.BEHIND_DATA:
-            return f"{name}/{names.BEHIND_DATA}"
-        return f"{name}/{names.BEHIND_DATA}" if names.is_data(rest) else f"{name}/{BEHIND}"
+        if self._bundles and rest < BEHIND_DATA:
+            return f"{name}/{BEHIND_DATA}"
+        return f"{name}/{BEHIND_DATA}" if is_data(rest) else f"{name}/{BEHIND}"
 
     def page(self) -> Page:
         in_order = sorted(self.entries, key=lambda at: (at[0], not at[1]))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Mapping
+from configparser import ConfigParser, Error
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from swarm.config.place import BucketUrl
 from swarm.errors import StoreError
+from swarm.extras import lacking
 from swarm.store.base import MOST_NAMES, Kind, Store
 from swarm.store.health import Health
 from swarm.store.place import EXPERIMENTS, Place
@@ -19,16 +23,13 @@ if TYPE_CHECKING:
     from swarm.store.bucket.store import BucketStore
 
 
-def open_bucket_place(url: BucketUrl) -> BucketPlace:
-    """Opens the place, and asks nothing of the bucket yet. Raises as open_bucket does."""
-    return BucketPlace(url)
-
-
 class BucketPlace(Place):
     """A prefix of a bucket."""
 
+    KIND = "a bucket"
+
     def __init__(self, url: BucketUrl) -> None:
-        from swarm.store.bucket.opening import open_bucket
+        from swarm.store.bucket.place import open_bucket
 
         self._url = url
         self._bucket = open_bucket(url)
@@ -51,27 +52,12 @@ class BucketPlace(Place):
     def has(self, name: str) -> bool:
         return bool(self.store(name, None).list("", limit=1).entries)
 
-    def is_link(self, name: str) -> bool:
-        return False
-
-    def refuse_link(self, name: str) -> None:
-        pass
-
     def remove(self, name: str) -> None:
         self._at(keys.archive(name), "@remove").remove_prefix("")
         self.store(name, "@remove").remove_prefix("")
 
     def beside(self, folder: str, writer: str | None = None) -> Store:
         return self._at(folder, writer)
-
-    def alone(self, folder: str, writer: str) -> AbstractContextManager[None]:
-        raise self._cannot("keep two processes apart that run one study", "run studies in a folder")
-
-    def move(self, name: str, folder: str) -> None:
-        raise self._cannot(f"move {name} at once", "run studies in a folder")
-
-    def take_in(self, name: str, fill: Callable[[Path], object]) -> None:
-        raise self._cannot(f"take {name} in at once", "copy it")
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         from swarm.store.bucket.health import bucket_health
@@ -93,5 +79,91 @@ class BucketPlace(Place):
         address = f"{self._url.scheme}://{self._url.bucket}"
         return BucketClient(self._bucket, address, uploads=self._uploads)
 
-    def _cannot(self, what: str, instead: str) -> StoreError:
-        return StoreError(f"{self.describe()} is a bucket and cannot {what}: {instead}")
+
+# ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_SILENCE = timedelta(seconds=30)
+"""A server that says nothing for so long gives no answer."""
+_CONNECT = timedelta(seconds=5)
+_WHOLE = timedelta(days=1)
+"""Longest time of one request; a large file takes long."""
+_RETRIES = 8
+"""Retries of a part of a large file."""
+_PROFILE_FIELDS = {
+    "aws_access_key_id": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "session_token",
+    "region": "region",
+    "endpoint_url": "endpoint",
+}
+_SAID = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+"""Variables by which obstore finds credentials itself."""
+
+
+def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retries: bool = False) -> ObjectStore:
+    """Opens a bucket, and asks nothing of it yet.
+
+    Args:
+        retries: it tries again by itself.
+
+    Raises:
+        ConfigError: obstore is not installed.
+        StoreError: it refuses the configuration.
+    """
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ImportError:
+        raise lacking(f"the bucket {url.address}", "obstore", "bucket", "name a folder with --path") from None
+    config = _config(url, environ)
+    plain = str(config.get("endpoint", "")).startswith("http://")
+    options: Any = {
+        "allow_http": plain,
+        "timeout": _WHOLE,
+        "read_timeout": _SILENCE,
+        "connect_timeout": _CONNECT,
+    }
+    try:
+        return from_url(
+            f"{url.scheme}://{url.bucket}",
+            config=config,
+            client_options=options,
+            retry_config={"max_retries": _RETRIES if retries else 0},
+        )
+    except (BaseError, ValueError):
+        raise StoreError(
+            f"cannot open {url.address}: obstore refuses the configuration; see its variables (AWS_..., GOOGLE_..., "
+            "AZURE_...) in the environment"
+        ) from None
+
+
+def _config(url: BucketUrl, environ: Mapping[str, str]) -> Any:
+    if url.scheme != "s3":
+        return {}
+    found = _profile(environ) if not any(environ.get(name) for name in _SAID) else {}
+    found = {**found, **{field: value for field in ("endpoint", "region") if (value := getattr(url, field))}}
+    if "endpoint" not in found and (named := environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")):
+        found["endpoint"] = named
+    if "region" not in found and not (environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")):
+        found["region"] = "us-east-1"
+    return found
+
+
+def _profile(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns what ~/.aws says of the profile in force; empty where there is none."""
+    home, profile = Path("~/.aws").expanduser(), environ.get("AWS_PROFILE") or "default"
+    found: dict[str, str] = {}
+    for file, section in (
+        (environ.get("AWS_CONFIG_FILE") or home / "config", profile if profile == "default" else f"profile {profile}"),
+        (environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials", profile),
+    ):
+        parser = ConfigParser(interpolation=None)
+        try:
+            parser.read(file, "utf-8")
+        except (Error, UnicodeDecodeError, OSError):
+            raise StoreError(f"cannot read {file}: it is no file of AWS's form; correct it") from None
+        values = parser[section] if parser.has_section(section) else {}
+        found |= {ours: values[theirs] for theirs, ours in _PROFILE_FIELDS.items() if values.get(theirs)}
+    return found

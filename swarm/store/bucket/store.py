@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import anyio
 
-from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.store.base import (
     MOST_PER_READ,
@@ -25,25 +22,16 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
-    Spent,
     copy_whole,
-    get_each,
+    page_of,
+    parts_of,
 )
 from swarm.store.bucket import bundles, growing, packing
 from swarm.store.bucket.client import BucketClient, tag_of
-from swarm.store.bucket.cursor import read_on
 from swarm.store.bucket.growing import GrowingWriter
-from swarm.store.bucket.listing import Walk, list_page
+from swarm.store.bucket.listing import Walk, bundle_of, holds_bundles, list_page, may_grow
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
-from swarm.store.bucket.names import bundle_of, holds_bundles, may_grow
 from swarm.wire import keys
-
-_RACERS = 8
-"""Creators of one object at once, by which `facts` sees whether there is one winner."""
-_SOON = 5.0
-"""Seconds for which `facts` waits to see its own object in a listing."""
-_AT_ONCE = 8
-"""Objects that `get_many` reads at the same time."""
 
 
 class BucketStore:
@@ -72,40 +60,11 @@ class BucketStore:
         """Names with a dot above keys that were written, of which none is a file."""
         self._lock = threading.Lock()
 
-    @property
-    def spent(self) -> Spent:
-        return self._client.spent
-
     def describe(self, key: str = "") -> str:
         return self._client.describe(f"{self._root}/{key}" if key else self._root)
 
-    def room(self) -> None:
-        return None
-
     def facts(self) -> Facts:
-        self._check_writer()
-        probe = f"{keys.DRAFTS}/{self._writer}/probe-{uuid.uuid4().hex}"
-        try:
-            with ThreadPoolExecutor(_RACERS) as threads:
-                won = sum(threads.map(lambda number: self._is_first(probe, b"%d" % number), range(_RACERS)))
-            exclusive = won == 1 and not self._is_first(probe, b"late")
-            return Facts(self._kind, exclusive, hints=False, freshness=self._freshness(probe))
-        finally:
-            self._client.delete([self._name(probe)])
-
-    def _is_first(self, key: str, data: bytes) -> bool:
-        try:
-            self._client.create(self._name(key), data, trusting=True)
-        except AlreadyThereError:
-            return False
-        return True
-
-    def _freshness(self, key: str) -> float:
-        prefix, _, name = key.rpartition("/")
-        began = time.monotonic()
-        while name not in {entry.name for entry in self.list(prefix).entries} and time.monotonic() < began + _SOON:
-            time.sleep(0.05)
-        return time.monotonic() - began
+        return Facts(spent=self._client.spent)
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
@@ -114,7 +73,7 @@ class BucketStore:
             self._client.create(name, data)
             return
         packed = packing.pack(data) if self._packs and key.endswith(".json") else data
-        self.spent.spared += len(data) - len(packed)
+        self._client.spent.spared += len(data) - len(packed)
         self._client.put(name, packed)
         if may_grow(key):
             growing.remove(self._client, name)
@@ -129,7 +88,7 @@ class BucketStore:
                 raise
             got = self._client.get(inside, limit)
         data = packing.unpack(got.data, limit, self.describe(key))
-        self.spent.spared += len(data) - len(got.data)
+        self._client.spent.spared += len(data) - len(got.data)
         return Blob(data, got.tag)
 
     def _in_checkpoint(self, key: str) -> str:
@@ -139,12 +98,6 @@ class BucketStore:
             return ""
         prefix = self._name(bundle)
         return bundles.object_of(prefix, bundles.manifest_of(self._client, prefix), key[len(bundle) + 1 :])
-
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        if len(keys) < 2:
-            return get_each(self, keys, limit)
-        with ThreadPoolExecutor(min(_AT_ONCE, len(keys))) as threads:
-            return [found for (found,) in threads.map(lambda key: get_each(self, [key], limit), keys)]
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         if key.endswith(".json"):  # which may be packed
@@ -179,7 +132,7 @@ class BucketStore:
         bundle = bundle_of(prefix)
         if bundle:  # what lies there without being named by a manifest is a stranger's
             manifest, below = self._manifest(bundle, again=prefix == bundle), prefix[len(bundle) + 1 :]
-            return _page_of(bundles.entries_of(manifest, below, tags=tags) if manifest else [], after, limit)
+            return page_of(bundles.entries_of(manifest, below, tags=tags) if manifest else [], after, limit)
         of_bundles = holds_bundles(prefix)
         return list_page(self._client, self._name(prefix), after, limit, tags=tags, bundles=of_bundles)
 
@@ -194,10 +147,8 @@ class BucketStore:
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
         bundles.put_bundle(self._client, self._writing(prefix), fill)
 
-    @contextmanager
-    def open_bundle(self, prefix: str) -> Iterator[Path]:
-        with bundles.open_bundle(self._client, self._name(prefix)) as folder:
-            yield folder
+    def open_bundle(self, prefix: str) -> AbstractContextManager[Path]:
+        return bundles.open_bundle(self._client, self._name(prefix))
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def append_records(self, key: str, records: Sequence[bytes], *, durable: bool, once: bool = True) -> None:
@@ -206,7 +157,7 @@ class BucketStore:
             file.append(b"".join(record + b"\n" for record in records), once=once)
 
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
-        return read_on(self._client, self._name(key), cursor, limit)
+        return growing.read_on(self._client, self._name(key), cursor, limit)
 
     def open_log(self, key: str) -> LogFile:
         """`stdout.log` says what the events beside it say, which views read; so it is put seldom from the beginning."""
@@ -252,8 +203,8 @@ class BucketStore:
             raise StoreError(f"{self.describe()} was opened to read only")
 
     def _name(self, key: str) -> str:
-        parts = key.split("/") if key else []
-        if not {"", ".", ".."}.isdisjoint(parts) or "~" in key or any(c < " " or c == "\x7f" for c in key):
+        parts_of(key)
+        if "~" in key or any(c < " " or c == "\x7f" for c in key):
             raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
         return f"{self._root}/{key}" if key else self._root
 
@@ -280,9 +231,3 @@ class BucketStore:
                     raise StoreError(f"cannot write {self.describe(key)}: {above} is a file", blocked=True)
                 self._free.add(above)
         return name
-
-
-def _page_of(entries: Sequence[Entry], after: str, limit: int) -> Page:
-    behind = [entry for entry in entries if entry.name > after]
-    page = behind[: max(1, limit)]
-    return Page(page, page[-1].name if len(behind) > len(page) else "")

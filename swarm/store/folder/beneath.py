@@ -5,7 +5,7 @@
 
 O_NOFOLLOW guards the last name of a path alone. So every folder on the way is opened by its name within the folder
 before it (openat), which works on Linux and macOS alike. What is only read is reached by its path where the system has
-no openat, as Windows: swarm.store.folder.by_path.
+no openat, as Windows: swarm.store.folder.beneath.
 
 Where the folder of a round or stage, of a node's logs or of drafts is to be made and a link or a file stands in its
 place, that goes: no node ever puts one there, and it would keep nodes from writing. In the place of any other folder,
@@ -17,23 +17,41 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
-from swarm.store.folder import by_path
-from swarm.store.folder.by_path import CLOSED_TO_CHILDREN, OPENS_FOLDERS, Scanned
 from swarm.wire.keys import DRAFTS, LOGS, round_of, stage_of
 
+OPENS_FOLDERS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+"""The system opens folders, and what is in them by its name."""
+CLOSED_TO_CHILDREN: int = getattr(os, "O_CLOEXEC", 0) or getattr(os, "O_NOINHERIT", 0)
+"""Flag of open(2): no child process inherits the descriptor."""
+_BINARY: int = getattr(os, "O_BINARY", 0)
+_JUNCTION = 0xA0000003
+"""Tag of Windows for a folder that leads to another one (IO_REPARSE_TAG_MOUNT_POINT)."""
+_MEANS_MORE = ("\\", ":")
+"""In a name, to Windows: another folder, a drive, or a second stream of a file."""
+_EXTENDED = "\\\\?\\"
 EXPERIMENTS = "experiments"
 """The folder of all experiments in a shared folder."""
 _AT_ONCE = 1000
 """Names of a folder that are held in memory while it is removed."""
 _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOSED_TO_CHILDREN
+
+
+class Scanned(NamedTuple):
+    """A folder while it is listed."""
+
+    entries: Iterator[os.DirEntry[str]]
+    stat: Callable[[str], os.stat_result]
+    """What stands at a name in it, without following a link. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +130,7 @@ def is_folder(path: Within) -> bool:
 def scanned(folder: Within) -> Iterator[Scanned]:
     """A folder to list; it must be reached without following a link. Raises OSError."""
     if folder.by_path:
-        with by_path.scanned(folder) as found:
+        with _scanned_by_path(folder) as found:
             yield found
         return
     with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
@@ -122,7 +140,7 @@ def scanned(folder: Within) -> Iterator[Scanned]:
 def stat_beneath(place: Within) -> os.stat_result:
     """Returns the stat of a place in an experiment; its folders must not be links. Raises OSError."""
     if place.by_path:
-        return by_path.stat_of(place)
+        return _stat_by_path(place)
     with opened_folder(place.parent) as folder:
         return os.stat(place.name, dir_fd=folder, follow_symlinks=False)
 
@@ -130,13 +148,16 @@ def stat_beneath(place: Within) -> os.stat_result:
 def open_beneath(file: Within, flags: int, mode: int = 0o666) -> int:
     """os.open for a file in an experiment; neither its folders nor the file may be links. Raises OSError."""
     if file.by_path:
-        return by_path.open_file(file, flags)
+        return _open_by_path(file, flags)
     with opened_folder(file.parent) as folder:
         return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
 def make_folder(folder: Within) -> list[Within]:
     """mkdir -p in an experiment; returns the folders that got a new entry by that. Raises OSError."""
+    if folder.by_path:
+        _made(folder)
+        return []
     grown: list[Within] = []
     with opened_folder(folder, grown):
         return grown
@@ -144,8 +165,20 @@ def make_folder(folder: Within) -> list[Within]:
 
 def rename_beneath(source: Within, target: Within) -> None:
     """os.rename within an experiment; both folders have to be there. A link at either name is itself renamed."""
+    if source.by_path:
+        os.replace(source.path, target.path)
+        return
     with opened_folder(source.parent) as origin, opened_folder(target.parent) as place:
         os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=place)
+
+
+def unlink(file: Within) -> None:
+    """Remove a file or link. Raises OSError."""
+    if file.by_path:
+        _remove_by_path(file)
+        return
+    with opened_folder(file.parent) as folder:
+        os.unlink(file.name, dir_fd=folder)
 
 
 def remove_tree(folder: Within, most: int = 10**9) -> None:
@@ -157,6 +190,9 @@ def remove_tree(folder: Within, most: int = 10**9) -> None:
     Raises:
         OSError: something could not be removed, or the folder is a link. What is not there is removed already.
     """
+    if folder.by_path:
+        _remove_by_path(folder)
+        return
     with contextlib.suppress(FileNotFoundError), opened_folder(folder.parent) as parent:
         if stat.S_ISLNK(os.stat(folder.name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed", str(folder))
@@ -202,6 +238,8 @@ def _unlinked(name: str, folder: int) -> bool:
 def prune(removed: Within) -> None:
     """Remove the folders above what was removed, as far as they are empty now and no main one of the experiment."""
     folder = removed.parent
+    if folder.by_path:
+        return
     with contextlib.suppress(OSError):  # others have something there
         while len(folder.names) > 1:
             with opened_folder(folder.parent) as parent:
@@ -329,3 +367,157 @@ def _is_link(above: int, name: str) -> bool:
         return stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
     except OSError:
         return False
+
+
+# ── what the system says ─────────────────────────────────────────────────────────────────────────────────────────────
+_FULL = "free space there, or ask for a larger quota"
+_MAY_NOT = "have its owner let this user read and write there (`ls -ld` shows whose it is; chmod, chown)"
+_AWAY = "see that the shared folder is there, and mounted"
+_IN_THE_WAY = "something else stands there: move it away"
+_REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _MAY_NOT,
+    errno.EPERM: _MAY_NOT,
+    errno.EROFS: "have it mounted for writing",
+    errno.ENOENT: _AWAY,
+    errno.ESTALE: _AWAY,
+    errno.ENOTCONN: _AWAY,
+    errno.EIO: "see that the disk or the mount still works (`dmesg`)",
+    errno.EMFILE: "let more files be open at once: `ulimit -n 4096` before the start",
+    errno.ENFILE: "close other programs: the whole machine has no more open files",
+    errno.EISDIR: _IN_THE_WAY,
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.ELOOP: _IN_THE_WAY,
+    errno.ENOTEMPTY: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+}
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What the system says where nothing of that name can be."""
+
+
+def remedy(error: OSError) -> str:
+    """Returns what a person can do about an error of the system."""
+    return _REMEDIES.get(error.errno or 0, "see that the folder is there, readable, writable and not full")
+
+
+# ── where the system opens no folders ────────────────────────────────────────────────────────────────────────────────
+def native(path: str | Path, *, windows: bool = os.name == "nt") -> str:
+    """Returns a path as the system is to be told of it.
+
+    To Windows in the extended form, which may be longer than 260 characters, and in which names such as `nul.json`
+    are files and not devices.
+    """
+    full = os.path.abspath(path)
+    if not windows or full.startswith(_EXTENDED):
+        return full
+    return f"{_EXTENDED}UNC{full[1:]}" if full.startswith("\\\\") else _EXTENDED + full
+
+
+def _open_by_path(file: Within, flags: int) -> int:
+    """Opens a regular file by its path; it stands in for open_beneath. Raises OSError: ENXIO where something
+    else stands there."""
+    path = _walked(file)
+    if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe would block who opens it
+        raise OSError(errno.ENXIO, "not a regular file", str(file))
+    descriptor = os.open(path, flags | _BINARY | CLOSED_TO_CHILDREN)
+    try:
+        _walked(file)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _stat_by_path(place: Within) -> os.stat_result:
+    """Returns the stat of a place by its path; it stands in for beneath.stat_beneath."""
+    return os.lstat(_named(_walked(place.parent), place.name))
+
+
+@contextmanager
+def _scanned_by_path(folder: Within) -> Iterator[Scanned]:
+    """Yields the entries of a folder by its path; it stands in for beneath.scanned."""
+    path = _walked(folder)
+    if not os.path.isdir(path):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    with os.scandir(path) as entries:
+        yield Scanned(entries, lambda name: os.lstat(path + os.sep + name))
+
+
+def write_by_path(target: Within, data: bytes | Iterable[bytes], drafts: Within, *, durable: bool) -> None:
+    """Write a file whole or not at all, in the place of the one that is there. Raises OSError."""
+    place = _named(_made(target.parent), target.name)
+    draft = _made(drafts) + os.sep + f"{uuid.uuid4().hex}.tmp"
+    try:
+        with open(draft, "xb") as file:
+            file.writelines([data] if isinstance(data, bytes) else data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(draft, place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def _remove_by_path(place: Within) -> None:
+    """Remove a file or link, or a folder with all that is in it; links inside are removed, not followed.
+
+    Raises:
+        OSError: something could not be removed. What is not there is removed already.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        path = _named(_walked(place.parent), place.name)
+        found = os.lstat(path)
+        if stat.S_ISDIR(found.st_mode) and not _leads_elsewhere(found):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def _walked(place: Within) -> str:
+    """Returns the path of a place, seen to have no link on the way or at its end.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        OSError: ELOOP for a link, EINVAL for a name that the system would take apart.
+    """
+    path = native(place.chosen)
+    os.stat(path)
+    for name in place.steps:
+        path = _named(path, name)
+        if _leads_elsewhere(os.lstat(path)):
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", path)
+    return path
+
+
+def _made(folder: Within) -> str:
+    """Returns a folder's path and makes the folder if it is missing. Raises OSError (ELOOP) where a link stands on the
+    way."""
+    path = native(folder.chosen)
+    os.makedirs(path, exist_ok=True)
+    for name in folder.steps:
+        path = _named(path, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        if _leads_elsewhere(os.lstat(path)):
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", path)
+    return path
+
+
+def _named(above: str, name: str) -> str:
+    """Returns the path of a name within a folder. Raises OSError: EINVAL for one that would be taken apart."""
+    path = above + os.sep + name
+    if is_taken_apart(name):
+        raise OSError(errno.EINVAL, "the path leads elsewhere", path)
+    return path
+
+
+def is_taken_apart(name: str, *, windows: bool = os.name == "nt") -> bool:
+    """Tells whether a system takes a name for more than one."""
+    return name == ".." or "/" in name or (windows and any(mark in name for mark in _MEANS_MORE))
+
+
+def _leads_elsewhere(found: os.stat_result) -> bool:
+    return stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", 0) == _JUNCTION

@@ -5,7 +5,6 @@ again     prefix ─rename─▶ .tmp/{writer}/replaced-{prefix}, then as above;
           between the two
 remove    prefix ─rename─▶ .tmp/{writer}/removed-* ─▶ gone
 open      links to its files, or copies, in a folder of the reader's own: what is swapped meanwhile is not followed
-copy      of what was opened: whoever wrote a linked file can still make it a hole, so all is looked at anew
 """
 
 from __future__ import annotations
@@ -13,20 +12,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
-import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote, unquote
 
-from swarm.errors import ProtocolError, StoreError
+from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES
+from swarm.store.copies import opened, take
 from swarm.store.folder.beneath import (
     Within,
     is_folder,
@@ -36,26 +33,11 @@ from swarm.store.folder.beneath import (
     remove_tree,
     rename_beneath,
 )
-from swarm.store.folder.by_path import OPENS_FOLDERS
 from swarm.store.folder.fetch import list_page, refusing
-from swarm.store.folder.obstacles import clear_for_bundle, may_clear
-from swarm.store.folder.publish import failing_to_write, sync_folder, sync_opened
+from swarm.store.folder.publish import clear_for_bundle, failing_to_write, may_clear, sync_folder, sync_opened
 from swarm.wire import keys
 
-MOST_IN_A_BUNDLE = 10_000
-"""Files and folders; a checkpoint has some ten."""
-MOST_BYTES_IN_A_BUNDLE = 1 << 38
-"""Bytes of all its files; those of a model of 7 billion parameters and its optimizer have 84 GB."""
-DEEPEST_IN_A_BUNDLE = 20
-"""Folders within each other."""
-LEAST_SPARSE, LEAST_WRITTEN = 64 * 2**20, 0.1
-"""Files of more bytes, those of one folder together, have at least this share written: a hole costs nobody anything
-but who copies it. One of them may be a hole: to file systems that compress, the zeros of an optimizer are one."""
-_MOST_HOLES = 10_000
 _REPLACED = "replaced-"
-_PIECE = 1 << 20
-_ATTEMPTS = 5
-"""Times that a bundle which is replaced while it is opened is opened again."""
 
 
 def put_bundle(target: Within, fill: Callable[[Path], None], drafts: Within) -> None:
@@ -189,43 +171,14 @@ def open_bundle(prefix: Within, drafts: Within | None) -> Iterator[Path]:
             files that are all but a hole, or `unreadable`.
         StoreError: the reader's own folder cannot be written.
     """
-    for _ in range(_ATTEMPTS):
-        folder = _own_folder(drafts)
-        try:
-            if _gather(prefix, folder):
-                yield folder
-                return
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    raise ProtocolError("unreadable", f"{prefix} is replaced again and again")
+    with opened(str(prefix), partial(_gather, prefix), partial(_linking, drafts) if drafts else None) as folder:
+        yield folder
 
 
-def copy_opened(bundle: Path, into: Path) -> None:
-    """Copy the files of an opened bundle, or a folder in it, to a folder that is there.
-
-    Raises:
-        FileNotFoundError: it is not there.
-        ProtocolError: as open_bundle.
-        OSError: the copy cannot be written.
-    """
-    if not OPENS_FOLDERS:  # nor links files
-        shutil.copytree(bundle, into, dirs_exist_ok=True)
-        return
-    folder = os.open(bundle, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        _take(folder, into, _Room(), linked=False)
-    finally:
-        os.close(folder)
-
-
-def _own_folder(drafts: Within | None) -> Path:
-    try:
-        if drafts is None:
-            return Path(tempfile.mkdtemp(prefix="swarm-"))
-        own = drafts / f"opened-{uuid.uuid4().hex}"
-        make_folder(own)
-    except OSError as error:
-        raise StoreError(f"cannot make a folder to open a bundle in: {error}; free space or fix the folder") from error
+def _linking(drafts: Within) -> Path:
+    """Returns a folder on the file system of the place, to link in."""
+    own = drafts / f"opened-{uuid.uuid4().hex}"
+    make_folder(own)
     return own.path
 
 
@@ -233,109 +186,7 @@ def _gather(prefix: Within, own: Path) -> bool:
     """Collect the files; False if the bundle was replaced or removed meanwhile, so that they may not be all."""
     with refusing(prefix, errno.ENOTDIR, errno.ELOOP):
         with opened_folder(prefix) as folder:
-            _take(folder, own, _Room())
+            take(folder, own)
             there = os.fstat(folder)
         with opened_folder(prefix) as folder:
             return os.path.samestat(there, os.fstat(folder))
-
-
-@dataclass
-class _Room:
-    """Counts down how many files and bytes a bundle may still have."""
-
-    files: int = MOST_IN_A_BUNDLE
-    bytes: int = MOST_BYTES_IN_A_BUNDLE
-
-    def take(self, size: int) -> None:
-        """Raises ProtocolError: `oversized`."""
-        self.files -= 1
-        self.bytes -= size
-        if self.files < 0 or self.bytes < 0:
-            raise ProtocolError(
-                "oversized", f"a bundle has more than {MOST_IN_A_BUNDLE} files or {MOST_BYTES_IN_A_BUNDLE} bytes"
-            )
-
-
-def _take(folder: int, own: Path, room: _Room, depth: int = 0, *, linked: bool = True) -> None:
-    """Link or copy what is in a folder, links and odd files left out."""
-    if depth > DEEPEST_IN_A_BUNDLE:
-        raise ProtocolError("oversized", f"a bundle has folders more than {DEEPEST_IN_A_BUNDLE} deep")
-    for name, found in _looked_at(folder, _names(folder, room.files + 1)).items():
-        with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, which is found afterwards
-            mode = found.st_mode
-            room.take(found.st_size if stat.S_ISREG(mode) else 0)
-            if stat.S_ISDIR(mode):
-                (own / name).mkdir()
-                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-                try:
-                    _take(below, own / name, room, depth + 1, linked=linked)
-                finally:
-                    os.close(below)
-            elif stat.S_ISREG(mode) and not (linked and _link_file(name, folder, own / name)):
-                _copy_file(name, folder, own / name, found.st_size)
-
-
-def _looked_at(folder: int, names: Iterable[str]) -> dict[str, os.stat_result]:
-    """Returns the stats of those names that exist; refuses a bundle whose files are mostly holes. Raises ProtocolError:
-    `oversized`."""
-    looked: dict[str, os.stat_result] = {}
-    size = written = 0
-    for name in names:
-        with contextlib.suppress(FileNotFoundError):
-            found = looked[name] = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode) and found.st_size > LEAST_SPARSE:
-                size += found.st_size
-                written += _written(name, folder, found.st_size)
-    if written < LEAST_WRITTEN * size:
-        raise ProtocolError("oversized", f"a bundle is a hole: {written} of {size} bytes were written")
-    return looked
-
-
-def _names(folder: int, most: int) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in islice(entries, most)]
-
-
-def _link_file(name: str, folder: int, link: Path) -> bool:
-    """Tells whether a file could be linked, or is left out; False: on another file system, or one without links."""
-    try:
-        os.link(name, link, src_dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        return False
-    if not link.is_file() or link.is_symlink():  # swapped since we looked
-        link.unlink()
-    return True
-
-
-def _copy_file(name: str, folder: int, copy: Path, size: int) -> None:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    with open(descriptor, "rb") as source, open(copy, "xb") as target:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            _copy(source, target, size)
-
-
-def _written(name: str, folder: int, size: int) -> int:
-    """Returns bytes of a file that are no hole, where the system tells of holes; 0 for one of very many."""
-    if not hasattr(os, "SEEK_DATA"):
-        return size
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    written, at = 0, 0
-    try:
-        for _ in range(_MOST_HOLES):
-            begin = os.lseek(descriptor, at, os.SEEK_DATA)
-            at = os.lseek(descriptor, begin, os.SEEK_HOLE)
-            written += at - begin
-    except OSError as error:  # ENXIO: nothing but a hole from there on
-        return written if error.errno == errno.ENXIO else size
-    finally:
-        os.close(descriptor)
-    return 0
-
-
-def _copy(source: BinaryIO, target: BinaryIO, size: int) -> None:
-    """Copy as many bytes as there were, should it grow meanwhile."""
-    while size > 0 and (piece := source.read(min(size, _PIECE))):
-        size -= len(piece)
-        target.write(piece)

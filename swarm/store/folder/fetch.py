@@ -12,9 +12,7 @@ from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
-from swarm.store.folder.beneath import Within, open_beneath, scanned, stat_beneath, what_went_wrong
-from swarm.store.folder.by_path import Scanned
-from swarm.store.folder.remedies import remedy
+from swarm.store.folder.beneath import Scanned, Within, open_beneath, remedy, scanned, stat_beneath, what_went_wrong
 
 NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
 """Flag of open(2): a pipe keeps nobody."""

@@ -2,6 +2,11 @@
 
 A cursor is `{offset}:{digest}:{long}`: bytes that were read, a digest of the file's first bytes (at most _HEAD, at most
 the offset) by which it is known again, and whether the reading stopped within a record that is too long.
+
+Logs must not fill a disk, so a full one becomes its older part, in the place of the one before. For readers the two are
+one file, of which the oldest lines go. Rows of metrics are the record of a run, and never go.
+
+    training_events.jsonl    ─ MOST_OF_PART bytes ─▶ training_events.jsonl.1 ─ at the next time ─▶ gone
 """
 
 from __future__ import annotations
@@ -10,41 +15,41 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from io import BufferedReader
 from typing import NamedTuple
 
-from swarm.errors import ProtocolError
+from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile
-from swarm.store.base import MOST_PER_RECORD, Records
-from swarm.store.folder.beneath import Within, make_folder, open_beneath
+from swarm.store import records
+from swarm.store.base import Records
+from swarm.store.folder.beneath import Within, make_folder, open_beneath, opened_folder
 from swarm.store.folder.fetch import NO_WAITING, open_regular
-from swarm.store.folder.obstacles import IN_THE_WAY, clear, may_clear
-from swarm.store.folder.publish import failing_to_write, sync_folder
+from swarm.store.folder.publish import IN_THE_WAY, clear, failing_to_write, may_clear, sync_folder
 
 _HEAD = 256
 """Bytes at a file's start by which it is known again: the first record's timestamp is among them."""
-_MOST_RECORDS = 100_000
-"""Records that one reading gives, should they be tiny."""
 _ATTEMPTS = 3
 ROTATED = frozenset({"training_events.jsonl", "stdout.log"})
 """Names of logs that have an older part."""
+MOST_OF_PART = 32 * 2**20
+"""Bytes: some 16,000 rounds at least. A log takes twice that at most."""
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_WAITING
 
 
-def append(file: Within, records: Sequence[bytes], drafts: Within, *, durable: bool, once: bool) -> None:
+def append(file: Within, lines: Sequence[bytes], drafts: Within, *, durable: bool, once: bool) -> None:
     """Appends records, one per line; it implements Store.append_records.
 
     Raises:
         StoreError: it cannot be written.
     """
-    lines = b"\n".join(records)
+    joined = b"\n".join(lines)
     with failing_to_write(file), closing(LineFile(lambda: open_to_append(file, drafts))) as growing:
         new = not growing.has_lines()
         growing.cut_torn_line()
-        if not (once and growing.ends_with(lines)):
-            growing.write(lines, fsync=durable)
+        if not (once and growing.ends_with(joined)):
+            growing.write(joined, fsync=durable)
         elif durable:  # it got there before an error, and perhaps no further than into memory
             os.fsync(growing.fileno())
         if durable and new:
@@ -55,7 +60,7 @@ def open_to_append(file: Within, drafts: Within) -> int:
     """Returns a descriptor of a regular file that has no other name, made if it is missing; its folders must be no
     links.
 
-    What stands in its way goes, see swarm.store.folder.obstacles.
+    What stands in its way goes, see swarm.store.folder.publish.
 
     Raises:
         OSError: it cannot be opened, or somebody puts something there again and again.
@@ -100,7 +105,7 @@ class _Cursor(NamedTuple):
 
 
 def older_part(file: Within) -> Within | None:
-    """Returns where the older lines of a log lie (swarm.store.folder.rotation); None for what is never rotated."""
+    """Returns where the older lines of a log lie ; None for what is never rotated."""
     return file.parent / f"{file.name}.1" if file.names and file.name in ROTATED else None
 
 
@@ -158,31 +163,16 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
     size = os.fstat(file.fileno()).st_size
     same = not cursor.offset or _is_of(file, cursor)
     offset, _, in_long = cursor if same else _Cursor()
-    file.seek(offset)
-    end, torn = offset + limit, False
-    found = [] if in_long else _whole_lines(file.read(max(0, min(limit, size - offset))))
-    offset = file.seek(offset + sum(map(len, found)) + len(found))
-    while (more := offset < end and len(found) < _MOST_RECORDS) and not torn:
-        if in_long:
-            offset = file.seek(_next_data(file.fileno(), offset, size))
-        part = file.readline(MOST_PER_RECORD + 1)
-        ended = part.endswith(b"\n")
-        at_end = not ended and len(part) <= MOST_PER_RECORD
-        if at_end and not in_long:
-            torn = bool(part)
-            break
-        offset += len(part)
-        if ended:
-            found.append(b"" if in_long else part[:-1])
-        in_long, torn = not ended, at_end
-    return Records(found, str(_Cursor(offset, _digest(file, offset), in_long)), torn, not more, not same)
 
+    def read(start: int, end: int) -> bytes:
+        file.seek(start)
+        return file.read(max(0, end - start))
 
-def _whole_lines(block: bytes) -> list[bytes]:
-    """Returns the whole lines of a block, in a tenth of the time that reading one after the other takes; none where one
-    is too long."""
-    lines = block.split(b"\n", _MOST_RECORDS)[:-1]
-    return lines if max(map(len, lines), default=0) <= MOST_PER_RECORD else []
+    if in_long:
+        offset = _next_data(file.fileno(), offset, size)
+    found = records.read_on(read, size, offset, limit, in_long=in_long)
+    known = _Cursor(found.offset, _digest(file, found.offset), found.in_long)
+    return Records(found.records, str(known), found.torn, found.more, not same)
 
 
 def _next_data(descriptor: int, offset: int, size: int) -> int:
@@ -192,16 +182,46 @@ def _next_data(descriptor: int, offset: int, size: int) -> int:
     """
     if not hasattr(os, "SEEK_DATA"):
         return offset
-    buffered_to = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
         return max(offset, size) if error.errno == errno.ENXIO else offset
-    finally:
-        os.lseek(descriptor, buffered_to, os.SEEK_SET)
 
 
 def _digest(file: BufferedReader, offset: int) -> str:
-    """Returns the digest of a file's beginning, and leaves the file at `offset`, where the next read goes on."""
+    """Returns the digest of a file's beginning, of what lies before `offset`."""
     file.seek(0)
     return hashlib.blake2b(file.read(min(offset, _HEAD)), digest_size=8).hexdigest()
+
+
+# ── rotation ────────────────────────────────────────────────────────────────────────────────────────────────────────
+class RotatedLog(LineFile):
+    """A LineFile that begins anew where it is full; where that fails it grows on."""
+
+    def __init__(self, opener: Callable[[], int], rotate: Callable[[], None], most: int) -> None:
+        """Args:
+        opener: as of LineFile.
+        rotate: moves the file out of the way; raises OSError or StoreError.
+        most: bytes.
+        """
+        super().__init__(opener)
+        self._rotate = rotate
+        self._most = most
+
+    def write(self, line: bytes, *, fsync: bool = False) -> None:
+        size = self._size()
+        if size and size + len(line) >= self._most and not self._is_gone():
+            with suppress(OSError, StoreError):
+                self._rotate()
+                self.reopen()
+                self._torn = self._ends_torn()
+        super().write(line, fsync=fsync)
+
+
+def rotate(file: Within, drafts: Within) -> None:
+    """Make a log the older part of itself. Raises OSError, StoreError."""
+    older = older_part(file)
+    assert older
+    clear(older, drafts)
+    with opened_folder(file.parent) as folder:
+        os.rename(file.name, older.name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -1,24 +1,39 @@
-"""Measures a folder's health, as swarm.store.health says: it is tried out in a folder of its own.
+"""Measures a folder's health: it is tried out in a folder of its own.
 
-writing, renames, names, room, clock ─▶ here      inotify, survey ─▶ the modules of these names
+writing, renames, names, room, clock, and one walk over everything that lies in an experiment: nothing is opened, no
+link is followed. The limits of inotify are swarm.store.folder.inotify's.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from swarm.errors import StoreError
-from swarm.store.folder import inotify, survey
+from swarm.store.folder import inotify
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import publish
-from swarm.store.health import FileSystem, Inotify, Naming, Renaming, Room, Survey, Writing
+from swarm.store.health import (
+    MOST_ENTRIES,
+    FileSystem,
+    Health,
+    Inotify,
+    Naming,
+    Renaming,
+    Room,
+    Sparse,
+    Survey,
+    Writing,
+)
 from swarm.wire import keys
 
 PREFIX = "doctor-"
@@ -60,8 +75,8 @@ def nearest_existing(path: Path) -> Path:
     return next((place for place in (path, *path.parents) if os.path.exists(place)), path)
 
 
-class FolderHealth:
-    """Measures a folder's health; it implements swarm.store.health.Health."""
+class FolderHealth(Health):
+    """Measures a folder's health."""
 
     def __init__(self, path: Path, experiment: str, probe: Path, problem: str = "") -> None:
         """`probe`: an empty folder on the file system in question, unless there is a problem."""
@@ -70,16 +85,10 @@ class FolderHealth:
         self._path = path
         self._root = path / experiment
         self.there = os.path.isdir(self._root)
-
-    @property
-    def folder(self) -> FolderHealth:
-        return self
-
-    @property
-    def bucket(self) -> None:
-        return None
+        self.folder = self
 
     def writing(self) -> Writing:
+        """Write as nodes do, and take the time."""
         there, parent = os.path.isdir(self._path), str(nearest_existing(self._path))
         if os.path.exists(self._path) and not there:
             return Writing(False, parent, f"{self._path} is no folder", ())
@@ -103,6 +112,7 @@ class FolderHealth:
         return time.perf_counter() - started
 
     def renaming(self) -> Renaming:
+        """Replace a file, and read it."""
         target, half, late = self.probe / "replaced.json", self.probe / "replacing.tmp", 0
         try:
             for number in range(TRIALS):
@@ -114,6 +124,7 @@ class FolderHealth:
         return Renaming(TRIALS, late, "")
 
     def naming(self) -> Naming:
+        """Try names out."""
         folder = self.probe / "names"
         folder.mkdir()
         (folder / "case-a").touch()
@@ -122,17 +133,13 @@ class FolderHealth:
         return Naming(folds, len(NAMES), refused, len(os.fsencode(self._root / DEEPEST)), _path_limit(folder))
 
     def room(self) -> Room:
+        """Ask how much may still be written."""
         return room_at(nearest_existing(self._path))
 
-    def skew(self, wall: Callable[[], float]) -> float:
-        """Half the time that the write takes is the error."""
-        if self.problem:
-            return 0.0
+    def written_now(self) -> float:
         file = self.probe / "time.tmp"
-        before = wall()
         file.write_bytes(b"now")
-        after = wall()
-        return file.stat().st_mtime - (before + after) / 2
+        return file.stat().st_mtime
 
     def written_at(self, key: str) -> float:
         try:
@@ -141,13 +148,15 @@ class FolderHealth:
             return 0.0
 
     def file_system(self) -> FileSystem:
+        """Finds out on which file system the place lies."""
         return filesystem_of(self._path)
 
     def inotify(self) -> Inotify:
+        """Read the limits of this host, and count what this user's processes hold."""
         return inotify.measure()
 
     def survey(self) -> Survey:
-        return survey.survey(self._root, ignore=self.probe)
+        return survey(self._root, ignore=self.probe)
 
 
 def _may_write_in(place: Path) -> bool:
@@ -167,3 +176,85 @@ def _path_limit(folder: Path) -> int:
         return os.pathconf(folder, "PC_PATH_MAX")
     except (OSError, ValueError, AttributeError):
         return FALLBACK_PATH_MAX
+
+
+# ── survey ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+DEEPEST_LOOKED_AT = 12
+SPARSE_FROM = 64 * 2**20
+"""Bytes that a file claims to have, from which it is looked at whether it has them."""
+SPARSE_SHARE = 8
+_CONFLICT = re.compile(
+    r"\.sync-conflict-|conflicted copy|\.syncthing\.|\.dropbox|\(\d+\)\.json$|-conflict-\d|_conflict-\d|\.orig$",
+    re.IGNORECASE,
+)
+"""Syncthing, Dropbox, Google Drive (`name (1).json`), Resilio, Nextcloud."""
+
+
+def survey(root: Path, ignore: Path | None = None) -> Survey:
+    """Walk over it all, but for one folder that is our own."""
+    found, waiting, entries = Survey(), [root], 0
+    within, left_out = os.path.join(root, ""), os.fspath(ignore or "")
+    while waiting:
+        folder = waiting.pop()
+        for entry in _entries(folder, root, found):
+            entries += 1
+            if entries > MOST_ENTRIES:
+                found.complete = False
+                return found
+            if entry.path != left_out and _note(entry, entry.path.removeprefix(within), found):
+                waiting.append(Path(entry.path))
+    if not found.counts_blocks:
+        found.sparse.clear()
+    return found
+
+
+def _entries(folder: Path, root: Path, found: Survey) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(islice(entries, MOST_ENTRIES + 1))
+    except FileNotFoundError:  # removed while we looked: nodes clean up after themselves
+        return []
+    except OSError:
+        found.unreadable.append(str(folder.relative_to(root)))
+        return []
+
+
+def _note(entry: os.DirEntry[str], place: str, found: Survey) -> bool:
+    """Take note of one entry; True for a folder to go into.
+
+    Args:
+        place: its path from the experiment's folder on.
+    """
+    shown = os.fsencode(place).decode("utf-8", "backslashreplace")
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:  # gone again
+        return False
+    if shown.encode() != os.fsencode(place):
+        found.not_text.append(shown)
+    if _CONFLICT.search(entry.name):
+        found.conflicts.append(shown)
+    if stat.S_ISDIR(status.st_mode):
+        return place.count(os.sep) + 1 < DEEPEST_LOOKED_AT
+    if stat.S_ISLNK(status.st_mode):
+        found.links.append(shown)
+    elif not stat.S_ISREG(status.st_mode):
+        found.no_files.append(shown)
+    else:
+        _measure(status, place, shown, found)
+    return False
+
+
+def _measure(status: os.stat_result, place: str, shown: str, found: Survey) -> None:
+    blocks = getattr(status, "st_blocks", 0)  # Windows tells of none
+    found.counts_blocks |= blocks > 0
+    counted = blocks > 0 or status.st_size >= SPARSE_FROM  # some file systems keep small files elsewhere
+    taken = blocks * 512 if counted else status.st_size
+    part, _, below = place.partition(os.sep)
+    part = part if below else "experiment"
+    found.bytes_by_part[part] += taken
+    found.files_by_part[part] += 1
+    if part == keys.DRAFTS:
+        found.drafts_by_node[below.split(os.sep)[0]] += taken
+    if status.st_size >= SPARSE_FROM and taken * SPARSE_SHARE < status.st_size:
+        found.sparse.append(Sparse(shown, status.st_size, taken))

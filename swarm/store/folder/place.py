@@ -12,38 +12,14 @@ from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES
-from swarm.store.folder import by_path
-from swarm.store.folder.beneath import EXPERIMENTS, Within, make_folder, remove_tree, rename_beneath
+from swarm.store.folder.beneath import EXPERIMENTS, NOT_THERE, Within, make_folder, remedy, remove_tree, rename_beneath
 from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
-from swarm.store.folder.remedies import NOT_THERE, remedy
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
 from swarm.store.place import Place
 from swarm.wire import keys
 
 LOCK = ".lock"
-
-
-def _make(folder: Within) -> None:
-    """Raises OSError, as those below."""
-    if folder.by_path:
-        os.makedirs(folder.path, exist_ok=True)
-    else:
-        make_folder(folder)
-
-
-def _move(source: Within, target: Within) -> None:
-    if source.by_path:
-        os.replace(source.path, target.path)
-    else:
-        rename_beneath(source, target)
-
-
-def _remove(folder: Within) -> None:
-    if folder.by_path:
-        by_path.remove(folder)
-    else:
-        remove_tree(folder)
 
 
 def _make_private(folder: Path) -> None:
@@ -101,11 +77,9 @@ class FolderPlace(Place):
         self._path = path
 
     def describe(self) -> str:
-        """Returns the place's name as people find it; for messages alone."""
         return str(self._path)
 
     def problem(self) -> str:
-        """Returns why no node could write here, as far as that shows without writing; empty if one could."""
         for place in (self._path, *self._path.parents):
             try:
                 place.stat()
@@ -119,21 +93,17 @@ class FolderPlace(Place):
         return f"{self._path} is below no folder"
 
     def experiments(self) -> list[str]:
-        """Returns names of the experiments, sorted. Raises StoreError: they cannot be listed."""
         folder = self._path / EXPERIMENTS
         there = FolderStore(folder, below=1).list("", limit=MOST_NAMES).entries
         return [entry.name for entry in there if _is_known_as_folder(folder / entry.name)]
 
     def has(self, name: str) -> bool:
-        """Tells whether there is an experiment of that name."""
         return _is_folder(self._path / EXPERIMENTS / name)
 
     def is_link(self, name: str) -> bool:
-        """An experiment that is a link may lead anywhere."""
         return stat.S_ISLNK(_mode(self._path / EXPERIMENTS / name, follow=False))
 
     def refuse_link(self, name: str) -> None:
-        """See that an experiment is no link: what lies elsewhere is not this place's. Raises StoreError."""
         self._refuse_link(f"{EXPERIMENTS}/{name}")
 
     def _refuse_link(self, folder: str) -> None:
@@ -147,13 +117,12 @@ class FolderPlace(Place):
             )
 
     def remove(self, name: str) -> None:
-        """Removes an experiment and its archive; it implements Place.remove. Raises StoreError."""
         folders = (keys.archive(name), f"{EXPERIMENTS}/{name}")
         for folder in folders:
             self._refuse_link(folder)
         try:
             for folder in folders:
-                _remove(self._within(folder))
+                remove_tree(self._within(folder))
         except OSError as error:
             said = error.strerror or error
             raise StoreError(f"cannot delete all of {self.describe()}: {said} ({error.filename})") from None
@@ -162,16 +131,10 @@ class FolderPlace(Place):
         return Within(self._path, tuple(folder.split("/")))
 
     def beside(self, folder: str, writer: str | None = None) -> FolderStore:
-        """Opens what lies in the place beside its experiments, such as `studies/mine`; it need not be there."""
         return FolderStore(self._path / folder, writer, below=len(Path(folder).parts))
 
     @contextmanager
     def alone(self, folder: str, writer: str) -> Iterator[None]:
-        """Be the one process that works in a folder beside the experiments, for the block; the lock goes with it.
-
-        Raises:
-            StoreError: another one does, or the lock's file cannot be opened.
-        """
         import fcntl  # here, for Windows has none, and views look at places there
 
         with closing(self.beside(folder, writer).open_log(LOCK)) as lock:
@@ -184,11 +147,10 @@ class FolderPlace(Place):
             yield
 
     def move(self, name: str, folder: str) -> None:
-        """Move an experiment, as it is, to an empty place beside the experiments. Raises StoreError."""
         target = self._within(folder)
         try:
-            _make(target.parent)
-            _move(self._within(f"{EXPERIMENTS}/{name}"), target)
+            make_folder(target.parent)
+            rename_beneath(self._within(f"{EXPERIMENTS}/{name}"), target)
         except OSError as error:
             raise StoreError(f"cannot move {name} to {target}: {error.strerror or error}") from None
 
@@ -203,10 +165,10 @@ class FolderPlace(Place):
             _make_private(private)
             fill(private)
             for file in sorted((private / rollouts).glob("*")):  # named by what they hold
-                _make(archived := self._within(rollouts))
-                _move(self._within(f"{private.name}/{rollouts}/{file.name}"), archived / file.name)
-            _make(target.parent)
-            _move(self._within(f"{private.name}/{EXPERIMENTS}/{name}"), target)
+                make_folder(archived := self._within(rollouts))
+                rename_beneath(self._within(f"{private.name}/{rollouts}/{file.name}"), archived / file.name)
+            make_folder(target.parent)
+            rename_beneath(self._within(f"{private.name}/{EXPERIMENTS}/{name}"), target)
             shutil.rmtree(private)
         except ProtocolError:
             shutil.rmtree(private, ignore_errors=True)
@@ -225,11 +187,9 @@ class FolderPlace(Place):
         return f"{there} files lie in {private}: the same command goes on with them, or remove that folder"
 
     def health(self, name: str) -> AbstractContextManager[Health]:
-        """Opens, for the block, what measures the place and an experiment, whether they are there yet or not."""
         from swarm.store.folder.health import folder_health  # here, for commands that only look start without it
 
         return folder_health(self._path, f"{EXPERIMENTS}/{name}")
 
     def store(self, name: str, writer: str | None) -> FolderStore:
-        """Opens the store of an experiment, there or not."""
         return FolderStore(self._path / EXPERIMENTS / name, writer, below=2)

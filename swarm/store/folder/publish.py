@@ -10,16 +10,25 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from swarm.errors import AlreadyThereError, StoreError
-from swarm.store.folder import by_path
-from swarm.store.folder.beneath import EXPERIMENTS, Within, opened_folder, what_went_wrong
-from swarm.store.folder.obstacles import clear, may_clear
-from swarm.store.folder.remedies import remedy
+from swarm.store.folder.beneath import (
+    EXPERIMENTS,
+    Within,
+    aside,
+    make_folder,
+    opened_folder,
+    remedy,
+    remove_tree,
+    tell_of_obstacle,
+    what_went_wrong,
+    write_by_path,
+)
 
 NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
 """What fsync of a folder says where the folder was lost; anything else is a mount that syncs no folders."""
@@ -54,7 +63,7 @@ def publish(
     """
     if target.by_path and not if_absent:
         with failing_to_write(target):
-            by_path.write(target, data, temporary, durable=durable)
+            write_by_path(target, data, temporary, durable=durable)
         return
     grown: list[Within] = []
     with (
@@ -158,17 +167,6 @@ def _link(draft: str, drafts: int, name: str, place: int) -> bool:
     return True
 
 
-def can_link(folder: Within, name: str) -> bool:
-    """Tells whether a mount has hard links, tried on a file of ours; without them nothing has a sure winner there."""
-    with opened_folder(folder) as place:
-        try:
-            os.link(name, f"{name}.2", src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
-            os.unlink(f"{name}.2", dir_fd=place)
-        except OSError:
-            return False
-        return True
-
-
 def _holds(name: str, folder: int, data: bytes) -> bool:
     """Tells whether a file is there and has just this content."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -210,3 +208,72 @@ def sync_opened(folder: int) -> None:
     except OSError as error:
         if error.errno in NOT_ON_DISK:
             raise
+
+
+# ── what stands in the way ───────────────────────────────────────────────────────────────────────────────────────────
+IN_THE_WAY = (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.ENXIO, errno.EMLINK)
+"""What the system says where something else stands than what is to be written; EMLINK: open_to_append."""
+MOST_COPIED = 1 << 30
+"""Bytes of a file that is copied to get one of its own; a log of 100,000 rounds has some 200 MB."""
+_MOST_REMOVED = 10_000
+"""Names of a folder that are removed at once; the rest goes when the writer starts again."""
+_PIECE = 1 << 20
+_OURS = stat.S_IRUSR | stat.S_IWUSR
+
+
+def may_clear(place: Within) -> bool:
+    """Tells whether what stands at a place of the writer's own may go."""
+    return len(place.names) > 1
+
+
+def clear(place: Within, drafts: Within) -> None:
+    """Make room for a file or bundle, if something else than a usable file stands there. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError), opened_folder(place.parent) as folder:
+        found = os.stat(place.name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            _clear_folder(place, drafts)
+        elif not stat.S_ISREG(found.st_mode):
+            os.unlink(place.name, dir_fd=folder)
+        elif found.st_nlink > 1 and found.st_size <= MOST_COPIED:
+            _make_own(place.name, folder, drafts)
+        elif found.st_nlink > 1 or found.st_uid != os.geteuid():
+            os.rename(place.name, aside(place.name), src_dir_fd=folder, dst_dir_fd=folder)
+        elif found.st_mode & _OURS != _OURS:
+            os.chmod(place.name, stat.S_IMODE(found.st_mode) | _OURS, dir_fd=folder)
+        else:
+            return
+        tell_of_obstacle(place.path)
+
+
+def clear_for_bundle(place: Within) -> None:
+    """Make room for a bundle, if something else than a folder stands there. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError), opened_folder(place.parent) as folder:
+        if not stat.S_ISDIR(os.stat(place.name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(place.name, dir_fd=folder)
+            tell_of_obstacle(place.path)
+
+
+def _clear_folder(place: Within, drafts: Within) -> None:
+    gone = drafts / f"obstacle-{uuid.uuid4().hex}"
+    make_folder(drafts)
+    with opened_folder(place.parent) as folder, opened_folder(drafts) as there:
+        os.rename(place.name, gone.name, src_dir_fd=folder, dst_dir_fd=there)
+    with contextlib.suppress(OSError):
+        remove_tree(gone, most=_MOST_REMOVED)
+
+
+def _make_own(name: str, folder: int, drafts: Within) -> None:
+    """Copy a file, with its permissions, over its own name."""
+    draft = f"{uuid.uuid4().hex}.tmp"
+    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with open(source, "rb") as old, opened_folder(drafts, []) as there:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(draft, flags, 0o600, dir_fd=there), "wb") as new:
+            left = MOST_COPIED
+            while left > 0 and (piece := old.read(min(_PIECE, left))):
+                left -= len(piece)
+                new.write(piece)
+            new.flush()
+            os.fchmod(new.fileno(), stat.S_IMODE(os.fstat(source).st_mode))
+            os.fsync(new.fileno())
+        os.rename(draft, name, src_dir_fd=there, dst_dir_fd=folder)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
+from swarm import forms
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile
 from swarm.store.base import (
-    MOST_NAMES,
     MOST_PER_READ,
     PAGE,
     Blob,
@@ -24,22 +24,80 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
-    get_each,
+    parts_of,
 )
-from swarm.store.folder import bundles, by_path, growing
-from swarm.store.folder.beneath import Within, make_folder, opened_folder, prune
-from swarm.store.folder.by_path import OPENS_FOLDERS
+from swarm.store.folder import bundles, growing
+from swarm.store.folder.beneath import OPENS_FOLDERS, Within, make_folder, prune, remedy, remove_tree, unlink
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
-from swarm.store.folder.filesystem import filesystem_of, room_at
-from swarm.store.folder.publish import can_link, failing_to_write, publish, sync_folder, sync_opened
-from swarm.store.folder.recognised import Recognised
-from swarm.store.folder.remedies import remedy
-from swarm.store.folder.rotation import MOST_OF_PART, RotatedLog, rotate
+from swarm.store.folder.filesystem import room_at
+from swarm.store.folder.publish import failing_to_write, publish, sync_folder, sync_opened
 from swarm.store.health import Room
 from swarm.wire.keys import EXPERIMENT
 
-_SOON = 5.0
-"""Seconds for which `facts` waits to see its own file in a listing."""
+LARGEST = 2**20
+"""Bytes that are read of experiment.json."""
+
+
+class _Begun(msgspec.Struct):
+    created_at: float = 0.0
+
+
+class Recognised:
+    """One root, for one writer. Blocking."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder: tuple[int, int] | None = None
+        self._begun = b""
+        """experiment.json as this writer first saw it, empty before that."""
+
+    def begins(self, data: bytes) -> None:
+        """This writer itself has just written experiment.json, or removed it: b""."""
+        self._begun = data
+
+    def see(self) -> None:
+        """Look at the root. Raises StoreError: it holds another experiment than before."""
+        try:
+            found = os.stat(self._root)
+        except OSError:
+            return  # it is away: whoever reads or writes finds out
+        folder = found.st_dev, found.st_ino
+        if self._begun and folder == self._folder:
+            return
+        begun = self._read()
+        if self._begun and begun != self._begun:
+            raise self._other(begun)
+        self._begun, self._folder = begun, folder
+
+    def _read(self) -> bytes:
+        try:
+            with open(self._root / EXPERIMENT, "rb", opener=_no_link) as file:
+                return file.read(LARGEST)
+        except OSError:
+            return b""
+
+    def _other(self, begun: bytes) -> StoreError:
+        if not begun:
+            return StoreError(
+                f"{self._root} held an experiment and is another folder now; see that the shared folder is mounted"
+            )
+        astray = _created_at(begun) < _created_at(self._begun)
+        return StoreError(
+            f"{self._root} holds another experiment of this name than the one that this node began in; "
+            + ("start the node anew" if astray else "see that the shared folder is mounted"),
+            astray=astray,
+        )
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
+def _created_at(begun: bytes) -> float:
+    try:
+        return forms.decode(begun, _Begun).created_at
+    except msgspec.MsgspecError:
+        return 0.0
 
 
 class FolderStore:
@@ -85,9 +143,6 @@ class FolderStore:
     def get(self, key: str, limit: int) -> Blob:
         return read_tagged(self._readable(key), limit)
 
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return get_each(self, keys, limit)
-
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         try:
             copy_out(self._readable(key), target, limit)
@@ -122,7 +177,7 @@ class FolderStore:
         with failing_to_write(at):
             if growing.older_part(at) is None:
                 return LineFile(opener)
-            return RotatedLog(opener, lambda: rotate(at, self._drafts()), MOST_OF_PART)
+            return growing.RotatedLog(opener, lambda: growing.rotate(at, self._drafts()), growing.MOST_OF_PART)
 
     def _open_to_append(self, at: Within) -> int:
         drafts = self._drafts()
@@ -148,24 +203,18 @@ class FolderStore:
         at = self._at(key)
         if key == EXPERIMENT:
             self._known.begins(b"")
-        if at.by_path:
-            self._remove_by_path(at)
-            return
-        with failing_to_write(at), suppress(FileNotFoundError), opened_folder(at.parent) as folder:
-            os.unlink(at.name, dir_fd=folder)
+        with failing_to_write(at), suppress(FileNotFoundError):
+            unlink(at)
         prune(at)
 
     def remove_prefix(self, prefix: str) -> None:
         self._writing()
         at = self._at(prefix)
         if at.by_path:
-            self._remove_by_path(at)
+            with failing_to_write(at):
+                remove_tree(at)
         else:
             bundles.remove_prefix(at, self._drafts())
-
-    def _remove_by_path(self, at: Within) -> None:
-        with failing_to_write(at):
-            by_path.remove(at)
 
     async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
         from swarm.store.folder.watch import watch  # here, for commands that only look start without it
@@ -177,34 +226,11 @@ class FolderStore:
         if self._writer is not None:
             make_folder(replace(folder, anew=self._drafts().anew))
 
-    @property
-    def spent(self) -> None:
-        return None
-
-    def room(self) -> Room | None:
-        return self._room
-
     def facts(self) -> Facts:
-        kind, drafts = filesystem_of(self._root), self._drafts()
-        name = f"probe-{uuid.uuid4().hex}"
-        key = "/".join((*drafts.names, name))
-        self.put(key, b"{}\n", durable=False)
-        try:
-            began = time.monotonic()
-            while not self._lists(drafts, name) and time.monotonic() < began + _SOON:
-                time.sleep(0.01)
-            return Facts(kind.kind, can_link(drafts, name), kind.delivers_events, time.monotonic() - began)
-        finally:
-            self.remove(key)
-
-    def _lists(self, folder: Within, name: str) -> bool:
-        return any(entry.name == name for entry in list_page(folder, "", MOST_NAMES, tags=False).entries)
+        return Facts(room=self._room)
 
     def _at(self, key: str) -> Within:
-        names = tuple(key.split("/")) if key else ()
-        if not {"", ".", ".."}.isdisjoint(names) or "\0" in key:
-            raise ValueError(f"expected a key such as `peers/anna.json`, got {key!r}")
-        return Within(self._root, names, self._by_path, self._below, anew=not self._held_something)
+        return Within(self._root, parts_of(key), self._by_path, self._below, anew=not self._held_something)
 
     def _readable(self, key: str) -> Within:
         """Returns where a key lies. Raises StoreError: the root holds another experiment than before, for a writer."""

@@ -20,8 +20,10 @@ whoever fills the folder with folders gets no more than these watches.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import stat
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -33,12 +35,12 @@ import anyio
 import watchfiles
 from anyio import to_thread
 
+from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.store.base import MOST_NAMES
 from swarm.store.folder.beneath import Within, is_folder, opened_folder
 from swarm.store.folder.filesystem import filesystem_of
 from swarm.store.folder.inotify import cause_and_remedy
-from swarm.store.folder.polling import SHORTEST, poll, times_of_change
 from swarm.store.health import NEWEST_WATCHED
 
 logger = get_logger(__name__)
@@ -315,3 +317,67 @@ async def _notice_silence(watcher: _Watcher, interval: float, polling: Callable[
         if changed and watcher.heard == heard and watcher.watched:
             logger.warning("watch.silent", folders=len(watched), interval=interval)
             await polling()
+
+
+# ── where no events arrive ───────────────────────────────────────────────────────────────────────────────────────────
+SHORTEST = 0.2
+"""Seconds between two looks when something has just changed."""
+GROWTH = 1.5
+SETTLED = 2.0
+"""Seconds: the coarsest time of change that a file system keeps, that of FAT."""
+SHARE = 0.1
+"""Share of the time that looking may take."""
+AmongThem = Callable[[], Sequence[Within]]
+
+
+async def poll(
+    find: Callable[[Sequence[Within]], frozenset[Path]],
+    among_them: AmongThem,
+    interval: float,
+    hint: Callable[[], None],
+) -> None:
+    """Call `hint` when a name came or went in one of the folders; until cancelled.
+
+    Args:
+        find: the folders to look at, with these among them; blocking, raises OSError and StoreError.
+        interval: the longest pause.
+    """
+    look, pause, unsettled = _Look(find), SHORTEST, -math.inf
+    while True:
+        changed = await to_thread.run_sync(look, tuple(among_them()))
+        if changed:
+            unsettled = anyio.current_time() + SETTLED
+        if anyio.current_time() <= unsettled:
+            hint()
+        pause = SHORTEST if changed else min(pause * GROWTH, interval)
+        await anyio.sleep(max(pause, min(look.took / SHARE, interval)))
+
+
+class _Look:
+    """Tells whether a name came or went since the look before. Blocking."""
+
+    def __init__(self, find: Callable[[Sequence[Within]], frozenset[Path]]) -> None:
+        self._find = find
+        self._among: tuple[Within, ...] = ()
+        self._before: dict[Path, int] = {}
+        self.took = 0.0
+        """Seconds, of the last one."""
+
+    def __call__(self, among: tuple[Within, ...]) -> bool:
+        began = time.monotonic()
+        now = times_of_change(self._before)
+        changed = not now or now != self._before
+        if changed or among != self._among:
+            with contextlib.suppress(OSError, StoreError):  # a root is gone for a while
+                now = times_of_change(self._find(among))
+        self._before, self._among, self.took = now, among, time.monotonic() - began
+        return changed
+
+
+def times_of_change(folders: Iterable[Path]) -> dict[Path, int]:
+    """Returns when each folder that is there last got or lost a name, in its file system's nanoseconds."""
+    found = {}
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found[folder] = os.lstat(folder).st_mtime_ns
+    return found

@@ -13,7 +13,7 @@ from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreErr
 from swarm.plugins.syncthing.membership import RECORD, Member, Membership
 from swarm.plugins.syncthing.store import ReplicatedStore
 from swarm.records.listing import NodeFiles, nodes_in, rounds_in
-from swarm.store.base import PAGE, Store
+from swarm.store.base import PAGE, Store, get_many
 from swarm.store.place import open_place
 
 LIMIT = 1 << 16
@@ -140,7 +140,7 @@ def test_a_key_of_another_in_a_members_own_subtree_is_not_there(machines: Machin
     assert store.stat(key) is None
     with pytest.raises(FileNotFoundError):
         store.get(key, LIMIT)
-    assert store.get_many([key], LIMIT) == [None]
+    assert get_many(store, [key], LIMIT) == [None]
     assert store.read_records(key).records == []
 
 

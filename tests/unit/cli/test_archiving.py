@@ -210,7 +210,7 @@ def test_a_disk_that_fills_leaves_what_is_named_and_the_same_command_goes_on(
 def bucket(monkeypatch: pytest.MonkeyPatch) -> str:
     pytest.importorskip("obstore")
     objects = MemoryBucket().objects
-    monkeypatch.setattr("swarm.store.bucket.opening.open_bucket", lambda url, **_: objects)
+    monkeypatch.setattr("swarm.store.bucket.place.open_bucket", lambda url, **_: objects)
     return "s3://mine/place"
 
 

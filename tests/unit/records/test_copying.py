@@ -16,13 +16,13 @@ from swarm.errors import StoreError
 from swarm.records import copying, copying_rows
 from swarm.records.copying import STILL_OPEN, Copier
 from swarm.records.listing import count_files, nodes_in
+from swarm.store import copies
 from swarm.store.base import Records, Store
 from swarm.store.copies import copy_opened
-from swarm.store.folder import bundles
-from swarm.store.memory import MemoryPlace
 from swarm.types import RoundKey
 from swarm.views.validate import validate
 from swarm.wire import keys
+from tests.doubles.memory import MemoryPlace
 from tests.layout import Layout
 from tests.unit.store.bucket.buckets import MemoryBucket
 from tests.unit.views.factories import append, make_experiment, make_round, run_of, set_clock, write
@@ -321,15 +321,15 @@ def test_of_a_file_that_grows_while_a_bundle_is_copied_no_more_than_there_was_is
 ) -> None:
     checkpoint, copy = layout.checkpoint(3, "alice"), tmp_path / "copied"
     weights = checkpoint / "model" / "model.safetensors"
-    written = bundles._written
+    written = copies._written
 
     def then_it_grows(name: str, folder: int, size: int) -> int:
         found = written(name, folder, size)
         os.truncate(weights, 2**30)
         return found
 
-    monkeypatch.setattr(bundles, "LEAST_SPARSE", 100)
-    monkeypatch.setattr(bundles, "_written", then_it_grows)
+    monkeypatch.setattr(copies, "LEAST_SPARSE", 100)
+    monkeypatch.setattr(copies, "_written", then_it_grows)
     copy.mkdir()
     copy_opened(checkpoint, copy)
     assert (copy / "model" / "model.safetensors").read_bytes() == WEIGHTS
@@ -337,7 +337,7 @@ def test_of_a_file_that_grows_while_a_bundle_is_copied_no_more_than_there_was_is
 
 def test_a_checkpoint_whose_optimizer_has_not_moved_is_copied(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its zeros are a hole to a file system that compresses; its weights are not."""
-    monkeypatch.setattr(bundles, "LEAST_SPARSE", 2**16)
+    monkeypatch.setattr(copies, "LEAST_SPARSE", 2**16)
     checkpoint = layout.checkpoint(9, "alice")
     checkpoint.mkdir(parents=True)
     (checkpoint / "model.safetensors").write_bytes(b"w" * 2**18)

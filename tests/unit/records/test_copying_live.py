@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from swarm.records import copying_rows
 from swarm.records.copying import Copier
 from swarm.store.base import Store
-from swarm.store.memory import MemoryPlace
 from swarm.types import RoundKey
 from swarm.wire import keys
+from tests.doubles.memory import MemoryPlace
 
 NODES = ("alice", "bob")
-READS = ("list", "get", "get_many", "read_records", "stat")
+READS = ("list", "get", "read_records", "stat")
 WRITES = ("put", "append_records", "put_bundle", "remove")
 STEPS = 6
 """Writes of a node and round, see `steps`."""

@@ -20,7 +20,6 @@ from swarm.records.janitor import Cleaned, Janitor, Rules
 from swarm.records.packing import pack
 from swarm.records.rollouts import RolloutFiles, read_cleaned
 from swarm.store.base import Kind, Store
-from swarm.store.memory import MemoryPlace
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -28,6 +27,7 @@ from swarm.wire.codec import encode
 from swarm.wire.group_files import digest
 from swarm.wire.messages import ArchiveFile, ExperimentFile
 from tests.conformance.worlds import WORLDS, World
+from tests.doubles.memory import MemoryPlace
 from tests.unit.wire.forms import ROLLOUTS_EARLY
 
 NODES = ("anna", "ben", "zoe")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swarm.records.listing import LISTINGS_APART, MOST_AT_ANY_TIME, NodeFiles
 from swarm.store.base import PAGE, Page, Store
-from swarm.store.memory import MemoryPlace, MemoryStore
+from tests.doubles.memory import MemoryPlace, MemoryStore
 
 PREFIX = "peers"
 TOOK = 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -292,9 +292,9 @@ def test_a_registration_is_read_again_only_when_it_has_changed(tmp_path: Path) -
         def __getattr__(self, name: str) -> object:
             return getattr(run.store, name)
 
-        def get_many(self, of_keys: Sequence[str], limit: int) -> object:
-            read.extend(of_keys)
-            return run.store.get_many(of_keys, limit)
+        def get(self, key: str, limit: int) -> object:
+            read.append(key)
+            return run.store.get(key, limit)
 
     reader = PeerReader(Run("exp", Reads()))  # type: ignore[arg-type]
     names = ["alice", "bob", "clock"]

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from swarm.errors import StoreError
-from swarm.store.faults import Faults, FaultyPlace, Killed, Step, Version
-from swarm.store.faulty import FaultyStore
-from swarm.store.memory import MemoryPlace
+from tests.doubles.faulty import Faults, FaultyPlace, FaultyStore, Killed, Step, Version
+from tests.doubles.memory import MemoryPlace
 
 BIG = 1 << 20
 

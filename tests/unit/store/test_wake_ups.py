@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from swarm.store.memory import MemoryPlace
 from swarm.store.wake_ups import wake_ups
 from swarm.wire import keys
+from tests.doubles.memory import MemoryPlace
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio

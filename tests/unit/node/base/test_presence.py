@@ -388,10 +388,10 @@ def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_
 
 def test_a_registration_that_was_read_by_itself_is_read_again_once_it_is_another_one(layout: Layout) -> None:
     run, reads = layout.run, list[str]()
-    reader, usual = PeerReader(run), run.store.get_many
+    reader, usual = PeerReader(run), run.store.get
     put(layout.peer_file("clock"), encode(make_peer("clock", beat=1, node_role="coordinator", status=ACTIVE)))
     assert (reader.read_one("clock") or make_peer("none")).beat == 1
-    run.store.get_many = lambda keys, limit: (reads.extend(keys), usual(keys, limit))[1]  # type: ignore[method-assign]
+    run.store.get = lambda key, limit: (reads.append(key), usual(key, limit))[1]  # type: ignore[method-assign]
     assert [peer.beat for peer in reader.read()] == [1]
     assert reads == []
     put(layout.peer_file("clock"), encode(make_peer("clock", beat=2, node_role="coordinator", status=ACTIVE)))

@@ -84,7 +84,7 @@ def test_one_file_of_a_checkpoint_is_read_without_the_others() -> None:
     bucket.open("anna").put_bundle(PREFIX, fill)
     store = bucket.open()
     assert store.get(f"{PREFIX}/node.json", 10).data == b"{}"
-    assert store.spent.received < 500
+    assert store.facts().spent.received < 500
     for key in (f"{PREFIX}/other.json", "checkpoints/round_6/anna/node.json"):
         with pytest.raises(FileNotFoundError):
             store.get(key, 10)
@@ -154,7 +154,7 @@ def test_more_than_the_manifest_says_is_not_taken_in() -> None:
     store = bucket.open()
     with pytest.raises(ProtocolError, match="oversized"), store.open_bundle(PREFIX):
         pass
-    assert store.spent.received < 1000
+    assert store.facts().spent.received < 1000
 
 
 @pytest.mark.parametrize("prefix", ["", "peers", "rollouts/round_0/stage_0", "checkpoints/round_5", "logs/anna"])

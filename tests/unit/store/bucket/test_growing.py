@@ -13,8 +13,8 @@ import pytest
 from swarm.store.base import MOST_PER_READ, Records
 from swarm.store.bucket import growing
 from swarm.store.bucket.growing import GrowingWriter
+from swarm.store.bucket.listing import MOST_GROWN
 from swarm.store.bucket.log import SEALED_AT, SealedLog
-from swarm.store.bucket.names import MOST_GROWN
 from tests.unit.store.bucket.buckets import ROOT, MemoryBucket, error
 
 LOG = "logs/anna/metrics.jsonl"
@@ -101,7 +101,7 @@ def test_nothing_new_costs_one_listing() -> None:
     bucket.open("anna").append_records(LOG, [b"one"], durable=True)
     cursor, ben = bucket.open().read_records(LOG).cursor, bucket.open()
     assert ben.read_records(LOG, cursor) == Records([], cursor)
-    assert ben.spent.requests == {"list": 1}
+    assert ben.facts().spent.requests == {"list": 1}
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from swarm.records.listing import NodeFiles
 from swarm.store.base import PAGE, Kind
-from swarm.store.bucket.names import behind_odd, is_odd
+from swarm.store.bucket.listing import behind_odd, is_odd
 from tests.unit.store.bucket.buckets import MemoryBucket
 
 HEAD = "Encountered object with invalid path: "
@@ -89,7 +89,7 @@ def test_a_prefix_full_of_objects_is_left_after_its_first_page() -> None:
     bucket.write("rollouts/round_2/stage_0/anna.json", b"")
     store = bucket.open()
     assert [entry.name for entry in store.list("rollouts").entries] == ["round_1", "round_2"]
-    assert store.spent.requests == {"list": 2}
+    assert store.facts().spent.requests == {"list": 2}
 
 
 def test_pages_that_end_in_a_prefix_or_a_growing_file_name_it_once() -> None:
@@ -129,7 +129,7 @@ def test_names_of_the_greatest_character_hide_nobody_and_cost_a_page_each_thousa
         bucket.write(f"rewards/round_0/stage_0/{odd.format(number)}", b"")
     store = bucket.open()
     assert NodeFiles(store, float).find("rewards/round_0/stage_0", []).keys() == {"anna", "ben", "carl"}
-    assert store.spent.requests["list"] <= 4
+    assert store.facts().spent.requests["list"] <= 4
 
 
 def test_a_page_that_ends_below_such_a_name_is_gone_on_behind_it() -> None:
@@ -152,7 +152,7 @@ def test_a_flood_of_names_that_are_no_nodes_is_not_listed_at_every_look(name: st
     files = NodeFiles(store, lambda: next(seconds))
     for _ in range(10):
         assert files.find("peers", []) == {}
-    assert store.spent.requests == {"list": 2}
+    assert store.facts().spent.requests == {"list": 2}
 
 
 @pytest.mark.parametrize("name", ["/x", "a//b", "a/../b/c", "a/b\x01/c", "a/b\x01", "a/", "\udcff/x"])

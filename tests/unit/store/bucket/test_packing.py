@@ -36,8 +36,8 @@ def test_a_node_that_packs_and_one_that_does_not_read_each_other() -> None:
     assert bucket.read(KEY.replace("anna", "ben")) == TEXT
     for store in (one, other):
         assert [store.get(key, LIMIT).data for key in (KEY, KEY.replace("anna", "ben"))] == [TEXT, TEXT]
-    assert one.spent.spared == 2 * (len(TEXT) - len(bucket.read(KEY)))
-    assert other.spent.spared == len(TEXT) - len(bucket.read(KEY))
+    assert one.facts().spent.spared == 2 * (len(TEXT) - len(bucket.read(KEY)))
+    assert other.facts().spent.spared == len(TEXT) - len(bucket.read(KEY))
 
 
 def test_what_readers_would_refuse_as_far_too_long_is_not_packed() -> None:

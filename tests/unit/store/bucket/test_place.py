@@ -8,7 +8,7 @@ import pytest
 
 from swarm.config.place import bucket_url, is_url, place_of
 from swarm.errors import ConfigError, StoreError
-from swarm.store.bucket.opening import open_bucket
+from swarm.store.bucket.place import open_bucket
 from swarm.store.place import open_place
 
 

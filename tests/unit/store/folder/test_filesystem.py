@@ -10,7 +10,7 @@ import pytest
 from swarm.store.folder.filesystem import UNKNOWN, delivers_events, filesystem_of
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import FileSystem
-from swarm.store.memory import MemoryPlace
+from tests.doubles.memory import MemoryPlace
 
 TABLE = rb"""21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 22 21 0:40 / /mnt rw shared:2 master:3 - tmpfs none rw
@@ -66,10 +66,10 @@ def test_the_real_table_of_this_machine_can_be_read() -> None:
 
 def test_a_folder_knows_its_room_once_it_has_written_and_what_lies_nowhere_knows_none(tmp_path: Path) -> None:
     store = FolderStore(tmp_path, "anna")
-    assert store.room() is None
+    assert store.facts().room is None
     store.put("a", b"1")
-    room, use = store.room(), shutil.disk_usage(tmp_path)
+    room, use = store.facts().room, shutil.disk_usage(tmp_path)
     assert room is not None
     assert room.total == pytest.approx(use.used + use.free, rel=0.01)
     assert 0 < room.free < room.total
-    assert MemoryPlace().open().room() is None
+    assert MemoryPlace().open().facts().room is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swarm.records.growing import GrowingLines
-from swarm.store.folder import store as folder_store
+from swarm.store.folder import growing
 from swarm.store.folder.store import FolderStore
 from tests.objects import KINDS, bounded, put
 
@@ -19,7 +19,7 @@ PART = 400
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_store, "MOST_OF_PART", PART)
+    monkeypatch.setattr(growing, "MOST_OF_PART", PART)
 
 
 def line(number: int) -> bytes:

@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from structlog.testing import capture_logs
 
 from swarm.store import wake_ups as waking
-from swarm.store.folder import polling, watch
+from swarm.store.folder import watch
 from swarm.store.folder.beneath import Within, make_folder
 from swarm.store.folder.store import FolderStore
 from swarm.store.folder.watch import Newest, watched_folders
@@ -470,10 +470,10 @@ async def test_a_look_that_takes_long_is_followed_by_a_long_pause(monkeypatch: p
         if len(paused) == 2:
             raise TimeoutError
 
-    monkeypatch.setattr(polling, "time", SimpleNamespace(monotonic=lambda: next(looks)))
+    monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: next(looks)))
     monkeypatch.setattr(anyio, "sleep", sleep)
     with pytest.raises(TimeoutError):
-        await polling.poll(lambda among: frozenset(), tuple, 20.0, lambda: None)
+        await watch.poll(lambda among: frozenset(), tuple, 20.0, lambda: None)
     assert paused == [20.0, 5.0]
 
 

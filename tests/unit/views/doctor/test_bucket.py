@@ -22,7 +22,7 @@ from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look
 pytest.importorskip("obstore")
 import obstore
 
-from swarm.store.bucket import trials
+from swarm.store.bucket import health as trials
 from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.health import BucketHealth, bucket_health
 from tests.unit.store.bucket.buckets import MemoryBucket, error

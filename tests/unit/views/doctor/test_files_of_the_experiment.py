@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.store.folder import survey
+from swarm.store.folder import health as folder_health
 from swarm.views.doctor import room, saved
 from swarm.wire.messages import NodeState
 from tests.layout import Layout
@@ -112,15 +112,15 @@ def test_the_doctor_does_not_find_its_own_probe(tmp_path: Path) -> None:
     probe = layout.root / ".tmp" / "doctor-1"
     probe.mkdir(parents=True)
     (probe / "half").write_bytes(os.urandom(room.KEPT + 4096))
-    assert survey.survey(layout.root).drafts_by_node["doctor-1"] > room.KEPT
-    assert not survey.survey(layout.root, ignore=probe).drafts_by_node
+    assert folder_health.survey(layout.root).drafts_by_node["doctor-1"] > room.KEPT
+    assert not folder_health.survey(layout.root, ignore=probe).drafts_by_node
 
 
 def test_a_folder_with_too_many_entries_is_surveyed_in_part_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = make_experiment(tmp_path)
-    monkeypatch.setattr(survey, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(folder_health, "MOST_ENTRIES", 10)
     assert look(room.check_files, make_patient(layout.path, probe=False))["disk use"].verdict is WARNING
 
 

@@ -25,11 +25,8 @@ import anyio
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import LogFile
 from swarm.store.base import (
-    MOST_NAMES,
     MOST_PER_READ,
-    MOST_PER_RECORD,
     PAGE,
-    AppendedLog,
     Blob,
     Entry,
     Facts,
@@ -38,9 +35,12 @@ from swarm.store.base import (
     Page,
     Prefixes,
     Records,
+    Store,
     copy_whole,
-    get_each,
+    page_of,
+    parts_of,
 )
+from swarm.store.records import read_on
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +90,7 @@ class MemoryPlace:
     def find(self, key: str) -> _Folder | _File | None:
         """Returns what stands at a key; None: nothing."""
         found: _Folder | _File | None = self.root
-        for name in _parts(key) if key else ():
+        for name in parts_of(key):
             found = found.get(name) if isinstance(found, dict) else None
         return found
 
@@ -98,13 +98,6 @@ class MemoryPlace:
         """Hint at a change."""
         for listener in self.listeners:
             listener.hear(key)
-
-
-def _parts(key: str) -> list[str]:
-    parts = key.split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"expected a key such as rollouts/round_0, got {key!r}")
-    return parts
 
 
 class MemoryStore:
@@ -117,15 +110,8 @@ class MemoryStore:
     def describe(self, key: str = "") -> str:
         return f"memory:{key}"
 
-    @property
-    def spent(self) -> None:
-        return None
-
-    def room(self) -> None:
-        return None
-
     def facts(self) -> Facts:
-        return Facts("memory", exclusive_create=True, hints=True, freshness=0.0)
+        return Facts()
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, key: str, data: bytes, *, if_absent: bool = False, durable: bool = True) -> None:
@@ -145,9 +131,6 @@ class MemoryStore:
                 raise ProtocolError("oversized", detail)
             return Blob(bytes(file.data), str(file.tag))
 
-    def get_many(self, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
-        return get_each(self, keys, limit)
-
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         copy_whole(self, key, target, limit)
 
@@ -163,10 +146,7 @@ class MemoryStore:
                 return Page([])
             if isinstance(found, _File):
                 raise StoreError(f"cannot list {self.describe(prefix)}: it is a file", blocked=True)
-            names = sorted(name for name in found if name > after)
-            most = max(1, min(limit, MOST_NAMES))
-            page = [_entry(name, found[name], tags=tags) for name in names[:most]]
-            return Page(page, page[-1].name if len(names) > most else "", len(page))
+            return page_of([_entry(name, found[name], tags=tags) for name in sorted(found)], after, limit)
 
     # ── bundles ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
@@ -224,17 +204,17 @@ class MemoryStore:
                 file = self._file(key)
             except FileNotFoundError:
                 return Records([], cursor)
-            born, _, position = cursor.partition(":")
-            same = not cursor or (born == str(file.born) and int(position) <= len(file.data))
-            start = int(position or 0) if same else 0
-            end = min(start + limit, len(file.data))
-            if end < len(file.data):  # up to the end of the record in which the limit lies
-                end = file.data.find(b"\n", end - 1) + 1 or len(file.data)
-            whole = file.data.rfind(b"\n", start, end) + 1 or start
-            data = bytes(file.data[start:whole])
-            torn = end == len(file.data) > whole
-            records = [line if len(line) <= MOST_PER_RECORD else b"" for line in data.split(b"\n")[:-1]]
-            return Records(records, f"{file.born}:{whole}", torn=torn, more=end < len(file.data), restarted=not same)
+            born, offset, in_long = cursor.split(":") if cursor else (str(file.born), "0", "0")
+            same = born == str(file.born) and int(offset) <= len(file.data)
+            found = read_on(
+                lambda begin, end: bytes(file.data[begin:end]),
+                len(file.data),
+                int(offset) if same else 0,
+                limit,
+                in_long=same and in_long == "1",
+            )
+            at = f"{file.born}:{found.offset}:{int(found.in_long)}"
+            return Records(found.records, at, found.torn, found.more, restarted=not same)
 
     def open_log(self, key: str) -> LogFile:
         return AppendedLog(self, key)
@@ -260,7 +240,7 @@ class MemoryStore:
                 return
             if not isinstance(found, kind):
                 raise self._blocked(key, "it is a prefix" if isinstance(found, dict) else "it is a file")
-            parts = _parts(key)
+            parts = [*parts_of(key)]
             while parts:  # a prefix is there as long as something is below it
                 parent = self._place.find("/".join(parts[:-1]))
                 assert isinstance(parent, dict)
@@ -287,7 +267,7 @@ class MemoryStore:
     def _writing(self, key: str) -> Iterator[tuple[_Folder, str]]:
         """The folder of a key, made if it is missing, and its last name; others are told at the end."""
         self._check_writer()
-        *parents, name = _parts(key)
+        *parents, name = parts_of(key)
         with self._place.lock:
             folder = self._place.root
             for parent in parents:
@@ -328,3 +308,27 @@ def _laid_out(bundle: _Folder, folder: Path) -> None:
 def _ends_with(data: bytearray, lines: bytes) -> bool:
     """Tells whether these are the last lines already: the append before raised, although it had come through."""
     return bool(lines) and data.endswith(lines) and (len(data) == len(lines) or data[-len(lines) - 1] == ord("\n"))
+
+
+class AppendedLog:
+    """A log file of a store that keeps none open: each line is appended by itself."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
+        self._key = key
+
+    def write(self, line: bytes) -> None:
+        self._store.append_records(self._key, [line], durable=False)
+
+    def has_lines(self) -> bool:
+        found = self._store.stat(self._key)
+        return found is not None and found.size > 0
+
+    def reopen(self) -> None:
+        pass
+
+    def fileno(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass

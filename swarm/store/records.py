@@ -1,0 +1,55 @@
+"""Records of a growing file, read on from wherever the last reading stopped: the same for all places.
+
+    place: bytes from `offset` on ─▶ read_on ─▶ whole records, and where the next reading goes on
+
+A reading ends with the record in which its limit lies. A record above MOST_PER_RECORD is junk and read as b""; what
+comes before its newline is passed over, by this reading and those that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from swarm.store.base import MOST_PER_RECORD
+
+MOST_RECORDS = 100_000
+"""Records that one reading gives, should they be tiny."""
+
+
+class Stretch(NamedTuple):
+    """Holds the records between two bytes, and where the reading stopped."""
+
+    records: list[bytes]
+    offset: int
+    in_long: bool
+    """It stopped within a record that is too long."""
+    torn: bool
+    more: bool
+
+
+def read_on(read: Callable[[int, int], bytes], size: int, offset: int, limit: int, *, in_long: bool) -> Stretch:
+    """Reads records from a byte of a file on.
+
+    Args:
+        read: gives the bytes between two offsets; fewer where some are missing.
+        size: bytes of the file.
+        limit: bytes of records, about.
+        in_long: `offset` lies within a record that is too long.
+    """
+    data = read(offset, min(size, offset + limit))
+    if len(data) == limit and not data.endswith(b"\n"):  # up to the end of the record in which the limit lies
+        data += read(offset + limit, min(size, offset + limit + MOST_PER_RECORD + 1))
+    at_end = offset + len(data) >= size
+    if end := data.find(b"\n", limit - 1) + 1:
+        data = data[:end]
+    *lines, rest = data.split(b"\n", MOST_RECORDS)
+    records = [line if len(line) <= MOST_PER_RECORD else b"" for line in lines]
+    if records and in_long:
+        records[0], in_long = b"", False
+    offset, torn = offset + len(data) - len(rest), False
+    if rest and len(records) < MOST_RECORDS:
+        torn = at_end
+        if in_long or len(rest) > MOST_PER_RECORD or not at_end:
+            offset, in_long = offset + len(rest), True
+    return Stretch(records, offset, in_long, torn, offset < size and not torn)
