@@ -23,8 +23,8 @@ from swarm.records.archives import Archive
 from swarm.records.files import read_clock, read_experiment
 from swarm.records.growing import GrowingLines, parse_line
 from swarm.records.listing import nodes_with_logs, rounds_in
-from swarm.records.ranges import is_share
 from swarm.records.rollouts import RolloutFiles
+from swarm.records.table import is_share
 from swarm.store.run import Run
 from swarm.types import Completion, Origin, RoundKey, Turn
 from swarm.wire import keys

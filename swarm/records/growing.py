@@ -19,6 +19,8 @@ MOST_JUNK = 10_000
 """Lines without meaning, after which a file is no log: what comes after is counted and not looked into."""
 AT_ONCE = 256
 """Lines that are decoded in one call, which takes half as long as one by one, and are held for it."""
+MOST_DECODED = 4 * 2**20
+"""Bytes of lines that are decoded in one call: 256 rows of a node that hears 64 peers take 2 MiB."""
 MOST_READS = 8
 """Reads of one look, 64 MiB together: 30,000 rounds. The next look goes on there."""
 
@@ -116,7 +118,7 @@ def are_objects(data: bytes, count: int) -> bool:
 def _decoded(lines: Sequence[bytes], decoder: msgspec.json.Decoder[Form]) -> list[Form] | None:
     """Returns one value of each line; None: one of them is none."""
     data = b"\n".join(lines)
-    if not are_objects(data, len(lines)):
+    if len(data) > MOST_DECODED or not are_objects(data, len(lines)):
         return None
     try:
         said = decoder.decode_lines(data)

@@ -10,7 +10,6 @@ from statistics import median, quantiles
 import msgspec
 
 from swarm.records.hints import Recent
-from swarm.records.keeping import ShownRow
 from swarm.wire.messages import MetricsRow
 
 LAST = 20
@@ -53,7 +52,7 @@ class StepPace:
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=STEPS_KEPT)
 
-    def observe(self, row: MetricsRow | ShownRow) -> None:
+    def observe(self, row: MetricsRow) -> None:
         """A round is over: its own groups, or its update, took longer."""
         self._recent.append(max(row.seconds_generate + row.seconds_score, row.seconds_lease + row.seconds_train))
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from msgspec import UNSET
 
-from swarm.records.keeping import measured
 from swarm.records.rows import one_per_round
+from swarm.records.table import measured
 from swarm.views.markdown import MOST_NAMED, shown, table
 from swarm.wire.judge_messages import ExamRow
 from swarm.wire.metrics import MetricsRow

@@ -17,9 +17,9 @@ from swarm.errors import ProtocolError
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
-from swarm.records.keeping import CheckedRow, measured
 from swarm.records.listing import Counted, entries, is_of_a_system
 from swarm.records.liveness import EVALUATOR
+from swarm.records.table import measured
 from swarm.store.base import Kind
 from swarm.types import RoundKey
 from swarm.views.expectations import (
@@ -32,7 +32,7 @@ from swarm.views.run_records import RunRecords, rounds_begun
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.codec import to_groups
-from swarm.wire.messages import RewardFile, StateFile
+from swarm.wire.messages import MetricsRow, RewardFile, StateFile
 
 CUMULATIVE_TOLERANCE = 1e-6
 
@@ -102,7 +102,7 @@ def _given_up(run: RunRecords) -> set[int]:
     return {row.round for _, row in _rows(run) if _never_published(run, row) and measured([row])}
 
 
-def _never_published(run: RunRecords, row: CheckedRow) -> bool:
+def _never_published(run: RunRecords, row: MetricsRow) -> bool:
     """Tells whether this program's row says that nothing was published; rl-swarm's rows do not say it."""
     return not row.bytes_published and not run.now.made_by
 
@@ -334,7 +334,7 @@ def notes(run: RunRecords) -> Iterator[str]:
             yield f"{node} submitted a reward for {spans(cut)} but wrote no metrics row (stopped in between)"
 
 
-def _rows(run: RunRecords) -> Iterator[tuple[str, CheckedRow]]:
+def _rows(run: RunRecords) -> Iterator[tuple[str, MetricsRow]]:
     return ((node, row) for node, found in run.rows.items() for row in found.rows)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from msgspec import UnsetType
 
 from swarm.policy.embedded import EMBEDDED
-from swarm.records.odd import Odd
+from swarm.records.table import Odd
 from swarm.views.card_learning import exam_of, how_it_learned
 from swarm.views.card_making import how_it_was_made
 from swarm.views.markdown import counted, plain, shown

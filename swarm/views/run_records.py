@@ -15,15 +15,21 @@ from typing import NamedTuple
 
 from swarm.records.events import Printed, read_printed
 from swarm.records.expected import NOTHING_EXPECTED, Expected, WorkerStarts, started
-from swarm.records.keeping import CheckedRow
 from swarm.records.listing import Counted, count_files
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.retention import LEAST_KEPT
 from swarm.records.rollouts import RolloutFiles, read_cleaned
 from swarm.records.rows import MetricsRows, read_columns
+from swarm.records.table import columns
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.messages import CleanedFile
+
+CHECKED = columns(
+    *("stage", "node_id", "experiment", "cumulative_reward", "local_groups", "external_wanted", "external_groups"),
+    *("external_by_peer", "accepted_by_peer", "bytes_published", "role"),
+)
+"""Columns of a row that a run is checked by."""
 
 
 class Before(NamedTuple):
@@ -54,7 +60,7 @@ class RunRecords(NamedTuple):
     cleaned: CleanedFile | None
     """What is not where it was published any more."""
     rewards: Counted
-    rows: dict[str, MetricsRows[CheckedRow]]
+    rows: dict[str, MetricsRows]
     printed: dict[str, Printed]
     started: dict[str, WorkerStarts]
     """Worker -> its starts, those before each of its rows among them."""
@@ -89,7 +95,7 @@ def read_records(
         published=published,
         cleaned=cleaned,
         rewards=rewards,
-        rows={node: read_columns(run, node, CheckedRow) for node in now.logged},
+        rows={node: read_columns(run, node, CHECKED) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
         started=started(now),
     )

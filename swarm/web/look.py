@@ -13,8 +13,7 @@ from swarm.errors import ProtocolError, SwarmError
 from swarm.harmless import printable_lines
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.files import read_experiment
-from swarm.records.history import History
-from swarm.records.history_reader import HistoryReader
+from swarm.records.history import History, HistoryReader
 from swarm.records.liveness import Machine
 from swarm.records.rollouts import RolloutFiles, oldest_round
 from swarm.records.starts import last_starts
@@ -54,13 +53,15 @@ class WebLook:
     ) -> None:
         self.run = run
         self.history: History = {}
-        self._status = StatusReader(run, liveness_timeout=liveness_timeout, here=here, replication=replication)
         self._reader = HistoryReader(run)
+        self._status = StatusReader(
+            self._reader.run, liveness_timeout=liveness_timeout, here=here, replication=replication
+        )
         self._standing: dict[str, Any] = {}
 
     def refresh(self, wall: float) -> None:
         """Take in what has come since the look before. Raises StoreError: the place fails."""
-        looked, read = self._reader.look(), self._status.read(wall)
+        read, looked = self._status.read(wall), self._reader.history
         self.history = of_this_run(looked, read.max_rounds)
         status = msgspec.to_builtins(read)
         not_held = {node: of_node.not_held for node, of_node in self.history.items() if of_node.not_held}

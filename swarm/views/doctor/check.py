@@ -14,19 +14,21 @@ import msgspec
 
 from swarm.config import Settings
 from swarm.harmless import printable
-from swarm.records.growing import GrowingLines, parse_line
+from swarm.records.growing import GrowingLines
 from swarm.records.listing import nodes_with_logs
 from swarm.records.reader import snapshot
-from swarm.records.rows import Glance, parse_row
 from swarm.records.starts import last_start
+from swarm.records.table import Odd, columns, parse_rows
 from swarm.store.health import Health, Survey
 from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.views.doctor.watching import Dated, Timing, WatchedNodes, watch_nodes
 from swarm.wire import keys
+from swarm.wire.messages import MetricsRow
 
 RECENT = 20
 """Rounds of each node that are looked at: what was long ago is over."""
+_LOOKED_AT = columns("refused_by_peer", "quarantined", "publish_to_pool")
 
 
 class Verdict(StrEnum):
@@ -87,7 +89,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 class NodeLogs(NamedTuple):
     """Holds what the growing files of one node say."""
 
-    recent: list[Glance]
+    recent: list[MetricsRow]
     """Its last rows."""
     versions: Mapping[str, str]
     """Package -> version, as its last start has them."""
@@ -95,10 +97,6 @@ class NodeLogs(NamedTuple):
     """Its rows end within a line."""
     delays: list[float]
     """Delays of its last rows: seconds from each file's publication until the node saw it."""
-
-
-class _Delays(msgspec.Struct):
-    publish_to_pool: list[float] = []
 
 
 @dataclass
@@ -157,8 +155,7 @@ class CheckContext:
 def read_logs(run: Run, node: str) -> NodeLogs:
     """Read one node's rows once through, and its last start."""
     rows, start = GrowingLines(run.store, keys.metrics(node)), last_start(run, node)
-    lines = (line for part in rows.look() for line in part.records)
-    recent = deque(((row, line) for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
-    delays = [found.publish_to_pool for _, line in recent if (found := parse_line(line, _Delays))]
-    glances = [row for row, _ in recent]
-    return NodeLogs(glances, start.versions if start else {}, rows.torn, list(chain.from_iterable(delays)))
+    found = (row for part in rows.look() for row in parse_rows(part.records, _LOOKED_AT, Odd()))
+    recent = deque(found, maxlen=RECENT)
+    delays = [*chain.from_iterable(row.publish_to_pool for row in recent)]
+    return NodeLogs([*recent], start.versions if start else {}, rows.torn, delays)
