@@ -15,8 +15,7 @@ import msgspec
 
 from swarm.policy.embedded import any_embedded
 from swarm.records.hints import ASK, PROBE
-from swarm.records.pace import age
-from swarm.records.shares import Share, wilson_of
+from swarm.records.pace import Share, age, wilson_of
 from swarm.wire.metrics import MetricsRow
 
 ALL_RIGHT = 0.5

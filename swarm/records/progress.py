@@ -10,10 +10,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import UNSET
 
-from swarm.records.asked import RequestCounts
 from swarm.records.growing import AT_ONCE
 from swarm.records.hints import KEPT, LONGEST_NAME, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
@@ -32,6 +32,24 @@ SUMS = (
     *("accepted_by_peer", "refused_files", "false_claims", "refused_by_peer"),
 )
 """Columns that are summed up over all rows; half the time of a look goes into their decoding."""
+
+
+class RequestCounts(NamedTuple):
+    """Requests, and bytes of contents as packed, with those that packing spared; removals are free."""
+
+    writes: int = 0
+    lists: int = 0
+    reads: int = 0
+    sent: int = 0
+    received: int = 0
+    spared: int = 0
+
+    @property
+    def requests(self) -> int:
+        return self.writes + self.lists + self.reads
+
+    def plus(self, more: RequestCounts) -> RequestCounts:
+        return RequestCounts(*(a + b for a, b in zip(self, more, strict=True)))
 
 
 class NodeProgress:

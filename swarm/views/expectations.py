@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from swarm.records.events import FINISHED, MISSED, STOPPED
-from swarm.records.expected import recorded
 from swarm.records.listing import saved_rounds
-from swarm.views.run_records import RunRecords
+from swarm.views.run_records import RunRecords, recorded
 from swarm.views.text import shorten
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow

@@ -16,9 +16,8 @@ from swarm.records.reader import snapshot
 from swarm.records.rows import one_per_round, read_to_sum_up
 from swarm.records.table import Odd, measured
 from swarm.store.run import Run
-from swarm.views.hints import render_hints
 from swarm.views.requests import Requests, render_requests, requests_of
-from swarm.views.text import age, counts, shorten, table
+from swarm.views.text import age, counts, render_hints, shorten, table
 from swarm.wire.messages import MetricsRow
 
 WINDOW = 10

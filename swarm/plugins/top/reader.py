@@ -12,8 +12,8 @@ from swarm.records.liveness import Machine
 from swarm.records.stream import EventStream, WantedEvents
 from swarm.store.run import Run
 from swarm.views import groups as group_view
+from swarm.views.events import Repeats
 from swarm.views.events import render as render_events
-from swarm.views.repeats import Repeats
 from swarm.views.status import Status, StatusReader
 
 GROUPS_LOOKED_AT = 64

@@ -21,9 +21,8 @@ from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
-from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs
+from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs, Watch, WatchedNodes
 from swarm.views.doctor.machine import installed_version
-from swarm.views.doctor.watching import Watch, WatchedNodes
 from swarm.views.text import age, counts, shorten
 from swarm.wire import keys
 from swarm.wire.messages import NodeState, StateFile
