@@ -102,7 +102,7 @@ def columns(*names: str) -> type[MetricsRow]:
     named = [*NEEDED, *(name for name in dict.fromkeys((*names, "schema_version")) if name not in NEEDED)]
     fields = [(name, declared[name].type, _default(declared[name])) for name in named[len(NEEDED) :]]
     needed = [(name, declared[name].type) for name in NEEDED]
-    return msgspec.defstruct("Columns", [*needed, *fields])  # type: ignore[return-value]
+    return msgspec.defstruct("Columns", [*needed, *fields], gc=False)  # type: ignore[return-value]
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

@@ -13,6 +13,7 @@ from swarm.errors import ProtocolError, SwarmError
 from swarm.harmless import printable_lines
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.files import read_experiment
+from swarm.records.groups import scaling_of
 from swarm.records.history import History, HistoryReader
 from swarm.records.liveness import Machine
 from swarm.records.rollouts import RolloutFiles, oldest_round
@@ -109,7 +110,7 @@ class WebLook:
             )
         if (file.peer_id, file.round, file.stage) != (node, *key):
             raise ProtocolError("misplaced", f"what lies there as {node}'s says that it is another node's, or round's")
-        return answers.file_document(file, self.history)
+        return answers.file_document(file, self.history, scaling_of(self.run))
 
     def made_with(self) -> dict[str, Any]:
         """Returns what the run was started with: by node the settings that are not at their defaults, versions,
