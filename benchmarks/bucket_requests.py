@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.common import arguments_of, keep
 from swarm.config import without_settings
-from swarm.records.asked import DAY, PRICES, RequestPrice
+from swarm.views.requests import DAY, PRICES, RequestPrice
 from tests.chaos.light_worker import FIXED_STEP
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Request, between, moto
 

@@ -41,9 +41,9 @@ from swarm.store.run import Run
 from swarm.views import events as event_view
 from swarm.views import status as status_view
 from swarm.views.doctor.examine import examine
-from swarm.views.hints import render_hints
 from swarm.views.redaction import Redaction, redaction_here
 from swarm.views.starts import render_starts
+from swarm.views.text import render_hints
 from swarm.wire import keys
 
 FILE = "swarm-bugreport.txt"

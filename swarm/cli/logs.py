@@ -25,8 +25,7 @@ from swarm.records.listing import nodes_with_logs
 from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, WantedEvents
 from swarm.spelling import did_you_mean
 from swarm.store.run import Run
-from swarm.views.events import render
-from swarm.views.repeats import Repeats
+from swarm.views.events import Repeats, render
 from swarm.views.text import shorten
 from swarm.wire import keys
 

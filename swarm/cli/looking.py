@@ -17,7 +17,6 @@ from swarm.cli.say import print_result
 from swarm.cli.waiting import open_experiment_when_there
 from swarm.errors import ConfigError
 from swarm.node.process.host import this_process
-from swarm.records.expected import Expected
 from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import last_starts
 from swarm.store.place import open_place
@@ -25,6 +24,7 @@ from swarm.views import status as status_view
 from swarm.views import summary as summary_view
 from swarm.views import validate as validate_view
 from swarm.views.plot import save_reward_plot
+from swarm.views.run_records import Expected
 from swarm.views.starts import render_starts
 
 REFRESH_SECONDS = 2.0

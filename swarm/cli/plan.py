@@ -26,7 +26,7 @@ from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
-from swarm.views.expected_requests import render_expected
+from swarm.views.requests import render_expected
 
 
 def plan(

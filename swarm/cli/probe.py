@@ -17,7 +17,7 @@ from swarm.judge.probe import Probed, unaskable, with_levels, without
 from swarm.judge.probe import probe as probe_model
 from swarm.judge.proposal import LEAST, MOST, toml_tables
 from swarm.node.process.daemon import run_loop
-from swarm.records.shares import Share
+from swarm.records.pace import Share
 from swarm.systems import require_for
 from swarm.views.text import table
 

@@ -17,11 +17,9 @@ from swarm.cli.say import say
 from swarm.cli.surviving import Surviving
 from swarm.records.first_round import advice, first_round, pace_line
 from swarm.records.growing import GrowingLines
-from swarm.records.keeping import ShownRow, measured, taking
-from swarm.records.odd import Odd
 from swarm.records.pace import StepPace
-from swarm.records.rows import parse_row
 from swarm.records.stream import EventStream, WantedEvents
+from swarm.records.table import Odd, measured, parse_row
 from swarm.store.run import Run
 from swarm.views.events import render
 from swarm.views.text import shorten
@@ -72,7 +70,7 @@ class UpRound(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
         )
 
 
-def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> UpRound:
+def round_of(number: int, max_rounds: int, rows: Sequence[MetricsRow]) -> UpRound:
     """Sums up the rows of one round."""
     rows = measured(rows) or rows
     rewards, tagged = [row.my_reward for row in rows], [row.answer_tag_rate for row in rows]
@@ -94,9 +92,6 @@ def round_of(number: int, max_rounds: int, rows: Sequence[ShownRow]) -> UpRound:
 def stopping_line(pace: StepPace) -> str:
     """Returns what people are told after a Ctrl-C."""
     return f"stopping: every node finishes its step and saves ({pace}); Ctrl-C once more ends them at once"
-
-
-_shown = taking(ShownRow)
 
 
 class UpProgress:
@@ -128,7 +123,7 @@ class UpProgress:
         self._spread = settings.staleness_window if settings.clock == "own" else 0
         """Rounds by which workers may be apart without any of them being late."""
         self._growing: dict[str, GrowingLines] = {}
-        self._rounds: dict[int, dict[str, ShownRow]] = {}
+        self._rounds: dict[int, dict[str, MetricsRow]] = {}
         self._shown: set[int] = set()
         self._foreseen = False
         """It was said what the first round that came says of the others."""
@@ -183,7 +178,7 @@ class UpProgress:
                 self._show_round(round_of(number, self._settings.max_rounds, list(rows.values())))
                 self._foresee(number, list(rows.values()))
 
-    def _foresee(self, number: int, rows: Sequence[ShownRow]) -> None:
+    def _foresee(self, number: int, rows: Sequence[MetricsRow]) -> None:
         """Once, after the first round that is shown."""
         left = self._settings.max_rounds - number - 1
         if self._foreseen or left < 1 or not (found := first_round(rows, left, self._settings.generations)):
@@ -202,14 +197,13 @@ class UpProgress:
         for line in render([event for event in self._events.read() if any(wanted.takes(event) for wanted in SHOWN)]):
             say(line)
 
-    def _new_rows(self) -> Iterator[tuple[str, ShownRow]]:
+    def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
         for node in self._workers:
             growing = self._growing.setdefault(node, GrowingLines(self._run.store, keys.metrics(node)))
             lines = (line for part in growing.look() for line in part.records)
             rows = (row for line in lines if (row := parse_row(line, MetricsRow, self._odd[node])))
             last = self._settings.max_stages - 1
-            shown = (row for row in rows if row.round < self._settings.max_rounds and row.stage == last)
-            yield from ((node, _shown(row)) for row in shown)
+            yield from ((node, row) for row in rows if row.round < self._settings.max_rounds and row.stage == last)
 
     def _say_what_is_odd(self) -> None:
         """Once of each node; the summary counts them."""

@@ -52,7 +52,6 @@ from swarm.node.base.experiment import differences, is_begun, other_experiment, 
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.records.files import read_clock
-from swarm.records.keeping import SummedRow
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_to_sum_up
@@ -64,6 +63,7 @@ from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
 from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
+from swarm.wire.messages import MetricsRow
 
 DEFAULT_WORKERS = 4
 POLL_SECONDS = 0.1
@@ -363,7 +363,7 @@ def _conclude(
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
         say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
-    rows: dict[str, list[SummedRow]] = {}
+    rows: dict[str, list[MetricsRow]] = {}
     with surviving.view("the summary"):
         rows, odd = read_to_sum_up(run)
         if rows:
@@ -386,7 +386,7 @@ def _conclude(
     return code
 
 
-def _plot(rows: dict[str, list[SummedRow]], run: Run) -> None:
+def _plot(rows: dict[str, list[MetricsRow]], run: Run) -> None:
     from swarm.views.plot import reward_plot
 
     try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 import msgspec
 
 from swarm.cli.local_swarm import LocalSwarm
-from swarm.records.keeping import SummedRow
+from swarm.wire.messages import MetricsRow
 
 Emit = Callable[[msgspec.Struct], None]
 """Writes one line of JSON."""
@@ -49,7 +49,7 @@ def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
         yield emit
 
 
-def end_of(rows: dict[str, list[SummedRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
+def end_of(rows: dict[str, list[MetricsRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
     """Sums up the rows of this swarm's workers at the end; those of others are left out."""
     settings, own = swarm.settings, [rows[name] for name in swarm.worker_names if rows.get(name)]
     ended = [row.round for of_node in own for row in of_node if row.round < settings.max_rounds]

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import msgspec
 
-from swarm.records.shares import Share, wilson
+from swarm.records.pace import Share, wilson
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore
 from swarm.types import Completion
 

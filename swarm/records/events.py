@@ -73,16 +73,17 @@ class NodeEvents:
 
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen."""
-        seen = self.lines
+        seen, alarming = self.lines, b"memory" in b"\n".join(lines).lower()
         for line, event in parse_lines(lines, _Event, lambda line: parse_line(line, _Event)):
             if self.junk >= growing.MOST_JUNK:
                 break
             self.lines += 1
             if event is None:
                 self.junk += 1
-            else:
+            elif event.event in _TELLING:
                 self._take(event)
-            if (event is not None and event.event == "process.crashed") or is_out_of_memory(line):
+            crashed = event is not None and event.event == "process.crashed"
+            if crashed or (alarming and is_out_of_memory(line)):
                 _keep(self.alarms, self.lines, line)
         unread = seen + len(lines) - self.lines
         self.lines, self.junk = self.lines + unread, self.junk + unread
@@ -107,7 +108,16 @@ class NodeEvents:
                     self.overdue.add(event.round - 1)
 
 
-class _Event(msgspec.Struct):
+_TELLING = frozenset(
+    (
+        *("node.starting", "node.finished", "experiment.finished", "process.failed", "process.crashed"),
+        *("coordinator.ready", "rounds.lost", "round.opened", "round.last_closed"),
+    )
+)
+"""Events that _take looks into."""
+
+
+class _Event(msgspec.Struct, gc=False):
     event: str
     timestamp: float
     round: int | None = None

@@ -1,4 +1,4 @@
-"""Decides whether a run is over, by whom, and how far it is: the rules, as pure functions of what was read.
+"""Decides whether a run is over, by whom, how far it is, and why its clock stands: the rules, as pure functions.
 
 clock says finished                                        ─▶ finished, by its coordinator
 every worker's last life ended finished, all after the same number of rounds
@@ -9,7 +9,7 @@ else                                                       ─▶ not finished: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from swarm.records.events import FINISHED, Ending
@@ -68,3 +68,29 @@ def can_be_written(state: StateFile) -> bool:
     if state.finished:
         return state.round >= max(1, state.max_rounds)
     return state.held or state.max_rounds == 0 or state.round < state.max_rounds
+
+
+NO_WORKERS, ONLY_STARTING, NO_REWARDS = "stands_no_workers", "stands_starting", "stands_no_rewards"
+"""What a coordinator gives as its phase."""
+IN_WORDS = {
+    NO_WORKERS: "no worker is alive: start one (`swarm join`), the rounds go on with it",
+    ONLY_STARTING: "every worker that is alive is still starting",
+    NO_REWARDS: "workers are alive, and none has published a round lately: their logs say why (`swarm logs`)",
+}
+
+
+def why_it_stands(
+    *, live: Collection[str], coming: Collection[str], overdue: bool, somebody_counts: bool, first_rounds: bool
+) -> str:
+    """Returns the phase that says why an open round does not end; empty: nothing keeps it.
+
+    Args:
+        live: workers that take part.
+        coming: workers that are starting.
+        overdue: it has been open for the whole interval.
+        somebody_counts: a reward that counts came for it, or for one of the rounds before it.
+        first_rounds: it is one of those that end without a reward.
+    """
+    if somebody_counts or live:
+        return NO_REWARDS if overdue and live and not somebody_counts and not first_rounds else ""
+    return ONLY_STARTING if coming else NO_WORKERS

@@ -10,34 +10,16 @@ A guess after one round. What holds for so long that chance does not explain it 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 import msgspec
 
 from swarm.policy.embedded import any_embedded
 from swarm.records.hints import ASK, PROBE
-from swarm.records.pace import age
-from swarm.records.shares import Share, wilson_of
+from swarm.records.pace import Share, age, wilson_of
+from swarm.wire.metrics import MetricsRow
 
 ALL_RIGHT = 0.5
 """Mean reward above which equal rewards mean that nothing is left, as in the hints."""
-
-
-class OfOneRound(Protocol):
-    """The columns of a row that it takes."""
-
-    @property
-    def local_groups(self) -> int: ...
-    @property
-    def my_reward(self) -> float: ...
-    @property
-    def answer_tag_rate(self) -> float: ...
-    @property
-    def finished_rate(self) -> float: ...
-    @property
-    def zero_advantage_local(self) -> float: ...
-    @property
-    def seconds_round(self) -> float: ...
 
 
 class FirstRound(msgspec.Struct, frozen=True):
@@ -68,7 +50,7 @@ class FirstRound(msgspec.Struct, frozen=True):
         return self.rounds_left * self.seconds
 
 
-def first_round(rows: Iterable[OfOneRound], rounds_left: int, generations: int) -> FirstRound | None:
+def first_round(rows: Iterable[MetricsRow], rounds_left: int, generations: int) -> FirstRound | None:
     """Sums up the rows of one round, or of several; None: nobody had groups of its own.
 
     Args:

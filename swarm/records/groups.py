@@ -23,8 +23,8 @@ from swarm.records.archives import Archive
 from swarm.records.files import read_clock, read_experiment
 from swarm.records.growing import GrowingLines, parse_line
 from swarm.records.listing import nodes_with_logs, rounds_in
-from swarm.records.ranges import is_share
 from swarm.records.rollouts import RolloutFiles
+from swarm.records.table import is_share
 from swarm.store.run import Run
 from swarm.types import Completion, Origin, RoundKey, Turn
 from swarm.wire import keys
@@ -131,6 +131,9 @@ class WantedGroups(NamedTuple):
         return not self.tasks or any(fnmatchcase(task, pattern) for pattern in self.tasks)
 
 
+ALL_GROUPS = WantedGroups()
+
+
 class FoundGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Holds some groups of a run."""
 
@@ -173,7 +176,7 @@ def _rounds(run: Run) -> list[int]:
 
 
 def _read(run: Run, files: RolloutFiles, wanted: WantedGroups, most: int) -> FoundGroups:
-    scaling = _scaling(run)
+    scaling = scaling_of(run)
     groups, refused, more = list[Group](), dict[str, str](), 0
     for key, node in (named for named in files if wanted.takes_file(*named)):
         try:
@@ -181,16 +184,18 @@ def _read(run: Run, files: RolloutFiles, wanted: WantedGroups, most: int) -> Fou
         except ProtocolError as error:
             refused[keys.rollout(key, node)] = str(error)
             continue
-        for slot in _slots(file, wanted):
+        if file is None:
+            continue
+        for slot in slots_of(file, wanted):
             if len(groups) < most:
-                groups.append(_group(file, slot, scaling))
+                groups.append(group_of(file, slot, scaling))
             else:
                 more += 1
     return FoundGroups(groups=groups, more=more, refused=refused)
 
 
-def _scaling(run: Run) -> str:
-    """Returns the run's name of it; empty for one that is not ours."""
+def scaling_of(run: Run) -> str:
+    """Returns the name of the run's scaling of advantages; empty for one that is not ours."""
     try:
         experiment = read_experiment(run)
     except ProtocolError:
@@ -205,17 +210,18 @@ def _checked(file: RolloutFile | None, key: RoundKey, node: str) -> RolloutFile 
     return file
 
 
-def _slots(file: RolloutFile | None, wanted: WantedGroups) -> list[str]:
-    named = [slot for slot in file.rollouts if _SLOT.fullmatch(slot)] if file else []
-    return sorted((slot for slot in named if file and wanted.takes_task(_info(file, slot).task)), key=int)
+def slots_of(file: RolloutFile, wanted: WantedGroups = ALL_GROUPS) -> list[str]:
+    """Returns the slots of the groups that are wanted, in order; names that are no slots are left out."""
+    named = [slot for slot in file.rollouts if _SLOT.fullmatch(slot)]
+    return sorted((slot for slot in named if wanted.takes_task(_info(file, slot).task)), key=int)
 
 
 def _info(file: RolloutFile, slot: str) -> GroupInfo:
     return file.groups.get(slot) or GroupInfo(task="")
 
 
-def _group(file: RolloutFile | None, slot: str, scaling: str) -> Group:
-    assert file is not None
+def group_of(file: RolloutFile, slot: str, scaling: str) -> Group:
+    """Returns one group of what a node published, its texts cut, its advantages by the scaling of this name."""
     info, entries = _info(file, slot), file.rollouts[slot][:MOST_COMPLETIONS]
     rewards = [entry.reward if entry.reward is not None and is_share(entry.reward) else None for entry in entries]
     question = entries[0].prompt if entries else ""

@@ -19,6 +19,8 @@ MOST_JUNK = 10_000
 """Lines without meaning, after which a file is no log: what comes after is counted and not looked into."""
 AT_ONCE = 256
 """Lines that are decoded in one call, which takes half as long as one by one, and are held for it."""
+MOST_DECODED = 2**20
+"""Bytes of these lines, unless one alone has more."""
 MOST_READS = 8
 """Reads of one look, 64 MiB together: 30,000 rounds. The next look goes on there."""
 
@@ -99,12 +101,23 @@ def parse_lines(
         one_by_one: reads a line where not all of its neighbours have this form.
     """
     decoder = forms.decoder(form)
-    for start in range(0, len(lines), AT_ONCE):
-        some = lines[start : start + AT_ONCE]
+    for some in _batches(lines):
         if (said := _decoded(some, decoder)) is not None:
             yield from zip(some, said, strict=True)
         else:
             yield from ((line, one_by_one(line)) for line in some)
+
+
+def _batches(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yields lines that follow one another, as many as are decoded at once."""
+    begin = size = 0
+    for place, line in enumerate(lines):
+        if place > begin and (place - begin == AT_ONCE or size + len(line) > MOST_DECODED):
+            yield lines[begin:place]
+            begin, size = place, 0
+        size += len(line)
+    if begin < len(lines):
+        yield lines[begin:]
 
 
 def are_objects(data: bytes, count: int) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from swarm.records.rows import Glance
+from swarm.records.table import columns
 from swarm.wire.metrics import MetricsRow
 
 KEPT = 100
@@ -117,13 +117,19 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     """One of them."""
 
 
-_SAME = sorted({*Recent.__struct_fields__} & {*Glance.__struct_fields__} - {"quarantined"})
+_SAME = sorted({*Recent.__struct_fields__} & {*MetricsRow.__struct_fields__} - {"quarantined"})
+RECENT = columns(
+    *_SAME,
+    *("refused_files", "quarantined", "logprobs_by_peer", "memory_free", "cumulative_reward", "pool_informative"),
+    *("clock", "local_groups", "role"),
+)
+"""Columns of a node's last rows: those that the rules need, and those that are shown of the last one."""
 _same = attrgetter(*_SAME)
 _UNKNOWN = {"disk_used": 0.0, "disk_free": 0, "memory_allocated": 0, "memory_total": 0}
 """Value of columns that a row may lack."""
 
 
-def recent(row: Glance | MetricsRow) -> Recent:
+def recent(row: MetricsRow) -> Recent:
     """Returns the part of a row that the rules need."""
     same = dict(zip(_SAME, _same(row), strict=True))
     for field, none in _UNKNOWN.items():
@@ -150,7 +156,7 @@ def _odd(by_peer: dict[str, float] | UnsetType) -> tuple[str, float]:
     return peer[:LONGEST_NAME], others - by_peer[peer]
 
 
-def _used(row: Glance | MetricsRow) -> float:
+def _used(row: MetricsRow) -> float:
     free, total = row.memory_free, row.memory_total
     if free is UNSET or total is UNSET or not 0 <= free <= total or not total:
         return 0.0

@@ -1,6 +1,7 @@
-"""The history of a run in memory: of each node, per round and stage, the figures that views draw. Pure.
+"""The history of a run in memory: of each node, per round and stage, the figures that views draw.
 
-    a line of metrics.jsonl ─▶ NodeHistory.observe ─▶ one place in each column
+    lines of metrics.jsonl ─▶ NodeHistory.observe ─┬▶ sums, as NodeProgress has them
+                                                   └▶ one place in each column
                                                       a row written again ─▶ the same place, and a new version
 
     node = history["anna"]
@@ -17,17 +18,19 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from msgspec import UNSET
 
 from swarm.records.hints import LONGEST_NAME
-from swarm.records.history_row import HistoryRow
-from swarm.records.keeping import measured
-from swarm.records.odd import Odd
-from swarm.records.rows import MOST_ROWS, parse_rows
+from swarm.records.progress import SUMS, NodeProgress
+from swarm.records.reader import RunReader
+from swarm.records.rows import MOST_ROWS
+from swarm.records.table import columns, measured
+from swarm.store.run import Run
+from swarm.wire.metrics import MetricsRow
 
 MOST_TASKS = 32
 """Tasks of one node, by name; further ones are left out."""
@@ -40,22 +43,21 @@ MOST_HELD = 500_000
 NAN = math.nan
 
 
-_OTHERS = {
-    "round",
-    "stage",
-    "task_rewards",
-    "task_tag_rates",
-    "external_by_peer",
-    "trained_on",
-    "model",
-    "role",
-    "schema_version",
-}
-COLUMNS = tuple(name for name in HistoryRow.__struct_fields__ if name not in _OTHERS)
+COLUMNS = (
+    *("my_reward", "timestamp", "answer_tag_rate", "reward_given_tagged", "full_answer_rate", "finished_rate"),
+    *("reward_std", "train_reward", "local_groups", "zero_advantage_local", "external_wanted", "external_groups"),
+    *("pool_groups", "pool_informative", "pool_reward", "peers_heard", "total_agents", "staleness"),
+    *("bytes_published", "bytes_fetched", "tokens_generated", "tokens_trained", "loss", "grad_norm", "clip_fraction"),
+    *("kl", "late", "updated", "seconds_round", "seconds_generate", "seconds_score", "seconds_publish"),
+    *("seconds_gather", "seconds_train", "seconds_wait", "executor_busy", "memory_allocated", "memory_total"),
+    *("memory_free", "store_writes", "store_lists", "store_reads", "endpoint_requests", "endpoint_money"),
+    *("adaptive_J_continuous", "adaptive_baseline", "turns_mean"),
+)
 """Figures that a history has of each row: those of docs/metrics.md, by the same names."""
 _INDEX = {name: index for index, name in enumerate(COLUMNS)}
 _WIDTH = len(COLUMNS)
 _figures = attrgetter(*COLUMNS)
+_NAMES = ("stage", "task_rewards", "task_tag_rates", "external_by_peer", "trained_on", "model", "role")
 _REWARDS = ("my_reward", "answer_tag_rate", "reward_given_tagged", "full_answer_rate", "finished_rate", "reward_std")
 """They measure nothing where a node that does not train had no answers."""
 
@@ -92,8 +94,10 @@ class TaskHistory:
             del self.places[at], self.reward[at], self.tag_rate[at]
 
 
-class NodeHistory:
+class NodeHistory(NodeProgress):
     """Holds the rows of one node, one place per round and stage: the last row of each counts."""
+
+    form = columns(*SUMS, *COLUMNS, *_NAMES)
 
     def __init__(self, room: HistoryRoom | None = None, epoch: int = 0) -> None:
         """Make one without rows.
@@ -101,6 +105,7 @@ class NodeHistory:
         Args:
             epoch: counts how often the node's file was found to be another one, read from its start.
         """
+        super().__init__()
         self.epoch = epoch
         self.rounds: array[int] = array("q")
         self.stages: array[int] = array("q")
@@ -118,12 +123,8 @@ class NodeHistory:
         """Name as its last row names it."""
         self.role = ""
         """Role of a node that does not train."""
-        self.odd = Odd()
-        """Rows left out, clamped, or with more names than are held."""
         self.not_held = 0
         """Rows beyond those that are held, of this node or of all."""
-        self.torn = False
-        """The file ends in a line without its newline."""
         self.is_ordered = True
         """The rows came in the order of their rounds and stages."""
         self._room = room or HistoryRoom()
@@ -154,13 +155,8 @@ class NodeHistory:
         """Returns one of COLUMNS at one place."""
         return self._figures[place * _WIDTH + _INDEX[name]]
 
-    def at(self, name: str, round_: int, stage: int = 0) -> float:
-        """Returns one figure of a round and stage; NaN where there is none."""
-        place = self._places.get((round_, stage))
-        return NAN if place is None else self.figure(name, place)
-
     @property
-    def last(self) -> int | None:
+    def last_place(self) -> int | None:
         """Returns the place that was written last."""
         return self._written[-1] if self._written else None
 
@@ -174,17 +170,12 @@ class NodeHistory:
         """Returns, in the order of rounds, the place of each round's last stage, which says what came of the round."""
         return list({self.rounds[place]: place for place in self.in_order()}.values())
 
-    @property
-    def rounds_done(self) -> int:
-        """Returns rounds behind it, skipped ones included."""
-        return max(self.rounds, default=-1) + 1
+    def _take(self, rows: Sequence[MetricsRow]) -> None:
+        super()._take(rows)
+        for row in rows:
+            self._put(row)
 
-    def observe(self, lines: Sequence[bytes]) -> None:
-        """Take note of the lines that come after those seen; what is no row is left out."""
-        for row in parse_rows(lines, HistoryRow, self.odd):
-            self._observe(row)
-
-    def _observe(self, row: HistoryRow) -> None:
+    def _put(self, row: MetricsRow) -> None:
         place = self._places.get((row.round, row.stage))
         if place is not None:
             start = place * _WIDTH
@@ -198,9 +189,9 @@ class NodeHistory:
             self.not_held += 1
             return
         self._written.append(place)
-        self._take_names(row, place)
+        self._hold_names(row, place)
 
-    def _next_place(self, row: HistoryRow) -> int | None:
+    def _next_place(self, row: MetricsRow) -> int | None:
         """Returns where a row of another round belongs; None: no more are held."""
         place = len(self.rounds)
         if place >= MOST_ROWS or self._room.left <= 0:
@@ -214,7 +205,7 @@ class NodeHistory:
         self.stages.append(row.stage)
         return place
 
-    def _take_names(self, row: HistoryRow, place: int) -> None:
+    def _hold_names(self, row: MetricsRow, place: int) -> None:
         self.model = row.model[:LONGEST_NAME]
         self.role = "" if row.role is UNSET else row.role[:LONGEST_NAME]
         whole = True
@@ -252,7 +243,7 @@ class NodeHistory:
         return [place for place, names in enumerate(self._groups) if line in names]
 
 
-def _figures_of(row: HistoryRow) -> list[float]:
+def _figures_of(row: MetricsRow) -> list[float]:
     """COLUMNS of a row, with what rows of every version imply, and NaN for what it lacks or what measures nothing."""
     figures = [NAN if value is UNSET else value for value in _figures(row)]
     if row.reward_given_tagged is UNSET and row.answer_tag_rate > 0:
@@ -267,9 +258,31 @@ History = Mapping[str, NodeHistory]
 """Node -> what its rows are; nodes that have logs."""
 
 
-def cumulative(values: Iterable[float]) -> Iterator[float]:
-    """Yields the sum so far at each value; NaN adds nothing."""
-    total = 0.0
-    for value in values:
-        total += 0.0 if math.isnan(value) else value
-        yield total
+class HistoryReader:
+    """Owns how far the rows of each node have been read, and what they say.
+
+    reader = HistoryReader(run)
+    history = reader.look()          # a second look costs what has come since
+    history["anna"].column("my_reward")
+    """
+
+    def __init__(self, run: Run, only: Set[str] = frozenset()) -> None:
+        """`only`: the nodes that are looked at; empty: all."""
+        self.history: dict[str, NodeHistory] = {}
+        self.run = RunReader(run, only, self._begin)
+        """Follows the run by the same rows: they are read once for both."""
+        self._room = HistoryRoom()
+
+    def look(self) -> History:
+        """Returns the history by now; the same objects as before, extended. Blocking.
+
+        Raises:
+            StoreError: the place itself fails.
+        """
+        return self.history if self.run.refresh().progress else {}
+
+    def _begin(self, node: str) -> NodeHistory:
+        before = self.history.pop(node, None)
+        self._room.left = MOST_HELD - sum(map(len, self.history.values()))
+        self.history[node] = NodeHistory(self._room, before.epoch + 1 if before else 1)
+        return self.history[node]

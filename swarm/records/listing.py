@@ -138,7 +138,7 @@ class NodeFiles:
     def _list(self, prefix: str, settled: Set[str]) -> list[Page]:
         """Lists a prefix with the tags of all files but those of `settled`: a folder is asked for each tag by itself, a
         bucket tells them for nothing."""
-        if settled and self._store.spent is None:
+        if settled and self._store.facts().spent is None:
             pages = [*_pages(self._store, prefix, tags=False)]
             ours = (entry.name for page in pages for entry in page.entries if entry.kind is Kind.FILE)
             wanted = {name for name in ours if keys.node_in(prefix, name) not in settled}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles
 
 import msgspec
 
 from swarm.records.hints import Recent
-from swarm.records.keeping import ShownRow
 from swarm.wire.messages import MetricsRow
 
 LAST = 20
@@ -53,7 +53,7 @@ class StepPace:
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=STEPS_KEPT)
 
-    def observe(self, row: MetricsRow | ShownRow) -> None:
+    def observe(self, row: MetricsRow) -> None:
         """A round is over: its own groups, or its update, took longer."""
         self._recent.append(max(row.seconds_generate + row.seconds_score, row.seconds_lease + row.seconds_train))
 
@@ -114,3 +114,32 @@ def spread(rewards: Sequence[float]) -> Spread | None:
         return None
     lower, middle, upper = quantiles(rewards, n=4, method="inclusive")
     return Spread(len(rewards), min(rewards), lower, middle, upper, max(rewards))
+
+
+_Z = 1.959964
+"""Quantile of a 95 % interval."""
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A mean of values from 0 to 1, one of each question, and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def wilson(values: Sequence[float]) -> Share:
+    """wilson_of the mean of these values."""
+    return wilson_of(fmean(values), len(values))
+
+
+def wilson_of(mean: float, questions: int) -> Share:
+    """Wilson's interval for as many draws as there are questions.
+
+    A question's value may be a mean over its completions, which are not independent of each other; of values from 0 to
+    1 none vary more than those that are 0 or 1, so the interval is, if anything, too wide.
+    """
+    n = questions
+    centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z * math.sqrt(max(0.0, mean * (1 - mean)) / n + _Z**2 / (4 * n**2)) / (1 + _Z**2 / n)
+    return Share(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))

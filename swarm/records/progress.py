@@ -1,35 +1,70 @@
-"""Tells how far one node is, and what its rows add up to."""
+"""Tells how far one node is, and what its rows add up to.
+
+all lines  ─ SUMS ──▶ rewards by round, sums and names over all rows
+the last   ─ RECENT ▶ the last row, and what hints are made of
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
+from typing import NamedTuple
 
-from swarm.records.asked import RequestCounts
-from swarm.records.hints import KEPT, LONGEST_NAME, Recent, recent
-from swarm.records.keeping import measured
-from swarm.records.odd import Odd
-from swarm.records.rows import MOST_ROWS, Glance, parse_rows
+from msgspec import UNSET
+
+from swarm.records.growing import AT_ONCE
+from swarm.records.hints import KEPT, LONGEST_NAME, RECENT, Recent, recent
+from swarm.records.rows import MOST_ROWS
+from swarm.records.table import Odd, columns, measured, parse_each, parse_row
+from swarm.wire.metrics import MetricsRow
 
 MOST_SAID_OF = 300
 """Peers of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
 MOST_REASONS = 100
-_asked = attrgetter("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
+_ASKED = ("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
+_NAMED = attrgetter("accepted_by_peer", "refused_files", "false_claims", "refused_by_peer")
+SUMS = (
+    *("external_unverified", "tokens_generated", "tokens_trained", "clock", "local_groups", "role", *_ASKED),
+    *("accepted_by_peer", "refused_files", "false_claims", "refused_by_peer"),
+)
+"""Columns that are summed up over all rows; half the time of a look goes into their decoding."""
+
+
+class RequestCounts(NamedTuple):
+    """Requests, and bytes of contents as packed, with those that packing spared; removals are free."""
+
+    writes: int = 0
+    lists: int = 0
+    reads: int = 0
+    sent: int = 0
+    received: int = 0
+    spared: int = 0
+
+    @property
+    def requests(self) -> int:
+        return self.writes + self.lists + self.reads
+
+    def plus(self, more: RequestCounts) -> RequestCounts:
+        return RequestCounts(*(a + b for a, b in zip(self, more, strict=True)))
 
 
 class NodeProgress:
     """Sums up the rows of one node."""
+
+    form = columns(*SUMS)
+    """Columns that are read of every row."""
 
     def __init__(self) -> None:
         self.rewards: dict[int, float] = {}
         """Round -> my_reward."""
         self.unmeasured: set[int] = set()
         """Rounds whose reward measures nothing."""
-        self.last: Glance | None = None
-        """The row that was written last."""
+        self.last: MetricsRow | None = None
+        """The row that was written last, of which RECENT is known."""
         self.own_rounds_done = 0
         """Rounds behind it when it last opened one by itself; 0: never."""
         self.refused: Counter[str] = Counter()
@@ -55,42 +90,51 @@ class NodeProgress:
 
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen; what is no row is left out."""
-        newest = deque[Glance](maxlen=KEPT)
-        for row in parse_rows(lines, Glance, self.odd):
-            self._observe(row)
-            newest.append(row)
-        if newest:
-            self.last = newest[-1]
-            self.recent.extend(map(recent, newest))
+        newest = deque[bytes](maxlen=KEPT)
+        each = parse_each(lines, self.form, self.odd)
+        while some := [*islice(each, AT_ONCE)]:
+            if found := [(line, row) for line, row in some if row is not None]:
+                self._take([row for _, row in found])
+                newest.extend(line for line, _ in found)
+        for row in self._last_rows(newest):
+            self.last = row
+            self.recent.append(recent(row))
 
-    def _observe(self, row: Glance) -> None:
-        if len(self.rewards) < MOST_ROWS:
-            self.rewards[row.round] = row.my_reward
-            self.unmeasured.discard(row.round)
-            if not measured([row]):
-                self.unmeasured.add(row.round)
-        if row.clock == OWN:
-            self.own_rounds_done = max(self.own_rounds_done, row.round + 1)
-        if not self._takes_names(row):
-            self.odd.cut_names(f"names of round {row.round}")
-        self.unverified += row.external_unverified
-        self.tokens_generated += row.tokens_generated
-        self.tokens_trained += row.tokens_trained
-        if any(asked := _asked(row)):
-            self.asked = self.asked.plus(RequestCounts(*asked))
+    def _last_rows(self, lines: Sequence[bytes]) -> Iterator[MetricsRow]:
+        """Yields the last rows, which were counted by a part of their columns."""
+        for line in lines:
+            if (row := parse_row(line, RECENT, odd := Odd())) is None:
+                continue
+            if odd.clamped and not _changes(line, self.form):
+                self.odd.clamp(odd.example)
+            yield row
 
-    def _takes_names(self, row: Glance) -> bool:
+    def _take(self, rows: Sequence[MetricsRow]) -> None:
+        """Add up some rows that follow one another."""
+        last = {row.round: row for row in rows}
+        if (room := MOST_ROWS - len(self.rewards)) < len(last):
+            last = dict(islice(last.items(), max(0, room)))
+        self.rewards.update((round_, row.my_reward) for round_, row in last.items())
+        self.unmeasured -= {row.round for row in measured(last.values())}
+        self.unmeasured |= {round_ for round_, row in last.items() if not measured([row])}
+        self.own_rounds_done = max([self.own_rounds_done, *(row.round + 1 for row in rows if row.clock == OWN)])
+        self.unverified += sum(row.external_unverified for row in rows)
+        self.tokens_generated += sum(row.tokens_generated for row in rows)
+        self.tokens_trained += sum(row.tokens_trained for row in rows)
+        self.asked = self.asked.plus(RequestCounts(*(_sum(rows, name) for name in _ASKED)))
+        for row in rows:
+            if any(_NAMED(row)) and not self._takes_names(row):
+                self.odd.cut_names(f"names of round {row.round}")
+
+    def _takes_names(self, row: MetricsRow) -> bool:
         """Adds up a row's names; False: not all of them are held."""
-        named = (
-            (self.accepted_by_peer, row.accepted_by_peer, MOST_SAID_OF),
-            (self.refused, row.refused_files, MOST_REASONS),
-            (self.false_claims, row.false_claims, MOST_SAID_OF),
-        )
-        whole = [_add(total, counted, most) for total, counted, most in named if counted]
+        whole = _add(self.accepted_by_peer, row.accepted_by_peer, MOST_SAID_OF)
+        whole &= _add(self.refused, row.refused_files, MOST_REASONS)
+        whole &= _add(self.false_claims, row.false_claims, MOST_SAID_OF)
         for peer, reasons in row.refused_by_peer.items():
             fits = not reasons or _fits(self.refused_by_peer, peer, MOST_SAID_OF)
-            whole.append(fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS)))
-        return all(whole)
+            whole &= fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS))
+        return whole
 
     @property
     def rounds_done(self) -> int:
@@ -124,14 +168,25 @@ def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
     Returns:
         whether all were held.
     """
-    held = counted.keys() & total.keys()
-    for name in held:
-        total[name] += counted[name]
-    room = max(0, most - len(total))
-    new = [name for name in counted if name not in held and len(name) <= LONGEST_NAME][:room] if room else []
-    total.update({name: counted[name] for name in new})
-    return len(held) + len(new) == len(counted)
+    whole = True
+    for name, count in counted.items():
+        if name in total:
+            total[name] += count
+        elif _fits(total, name, most):
+            total[name] = count
+        else:
+            whole = False
+    return whole
 
 
 def _fits(held: Mapping[str, object], name: str, most: int) -> bool:
     return name in held or (len(held) < most and len(name) <= LONGEST_NAME)
+
+
+def _changes(line: bytes, form: type[MetricsRow]) -> bool:
+    parse_row(line, form, odd := Odd())
+    return bool(odd)
+
+
+def _sum(rows: Sequence[MetricsRow], name: str) -> int:
+    return sum(value for value in map(attrgetter(name), rows) if value is not UNSET)

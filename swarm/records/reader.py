@@ -10,7 +10,7 @@ A RunSnapshot reads each of its parts when that is first asked for, so who wants
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Set
+from collections.abc import Callable, Set
 from functools import cached_property
 
 from swarm.errors import ProtocolError
@@ -34,9 +34,17 @@ MOST_COUNTED = 1_000_000
 class RunReader:
     """Owns how far each growing file of a run has been read."""
 
-    def __init__(self, run: Run, only: Set[str] = frozenset()) -> None:
-        """`only`: the nodes that are looked at; empty: all."""
+    def __init__(
+        self, run: Run, only: Set[str] = frozenset(), begin: Callable[[str], NodeProgress] = lambda node: NodeProgress()
+    ) -> None:
+        """Make one that has read nothing yet.
+
+        Args:
+            only: the nodes that are looked at; empty: all.
+            begin: makes what the rows of a node are taken into; again, where its file is another one than before.
+        """
         self.run = run
+        self._begin = begin
         self.only = only
         self._progress: dict[str, Follower[NodeProgress]] = {}
         self._events: dict[str, Follower[NodeEvents]] = {}
@@ -47,8 +55,9 @@ class RunReader:
 
     def progress_of(self, node: str) -> NodeProgress:
         """Reads on in a node's rows, and returns what they add up to by now."""
-        follower = Follower(self.run.store, keys.metrics(node), NodeProgress)
-        return self._progress.setdefault(node, follower).look()
+        if node not in self._progress:
+            self._progress[node] = Follower(self.run.store, keys.metrics(node), lambda: self._begin(node))
+        return self._progress[node].look()
 
     def events_of(self, node: str) -> NodeEvents:
         """Reads on in a node's events, and returns what they add up to by now."""

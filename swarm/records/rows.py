@@ -1,131 +1,65 @@
-"""Metrics rows: which a node has, as written and one per round and stage.
+"""The rows of a node or of a run, read whole: as written, or the one that counts of each round and stage.
+
+    lines ─ table.parse_each ─▶ MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ names shared between rows
+                                                                               │
+                       one row's names and lists above MOST_OF_ROW  ─▶ let go  ┤
+                       those of all its rows above MOST_OF_WORKER   ─▶ let go, the oldest after FIRST first
 
 The folder says whose a row is, whatever the row says. A node that resumed may write a round again: the last row counts.
-A row whose reward is no share of the full one is left out: one number without bounds would be the whole of a sum. Any
-other number that is out of its range is clamped (ranges). Both are counted, for whoever shows what the rows add up to.
+Names cost who writes a row 40 bytes in a file and a reader 100 in memory or more, so they are bounded as held in
+memory. A worker that hears 64 peers takes some 7 KB a row, a fortieth of MOST_OF_ROW, and 2,000 such rows fit. What is
+let go is counted in `Odd`; numbers of a row always stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
+from itertools import islice
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from swarm import forms
 from swarm.errors import StoreError
-from swarm.records.growing import MOST_READS, GrowingLines, lines_of, parse_line, parse_lines
-from swarm.records.history_row import HistoryRow
-from swarm.records.keeping import Keeper, SummedRow, taking
+from swarm.records.growing import MOST_READS, GrowingLines, lines_of
 from swarm.records.listing import nodes_with_logs
-from swarm.records.odd import Odd
-from swarm.records.ranges import KEY_COLUMNS, clamp, is_share, strict
+from swarm.records.table import Odd, columns, parse_each, parse_row
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.judge_messages import JudgedRow
-from swarm.wire.messages import SCHEMA_VERSION, Count, MetricsRow
+from swarm.wire.messages import MetricsRow
 
 MOST_ROWS = 100_000
 """Rows of one node that are held; rounds, that is."""
+MOST_OF_ROW = 256 * 2**10
+"""Bytes of the names and lists of one row."""
+MOST_OF_WORKER = 16 * 2**20
+"""Bytes of the names and lists of all rows of one worker."""
+FIRST = 10
+"""Rows whose names stay whatever comes after them: a summary holds the first ten against the last ten."""
+MOST_NAMES = 4096
+"""Names of one worker's rows that are held once for all of them: nodes, tasks, models."""
+LONGEST_NAME = 64
+"""Characters of such a name."""
 
 
-class Glance(msgspec.Struct):
-    """The few columns that the progress of a run needs, in a quarter of the time that all of them take, and without
-    their memory (16,000 rows: 60 ms against 240 ms and 68 MB)."""
-
-    round: Count
-    my_reward: float
-    timestamp: float = 0.0
-    cumulative_reward: float = 0.0
-    refused_files: dict[str, int] = {}
-    refused_by_peer: dict[str, dict[str, int]] = {}
-    false_claims: dict[str, int] = {}
-    quarantined: list[str] = []
-    external_unverified: int = 0
-    total_agents: int = 0
-    answer_tag_rate: float = 0.0
-    finished_rate: float = 0.0
-    local_groups: int = 0
-    zero_advantage_local: float = 0.0
-    external_wanted: int = 0
-    external_groups: int = 0
-    pool_groups: int = 0
-    pool_informative: int = 0
-    peers_heard: int = 0
-    accepted_by_peer: dict[str, int] = {}
-    late: bool = False
-    updated: bool = True
-    seconds_round: float = 0.0
-    tokens_generated: int = 0
-    tokens_trained: int = 0
-    store_writes: int = 0
-    store_lists: int = 0
-    store_reads: int = 0
-    store_sent: int = 0
-    store_received: int = 0
-    store_spared: int = 0
-    memory_allocated: int = 0
-    memory_total: int = 0
-    memory_free: int = 0
-    disk_free: int = 0
-    disk_used: float = 0.0
-    logprobs_by_peer: dict[str, float] = {}
-    clock: str = "coordinator"
-    role: str | UnsetType = UNSET
-    schema_version: int = SCHEMA_VERSION
+SUMMED = columns(
+    *("timestamp", "round", "stage", "my_reward", "cumulative_reward", "model", "full_answer_rate", "answer_tag_rate"),
+    *("task_rewards", "task_tag_rates", "external_groups", "external_by_model", "seconds_round", "seconds_sharing"),
+    *("seconds_sharing_hidden", "seconds_wait", "local_groups", "role"),
+)
+"""Rows as a summary is made of."""
 
 
-Form = TypeVar("Form", Glance, HistoryRow, MetricsRow, JudgedRow)
-Held = TypeVar("Held", bound=msgspec.Struct)
-"""A row with the columns that its reader needs."""
-
-
-def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | None:
-    """Returns one line as a row with each number in its range, or None for anything else, and for a version that is not
-    known.
-
-    Args:
-        odd: counts what was left out or clamped.
-    """
-    if form not in (MetricsRow, JudgedRow) and (sound := _sound(line, form)) is not None:
-        return sound
-    row = parse_line(line, form)
-    if row is None or row.schema_version != SCHEMA_VERSION:
-        return None
-    odd = Odd() if odd is None else odd
-    like = JudgedRow if isinstance(row, JudgedRow) else MetricsRow
-    reward = getattr(row, KEY_COLUMNS[like])
-    if not is_share(reward):
-        odd.leave_out(f"{KEY_COLUMNS[like]} of round {row.round} expected in [0, 1], got {reward:g}")
-        return None
-    if changed := clamp(row, like):
-        odd.clamp(f"{changed[0]} of round {row.round} is out of its range")
-    return row
-
-
-def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[Form]:
-    """Yields the rows among many lines; it parses each as parse_row does."""
-    for _, row in parse_lines(lines, strict(form), lambda line: parse_row(line, form, odd)):
-        if row is not None and row.schema_version == SCHEMA_VERSION:
-            yield row
-
-
-def _sound(line: bytes, form: type[Form]) -> Form | None:
-    """Returns a row of this version of which nothing has to be changed: nearly all are. None: it may be one or not."""
-    try:
-        row = forms.decode(line, strict(form))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return row if row.schema_version == SCHEMA_VERSION else None
-
-
-class MetricsRows(NamedTuple, Generic[Held]):
+class MetricsRows(NamedTuple):
     """Holds what a metrics file has."""
 
-    rows: list[Held]
+    rows: list[MetricsRow]
     """Rows as written, but for what `odd` says."""
     junk: int
     """Whole lines that are no metrics row."""
@@ -135,34 +69,31 @@ class MetricsRows(NamedTuple, Generic[Held]):
     """Rows left out or clamped."""
 
 
-def read_rows(run: Run, node: str) -> MetricsRows[MetricsRow]:
+def read_rows(run: Run, node: str) -> MetricsRows:
     """Returns all rows of one node, at most MOST_ROWS of them and those of one look. A missing file has none."""
     return read_columns(run, node, MetricsRow)
 
 
-def read_columns(run: Run, node: str, form: type[Held], most_reads: int | None = MOST_READS) -> MetricsRows[Held]:
-    """Reads a node's rows as read_rows does, and keeps of each the columns of a form of `keeping`.
+def read_columns(run: Run, node: str, form: type[MetricsRow], most_reads: int | None = MOST_READS) -> MetricsRows:
+    """Reads a node's rows as read_rows does, and keeps of each the columns of a form.
 
     Args:
         most_reads: None: to the end, however many rows that are.
     """
-    rows: list[Held] = []
-    junk, odd, growing = 0, Odd(), GrowingLines(run.store, keys.metrics(node))
+    rows: list[MetricsRow] = []
+    others, odd, growing = 0, Odd(), GrowingLines(run.store, keys.metrics(node))
     take, keeper = taking(form), Keeper(odd)
     for part in growing.look(most_reads):
-        for line in part.records:
-            left_out = odd.left_out
-            if (whole := parse_row(line, MetricsRow, odd)) is not None:
-                rows.append(keeper.keep(take(whole)))
-            else:
-                junk += odd.left_out == left_out
+        before = len(rows)
+        rows += [keeper.keep(take(row)) for _, row in parse_each(part.records, MetricsRow, odd) if row is not None]
+        others += len(part.records) - (len(rows) - before)
         if most_reads and len(rows) >= MOST_ROWS:
             del rows[MOST_ROWS:]
             break
-    return MetricsRows(rows, junk, growing.torn, odd)
+    return MetricsRows(rows, others - odd.left_out, growing.torn, odd)
 
 
-def read_own_rows(run: Run, node: str) -> MetricsRows[MetricsRow]:
+def read_own_rows(run: Run, node: str) -> MetricsRows:
     """Reads all of a node's own rows, however many there are: a node that goes on must not miss its last one.
 
     They are brought to disk first, for what follows is built on them: a kill may have come between a row and its sync.
@@ -177,34 +108,27 @@ def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
     return read_metrics_and_odd(run)[0]
 
 
-def read_metrics_and_odd(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
+def read_metrics_and_odd(
+    run: Run, form: type[MetricsRow] = MetricsRow
+) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
     """Reads the rows of all nodes as read_metrics does, and by node the rows that were left out or changed."""
-    return _that_count(run, MetricsRow)
+    found = {node: read_columns(run, node, form) for node in nodes_with_logs(run)}
+    counting = {node: one_per_stage(of_node.rows) for node, of_node in found.items() if of_node.rows}
+    return counting, {node: of_node.odd for node, of_node in found.items() if of_node.odd}
 
 
-def read_to_sum_up(run: Run) -> tuple[dict[str, list[SummedRow]], dict[str, Odd]]:
+def read_to_sum_up(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
     """Reads the rows of all nodes, and keeps of each what a summary needs; else as read_metrics_and_odd."""
-    return _that_count(run, SummedRow)
+    return read_metrics_and_odd(run, SUMMED)
 
 
-def _that_count(run: Run, form: type[Held]) -> tuple[dict[str, list[Held]], dict[str, Odd]]:
-    counting, odd = dict[str, list[Held]](), dict[str, Odd]()
-    for node in nodes_with_logs(run):
-        found = read_columns(run, node, form)
-        if found.rows:
-            counting[node] = one_per_stage(found.rows)
-        if found.odd:
-            odd[node] = found.odd
-    return counting, odd
-
-
-def one_per_stage(rows: Iterable[Held]) -> list[Held]:
+def one_per_stage(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
     """Returns the last row of each round and stage, in their order."""
     last = {_key(row): row for row in rows}
     return [last[key] for key in sorted(last)]
 
 
-def one_per_round(rows: Iterable[Held]) -> list[Held]:
+def one_per_round(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
     """Returns each round's last stage among rows that are in their order: it says what came of the round."""
     return list({_round(row): row for row in rows}.values())
 
@@ -218,3 +142,110 @@ def read_judged(run: Run) -> list[JudgedRow]:
     rows = (parse_row(line, JudgedRow) for line in lines_of(run.store, keys.JUDGED))
     last = {(row.round, row.node_id, row.question_id): row for row in rows if row}
     return [last[key] for key in sorted(last)]
+
+
+# ── what is held of them ────────────────────────────────────────────────────────────────────────────────────────────
+@cache
+def taking(form: type[MetricsRow]) -> Callable[[MetricsRow], MetricsRow]:
+    """Returns a function that takes a row of this form of a whole one."""
+    if form is MetricsRow:
+        return lambda row: row
+    names = attrgetter(*form.__struct_fields__)
+    return lambda row: form(*names(row))  # type: ignore[call-arg]  # of fewer columns
+
+
+class Keeper:
+    """Bounds what the names and lists in one worker's rows take."""
+
+    def __init__(self, odd: Odd) -> None:
+        """`odd`: counts the rows whose names and lists were let go."""
+        self._odd = odd
+        self._names: dict[str, str] = {}
+        self._held = deque[tuple[msgspec.Struct, int]]()
+        """Rows that have names, those that are never let go aside, and the bytes of these."""
+        self._bytes = 0
+        self._seen = 0
+
+    def keep(self, row: MetricsRow) -> MetricsRow:
+        """Returns the row that comes after those seen, as it is held: the same, changed in place."""
+        size = self._share(row)
+        self._seen += 1
+        if size > MOST_OF_ROW:
+            self._let_go(row)
+            return row
+        self._bytes += size
+        if size and self._seen > FIRST:
+            self._held.append((row, size))
+        while self._bytes > MOST_OF_WORKER and self._held:
+            oldest, freed = self._held.popleft()
+            self._bytes -= freed
+            self._let_go(oldest)
+        return row
+
+    def _share(self, row: msgspec.Struct) -> int:
+        """Put the names that are held already in the place of a row's own; bytes of what is not shared."""
+        size = 0
+        for column in _named_columns(type(row)):
+            value = getattr(row, column)
+            shared = self._shared(value)
+            if shared is not value:
+                setattr(row, column, shared)
+            size += self._size(shared)
+        return size
+
+    def _shared(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return next(self._names_for((value,)))
+        if isinstance(value, dict):
+            are_numbers = {*map(type, value.values())} <= _NUMBERS
+            entries = value.values() if are_numbers else map(self._shared, value.values())
+            return dict(zip(self._names_for(value), entries, strict=True)) if value else _NO_NAMES
+        return value or _NO_ITEMS if isinstance(value, list) else value
+
+    def _names_for(self, names: Iterable[str]) -> Iterator[str]:
+        if (room := MOST_NAMES - len(self._names)) > 0:
+            new = (name for name in names if len(name) <= LONGEST_NAME and name not in self._names)
+            self._names |= {name: name for name in islice(new, room)}
+        return map(self._names.get, names, names)  # the name itself, where it is not held
+
+    def _size(self, value: Any) -> int:
+        if value is _NO_NAMES or value is _NO_ITEMS or (isinstance(value, str) and value in self._names):
+            return 0
+        if value is UNSET or (type(value) is int and value <= _SMALL):
+            return 0
+        size = sys.getsizeof(value)
+        if isinstance(value, dict):
+            return size + sum(map(sys.getsizeof, value.keys() - self._names.keys())) + self._size_of_entries(value)
+        return size + sum(map(self._size, value)) if isinstance(value, list) else size
+
+    def _size_of_entries(self, names: dict[str, Any]) -> int:
+        kinds = {*map(type, names.values())}
+        if not kinds <= _NUMBERS:
+            return sum(map(self._size, names.values()))
+        small = kinds == {int} and max(names.values()) <= _SMALL
+        return 0 if small else sum(map(sys.getsizeof, names.values()))
+
+    def _let_go(self, row: msgspec.Struct) -> None:
+        for column in _named_columns(type(row)):
+            if (held := getattr(row, column)) is not UNSET:
+                setattr(row, column, _EMPTY[type(held)])
+        self._odd.cut_names(f"names of round {getattr(row, 'round', 0)}")
+
+
+_NUMBERS = {int, float}
+"""Types of the entries of most columns, of which a thousand are taken at once."""
+_SMALL = 256
+"""Integers up to this one are held once by Python itself."""
+_NO_NAMES: dict[str, Any] = {}
+_NO_ITEMS: list[Any] = []
+_EMPTY: dict[type, Any] = {dict: _NO_NAMES, list: _NO_ITEMS, str: ""}
+"""One for all rows: an empty dict of its own for each column would be half of what a row takes."""
+
+
+@cache
+def _named_columns(form: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Returns the columns of text, names and lists."""
+    types = {field.name: field.type for field in msgspec.structs.fields(form)}
+    return tuple(
+        name for name, of_name in types.items() if any(kind in str(of_name) for kind in ("str", "dict", "list"))
+    )

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from swarm.records.events import FINISHED, MISSED, STOPPED
-from swarm.records.expected import recorded
-from swarm.records.keeping import CheckedRow
 from swarm.records.listing import saved_rounds
-from swarm.views.run_records import RunRecords
+from swarm.views.run_records import RunRecords, recorded
 from swarm.views.text import shorten
 from swarm.wire import keys
+from swarm.wire.messages import MetricsRow
 
 MOST_NAMED = 64
 """Nodes that are looked for because others name them: names cost a stranger nothing."""
@@ -134,7 +133,7 @@ def _how_it_ended(run: RunRecords, node: str) -> str:
     return f"it {'ended' if ending.how in (FINISHED, STOPPED) else ending.how} before its first round"
 
 
-def _says_nothing(rows: list[CheckedRow]) -> bool:
+def _says_nothing(rows: list[MetricsRow]) -> bool:
     """Rows of other programs that have no such columns."""
     return not any(row.external_wanted or row.local_groups for row in rows)
 

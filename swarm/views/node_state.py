@@ -6,9 +6,8 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from swarm.records.liveness import STANDBY, STARTING, STOPPED
-from swarm.records.rows import Glance
 from swarm.views.text import age, shorten
-from swarm.wire.messages import PeerFile
+from swarm.wire.messages import MetricsRow, PeerFile
 
 MOST_NAMES = 2
 LONGEST_NAME = 12
@@ -110,7 +109,7 @@ def seen(peer: PeerFile, wall: float) -> str:
     return f"{age(ago)} ({behind:.0f} beats)" if late else age(ago)
 
 
-def shortage(row: Glance) -> str:
+def shortage(row: MetricsRow) -> str:
     """Returns why a node trained on fewer external groups than it wanted, by its last row; empty where it did not.
 
     What it refused may be of files that it would not have drawn anyway: it is counted since the row before.

@@ -12,7 +12,7 @@ from typing import Any
 
 from swarm.errors import ConfigError, StoreError
 from swarm.extras import lacking
-from swarm.records.keeping import SummedRow, measured
+from swarm.records.table import measured
 from swarm.wire.messages import MetricsRow
 
 _SUFFIXES = (".png", ".svg")
@@ -20,7 +20,7 @@ LONGEST_WINDOW = 100
 """Rounds of the paper's moving average; a shorter run takes a tenth of its rounds."""
 
 
-def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], path: Path) -> None:
+def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], path: Path) -> None:
     """Draw node -> rows to a PNG or SVG file, as its suffix says.
 
     Raises:
@@ -39,7 +39,7 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], pa
         ) from None
 
 
-def reward_plot(metrics: Mapping[str, Sequence[MetricsRow | SummedRow]], form: str) -> bytes:
+def reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], form: str) -> bytes:
     """Returns the picture, as `png` or `svg`. Raises ConfigError: no rows, or matplotlib is not installed."""
     kept = {node: measured(rows) for node, rows in sorted(metrics.items())}
     curves = {node: {row.round: row.my_reward for row in rows} for node, rows in kept.items() if rows}

@@ -9,24 +9,21 @@ import msgspec
 
 from swarm.config import JUDGE
 from swarm.harmless import printable
-from swarm.records.finished import BY_WORKERS
+from swarm.records.finished import BY_WORKERS, IN_WORDS, NO_WORKERS
 from swarm.records.hints import Hint
-from swarm.records.keeping import measured
 from swarm.records.liveness import ACTIVE, GENERATOR, PERSON, Machine, is_alive
-from swarm.records.odd import Odd
 from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, RunSnapshot
-from swarm.records.standing import IN_WORDS, NO_WORKERS
+from swarm.records.table import Odd, measured
 from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
-from swarm.views.hints import render_hints
 from swarm.views.node_state import Missing, in_words, seen, shortage
 from swarm.views.replication import render_replication
 from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.summary import render_maker, render_odd
-from swarm.views.text import age, count, counts, shorten, table
+from swarm.views.text import age, count, counts, render_hints, shorten, table
 from swarm.wire import keys
 from swarm.wire.messages import PeerFile
 
@@ -138,13 +135,14 @@ class StatusReader:
 
     def __init__(
         self,
-        run: Run,
+        run: Run | RunReader,
         *,
         liveness_timeout: float,
         here: Machine | None = None,
         replication: Callable[[], Replication | None] = lambda: None,
     ) -> None:
-        self._reader = RunReader(run)
+        """`run`: or who reads it, for others too."""
+        self._reader = run if isinstance(run, RunReader) else RunReader(run)
         self._timeout = liveness_timeout
         self._here = here
         self._replication = replication

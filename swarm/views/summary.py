@@ -11,18 +11,15 @@ from statistics import fmean
 import msgspec
 
 from swarm.records.hints import Hint
-from swarm.records.keeping import SummedRow, measured
 from swarm.records.made_by import made_by, unknown_columns
-from swarm.records.odd import Odd
 from swarm.records.reader import snapshot
 from swarm.records.rows import one_per_round, read_to_sum_up
+from swarm.records.table import Odd, measured
 from swarm.store.run import Run
-from swarm.views.hints import render_hints
 from swarm.views.requests import Requests, render_requests, requests_of
-from swarm.views.text import age, counts, shorten, table
+from swarm.views.text import age, counts, render_hints, shorten, table
 from swarm.wire.messages import MetricsRow
 
-AnyRow = MetricsRow | SummedRow
 WINDOW = 10
 """Rounds that are averaged at the start and at the end."""
 MOST_ODD_LINES = 5
@@ -138,7 +135,7 @@ def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
 
 
 def summarise(
-    metrics: Mapping[str, Sequence[AnyRow]],
+    metrics: Mapping[str, Sequence[MetricsRow]],
     odd: Mapping[str, Odd] | None = None,
     hints: Sequence[Hint] = (),
     requests: Requests | None = None,
@@ -189,23 +186,23 @@ def summarise(
     )
 
 
-def _by_stage(rows: Sequence[AnyRow], first: frozenset[int], last: frozenset[int]) -> tuple[Trend, ...]:
+def _by_stage(rows: Sequence[MetricsRow], first: frozenset[int], last: frozenset[int]) -> tuple[Trend, ...]:
     stages = range(1 + max((row.stage for row in rows), default=0))
     if len(stages) == 1:
         return ()
     return tuple(_trend(((row.round, row.my_reward) for row in rows if row.stage == s), first, last) for s in stages)
 
 
-def _by_task(rows: Iterable[AnyRow]) -> list[tuple[str, list[AnyRow]]]:
+def _by_task(rows: Iterable[MetricsRow]) -> list[tuple[str, list[MetricsRow]]]:
     """Returns each task with the rows in which it came up, by name; of more than MOST_TASKS those most rows have."""
-    found: dict[str, list[AnyRow]] = {}
+    found: dict[str, list[MetricsRow]] = {}
     for row in rows:
         for task in row.task_rewards:
             found.setdefault(task, []).append(row)
     return sorted(nlargest(MOST_TASKS, found.items(), key=lambda of_task: len(of_task[1])), key=itemgetter(0))
 
 
-def _node(node: str, rows: Sequence[AnyRow], first: frozenset[int], last: frozenset[int]) -> NodeSummary:
+def _node(node: str, rows: Sequence[MetricsRow], first: frozenset[int], last: frozenset[int]) -> NodeSummary:
     return NodeSummary(
         node=node,
         model=rows[-1].model,
@@ -239,14 +236,14 @@ def _mean(means: Mapping[int, float], rounds: frozenset[int]) -> float | None:
     return fmean(values) if values else None
 
 
-def _external_by_model(rows: Iterable[AnyRow]) -> dict[str, int]:
+def _external_by_model(rows: Iterable[MetricsRow]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for row in rows:
         total.update(row.external_by_model)
     return dict(total)
 
 
-def _duration(nodes: Mapping[str, Sequence[AnyRow]]) -> float:
+def _duration(nodes: Mapping[str, Sequence[MetricsRow]]) -> float:
     """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
     round together."""
     rows = [row for of_node in nodes.values() for row in of_node]

@@ -6,17 +6,16 @@ others refused stands beside its refusals in the health of the run, not here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from swarm.algo.advantages import group_advantages
+from swarm.records.groups import Shown, group_of, slots_of
 from swarm.records.history import History, NodeHistory
 from swarm.web.harmless import cut
-from swarm.wire.messages import GroupInfo, RolloutEntry, RolloutFile
+from swarm.wire.messages import RolloutFile
 
 MOST_GROUPS = 64
 MOST_COMPLETIONS = 64
@@ -41,10 +40,14 @@ class Adoption(NamedTuple):
     """Rounds that it has done since then, at most WINDOW."""
 
 
-def file_document(file: RolloutFile, history: History) -> dict[str, Any]:
-    """Makes the document of what a node published in one stage."""
-    slots = sorted(file.rollouts, key=_slot_order)[:MOST_GROUPS]
-    groups = [group_document(file, slot, history) for slot in slots]
+def file_document(file: RolloutFile, history: History, scaling: str = "std") -> dict[str, Any]:
+    """Makes the document of what a node published in one stage.
+
+    Args:
+        scaling: name of the run's scaling of advantages.
+    """
+    slots = slots_of(file)[:MOST_GROUPS]
+    groups = [group_document(file, slot, history, scaling) for slot in slots]
     policy = file.policy
     said = {"licence": policy.licence, "consent": policy.consent}
     return {
@@ -60,46 +63,34 @@ def file_document(file: RolloutFile, history: History) -> dict[str, Any]:
     }
 
 
-def _slot_order(slot: str) -> tuple[int, str]:
-    return (int(slot), slot) if slot.isascii() and slot.isdigit() and len(slot) < 10 else (2**31, slot)
-
-
-def group_document(file: RolloutFile, slot: str, history: History) -> dict[str, Any]:
+def group_document(file: RolloutFile, slot: str, history: History, scaling: str) -> dict[str, Any]:
     """Returns one group."""
-    entries, info = file.rollouts[slot][:MOST_COMPLETIONS], file.groups.get(slot, GroupInfo(task=""))
-    rewards = [_finite(entry.reward) for entry in entries]
-    known = [reward for reward in rewards if reward is not None]
-    advantages = group_advantages(known) if known and len(known) == len(rewards) else None
-    name = f"{file.peer_id}/{file.round}/{file.stage}/{slot}"
+    group = group_of(file, slot, scaling)
+    known = [shown.claimed_reward for shown in group.completions if shown.claimed_reward is not None]
     return {
-        "slot": cut(slot, 16),
-        "task": cut(info.task, 80),
-        "question": cut(entries[0].prompt, LONGEST) if entries else "",
-        "answer": None if info.answer is None else cut(info.answer, LONGEST),
-        "shows": [cut(text, 160) for text in info.origin.context[:MOST_GROUPS]] if info.origin else [],
+        "slot": slot,
+        "task": group.task,
+        "question": cut(group.question, LONGEST),
+        "answer": None if group.answer is None else cut(group.answer, LONGEST),
+        "shows": [cut(text, 160) for text in group.origin.context[:MOST_GROUPS]] if group.origin else [],
         "mean": fmean(known) if known else None,
-        "completions": [
-            _completion(entry, reward, advantages[place] if advantages else None)
-            for place, (entry, reward) in enumerate(zip(entries, rewards, strict=True))
+        "completions": [_completion(shown) for shown in group.completions[:MOST_COMPLETIONS]],
+        "left_out": max(0, len(file.rollouts[slot]) - MOST_COMPLETIONS),
+        "adopters": [
+            adoption._asdict()
+            for adoption in adoptions(history, f"{file.peer_id}/{file.round}/{file.stage}/{slot}", group.task)
         ],
-        "left_out": max(0, len(file.rollouts[slot]) - len(entries)),
-        "adopters": [adoption._asdict() for adoption in adoptions(history, name, info.task)],
     }
 
 
-def _completion(entry: RolloutEntry, reward: float | None, advantage: float | None) -> dict[str, Any]:
-    turns = () if entry.turns is UNSET else entry.turns
+def _completion(shown: Shown) -> dict[str, Any]:
     return {
-        "text": cut(entry.response, LONGEST),
-        "turns": [{"text": cut(turn.response, LONGEST), "reply": cut(turn.reply, LONGEST)} for turn in turns],
-        "reward": reward,
-        "advantage": advantage,
-        "finished": entry.finished,
+        "text": cut(shown.response, LONGEST),
+        "turns": [{"text": cut(turn.response, LONGEST), "reply": cut(turn.reply, LONGEST)} for turn in shown.turns],
+        "reward": shown.claimed_reward,
+        "advantage": shown.advantage,
+        "finished": shown.finished,
     }
-
-
-def _finite(reward: float | None) -> float | None:
-    return reward if reward is not None and math.isfinite(reward) and abs(reward) < 1e6 else None
 
 
 def adoptions(history: History, group: str, task: str) -> list[Adoption]:

@@ -13,8 +13,8 @@ from swarm.errors import ProtocolError, SwarmError
 from swarm.harmless import printable_lines
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.files import read_experiment
-from swarm.records.history import History
-from swarm.records.history_reader import HistoryReader
+from swarm.records.groups import scaling_of
+from swarm.records.history import History, HistoryReader
 from swarm.records.liveness import Machine
 from swarm.records.rollouts import RolloutFiles, oldest_round
 from swarm.records.starts import last_starts
@@ -54,13 +54,15 @@ class WebLook:
     ) -> None:
         self.run = run
         self.history: History = {}
-        self._status = StatusReader(run, liveness_timeout=liveness_timeout, here=here, replication=replication)
         self._reader = HistoryReader(run)
+        self._status = StatusReader(
+            self._reader.run, liveness_timeout=liveness_timeout, here=here, replication=replication
+        )
         self._standing: dict[str, Any] = {}
 
     def refresh(self, wall: float) -> None:
         """Take in what has come since the look before. Raises StoreError: the place fails."""
-        looked, read = self._reader.look(), self._status.read(wall)
+        read, looked = self._status.read(wall), self._reader.history
         self.history = of_this_run(looked, read.max_rounds)
         status = msgspec.to_builtins(read)
         not_held = {node: of_node.not_held for node, of_node in self.history.items() if of_node.not_held}
@@ -108,7 +110,7 @@ class WebLook:
             )
         if (file.peer_id, file.round, file.stage) != (node, *key):
             raise ProtocolError("misplaced", f"what lies there as {node}'s says that it is another node's, or round's")
-        return answers.file_document(file, self.history)
+        return answers.file_document(file, self.history, scaling_of(self.run))
 
     def made_with(self) -> dict[str, Any]:
         """Returns what the run was started with: by node the settings that are not at their defaults, versions,

@@ -94,7 +94,7 @@ def escaped(label: str) -> str:
 
 
 def _last(node: NodeHistory, column: str) -> float:
-    return math.nan if node.last is None else node.figure(column, node.last)
+    return math.nan if node.last_place is None else node.figure(column, node.last_place)
 
 
 def _sum(node: NodeHistory, column: str) -> float:

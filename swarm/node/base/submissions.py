@@ -14,7 +14,7 @@ from itertools import islice
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.files import SMALL_FILE
 from swarm.records.listing import NodeFiles
-from swarm.store.base import Blob
+from swarm.store.base import Blob, get_many
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -37,7 +37,7 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 def are_submitted(run: Run, key: RoundKey, nodes: Sequence[str]) -> dict[str, bool]:
     """Tells of each of some nodes what has_submitted tells. Blocking."""
     places = [keys.reward(key, node) for node in nodes]
-    blobs = run.store.get_many(places, SMALL_FILE)
+    blobs = get_many(run.store, places, SMALL_FILE)
     return {
         node: _is_reward(run, key, node, place, blob) for node, place, blob in zip(nodes, places, blobs, strict=True)
     }

@@ -47,8 +47,8 @@ from swarm.node.coordinator.coordinator_machine import (
     majority_front,
 )
 from swarm.node.coordinator.resume import resume_point
+from swarm.records.finished import IN_WORDS, why_it_stands
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
-from swarm.records.standing import IN_WORDS, why_it_stands
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
 from swarm.wire import keys

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from swarm.plugins.rl_swarm.forms import MetricsLine, Reward
-from swarm.records.ranges import is_share
+from swarm.records.table import is_share
 
 RENAMED_AT = 1760266430.0
 """Unix seconds of the commit from which on metrics.jsonl was called metrics.json (724106c); 245b8ce took that back, 22

@@ -8,7 +8,8 @@ from swarm.plugins.sinks.base import Sink
 from swarm.plugins.sinks.values import values_of
 from swarm.records.growing import GrowingLines
 from swarm.records.listing import nodes_with_logs
-from swarm.records.rows import one_per_stage, parse_row
+from swarm.records.rows import one_per_stage
+from swarm.records.table import parse_row
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys

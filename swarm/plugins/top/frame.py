@@ -154,7 +154,7 @@ def _line(node: NodeStatus, history: NodeHistory | None, most: float, recorded: 
 
 def _last(history: NodeHistory) -> tuple[str, str, str, str]:
     """I/J, the share of time that it computed, whom it learns from and its device's memory, by its last row."""
-    place = history.last
+    place = history.last_place
     if place is None:
         return "-", "-", "", "-"
     figures = {name: history.figure(name, place) for name in _OF_LAST_ROW}

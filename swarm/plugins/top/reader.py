@@ -7,14 +7,13 @@ from typing import NamedTuple
 from swarm.plugins.top.frame import Frame, frame_of, node_detail
 from swarm.plugins.top.moment import Moment, moment_of
 from swarm.records.groups import WantedGroups, read_groups
-from swarm.records.history import History
-from swarm.records.history_reader import HistoryReader
+from swarm.records.history import History, HistoryReader
 from swarm.records.liveness import Machine
 from swarm.records.stream import EventStream, WantedEvents
 from swarm.store.run import Run
 from swarm.views import groups as group_view
+from swarm.views.events import Repeats
 from swarm.views.events import render as render_events
-from swarm.views.repeats import Repeats
 from swarm.views.status import Status, StatusReader
 
 GROUPS_LOOKED_AT = 64
@@ -36,14 +35,14 @@ class TopReader:
 
     def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
         self._run = run
-        self._status = StatusReader(run, liveness_timeout=liveness_timeout, here=here)
-        self._history = HistoryReader(run)
+        self._reader = HistoryReader(run)
+        self._status = StatusReader(self._reader.run, liveness_timeout=liveness_timeout, here=here)
         self._moment: Moment | None = None
         self._moment_of: tuple[int | None, int | None, int] = (None, None, -1)
 
     def look(self, wall: float) -> TopLook:
         """Looks at the run at `wall`, Unix seconds. Raises StoreError where the place itself fails."""
-        status, history = self._status.read(wall), self._history.look()
+        status, history = self._status.read(wall), self._reader.history
         self._find_moment(status, history)
         return TopLook(status, history, frame_of(status, history, self._moment))
 

@@ -1,9 +1,15 @@
-"""Holds what a check of the doctor is given, each part read once, and what it gives: findings."""
+"""What a check of the doctor is given, each part read once, and what it gives: findings.
+
+CheckContext ─┬ survey, logs, server_skew     what lies there
+              └ watched                       the nodes' registrations, watched for some seconds: heartbeats,
+                                              clocks, rounds behind, doubled ids
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -13,20 +19,24 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.config import Settings
+from swarm.errors import StoreError
 from swarm.harmless import printable
-from swarm.records.growing import GrowingLines, parse_line
+from swarm.records.files import PeerReader, read_clock
+from swarm.records.growing import GrowingLines
 from swarm.records.listing import nodes_with_logs
+from swarm.records.liveness import STANDBY, STOPPED
 from swarm.records.reader import snapshot
-from swarm.records.rows import Glance, parse_row
 from swarm.records.starts import last_start
+from swarm.records.table import Odd, columns, parse_rows
 from swarm.store.health import Health, Survey
 from swarm.store.replication import Replication
 from swarm.store.run import Run
-from swarm.views.doctor.watching import Dated, Timing, WatchedNodes, watch_nodes
 from swarm.wire import keys
+from swarm.wire.messages import MetricsRow, PeerFile
 
 RECENT = 20
 """Rounds of each node that are looked at: what was long ago is over."""
+_LOOKED_AT = columns("refused_by_peer", "quarantined", "publish_to_pool")
 
 
 class Verdict(StrEnum):
@@ -87,7 +97,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 class NodeLogs(NamedTuple):
     """Holds what the growing files of one node say."""
 
-    recent: list[Glance]
+    recent: list[MetricsRow]
     """Its last rows."""
     versions: Mapping[str, str]
     """Package -> version, as its last start has them."""
@@ -95,10 +105,6 @@ class NodeLogs(NamedTuple):
     """Its rows end within a line."""
     delays: list[float]
     """Delays of its last rows: seconds from each file's publication until the node saw it."""
-
-
-class _Delays(msgspec.Struct):
-    publish_to_pool: list[float] = []
 
 
 @dataclass
@@ -157,8 +163,147 @@ class CheckContext:
 def read_logs(run: Run, node: str) -> NodeLogs:
     """Read one node's rows once through, and its last start."""
     rows, start = GrowingLines(run.store, keys.metrics(node)), last_start(run, node)
-    lines = (line for part in rows.look() for line in part.records)
-    recent = deque(((row, line) for line in lines if (row := parse_row(line, Glance))), maxlen=RECENT)
-    delays = [found.publish_to_pool for _, line in recent if (found := parse_line(line, _Delays))]
-    glances = [row for row, _ in recent]
-    return NodeLogs(glances, start.versions if start else {}, rows.torn, list(chain.from_iterable(delays)))
+    found = (row for part in rows.look() for row in parse_rows(part.records, _LOOKED_AT, Odd()))
+    recent = deque(found, maxlen=RECENT)
+    delays = [*chain.from_iterable(row.publish_to_pool for row in recent)]
+    return NodeLogs([*recent], start.versions if start else {}, rows.torn, delays)
+
+
+LOOK_EVERY = 0.1
+"""Seconds. A heartbeat is seen to within this, and so is a node's clock. Half the time at most goes into looking."""
+
+
+class Timing(NamedTuple):
+    """Time, as an argument."""
+
+    monotonic: Callable[[], float]
+    wall: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+class Dated(NamedTuple):
+    """A place that is looked at seldom: when a node beat is known by the date of its file."""
+
+    look_every: float
+    server_skew: float
+    """Seconds by which the clock of the place is ahead of ours."""
+
+
+class Watch(msgspec.Struct):
+    """Holds what one registration did while it was watched."""
+
+    peer: PeerFile
+    """Registration as last seen."""
+    file_time: float
+    """The file's own time when last seen, by the file server's clock; 0.0 where that cannot be told."""
+    incarnations: list[str]
+    """In the order in which they wrote it; one that comes back is there again."""
+    beats: int = 0
+    """Changes seen."""
+    skews: list[float] = []
+    """Per change: the node's clock minus ours, seconds, too low by the time until we saw it."""
+    lags: list[int] = []
+    """Per change of a node that has begun: rounds by which it was behind the front just then. (What it wrote at its
+    last beat is old news a moment later: short rounds pass by the dozen between two looks at different files.)"""
+
+    @property
+    def moved(self) -> bool:
+        return self.beats > 0
+
+    @property
+    def alive(self) -> bool:
+        """Tells whether its heartbeat moved, and it has not said goodbye."""
+        return self.moved and self.peer.status != STOPPED
+
+    @property
+    def said_goodbye(self) -> bool:
+        return self.peer.status == STOPPED
+
+    @property
+    def stands_by(self) -> bool:
+        """A coordinator that keeps no time while another one does."""
+        return self.peer.status == STANDBY
+
+    @property
+    def doubled(self) -> bool:
+        """Two processes write this file by turns."""
+        return len(self.incarnations) > len(set(self.incarnations))
+
+    @property
+    def lag(self) -> int | None:
+        """Returns rounds behind the front, None if not seen; the smallest, since a round may open at any time."""
+        return min(self.lags, default=None)
+
+    @property
+    def skew(self) -> float | None:
+        """Returns the node's clock minus ours, seconds; None if no beat was seen. The quickest sighting errs least."""
+        return max(self.skews, default=None)
+
+
+class WatchedNodes(msgspec.Struct, frozen=True):
+    """Holds what all watched nodes did."""
+
+    seconds: float
+    """How long they were watched."""
+    nodes: dict[str, Watch]
+
+    def alive(self, role: str) -> list[str]:
+        """Returns names of the live nodes of one role, sorted; standbys are not counted."""
+        return sorted(n for n, w in self.nodes.items() if w.alive and w.peer.node_role == role and not w.stands_by)
+
+
+def watch_nodes(
+    run: Run, seconds: float, timing: Timing, written_at: Callable[[str], float], dated: Dated | None = None
+) -> WatchedNodes:
+    """Read the registrations again and again; at once over where everybody has said goodbye.
+
+    Args:
+        written_at: when the file of a key was written, by the clock of the place.
+        dated: the place is looked at seldom; None: often.
+    """
+    started, nodes, reader = timing.monotonic(), dict[str, Watch](), PeerReader(run)
+    while True:
+        looked = timing.monotonic()
+        peers = _peers(reader)
+        front = _front(run, peers)
+        for peer in peers:
+            _see(nodes, peer, written_at, timing.wall, front, dated)
+        passed = timing.monotonic() - started
+        if passed >= seconds or all(watch.said_goodbye for watch in nodes.values()):
+            return WatchedNodes(passed, nodes)
+        pause = max(dated.look_every if dated else LOOK_EVERY, timing.monotonic() - looked)
+        timing.sleep(min(pause, seconds - passed) if dated else pause)
+
+
+def _peers(reader: PeerReader) -> list[PeerFile]:
+    with contextlib.suppress(StoreError):  # another area says that the folder cannot be listed
+        return reader.read()
+    return []
+
+
+def _front(run: Run, peers: list[PeerFile]) -> int:
+    """Returns the newest round that anybody knows of, -1 before the first."""
+    state = read_clock(run).state
+    return max([peer.round for peer in peers] + [state.round if state and not state.finished else -1])
+
+
+def _see(
+    nodes: dict[str, Watch],
+    peer: PeerFile,
+    written_at: Callable[[str], float],
+    wall: Callable[[], float],
+    front: int,
+    dated: Dated | None,
+) -> None:
+    mark, watch, now = (peer.incarnation, peer.beat), nodes.get(peer.peer_id), wall()
+    if watch is None:
+        nodes[peer.peer_id] = Watch(peer, written_at(keys.peer(peer.peer_id)), [peer.incarnation])
+        return
+    if mark == (watch.peer.incarnation, watch.peer.beat):
+        return
+    if peer.incarnation != watch.incarnations[-1]:
+        watch.incarnations.append(peer.incarnation)
+    watch.peer, watch.beats, watch.file_time = peer, watch.beats + 1, written_at(keys.peer(peer.peer_id))
+    watch.skews.append(peer.last_seen - (watch.file_time - dated.server_skew if dated else now))
+    if peer.round >= 0:
+        watch.lags.append(front - peer.round)

@@ -10,33 +10,32 @@ from swarm.errors import SwarmError
 from swarm.harmless import printable
 from swarm.records.made_by import as_ours
 from swarm.store.place import Place, open_place
-from swarm.views.doctor import bucket, delay, logs, machine, nodes, place, replicated, room, saved, scoring, start
-from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Verdict
-from swarm.views.doctor.watching import Timing
+from swarm.views.doctor import machine, nodes, place, remote
+from swarm.views.doctor.check import Area, CheckContext, Diagnosis, Finding, Timing, Verdict
 
 Check = Callable[[CheckContext], Iterator[Finding]]
 CHECKS: dict[str, Check] = {
     "folder": place.check_writing,
     "rename": place.check_renaming,
     "names": place.check_names,
-    "space": room.check_space,
-    "bucket": bucket.check,
+    "space": place.check_space,
+    "bucket": remote.check_bucket,
     "clocks": place.check_clock,
     "events": place.check_events,
     "inotify": place.check_inotify,
-    "delay": delay.check,
-    "replication": replicated.check,
+    "delay": place.check_delay,
+    "replication": remote.check_replication,
     "maker": nodes.check_maker,
-    "nodes": nodes.check,
-    "hints": logs.check_hints,
-    "trust": logs.check_trust,
-    "versions": logs.check_versions,
-    "state": saved.check_state,
-    "files": room.check_files,
-    "saved": saved.check_saved,
-    "machine": machine.check,
-    "start": start.check,
-    "scoring": scoring.check,
+    "nodes": nodes.check_nodes,
+    "hints": nodes.check_hints,
+    "trust": nodes.check_trust,
+    "versions": nodes.check_versions,
+    "state": nodes.check_state,
+    "files": place.check_files,
+    "saved": nodes.check_saved,
+    "machine": machine.check_machine,
+    "start": machine.check_start,
+    "scoring": machine.check_scoring,
 }
 """Every area, in the order in which it is reported."""
 BEATS = 3.5

@@ -1,20 +1,28 @@
-"""This machine: versions, open files, memory that a node may use."""
+"""This machine: versions, open files, memory that a node may use; the models and the device of a node that is started
+here; and which bars the kernel puts up around the children in which peers' answers are scored.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import platform
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from swarm import forms
+from swarm.children import child_environment, module_command
 from swarm.planner.free_memory import host_memory
 from swarm.planner.open_files import LEAST, limit, raise_limit
+from swarm.planner.startable import device_problem, model_problem
 from swarm.systems import instead, missing, why_not
+from swarm.tasks.bars import Bar
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import size
 
-AREA = Area("machine")
+MACHINE = Area("machine")
 DISTRIBUTION = "swarm-sapo"
 OLDEST_PYTHON = (3, 11)
 MANY_FILES = 1024
@@ -46,12 +54,12 @@ class MachineFacts(msgspec.Struct, frozen=True):
     """What nodes need and this system has not."""
 
 
-def check(context: CheckContext) -> Iterator[Finding]:
+def check_machine(context: CheckContext) -> Iterator[Finding]:
     """Versions, open files, memory."""
-    yield from judge(measure())
+    yield from judge_machine(measure_machine())
 
 
-def measure() -> MachineFacts:
+def measure_machine() -> MachineFacts:
     """Ask the system; no package is imported for it."""
     major, minor = platform.python_version_tuple()[:2]
     try:
@@ -94,41 +102,104 @@ def satisfies(there: str, wanted: str) -> bool:
     return SpecifierSet(wanted).contains(there, prereleases=True)
 
 
-def judge(machine: MachineFacts) -> Iterator[Finding]:
+def judge_machine(machine: MachineFacts) -> Iterator[Finding]:
     """Yields the figures as findings."""
     yield _python(machine.python)
     yield _packages(machine.packages)
     yield _open_files(machine.open_files)
     if machine.lacking:
-        yield AREA.warning("system", why_not([*machine.lacking]), instead())
+        yield MACHINE.warning("system", why_not([*machine.lacking]), instead())
     if machine.memory is None:
-        yield AREA.ok("memory", "this system does not tell")
+        yield MACHINE.ok("memory", "this system does not tell")
     elif machine.memory < LITTLE_MEMORY:
-        yield AREA.warning("memory", f"{size(machine.memory)} available", "run `swarm plan`, and start fewer workers")
+        yield MACHINE.warning(
+            "memory", f"{size(machine.memory)} available", "run `swarm plan`, and start fewer workers"
+        )
     else:
-        yield AREA.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")
+        yield MACHINE.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")
 
 
 def _python(python: tuple[int, int]) -> Finding:
     got, wanted = (".".join(map(str, number)) for number in (python, OLDEST_PYTHON))
     if python < OLDEST_PYTHON:
-        return AREA.failure("Python", f"{got}, at least {wanted} is needed", f"install Python {wanted} or newer")
-    return AREA.ok("Python", got)
+        return MACHINE.failure("Python", f"{got}, at least {wanted} is needed", f"install Python {wanted} or newer")
+    return MACHINE.ok("Python", got)
 
 
 def _packages(found: tuple[Package, ...]) -> Finding:
     wrong = [p for p in found if not p.there or not satisfies(p.there, p.wanted)]
     if not found:
-        return AREA.warning(
+        return MACHINE.warning(
             "packages", "swarm is not installed here, so nothing says what it needs", "pip install -e ."
         )
     if not wrong:
-        return AREA.ok("packages", f"{len(found)} needed, all within their ranges")
+        return MACHINE.ok("packages", f"{len(found)} needed, all within their ranges")
     named = ", ".join(f"{p.name} {p.there or 'missing'} (needs {p.wanted or 'any'})" for p in wrong)
-    return AREA.failure("packages", named, "pip install " + " ".join(f"'{p.name}{p.wanted}'" for p in wrong))
+    return MACHINE.failure("packages", named, "pip install " + " ".join(f"'{p.name}{p.wanted}'" for p in wrong))
 
 
 def _open_files(most: float) -> Finding:
     measured = "as many as one likes" if most == math.inf else f"{most:.0f} may be open"
     fix = "ulimit -n 4096 before starting nodes"
-    return AREA.graded("open files", measured, fix, failure=most < LEAST, warning=most < MANY_FILES)
+    return MACHINE.graded("open files", measured, fix, failure=most < LEAST, warning=most < MANY_FILES)
+
+
+START = Area("start")
+
+
+def check_start(context: CheckContext) -> Iterator[Finding]:
+    """Models and device of the settings, as `swarm up` looks at them; nothing where no node runs."""
+    if missing():
+        return
+    settings = context.settings
+    for name in dict.fromkeys(settings.model):
+        fix = "see there, or choose another MODEL_NAME; nodes with it end before their first round"
+        yield _problem_or(f"model {name}", model_problem(name, settings.hub_token), "can be had", fix)
+    fix = "see there, or leave SWARM_DEVICE, SWARM_PRECISION and SWARM_ATTENTION out"
+    yield _problem_or("device", device_problem(settings), settings.device or "a GPU if there is one, else the CPU", fix)
+
+
+def _problem_or(check_start: str, problem: str, fine: str, fix: str) -> Finding:
+    return START.failure(check_start, problem, fix) if problem else START.ok(check_start, fine)
+
+
+SCORING = Area("scoring")
+LONGEST = 30.0
+"""Seconds until a child that says nothing is given up."""
+_NO_BAR = (
+    "without it a hostile answer meets the limits and the audit hook alone: use a kernel that has it, or give nodes a "
+    "user and container of their own"
+)
+
+
+def check_scoring(context: CheckContext) -> Iterator[Finding]:
+    """Yields the bars; none where no node runs."""
+    if not missing():
+        yield from judge_bars(measure_bars())
+
+
+def measure_bars() -> Sequence[Bar] | str:
+    """Put up the bars in a child, as a scoring server does; why it could not be asked, if so."""
+    try:
+        asked = subprocess.run(
+            module_command("swarm.tasks.bars"),
+            env=child_environment(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LONGEST,
+        )
+        return forms.decode(asked.stdout, list[Bar])
+    except (OSError, subprocess.TimeoutExpired, msgspec.DecodeError) as error:
+        return f"the child that puts them up failed: {error}"
+
+
+def judge_bars(bars: Sequence[Bar] | str) -> Iterator[Finding]:
+    """One finding for those that are up, one for each that is not."""
+    if isinstance(bars, str):
+        yield SCORING.warning("bars", bars, "run `python -P -m swarm.tasks.bars` to see why")
+        return
+    if up := [f"{bar.name} ({bar.detail})" for bar in bars if bar.up]:
+        yield SCORING.ok("bars", ", ".join(up))
+    for bar in bars:
+        if not bar.up:
+            yield SCORING.warning(bar.name, f"not up: {bar.detail}", _NO_BAR)

@@ -1,17 +1,33 @@
-"""Checks of the nodes: liveness, doubled ids, coordinators, rounds behind, clocks, hosts."""
+"""The nodes: liveness, doubled ids, coordinators, rounds behind, clocks, hosts; the round clock, the checkpoints that
+they would resume from, the ends of their logs; and what they logged: peers that they refuse, versions and models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-from swarm.records.files import read_clock
+import msgspec
+
+from swarm.errors import ProtocolError
+from swarm.records.files import WatchedClock, id_of, read_clock, read_form
+from swarm.records.listing import count_stage, entries, rounds_in, saved_rounds
 from swarm.records.made_by import made_by
-from swarm.views.doctor.check import Area, CheckContext, Finding
-from swarm.views.doctor.watching import Watch, WatchedNodes
-from swarm.views.text import age
-from swarm.wire.messages import StateFile
+from swarm.records.reader import snapshot
+from swarm.records.starts import last_starts
+from swarm.store.base import Kind
+from swarm.store.run import Run
+from swarm.tasks.registry import Families
+from swarm.types import OTHER_VERSION
+from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs, Watch, WatchedNodes
+from swarm.views.doctor.machine import installed_version
+from swarm.views.text import age, counts, shorten
+from swarm.wire import keys
+from swarm.wire.messages import NodeState, StateFile
 
-AREA = Area("nodes")
+NODES = Area("nodes")
 LAG_TOLERATED = 1
 """Rounds behind the clock: the round that opens while a node still trains is no lag."""
 SKEW_TOLERATED = 5.0
@@ -25,13 +41,13 @@ def check_maker(context: CheckContext) -> Iterator[Finding]:
         yield Area("maker").warning("made by", f"{maker}: no node of this program starts here", fix)
 
 
-def check(context: CheckContext) -> Iterator[Finding]:
+def check_nodes(context: CheckContext) -> Iterator[Finding]:
     """Everything that watching the registrations shows."""
     if context.run is None:
         return
     watched, now = context.watched, context.timing.wall() + context.server_skew
     if not watched.nodes:
-        yield AREA.ok("registered", "nobody has registered yet")
+        yield NODES.ok("registered", "nobody has registered yet")
         return
     yield stale(watched, now, context.settings.cadence.liveness_timeout)
     yield duplicates(watched)
@@ -54,13 +70,13 @@ def stale(watched: WatchedNodes, now: float, timeout: float) -> Finding:
     gone = len(watched.nodes) - len(silent) - len(alive)
     figures = f"{len(alive)} alive, {gone} said goodbye, {len(silent)} silent for {watched.seconds:.1f} s"
     if not silent:
-        return AREA.ok("alive", figures)
+        return NODES.ok("alive", figures)
     named = ", ".join(f"{n} ({_last_sign(watched.nodes[n], now)})" for n in silent)
     dead = [name for name in silent if now - watched.nodes[name].file_time > timeout]
     if not dead:
-        return AREA.warning("alive", f"{figures}: {named}", "look again with --seconds 20: they may only be slow")
+        return NODES.warning("alive", f"{figures}: {named}", "look again with --seconds 20: they may only be slow")
     fix = "start them again under the same NODE_ID (they resume), or delete their peers/{node}.json"
-    return AREA.warning("alive", f"{figures}: {named}", fix)
+    return NODES.warning("alive", f"{figures}: {named}", fix)
 
 
 def _last_sign(watch: Watch, now: float) -> str:
@@ -72,9 +88,9 @@ def duplicates(watched: WatchedNodes) -> Finding:
     """Node ids that two processes use at once."""
     doubled = {name: watch for name, watch in sorted(watched.nodes.items()) if watch.doubled}
     if not doubled:
-        return AREA.ok("one process per id", f"no id was written by turns within {watched.seconds:.1f} s")
+        return NODES.ok("one process per id", f"no id was written by turns within {watched.seconds:.1f} s")
     named = ", ".join(f"{name} by {len(set(watch.incarnations))} processes" for name, watch in doubled.items())
-    return AREA.failure(
+    return NODES.failure(
         "one process per id", f"written by turns: {named}", "stop one of each, or give it its own NODE_ID"
     )
 
@@ -86,11 +102,11 @@ def coordinators(watched: WatchedNodes, state: StateFile | None, *, wanted: bool
     figures = f"{len(there)} alive, {standing_by} on standby, {workers} workers"
     if len(there) > 1:
         fix = f"stop all but one of {', '.join(there)}; for a spare one, --standby"
-        return AREA.failure("coordinator", figures, fix)
+        return NODES.failure("coordinator", figures, fix)
     if there or standing_by or not wanted or not workers or (state is not None and state.finished):
-        return AREA.ok("coordinator", figures if wanted else f"{figures}; the experiment wants none")
+        return NODES.ok("coordinator", figures if wanted else f"{figures}; the experiment wants none")
     fix = "start one: swarm node --role coordinator; till then workers wait, and go on by themselves after a while"
-    return AREA.failure("coordinator", f"{figures} without one", fix)
+    return NODES.failure("coordinator", f"{figures} without one", fix)
 
 
 def behind(watched: WatchedNodes, tolerated: int) -> Finding:
@@ -98,10 +114,10 @@ def behind(watched: WatchedNodes, tolerated: int) -> Finding:
     lags = {name: lag for name in watched.alive("worker") if (lag := watched.nodes[name].lag) is not None}
     late = {name: lag for name, lag in lags.items() if lag > tolerated}
     if not late:
-        return AREA.ok("pace", f"{len(lags)} workers at work, none more than {tolerated} rounds behind")
+        return NODES.ok("pace", f"{len(lags)} workers at work, none more than {tolerated} rounds behind")
     named = ", ".join(f"{name} {lag} rounds" for name, lag in late.items())
     fix = "raise COORDINATOR_ROUND_INTERVAL, or give these nodes less to do (their logs say where the time goes)"
-    return AREA.warning("pace", f"behind: {named}", fix)
+    return NODES.warning("pace", f"behind: {named}", fix)
 
 
 def clocks(watched: WatchedNodes) -> Finding:
@@ -110,20 +126,309 @@ def clocks(watched: WatchedNodes) -> Finding:
     off = {name: skew for name, skew in skews.items() if abs(skew) > SKEW_TOLERATED}
     if off:
         named = ", ".join(f"{name} {skew:+.1f} s" for name, skew in off.items())
-        return AREA.warning(
+        return NODES.warning(
             "clocks", named, "let those hosts keep time: timedatectl set-ntp true (ages shown are wrong)"
         )
     worst = max(map(abs, skews.values()), default=0.0)
-    return AREA.ok("clocks", f"{len(skews)} seen beating, at most {worst:.2f} s off")
+    return NODES.ok("clocks", f"{len(skews)} seen beating, at most {worst:.2f} s off")
 
 
 def hosts(watched: WatchedNodes) -> Finding:
     """Says where the live nodes run: a process id tells whether a node lives only within one machine and namespace."""
     places = {watch.peer.host for watch in watched.nodes.values() if watch.alive}
     if not places:
-        return AREA.ok("hosts", "nobody is alive")
+        return NODES.ok("hosts", "nobody is alive")
     machines = {place.rpartition("/")[0] for place in places}
     how = "by process id" if len(places) == 1 else "by heartbeat between them"
-    return AREA.ok(
+    return NODES.ok(
         "hosts", f"{len(machines)} machines, {len(places)} process namespaces; an id's holder is known {how}"
     )
+
+
+STATE, SAVED = Area("state"), Area("saved")
+AHEAD_TOLERATED = 2
+"""Rounds without any reward before the open one: in a short one it may be that nobody was quick enough."""
+LARGEST_STATE, LARGEST_MANIFEST = 2**20, 16 * 2**20
+
+
+class ClockFile(NamedTuple):
+    """The round clock, and the rewards beside it."""
+
+    clock: WatchedClock
+    last_rewarded: int
+    """The newest round with a reward, -1 for none."""
+
+
+class _Stamp(msgspec.Struct):
+    bytes: int
+
+
+class _Manifest(msgspec.Struct):
+    """The few columns of a checkpoint's manifest.json that tell whether it is all there."""
+
+    files: dict[str, _Stamp]
+
+
+def check_state(context: CheckContext) -> Iterator[Finding]:
+    """The round clock is readable, of this experiment, and in step with the rewards."""
+    if context.run:
+        alive = bool(context.watched.alive("worker"))
+        found = measure_state(context.run)
+        yield judge_state(found, context.run.experiment, wanted=context.wants_coordinator, workers_alive=alive)
+
+
+def measure_state(run: Run) -> ClockFile:
+    """Look for rewards, then read it: in this order, a round that opens meanwhile is no contradiction."""
+    last_rewarded = next((r for r in reversed(rounds_in(run.store, keys.REWARDS)) if _is_rewarded(run, r)), -1)
+    return ClockFile(read_clock(run), last_rewarded)
+
+
+def _is_rewarded(run: Run, round_: int) -> bool:
+    of_round = f"{keys.REWARDS}/round_{round_}"
+    stages = [entry.name for entry in entries(run.store, of_round) if entry.kind is Kind.PREFIX]
+    return any(count_stage(run.store, f"{of_round}/{stage}")[0] for stage in stages)
+
+
+def judge_state(found: ClockFile, experiment: str, *, wanted: bool, workers_alive: bool) -> Finding:
+    """Judges the state file: its form, its experiment, and whether it keeps step with the rewards."""
+    state, problem = found.clock
+    restore = (
+        "start the coordinator (swarm node --role coordinator): it restores the file from the rounds in the folder"
+    )
+    if problem:
+        return STATE.failure("clock", shorten(problem, 200), restore)
+    if state is None and wanted and found.last_rewarded >= 0:
+        return STATE.failure("clock", f"no state file, yet there are rewards of round {found.last_rewarded}", restore)
+    if state is None:
+        return STATE.ok("clock", "not started yet" if wanted else "none: every node is on its own clock")
+    if state.experiment_name != experiment:
+        fix = "the folder was copied or renamed: give it back its name, or begin a new --experiment"
+        return STATE.failure("clock", f"of experiment {shorten(state.experiment_name, 64)!r}", fix)
+    return _in_step(state, found.last_rewarded, workers_alive=workers_alive)
+
+
+def _in_step(state: StateFile, last_rewarded: int, *, workers_alive: bool) -> Finding:
+    measured = f"{state.round}/{state.max_rounds or '?'} rounds done, newest reward of round {last_rewarded}"
+    if last_rewarded > state.round:
+        fix = "workers went on without a coordinator: nothing is lost, and one that is started goes to where they are"
+        return STATE.warning("clock", f"behind the rewards: {measured}", fix)
+    if workers_alive and not state.finished and state.round - last_rewarded > 1 + AHEAD_TOLERATED:
+        fix = "raise COORDINATOR_ROUND_INTERVAL: rounds close before anybody submits (see `swarm logs --level warning`)"
+        return STATE.warning("clock", f"ahead of the rewards: {measured}", fix)
+    return STATE.ok("clock", measured)
+
+
+def check_saved(context: CheckContext) -> Iterator[Finding]:
+    """Checkpoints and the ends of logs."""
+    if context.run:
+        yield from judge_checkpoints(measure_checkpoints(context.run))
+        yield judge_ends({node for node, log in context.logs.items() if log.torn} - context.alive)
+
+
+def measure_checkpoints(run: Run) -> dict[str, list[str]]:
+    """Returns node -> what is wrong with each of its checkpoints, newest first; an empty text for a sound one."""
+    saved = saved_rounds(run).items()
+    return {node: [damage(run, keys.checkpoint(r, node)) for r in reversed(rounds)] for node, rounds in saved}
+
+
+def damage(run: Run, checkpoint: str) -> str:
+    """Returns what is wrong with a checkpoint, empty if nothing; sizes are compared, hashes are not."""
+    store = run.store
+    where = store.describe(checkpoint)
+    try:
+        if read_form(store, f"{checkpoint}/node.json", NodeState, LARGEST_STATE) is None:
+            return f"{where}: node.json is missing"
+        manifest = read_form(store, f"{checkpoint}/manifest.json", _Manifest, LARGEST_MANIFEST)
+        if manifest is None:
+            return f"{where}: manifest.json is missing"
+        for name, stamp in manifest.files.items():
+            file = f"{checkpoint}/{name}"
+            entry = store.stat(file)
+            if entry is None or entry.kind is not Kind.FILE:
+                return f"{store.describe(file)} is missing"
+            if entry.size != stamp.bytes:
+                return f"{store.describe(file)} has {entry.size} bytes, expected {stamp.bytes}"
+    except (ProtocolError, ValueError) as error:  # a manifest may name what is no key
+        return f"{where}: {error}"
+    return ""
+
+
+def judge_checkpoints(checkpoints: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Yields the damages as findings."""
+    newest = {node: problems[0] for node, problems in checkpoints.items() if problems[0]}
+    older = [p for node, problems in checkpoints.items() if node not in newest for p in problems[1:] if p]
+    for problem in newest.values():
+        fix = "move that folder away: the node goes on from the one before, or begins anew"
+        yield SAVED.failure("checkpoint", shorten(problem, 240), fix)
+    for problem in older:
+        yield SAVED.warning("older checkpoint", shorten(problem, 240), "delete that folder; the node has a newer one")
+    if not newest and not older:
+        total = sum(map(len, checkpoints.values()))
+        yield SAVED.ok("checkpoints", f"{total} of {len(checkpoints)} nodes, all files there in full length")
+
+
+def judge_ends(torn: set[str]) -> Finding:
+    """Nodes whose logs end within a line, and that are not there to go on with it."""
+    if not torn:
+        return SAVED.ok("ends of logs", "every log ends with a whole line")
+    fix = "start these nodes again, which closes the line; if they stay away, remove what follows the last newline"
+    return SAVED.warning("ends of logs", f"a last line without its end: {shorten(', '.join(sorted(torn)), 120)}", fix)
+
+
+TRUST, VERSIONS, HINTS = Area("trust"), Area("versions"), Area("hints")
+OURS = "swarm"
+FIXES = {
+    OTHER_VERSION: f"install the same {', '.join(Families().packages)} on all nodes: pip install <package>==<version>",
+    "unknown_family": "use the same SWARM_TASK_FAMILIES on all nodes",
+    "question_mismatch": "use the same SEED, SWARM_PROFILE and SWARM_TASKS everywhere; else this peer forges questions",
+    "reply_mismatch": "use the same task files everywhere, see `swarm task try`; else this peer forges conversations",
+    "unknown_task": "use the same SWARM_TASKS and SWARM_PROFILE on all nodes",
+    "oversized": "raise SWARM_MAX_FILE_BYTES where such files are meant; else this peer floods the folder",
+    "scorer_abuse": "its answers hang the scorer: stop that node, or leave it in quarantine",
+    "wrong_version": "run the same swarm version on all nodes",
+    "no_origin": "a peer of another implementation? SWARM_ADMIT=unverified lets it in",
+}
+OTHERWISE = "look at its `swarm logs --node`, and stop it if nobody knows it: it costs time and is not learned from"
+
+MOST_REFUSED = 20
+"""Peers that are named; who writes rows may name any number."""
+MOST_HELD = 10_000
+
+
+class PeerRefusals(NamedTuple):
+    """Holds what the recent rows say of one peer."""
+
+    reasons: Counter[str]
+    """Files and groups refused."""
+    by: set[str]
+    """Nodes that refused it."""
+    quarantined_by: set[str]
+    """Nodes whose last row has it in quarantine."""
+
+
+def check_trust(context: CheckContext) -> Iterator[Finding]:
+    """Refused and quarantined peers."""
+    if context.run:
+        yield from judge_trust(measure_trust(context.logs))
+        if any(start.settings.get("signing", "off") != "off" for start in last_starts(context.run)):
+            yield judge_signatures(id_of(context.run))
+
+
+def check_hints(context: CheckContext) -> Iterator[Finding]:
+    """Yields the hints that say why nodes learn nothing although there is no error."""
+    if not context.run:
+        return
+    hints = snapshot(context.run).hints()
+    if not hints:
+        yield HINTS.ok("hints", "none")
+    for hint in hints:
+        measured = f"{shorten(', '.join(hint.nodes), 64)}: {hint.evidence}"
+        yield HINTS.warning(hint.code, measured, f"{hint.remedy} ({hint.page})")
+
+
+def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, PeerRefusals]:
+    """Add up the last rows of every node: peer -> what became of it."""
+    found: dict[str, PeerRefusals] = defaultdict(lambda: PeerRefusals(Counter(), set(), set()))
+    for node, log in logs.items():
+        for row in log.recent:
+            for peer, reasons in row.refused_by_peer.items():
+                if peer not in found and len(found) >= MOST_HELD:
+                    continue
+                found[peer].reasons.update(reasons)
+                found[peer].by.add(node)
+        for peer in log.recent[-1].quarantined if log.recent else ():
+            found[peer].quarantined_by.add(node)
+    return dict(found)
+
+
+def judge_trust(found: Mapping[str, PeerRefusals]) -> Iterator[Finding]:
+    """One finding per peer that is refused."""
+    if not found:
+        yield TRUST.ok("refused peers", f"none in the last {RECENT} rounds of any node")
+    ordered = sorted(found.items(), key=lambda one: (-len(one[1].quarantined_by), -one[1].reasons.total(), one[0]))
+    if (more := len(ordered) - MOST_REFUSED) > 0:
+        yield TRUST.warning("refused peers", f"{more} more, none refused more than those named", OTHERWISE)
+    for peer, refusals in ordered[:MOST_REFUSED]:
+        held = f"; quarantined by {len(refusals.quarantined_by)} nodes" if refusals.quarantined_by else ""
+        measured = f"{shorten(peer, 64)}: {counts(refusals.reasons)}, by {len(refusals.by)} nodes{held}"
+        yield TRUST.warning("refused peer", measured, fix_for(refusals.reasons))
+
+
+def judge_signatures(id_: str | None) -> Finding:
+    """Tells whether signatures hold for this run alone.
+
+    Args:
+        id_: the experiment's; empty where it has none, None where nobody can tell.
+    """
+    if id_:
+        return TRUST.ok("signatures", "they name the experiment by its id: they hold for this run and its copies alone")
+    if id_ is None:
+        fix = "restore it from a copy: until then nodes that start believe nobody"
+        return TRUST.warning("signatures", "experiment.json is gone, or is none", fix)
+    fix = "begin a new experiment: what was signed elsewhere for one of this name is believed here too"
+    return TRUST.warning("signatures", "they name the experiment by its name alone: an earlier version began it", fix)
+
+
+def fix_for(reasons: Mapping[str, int]) -> str:
+    """Returns what fixes the commonest reason."""
+    commonest = max(reasons, key=lambda reason: reasons[reason], default="")
+    return FIXES.get(commonest, OTHERWISE)
+
+
+def check_versions(context: CheckContext) -> Iterator[Finding]:
+    """Versions by the nodes' own last starts, and the models that they run."""
+    if not context.run:
+        return
+    said = {node: log.versions for node, log in context.logs.items() if log.versions}
+    for package in Families(context.settings.task_families).packages:
+        yield judge_package(package, said, installed_version(package))
+    yield judge_ours(said)
+    models = {node: watch.peer.model for node, watch in context.watched.nodes.items() if watch.peer.model}
+    yield VERSIONS.ok("models", _by_value(models) or "none loaded yet")  # they may differ
+
+
+def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str) -> Finding:
+    """Tells whether questions of one package can be regenerated everywhere, which needs equal versions.
+
+    Args:
+        said: node -> package -> version.
+        here: the version that a node started on this host would have, empty for none.
+    """
+    by_node = {node: versions[package] for node, versions in said.items() if _is_version(versions.get(package, ""))}
+    versions = set(by_node.values())
+    if len(versions) > 1:
+        from packaging.version import Version  # here: most doctors need it not
+
+        newest = max(versions, key=Version)
+        fix = f"pip install {package}=={newest} everywhere: with others, groups are refused ({OTHER_VERSION})"
+        return VERSIONS.failure(package, _by_value(by_node), fix)
+    if by_node and here and here not in versions:
+        fix = f"pip install {package}=={next(iter(versions))} before starting a node here"
+        return VERSIONS.warning(package, f"{_by_value(by_node)}, but {here} on this host", fix)
+    return VERSIONS.ok(package, _by_value(by_node) or "no node has said its version")
+
+
+def judge_ours(said: Mapping[str, Mapping[str, str]]) -> Finding:
+    """Tells whether all nodes are of one version."""
+    by_node = {node: versions[OURS] for node, versions in said.items() if versions.get(OURS)}
+    if len(set(by_node.values())) > 1:
+        return VERSIONS.warning(OURS, _by_value(by_node), "install one version everywhere; old forms are still read")
+    return VERSIONS.ok(OURS, _by_value(by_node) or "no node has said its version")
+
+
+def _is_version(text: str) -> bool:
+    """Tells whether a stranger's text is a plain version, which may stand in a command that somebody will copy."""
+    from packaging.version import InvalidVersion, Version
+
+    with suppress(InvalidVersion):
+        return len(text) <= 40 and str(Version(text)) == text
+    return False
+
+
+def _by_value(values: Mapping[str, str]) -> str:
+    nodes = defaultdict(list)
+    for node, value in sorted(values.items()):
+        nodes[value].append(node)
+    if len(nodes) == 1:
+        return f"{shorten(next(iter(nodes)), 60)} on {len(values)} nodes"
+    return "; ".join(f"{shorten(value, 60)} on {shorten(', '.join(names), 80)}" for value, names in nodes.items())

@@ -1,17 +1,43 @@
-"""A shared folder itself: writing and its speed, renames, names, its clock; and file events, by which nodes look
-sooner than they would: whether those of other hosts arrive, and inotify's limits.
+"""A shared folder: writing and its speed, renames, names, its clock; free space against what the run will still write,
+and what lies around; file events, by which nodes look sooner than they would: whether those of other hosts arrive, and
+inotify's limits; how late others see what a node published.
+
+A place such as Google Drive shows new files minutes late. One machine alone cannot measure that: its own files are
+there at once. So before anybody has trained on a peer's groups, the doctor goes by what such mounts are called.
 """
 
 from __future__ import annotations
 
+import math
+import re
+import shutil
 import socket
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from statistics import median
+from typing import NamedTuple
 
+from swarm.config import Settings
+from swarm.errors import ModelError
+from swarm.planner.footprint import checkpoint_bytes
+from swarm.planner.shape import model_shape
+from swarm.records.files import read_clock
 from swarm.records.listing import nodes_in
-from swarm.store.health import NEWEST_WATCHED, FileSystem, Inotify, Naming, Renaming, Writing
+from swarm.store.health import (
+    MOST_ENTRIES,
+    NEWEST_WATCHED,
+    FileSystem,
+    Inotify,
+    Naming,
+    Renaming,
+    Room,
+    Survey,
+    Writing,
+)
 from swarm.views.doctor.check import Area, CheckContext, Finding
+from swarm.views.text import age, shorten, size
 from swarm.wire import keys
 
 FOLDER, RENAME, NAMES, CLOCKS = Area("folder"), Area("rename"), Area("names"), Area("clocks")
@@ -169,3 +195,229 @@ def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:
 def _judge(name: str, measured: str, limit: int, used: int, need: int) -> Finding:
     fix = f"sudo sysctl fs.inotify.{name}={2 * (used + need)} (nodes go on by listing, but slower)"
     return INOTIFY.graded(name, measured, fix, warning=limit - used < need)
+
+
+SPACE, FILES = Area("space"), Area("files")
+GROWING = ("rollouts", "rewards", "winners", "logs", "judge")
+"""Parts that every round adds to; checkpoints are replaced."""
+BYTES_PER_COMPLETION, BYTES_PER_ROW, FILES_PER_ROUND = 1024, 16 * 1024, 3
+"""The guess before the first round: text of a completion with its prompt; a metrics row, events and small files."""
+FLOOR = 64 * 2**20
+"""Bytes that should be free whatever the run needs."""
+TEMPORARY_FLOOR = 256 * 2**20
+"""Bytes for locks, model files and answers being scored."""
+MOST_NODES = 4096
+"""That checkpoints are counted for: whoever can write to the folder can register under any number of names."""
+SHOWN = 3
+ODD_FIX = "remove these objects by the provider's own tools: each listing steps around them"
+KEPT = 2**20
+"""Bytes of half-written files that nobody need mind."""
+
+
+class RunNeed(NamedTuple):
+    """Holds what the run will still write."""
+
+    per_round: float
+    """Bytes per round."""
+    files_per_round: float
+    rounds_left: int
+    guessed: bool
+    """The rates are a guess, for no round is done yet."""
+    checkpoints: int = 0
+    """Bytes of checkpoints: of those to come, or, where they are there, once more, as new ones are written before old
+    ones go."""
+
+
+def check_space(context: CheckContext) -> Iterator[Finding]:
+    """Free space and inodes of the place, and of this machine's temporary folder."""
+    if folder := context.health.folder:
+        yield from judge_space(folder.room(), measure_need(context))
+    yield judge_temporary(*_temporary())
+
+
+def measure_need(context: CheckContext) -> RunNeed:
+    """Take the rates from the rounds so far."""
+    state = read_clock(context.run).state if context.run else None
+    working = [watch.peer.round for watch in context.watched.nodes.values()]
+    rounds = max([state.round if state else 0, *working, 0])
+    left = max(0, ((state.max_rounds if state else 0) or context.settings.max_rounds) - rounds)
+    there = context.survey.bytes_by_part["checkpoints"] if context.run else 0
+    checkpoints = max(there, expected_checkpoints(context) - there)
+    if rounds:
+        taken = sum(context.survey.bytes_by_part[part] for part in GROWING)
+        files = sum(context.survey.files_by_part[part] for part in GROWING if part != "logs")
+        return RunNeed(taken / rounds, files / rounds, left, False, checkpoints)
+    settings = context.settings
+    completions = settings.most_local_groups * settings.generations
+    workers = _workers(context)
+    taken = workers * (completions * BYTES_PER_COMPLETION + BYTES_PER_ROW)
+    return RunNeed(taken, workers * FILES_PER_ROUND, left, True, checkpoints)
+
+
+def _workers(context: CheckContext) -> int:
+    """Counts the workers that are expected; where nobody is by number or name, those that are registered, and one at
+    least."""
+    registered = sum(watch.peer.node_role == "worker" for watch in context.watched.nodes.values())
+    return min(MOST_NODES, max(context.settings.expected_count or 1, registered))
+
+
+def expected_checkpoints(context: CheckContext) -> int:
+    """Returns bytes of those that all workers keep, by the models of the settings; 0 where a model's size cannot be
+    known."""
+    settings = context.settings
+    nodes = _workers(context)
+    try:
+        shapes = [model_shape(name, hub_token=settings.hub_token) for name in settings.model]
+        sizes = [checkpoint_bytes(shape, settings) for shape in shapes]
+    except ModelError:  # the area of models says so
+        return 0
+    return settings.checkpoint_keep * sum(sizes[node % len(sizes)] for node in range(nodes))
+
+
+def _temporary() -> tuple[str, int]:
+    """Returns the temporary folder, and the bytes free in it."""
+    try:
+        folder = tempfile.gettempdir()
+        return folder, shutil.disk_usage(folder).free
+    except OSError:  # FileNotFoundError: none of the usual places can be written
+        return "", 0
+
+
+def judge_space(room: Room, run: RunNeed) -> Iterator[Finding]:
+    """Yields the figures as findings."""
+    rate = f"{size(run.per_round)} a round{' (guessed)' if run.guessed else ''}"
+    need = int(run.per_round * run.rounds_left) + run.checkpoints
+    kept = f", {size(run.checkpoints)} of it for checkpoints" if run.checkpoints else ""
+    measured = f"{size(room.free)} free; {run.rounds_left} rounds of {rate} need {size(need)}{kept}"
+    fix = "free space, ask for fewer rounds, or `swarm experiment clean` what is done with"
+    failure, warning = room.free < max(need, FLOOR // 8), room.free < max(2 * need, FLOOR)
+    yield SPACE.graded("free space", measured, fix, failure=failure, warning=warning)
+    need = int(run.files_per_round * 1.5 * run.rounds_left)  # a round's folders come on top of its files
+    if room.inodes is None:
+        yield SPACE.ok("inodes", "the file system has no such limit")
+        return
+    measured = f"{room.inodes} free, the run needs {need} more"
+    fix = "use a file system with more inodes, or ask for fewer rounds"
+    yield SPACE.graded("inodes", measured, fix, failure=room.inodes < need)
+
+
+def judge_temporary(folder: str, free: int) -> Finding:
+    """Returns the temporary folder of this machine; none is worse than one with little space."""
+    measured = f"{size(free)} free in {folder or 'no temporary folder can be written'}"
+    fix = "free space there, or set TMPDIR to another folder"
+    return SPACE.graded("temporary folder", measured, fix, failure=not folder, warning=free < TEMPORARY_FLOOR)
+
+
+def check_files(context: CheckContext) -> Iterator[Finding]:
+    """Yields the survey."""
+    if context.run and context.health.folder:
+        yield from judge_files(context.survey, context.alive)
+    elif context.run:
+        yield _none_of("names that no request can hold", context.survey.not_text, ODD_FIX)
+        yield _use(context.survey)
+
+
+def judge_files(survey: Survey, alive: set[str]) -> Iterator[Finding]:
+    """Turns what the survey found into findings.
+
+    Args:
+        alive: nodes whose half-written files are their own business.
+    """
+    sparse = [f"{one.name} ({size(one.claimed)}, of which {size(one.there)} are there)" for one in survey.sparse]
+    for check, found, fix in (
+        ("links", survey.links, "delete them: nodes refuse links, and watchers follow them into other trees"),
+        ("pipes and devices", survey.no_files, "delete them: they are nobody's data, and may block other readers"),
+        ("sparse files", sparse, "delete them: they claim what they do not have, and fill a copy's disk"),
+        (
+            "conflict copies",
+            survey.conflicts,
+            "delete them; let one process alone write each file, and one tool alone replicate the folder",
+        ),
+        (
+            "names not in UTF-8",
+            survey.not_text,
+            "delete them (ls -b shows them): one of them stops a file watcher",
+        ),
+        ("unreadable folders", survey.unreadable, "chmod u+rwx them, or run as the user who owns them"),
+    ):
+        yield _none_of(check, found, fix)
+    yield _drafts(survey, alive)
+    yield _use(survey)
+
+
+def _none_of(check: str, found: Sequence[str], fix: str) -> Finding:
+    if not found:
+        return FILES.ok(check, "none")
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    named = ", ".join(shorten(name, 100) for name in sorted(found)[:SHOWN])
+    return FILES.warning(check, f"{len(found)}: {named}{more}", fix)
+
+
+def _drafts(survey: Survey, alive: set[str]) -> Finding:
+    left = {node: taken for node, taken in survey.drafts_by_node.items() if node not in alive}
+    total = sum(left.values())
+    if total <= KEPT:
+        return FILES.ok("half-written files", f"{size(total)} of nodes that do not run")
+    names = sorted(left, key=lambda node: -left[node])[:SHOWN]
+    named = ", ".join(f"{shorten(node, 40)} {size(left[node])}" for node in names)
+    fix = "delete .tmp/{node} of nodes that stay away"
+    return FILES.warning("half-written files", f"{size(total)} left: {named}", fix)
+
+
+def _use(survey: Survey) -> Finding:
+    parts = ", ".join(f"{part} {size(taken)}" for part, taken in survey.bytes_by_part.most_common())
+    number = sum(survey.files_by_part.values())
+    measured = f"{size(sum(survey.bytes_by_part.values()))} in {number} files{': ' if parts else ''}{parts}"
+    if survey.complete:
+        return FILES.ok("disk use", measured)
+    fix = "clean up with `swarm experiment clean`: every node lists these folders again and again"
+    return FILES.warning("disk use", f"more than {MOST_ENTRIES} entries; of the first ones: {measured}", fix)
+
+
+DELAY = Area("delay")
+PUBLISHED = "from publication to pool"
+LATE = 10.0
+"""Seconds, of the 99th percentile: a local network has less than one, Syncthing one."""
+ROUND, TIMEOUT = 4, 3
+"""Times the delay: a round takes the clock's, the rollouts' and the rewards' passage; heartbeats come in bulk."""
+KEEPS_BACK = re.compile(
+    r"drive|rclone|onedrive|dropbox|\bbox\b|gcsfuse|s3fs|goofys|blobfuse|hf-mount|icloud", re.IGNORECASE
+)
+"""Mounts of a cloud's storage, in their kind or in where they are mounted; their caches are minutes old at times."""
+
+
+def check_delay(context: CheckContext) -> Iterator[Finding]:
+    """Judges the delays; nothing where requests are paid for: the bucket's own checks say it there."""
+    if (folder := context.health.folder) is not None:
+        found = chain.from_iterable(of.delays for of in context.logs.values())
+        delays = [seconds for seconds in found if 0 <= seconds < math.inf]
+        yield judge_delay(delays, folder.file_system(), context.settings)
+
+
+def judge_delay(delays: Sequence[float], filesystem: FileSystem, settings: Settings) -> Finding:
+    """Returns the seconds that nodes measured as a finding."""
+    name = f"{filesystem.kind} at {filesystem.mount}" if filesystem.mount else filesystem.kind
+    if not delays:
+        if not filesystem.delivers_events and KEEPS_BACK.search(name):
+            said = f"not measured yet, but {name} is known to show new files minutes late: a slow folder"
+            return DELAY.warning(PUBLISHED, said, _instead(settings, 180.0))
+        return DELAY.ok(PUBLISHED, "not measured yet: nobody has trained on a peer's groups")
+    late = sorted(delays)[math.ceil(0.99 * len(delays)) - 1]
+    measured = f"median {_seconds(median(delays))}, 99th percentile {_seconds(late)}, of {len(delays)} files"
+    if late <= LATE:
+        return DELAY.ok(PUBLISHED, measured)
+    return DELAY.warning(PUBLISHED, f"{measured}: {name} is a slow folder", _instead(settings, late))
+
+
+def _seconds(delay: float) -> str:
+    return f"{delay:.2g} s" if delay < LATE else f"{delay:.0f} s"
+
+
+def _instead(settings: Settings, delay: float) -> str:
+    """Returns advice where others see what is written only after so many seconds."""
+    return (
+        f"let rounds last {age(ROUND * delay)} or more (COORDINATOR_ROUND_INTERVAL={ROUND * delay:.0f}) and set "
+        f"SWARM_LIVENESS_TIMEOUT={TIMEOUT * delay:.0f}, or let each node keep its own clock (swarm up "
+        "--no-coordinator). Better: run in a local folder or a bucket, and keep only a mirror here: "
+        f"swarm copy LOCAL {settings.place} --experiment {settings.experiment} --follow"
+    )

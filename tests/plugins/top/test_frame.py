@@ -12,7 +12,7 @@ import pytest
 from swarm.plugins.top import reader as top_reader
 from swarm.plugins.top.frame import buckets, by_round, learns_from, render, sparkline
 from swarm.plugins.top.reader import TopReader
-from swarm.records.history_reader import HistoryReader
+from swarm.records.history import HistoryReader
 from swarm.views.groups import columns_of
 from tests.layout import Layout
 from tests.objects import KINDS, bounded, put

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from swarm.records.first_round import FirstRound, advice, first_round, pace_line
-from swarm.records.shares import Share
+from swarm.records.pace import Share
 from swarm.wire.metrics import MetricsRow
 from tests.unit.records.test_hints import row
 

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.records import history as histories
-from swarm.records.history import COLUMNS, HistoryRoom, NodeHistory, cumulative
-from swarm.records.history_reader import HistoryReader
+from swarm.records.history import COLUMNS, HistoryReader, HistoryRoom, NodeHistory
 from swarm.store.run import Run
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
@@ -32,6 +31,12 @@ def history_of(*lines: bytes, room: HistoryRoom | None = None) -> NodeHistory:
     for of_row in lines:
         history.observe([of_row])
     return history
+
+
+def at(node: NodeHistory, name: str, round_: int, stage: int = 0) -> float:
+    """One figure of a round and stage; NaN where there is none."""
+    places = [*zip(node.rounds, node.stages, strict=True)]
+    return node.figure(name, places.index((round_, stage))) if (round_, stage) in places else math.nan
 
 
 def everything(node: NodeHistory) -> dict[str, Any]:
@@ -57,10 +62,10 @@ def test_every_column_is_one_of_the_metrics_row_by_the_same_name() -> None:
 
 def test_a_figure_is_found_by_round_and_stage() -> None:
     history = history_of(line(0, executor_busy=0.25), line(1, my_reward=0.75), line(1, stage=1, my_reward=1.0))
-    assert history.at("my_reward", 1) == 0.75
-    assert history.at("my_reward", 1, 1) == 1.0
-    assert history.at("executor_busy", 0) == 0.25
-    assert math.isnan(history.at("my_reward", 2))
+    assert at(history, "my_reward", 1) == 0.75
+    assert at(history, "my_reward", 1, 1) == 1.0
+    assert at(history, "executor_busy", 0) == 0.25
+    assert math.isnan(at(history, "my_reward", 2))
     assert [history.rounds[place] for place in history.one_per_round()] == [0, 1]
     assert history.column("my_reward")[history.one_per_round()[1]] == 1.0
 
@@ -82,26 +87,26 @@ def test_rows_that_come_out_of_order_are_put_in_order() -> None:
     history = history_of(line(4), line(2), line(3))
     assert [history.rounds[place] for place in history.in_order()] == [2, 3, 4]
     assert history.rounds_done == 5
-    assert history.last == 2
+    assert history.last_place == 2
 
 
 def test_the_reward_given_tagged_of_rows_that_lack_it_is_computed() -> None:
     history = history_of(line(0, my_reward=0.1, answer_tag_rate=0.4), line(1, my_reward=0.0))
-    assert history.at("reward_given_tagged", 0) == pytest.approx(0.25)
-    assert math.isnan(history.at("reward_given_tagged", 1))
+    assert at(history, "reward_given_tagged", 0) == pytest.approx(0.25)
+    assert math.isnan(at(history, "reward_given_tagged", 1))
 
 
 def test_rewards_of_a_node_that_had_no_answers_of_its_own_measure_nothing() -> None:
     history = history_of(line(0, role="evaluator", my_reward=0.0), line(1, role="evaluator", local_groups=1))
-    assert math.isnan(history.at("my_reward", 0))
-    assert history.at("my_reward", 1) == 0.5
+    assert math.isnan(at(history, "my_reward", 0))
+    assert at(history, "my_reward", 1) == 0.5
     assert history.role == "evaluator"
 
 
 def test_what_is_no_row_or_out_of_range_is_left_out_and_counted() -> None:
     history = history_of(b"junk", b"[]", line(0, my_reward=7), line(0, my_reward=0.5, seconds_round=-3.0))
     assert len(history) == 1
-    assert history.at("seconds_round", 0) == 0
+    assert at(history, "seconds_round", 0) == 0
     assert (history.odd.left_out, history.odd.clamped) == (1, 1)
 
 
@@ -114,7 +119,7 @@ def test_names_and_rows_of_a_stranger_are_bounded(monkeypatch: pytest.MonkeyPatc
     assert len(history) == 3
     assert (history.odd.cut, history.not_held) == (1, 6)
     history.observe([line(1, my_reward=1.0)])
-    assert history.at("my_reward", 1) == 1.0
+    assert at(history, "my_reward", 1) == 1.0
 
 
 def test_all_nodes_together_hold_no_more_rows_than_there_is_room_for() -> None:
@@ -208,7 +213,3 @@ def test_a_file_that_was_replaced_begins_a_new_epoch(tmp_path: Path) -> None:
 def test_a_reader_of_some_nodes_holds_those_alone(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     assert [*HistoryReader(run_of(layout), frozenset({"bob"})).look()] == ["bob"]
-
-
-def test_a_sum_so_far_passes_over_what_is_not_known() -> None:
-    assert [*cumulative([0.5, math.nan, 0.25])] == [0.5, 0.5, 0.75]

@@ -11,14 +11,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from swarm.records import keeping
-from swarm.records.keeping import CheckedRow, Keeper, SummedRow, taking
-from swarm.records.odd import Odd
+from swarm.records import rows as keeping
 from swarm.records.reader import snapshot
 from swarm.records.rollouts import RolloutFiles
-from swarm.records.rows import read_columns, read_metrics, read_metrics_and_odd, read_to_sum_up
+from swarm.records.rows import (
+    SUMMED,
+    Keeper,
+    read_columns,
+    read_metrics,
+    read_metrics_and_odd,
+    read_to_sum_up,
+    taking,
+)
+from swarm.records.table import Odd
 from swarm.types import RoundKey
 from swarm.views import validate as validating
+from swarm.views.run_records import CHECKED
 from swarm.views.summary import render, summarise, summarise_run
 from swarm.views.validate import MOST_PROBLEMS, validate
 from swarm.wire.messages import MetricsRow
@@ -49,10 +57,10 @@ NAMING: dict[str, Callable[[int], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("form", "naming"), [*((MetricsRow, naming) for naming in NAMING), (SummedRow, "tasks"), (CheckedRow, "peers")]
+    ("form", "naming"), [*((MetricsRow, naming) for naming in NAMING), (SUMMED, "tasks"), (CHECKED, "peers")]
 )
 def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[msgspec.Struct], naming: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[MetricsRow], naming: str
 ) -> None:
     layout = make_experiment(tmp_path, rounds=1)
     write_rows(layout, "mallory", ROWS, NAMING[naming])
@@ -84,7 +92,7 @@ def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> Non
         refused_by_peer={peer: {"late": 1} for peer in peers[:8]},
     )
     line = msgspec.json.encode(row)
-    for form in (MetricsRow, SummedRow, CheckedRow):
+    for form in (MetricsRow, SUMMED, CHECKED):
         keeper = Keeper(odd := Odd())
         take = taking(form)
         held = [keeper.keep(take(msgspec.json.decode(line, type=MetricsRow))) for _ in range(2000)]

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.records.hints import Recent, recent
+from swarm.records.hints import RECENT, Recent, recent
 from swarm.records.pace import MOST_SPANS, Span, nodes_over_time, seconds_per_round, spread, tokens_per_second
-from swarm.records.rows import Glance
 
 
 def row(number: int, timestamp: float, **fields: int) -> Recent:
-    return recent(Glance(round=number, my_reward=0.0, timestamp=timestamp, **fields))
+    return recent(RECENT(round=number, my_reward=0.0, timestamp=timestamp, **fields))
 
 
 def test_the_pace_is_the_median_step_so_that_a_pause_does_not_count() -> None:

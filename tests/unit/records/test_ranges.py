@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_type_hints
+
 import msgspec
 import pytest
 
-from swarm.records.odd import Odd
-from swarm.records.ranges import MOST_ENTRIES, clamp, strict
-from swarm.records.rows import Glance, parse_row
+from swarm.records.table import MOST_ENTRIES, Odd, clamp, columns, parse_row, strict
+from swarm.wire.messages import MetricsRow
 
+FORM = columns(*MetricsRow.__struct_fields__)
 SOUND = {"round": 3, "my_reward": 0.5, "schema_version": 1}
 BEYOND: dict[str, list[object]] = {
     "int": [-1, 2**60],
@@ -23,9 +25,9 @@ FREE = {"schema_version", "my_reward", "round"}
 
 
 def cases() -> list[tuple[str, object]]:
-    types = {
-        name: str(hint).removeprefix("<class '").removesuffix("'>") for name, hint in Glance.__annotations__.items()
-    }
+    hints = get_type_hints(MetricsRow).items()
+    types = {name: str(hint).removeprefix("<class '").removesuffix("'>").partition(" | ")[0] for name, hint in hints}
+    types = {name: hint.replace("typing.Union[", "").partition(", msgspec")[0] for name, hint in types.items()}
     return [(name, value) for name in types if name not in FREE for value in BEYOND.get(types[name], [])]
 
 
@@ -35,9 +37,9 @@ def row_with(name: str, value: object) -> bytes:
 
 def test_a_sound_row_is_taken_at_once_and_is_what_the_form_says() -> None:
     line = row_with("accepted_by_peer", {"bob": 4})
-    row = msgspec.json.decode(line, type=strict(Glance))
-    assert isinstance(row, Glance)
-    assert msgspec.structs.asdict(row) == msgspec.structs.asdict(msgspec.json.decode(line, type=Glance))
+    row = msgspec.json.decode(line, type=strict(FORM))
+    assert isinstance(row, FORM)
+    assert msgspec.structs.asdict(row) == msgspec.structs.asdict(msgspec.json.decode(line, type=FORM))
     assert clamp(row) == []
 
 
@@ -55,18 +57,18 @@ def test_the_cases_cover_every_kind_of_column() -> None:
 def test_no_row_that_has_to_be_changed_passes_as_sound(name: str, value: object) -> None:
     line = row_with(name, value)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(line, type=strict(Glance))
+        msgspec.json.decode(line, type=strict(FORM))
     odd = Odd()
-    if (row := parse_row(line, Glance, odd)) is not None:
+    if (row := parse_row(line, FORM, odd)) is not None:
         assert (getattr(row, name) != value, odd.clamped) == (True, 1)
 
 
 @pytest.mark.parametrize("reward", [-0.1, 1.5])
 def test_a_row_whose_reward_is_no_share_is_left_out(reward: float) -> None:
     odd = Odd()
-    assert parse_row(row_with("my_reward", reward), Glance, odd) is None
+    assert parse_row(row_with("my_reward", reward), FORM, odd) is None
     assert odd.left_out == 1
 
 
 def test_a_row_of_another_version_is_none() -> None:
-    assert parse_row(row_with("schema_version", 2), Glance) is None
+    assert parse_row(row_with("schema_version", 2), FORM) is None

@@ -8,11 +8,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.records.odd import Odd
-from swarm.records.rows import Glance, parse_row, parse_rows
+from swarm.records.table import Odd, columns, parse_row, parse_rows
 from tests.layout import Layout
 from tests.unit.views.factories import make_row
 
+FORM = columns("seconds_round", "task_rewards")
 GOOD = [msgspec.json.encode(make_row(Layout(Path("place"), "exp"), "anna", round_)) for round_ in range(3)]
 ODD = [
     b"",
@@ -32,7 +32,7 @@ ODD = [
 @given(st.lists(st.sampled_from([*GOOD * 4, *ODD]), max_size=600))
 def test_rows_of_many_lines_are_those_of_each_line(lines: list[bytes]) -> None:
     together, alone = Odd(), Odd()
-    rows = [row for line in lines if (row := parse_row(line, Glance, alone)) is not None]
-    found = [*parse_rows(lines, Glance, together)]
+    rows = [row for line in lines if (row := parse_row(line, FORM, alone)) is not None]
+    found = [*parse_rows(lines, FORM, together)]
     assert [*map(msgspec.structs.asdict, found)] == [*map(msgspec.structs.asdict, rows)]
     assert (together.left_out, together.clamped) == (alone.left_out, alone.clamped)

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from swarm.cli.main import run
-from swarm.records.expected import MOST_STARTS, Expected, started
 from swarm.records.reader import snapshot
 from swarm.types import RoundKey
+from swarm.views.run_records import MOST_STARTS, Expected, started
 from swarm.views.validate import ValidationReport, validate
 from swarm.wire import keys
 from swarm.wire.messages import ExperimentFile

@@ -7,9 +7,7 @@ from typing import Any
 
 from swarm.config import Settings
 from swarm.views import model_card as cards
-from swarm.views.card_learning import MOST_BARS, MOST_SPANS, curve
-from swarm.views.markdown import MOST_NAMED
-from swarm.views.model_card import CardContents
+from swarm.views.model_card import MOST_BARS, MOST_NAMED, MOST_SPANS, CardContents, curve
 from swarm.wire.judge_messages import ExamRow
 from swarm.wire.messages import MetricsRow, NodeStart
 from tests.layout import Layout

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from swarm.records.stream import Event
-from swarm.views.events import render
-from swarm.views.repeats import TOLD_EVERY, More, Repeats
+from swarm.views.events import TOLD_EVERY, More, Repeats, render
 
 
 def said(node: str, timestamp: float, event: str = "x", **fields: Any) -> Event:

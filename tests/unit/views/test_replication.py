@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swarm.store.replication import Peer, Replication
 from swarm.views.doctor.check import Verdict
-from swarm.views.doctor.replicated import judge
+from swarm.views.doctor.remote import judge_replication
 from swarm.views.replication import progress, render_replication
 
 BEN = Peer("ben", connected=True, seen_ago=0.0, to_come=0, has=1.0, delay=0.9)
@@ -12,7 +12,7 @@ EVA = Peer("eva", connected=False, seen_ago=120.0, to_come=2_000_000, has=None)
 
 
 def verdicts(now: Replication) -> dict[str, tuple[Verdict, str]]:
-    return {finding.check: (finding.verdict, finding.measured) for finding in judge(now, 15.0)}
+    return {finding.check: (finding.verdict, finding.measured) for finding in judge_replication(now, 15.0)}
 
 
 def test_a_place_that_all_see_alike_says_nothing() -> None:

@@ -8,10 +8,8 @@ import msgspec
 import pytest
 
 from swarm.config import load_settings
-from swarm.records.asked import DAY
 from swarm.records.progress import NodeProgress
-from swarm.views.expected_requests import of_one_round, render_expected
-from swarm.views.requests import render_requests, requests_of
+from swarm.views.requests import DAY, of_one_round, render_expected, render_requests, requests_of
 from tests.layout import Layout
 from tests.unit.views.factories import make_row
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swarm.records.finished import NO_REWARDS
 from swarm.records.hints import FEW
-from swarm.records.standing import NO_REWARDS
 from swarm.types import RoundKey
 from swarm.views import summary
 from swarm.views.status import NodeStatus, Status, StatusReader, render

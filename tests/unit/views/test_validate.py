@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from swarm.types import RoundKey
-from swarm.views.checks import gaps, named, spans
-from swarm.views.validate import ValidationReport, render, validate
+from swarm.views.validate import ValidationReport, gaps, named, render, spans, validate
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RewardFile
 from tests.layout import Layout

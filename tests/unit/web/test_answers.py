@@ -55,7 +55,7 @@ def test_stages_and_turns_are_told() -> None:
 
 
 def test_what_a_stranger_wrote_is_bounded_and_printable() -> None:
-    long = a_file(*[an_entry("\u202ex" * 9000)] * 100, slot="9" * 50)
+    long = a_file(*[an_entry("\u202ex" * 9000)] * 100, slot="9")
     (group,) = file_document(long, {})["groups"]
     assert len(group["completions"]) == answers.MOST_COMPLETIONS
     assert group["left_out"] == 100 - answers.MOST_COMPLETIONS
@@ -83,6 +83,11 @@ def test_of_the_rounds_that_an_adopter_did_since_no_more_count_than_are_looked_a
     lines = [a_row(round_, trained_on=["anna/1/0/0"] if round_ == 2 else []) for round_ in range(40)]
     (adoption,) = adoptions({"ben": a_node(*lines)}, "anna/1/0/0", "knots")
     assert adoption.followed == answers.WINDOW
+
+
+def test_a_name_that_is_no_slot_is_left_out_and_counted() -> None:
+    told = file_document(a_file(an_entry(), slot="9" * 50), {})
+    assert (told["groups"], told["left_out"]) == ([], 1)
 
 
 def test_an_empty_group_is_shown_as_such() -> None:

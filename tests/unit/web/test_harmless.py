@@ -21,7 +21,7 @@ from starlette.routing import Route
 from swarm.harmless import printable_lines
 from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
-from swarm.web.watched import WatchedRun
+from swarm.web.service import WatchedRun
 from tests.unit.web.nasty import MARKS, NODE, ROUND, WORD, dirtied, make_nasty, texts_of
 from tests.unit.web.test_export import frozen, kept_in
 from tests.unit.web.web_factory import a_browser, a_look, a_service

@@ -29,8 +29,7 @@ from swarm.web.guard import HEADERS
 from swarm.web.harmless import encoded
 from swarm.web.journal import Journal, wanted
 from swarm.web.look import start_document
-from swarm.web.service import DRAWN, Service
-from swarm.web.watched import WatchedRun
+from swarm.web.service import DRAWN, Service, WatchedRun
 from swarm.wire import keys
 from tests.unit.views.factories import ROUND_SECONDS, START, append, make_row, run_of
 from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown

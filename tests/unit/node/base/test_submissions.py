@@ -91,10 +91,8 @@ def test_a_file_is_read_once_and_again_when_it_has_become_another(
 ) -> None:
     put_reward(layout, R0, "bob")
     put(layout.reward_file(R0, "x"), b"x")
-    submissions, read, usual = Submissions(run_of(layout)), list[str](), FolderStore.get_many
-    monkeypatch.setattr(
-        FolderStore, "get_many", lambda store, keys, limit: (read.extend(keys), usual(store, keys, limit))[1]
-    )
+    submissions, read, usual = Submissions(run_of(layout)), list[str](), FolderStore.get
+    monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), usual(store, key, limit))[1])
     for _ in range(3):
         submissions.of(R0)
     assert len(read) == 2

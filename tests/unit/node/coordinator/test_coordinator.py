@@ -19,8 +19,8 @@ from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
 from swarm.node.base.clock_belief import believed_state
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.files import read_experiment, read_peer, read_state
+from swarm.records.finished import NO_REWARDS
 from swarm.records.liveness import STANDBY, STOPPED
-from swarm.records.standing import NO_REWARDS
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import StateFile

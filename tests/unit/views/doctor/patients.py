@@ -10,9 +10,8 @@ from typing import Any
 from swarm.config import Settings
 from swarm.store.folder.health import FolderHealth
 from swarm.store.place import open_place
-from swarm.views.doctor.check import CheckContext, Finding, Verdict
+from swarm.views.doctor.check import CheckContext, Finding, Timing, Verdict
 from swarm.views.doctor.examine import Check
-from swarm.views.doctor.watching import Timing
 from tests.layout import Layout
 from tests.unit.views.factories import START, make_peer
 

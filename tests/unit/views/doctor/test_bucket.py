@@ -14,9 +14,8 @@ import pytest
 from swarm.config import Settings
 from swarm.config.place import CADENCE
 from swarm.store.health import Latency, Permission, Visibility
-from swarm.views.doctor import bucket
-from swarm.views.doctor.check import CheckContext
-from swarm.views.doctor.watching import Timing
+from swarm.views.doctor import remote
+from swarm.views.doctor.check import CheckContext, Timing
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look
 
 pytest.importorskip("obstore")
@@ -44,7 +43,7 @@ def test_a_sound_bucket_is_in_order_and_nothing_is_left_behind() -> None:
     place = MemoryBucket()
     place.write("peers/anna.json", b"{}")
     with examined(place) as context:
-        found = look(bucket.check, context)
+        found = look(remote.check_bucket, context)
         assert context.health.there
         assert context.health.survey().files_by_part == {"peers": 1}
         assert abs(context.server_skew) < 2
@@ -64,26 +63,26 @@ def test_what_may_not_be_done_is_named_and_nothing_else_is_tried(
 
     monkeypatch.setattr(f"obstore.{verb}", refused)
     with examined(MemoryBucket()) as context:
-        found = look(bucket.check, context)
+        found = look(remote.check_bucket, context)
     assert {name for name, finding in found.items() if finding.verdict is FAILURE} == lacking
     assert {*found} - lacking == {"permissions"}
 
 
 def test_a_server_that_lets_two_create_one_object_is_told() -> None:
-    assert bucket.judge_creating(True).verdict is OK
-    assert bucket.judge_creating(False).verdict is WARNING
+    assert remote.judge_creating(True).verdict is OK
+    assert remote.judge_creating(False).verdict is WARNING
 
 
 def test_late_listings_are_told_and_those_that_never_come_are_failures() -> None:
-    found = {finding.check: finding for finding in bucket.judge_visibility(Visibility([0.0], [3.0]))}
+    found = {finding.check: finding for finding in remote.judge_visibility(Visibility([0.0], [3.0]))}
     assert [finding.verdict for finding in found.values()] == [OK, WARNING]
     assert "the slowest after 3.0 s" in found["list after write"].measured
-    assert [finding.verdict for finding in bucket.judge_visibility(Visibility([0.0], [math.inf]))] == [OK, FAILURE]
+    assert [finding.verdict for finding in remote.judge_visibility(Visibility([0.0], [math.inf]))] == [OK, FAILURE]
 
 
 def test_a_listing_that_is_a_moment_late_is_no_alarm() -> None:
     """Nodes list every ten seconds."""
-    found = list(bucket.judge_visibility(Visibility([0.0], [0.1, 0.0])))
+    found = list(remote.judge_visibility(Visibility([0.0], [0.1, 0.0])))
     assert [finding.verdict for finding in found] == [OK, OK]
     assert found[1].measured == "1 of 2 at once, the slowest after 0.1 s"
 
@@ -119,10 +118,10 @@ def test_rounds_and_liveness_are_held_against_what_was_measured(
     latency: Latency, seen: Visibility, interval: float, liveness: float, verdicts: list[object]
 ) -> None:
     settings = SETTINGS.with_values({"round_interval": interval, "liveness_timeout": liveness})
-    assert [finding.verdict for finding in bucket.judge_deadlines(latency, seen, settings)] == verdicts
+    assert [finding.verdict for finding in remote.judge_deadlines(latency, seen, settings)] == verdicts
 
 
 def test_slow_requests_and_lacking_rights_come_with_their_fix() -> None:
-    assert bucket.judge_latency(Latency([2.0], [0.1], [0.1])).verdict is WARNING
-    (found,) = bucket.judge_permissions([Permission("put", "cannot write: 403")])
+    assert remote.judge_latency(Latency([2.0], [0.1], [0.1])).verdict is WARNING
+    (found,) = remote.judge_permissions([Permission("put", "cannot write: 403")])
     assert "let these credentials put objects there" in found.fix

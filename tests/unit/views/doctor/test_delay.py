@@ -9,7 +9,7 @@ import pytest
 
 from swarm.config import Settings
 from swarm.store.health import FileSystem
-from swarm.views.doctor import delay
+from swarm.views.doctor import place
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import OK, WARNING, look, make_patient
 from tests.unit.views.factories import append, make_row
@@ -19,7 +19,7 @@ SETTINGS = Settings(path="/content/drive/MyDrive/swarm", experiment="demo")
 
 
 def test_minutes_of_delay_are_said_with_what_to_do() -> None:
-    found = delay.judge([60.0, 90.0, 120.0], DRIVE, SETTINGS)
+    found = place.judge_delay([60.0, 90.0, 120.0], DRIVE, SETTINGS)
     assert found.verdict is WARNING
     assert found.measured == "median 90 s, 99th percentile 120 s, of 3 files: fuse at /content/drive is a slow folder"
     for advice in (
@@ -32,7 +32,7 @@ def test_minutes_of_delay_are_said_with_what_to_do() -> None:
 
 
 def test_a_quick_place_is_in_order() -> None:
-    found = delay.judge([0.1] * 99 + [30.0], LOCAL, SETTINGS)
+    found = place.judge_delay([0.1] * 99 + [30.0], LOCAL, SETTINGS)
     assert (found.verdict, found.measured) == (OK, "median 0.1 s, 99th percentile 0.1 s, of 100 files")
 
 
@@ -40,14 +40,14 @@ def test_a_quick_place_is_in_order() -> None:
     "kind", [DRIVE, *(FileSystem(f"fuse.{name}", "/mnt/x", False) for name in ("rclone", "gcsfuse"))]
 )
 def test_a_mount_that_is_known_to_be_late_is_named_before_anything_is_measured(kind: FileSystem) -> None:
-    found = delay.judge([], kind, SETTINGS)
+    found = place.judge_delay([], kind, SETTINGS)
     assert found.verdict is WARNING
     assert "minutes late" in found.measured
 
 
 @pytest.mark.parametrize("kind", [LOCAL, FileSystem("nfs4", "/mnt/x", False), FileSystem("ext4", "/mnt/drive", True)])
 def test_others_are_not(kind: FileSystem) -> None:
-    assert delay.judge([], kind, SETTINGS).verdict is OK
+    assert place.judge_delay([], kind, SETTINGS).verdict is OK
 
 
 def test_the_delays_are_those_of_the_nodes_rows(tmp_path: Path) -> None:
@@ -55,6 +55,6 @@ def test_the_delays_are_those_of_the_nodes_rows(tmp_path: Path) -> None:
     for node, delays in (("anna", [20.0, -1.0]), ("anna", []), ("ben", [40.0])):
         row = make_row(layout, node, 0, publish_to_pool=delays)
         append(layout.metrics_file(node), msgspec.json.encode(row))
-    finding = look(delay.check, make_patient(tmp_path))[delay.CHECK]
+    finding = look(place.check_delay, make_patient(tmp_path))[place.PUBLISHED]
     assert finding.verdict is WARNING
     assert finding.measured.startswith("median 30 s, 99th percentile 40 s, of 2 files")

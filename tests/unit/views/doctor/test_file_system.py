@@ -14,7 +14,7 @@ from swarm.planner.shape import ModelShape
 from swarm.store.folder import inotify
 from swarm.store.folder.health import folder_health
 from swarm.store.health import FileSystem, Inotify, Naming, Renaming, Room, Writing
-from swarm.views.doctor import place, room, start
+from swarm.views.doctor import machine, place
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
@@ -86,22 +86,22 @@ def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
     ("free", "verdict"), [(10**9, OK), (1_500_000 + 7, WARNING), (999_999, FAILURE), (10**6 + 10**5, WARNING)]
 )
 def test_free_space_is_held_against_what_the_run_needs(free: int, verdict: object) -> None:
-    need = room.RunNeed(per_round=10**6, files_per_round=3, rounds_left=100, guessed=False)
-    found = {finding.check: finding for finding in room.judge_space(Room(free * 100, None), need)}
+    need = place.RunNeed(per_round=10**6, files_per_round=3, rounds_left=100, guessed=False)
+    found = {finding.check: finding for finding in place.judge_space(Room(free * 100, None), need)}
     assert found["free space"].verdict is verdict
 
 
 def test_what_is_needed_follows_from_the_rounds_so_far(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path / "shared", rounds=4)
     write(layout.state_file, make_state(layout, round=4, max_rounds=104))
-    need = room.measure_need(make_patient(layout.path))
+    need = place.measure_need(make_patient(layout.path))
     assert (need.rounds_left, need.guessed) == (100, False)
     assert need.files_per_round == 6  # rollouts, rewards and votes of two nodes
     assert need.per_round >= 6 * 100
 
 
 def test_without_a_round_the_need_is_a_stated_guess(tmp_path: Path) -> None:
-    found = look(room.check_space, make_patient(tmp_path / "shared", max_rounds=5))
+    found = look(place.check_space, make_patient(tmp_path / "shared", max_rounds=5))
     assert "5 rounds of" in found["free space"].measured
     assert "(guessed)" in found["free space"].measured
 
@@ -117,12 +117,12 @@ def test_the_checkpoints_of_eight_half_billion_models_are_counted(
     shape = ModelShape(
         name="m", parameters=494_000_000, layers=1, hidden=1, kv_heads=1, head_dim=1, vocabulary=1, context=1
     )
-    monkeypatch.setattr(room, "model_shape", lambda _name, **_: shape)
+    monkeypatch.setattr(place, "model_shape", lambda _name, **_: shape)
     context = make_patient(make_experiment(tmp_path / "shared", rounds=1).path, expected_workers=8)
     context.survey.bytes_by_part["checkpoints"] = there
-    need = room.measure_need(context)
+    need = place.measure_need(context)
     assert need.checkpoints == counted
-    found = {f.check: f for f in room.judge_space(Room(counted // 2, None), need)}["free space"]
+    found = {f.check: f for f in place.judge_space(Room(counted // 2, None), need)}["free space"]
     assert found.verdict is FAILURE
     assert "of it for checkpoints" in found.measured
 
@@ -130,18 +130,20 @@ def test_the_checkpoints_of_eight_half_billion_models_are_counted(
 def test_of_adapters_the_checkpoints_are_small(tmp_path: Path) -> None:
     settings = {"model": ("tiny-2-qwen2",), "expected_workers": 8, "checkpoint_keep": 2}
     whole, adapters = (
-        room.measure_need(make_patient(tmp_path / name, adapter=name, **settings)).checkpoints
+        place.measure_need(make_patient(tmp_path / name, adapter=name, **settings)).checkpoints
         for name in ("none", "lora")
     )
     assert (whole, adapters) == (8 * 2 * 12 * 861_312, 8 * 2 * 12 * 155_648)
 
 
 def test_a_model_of_unknown_size_leaves_the_checkpoints_out(tmp_path: Path) -> None:
-    assert room.measure_need(make_patient(tmp_path / "shared", model=("./nothere",))).checkpoints == 0
+    assert place.measure_need(make_patient(tmp_path / "shared", model=("./nothere",))).checkpoints == 0
 
 
 def test_the_models_and_the_device_of_the_settings_are_looked_at_as_a_start_would(tmp_path: Path) -> None:
-    found = look(start.check, make_patient(tmp_path / "shared", model=("tiny-2-qwen2", "./nothere"), device="cuda:7"))
+    found = look(
+        machine.check_start, make_patient(tmp_path / "shared", model=("tiny-2-qwen2", "./nothere"), device="cuda:7")
+    )
     assert found["model tiny-2-qwen2"].verdict is OK
     assert found["model ./nothere"].verdict is FAILURE
     assert "no folder is at" in found["model ./nothere"].measured
@@ -149,10 +151,10 @@ def test_the_models_and_the_device_of_the_settings_are_looked_at_as_a_start_woul
 
 
 def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
-    need = room.RunNeed(1.0, 3.0, 100, False)
+    need = place.RunNeed(1.0, 3.0, 100, False)
     for inodes, verdict in ((10, FAILURE), (10**6, OK)):
-        assert [f.verdict for f in room.judge_space(Room(10**12, inodes), need) if f.check == "inodes"] == [verdict]
-    assert [room.judge_temporary(folder, 5).verdict for folder in ("/tmp", "")] == [WARNING, FAILURE]
+        assert [f.verdict for f in place.judge_space(Room(10**12, inodes), need) if f.check == "inodes"] == [verdict]
+    assert [place.judge_temporary(folder, 5).verdict for folder in ("/tmp", "")] == [WARNING, FAILURE]
 
 
 def test_a_network_file_system_is_a_warning_and_a_local_one_is_none() -> None:

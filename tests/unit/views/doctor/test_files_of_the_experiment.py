@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from swarm.store.folder import health as folder_health
-from swarm.views.doctor import room, saved
+from swarm.views.doctor import nodes
+from swarm.views.doctor import place as folder
 from swarm.wire.messages import NodeState
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
@@ -18,7 +19,7 @@ from tests.unit.views.factories import make_experiment, make_state, set_clock, w
 
 
 def state_verdict(layout: Layout, scene: Scene | None = None, **settings: object) -> tuple[object, str]:
-    found = look(saved.check_state, make_patient(layout.path, scene, probe=False, **settings))["clock"]
+    found = look(nodes.check_state, make_patient(layout.path, scene, probe=False, **settings))["clock"]
     return found.verdict, found.measured
 
 
@@ -63,7 +64,7 @@ def test_a_clock_that_runs_away_from_live_workers_is_a_warning(tmp_path: Path) -
 
 def test_a_clean_folder_has_no_strays(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
-    found = look(room.check_files, make_patient(layout.path, probe=False))
+    found = look(folder.check_files, make_patient(layout.path, probe=False))
     assert {finding.verdict for finding in found.values()} == {OK}
     assert "rollouts" in found["disk use"].measured
 
@@ -89,7 +90,7 @@ def test_what_should_not_lie_there_is_named_and_nothing_else(tmp_path: Path, che
     else:
         with open(place, "wb") as file:
             file.truncate(10 * 2**30 if check == "sparse files" else 0)
-    found = look(room.check_files, make_patient(layout.path, probe=False))
+    found = look(folder.check_files, make_patient(layout.path, probe=False))
     assert [name for name, finding in found.items() if finding.verdict is WARNING] == [check]
     assert found[check].measured.startswith("1: rollouts/round_0/stage_0/")
 
@@ -98,12 +99,12 @@ def test_half_written_files_count_once_their_node_is_gone(tmp_path: Path) -> Non
     layout, scene = make_experiment(tmp_path), Scene()
     half = layout.temporary("alice") / "checkpoint-1" / "model.tmp"
     half.parent.mkdir(parents=True)
-    half.write_bytes(os.urandom(room.KEPT + 4096))
-    found = look(room.check_files, make_patient(layout.path, probe=False))["half-written files"]
+    half.write_bytes(os.urandom(folder.KEPT + 4096))
+    found = look(folder.check_files, make_patient(layout.path, probe=False))["half-written files"]
     assert found.verdict is WARNING
     assert "alice 1.1 MB" in found.measured
     scene.beats(layout, "alice")
-    alive = look(room.check_files, make_patient(layout.path, scene, probe=False))["half-written files"]
+    alive = look(folder.check_files, make_patient(layout.path, scene, probe=False))["half-written files"]
     assert alive.verdict is OK
 
 
@@ -111,8 +112,8 @@ def test_the_doctor_does_not_find_its_own_probe(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     probe = layout.root / ".tmp" / "doctor-1"
     probe.mkdir(parents=True)
-    (probe / "half").write_bytes(os.urandom(room.KEPT + 4096))
-    assert folder_health.survey(layout.root).drafts_by_node["doctor-1"] > room.KEPT
+    (probe / "half").write_bytes(os.urandom(folder.KEPT + 4096))
+    assert folder_health.survey(layout.root).drafts_by_node["doctor-1"] > folder.KEPT
     assert not folder_health.survey(layout.root, ignore=probe).drafts_by_node
 
 
@@ -121,7 +122,7 @@ def test_a_folder_with_too_many_entries_is_surveyed_in_part_and_that_is_said(
 ) -> None:
     layout = make_experiment(tmp_path)
     monkeypatch.setattr(folder_health, "MOST_ENTRIES", 10)
-    assert look(room.check_files, make_patient(layout.path, probe=False))["disk use"].verdict is WARNING
+    assert look(folder.check_files, make_patient(layout.path, probe=False))["disk use"].verdict is WARNING
 
 
 def make_checkpoint(layout: Layout, node: str, rounds: int) -> Path:
@@ -133,7 +134,7 @@ def make_checkpoint(layout: Layout, node: str, rounds: int) -> Path:
 
 
 def saved_verdicts(layout: Layout, scene: Scene | None = None) -> dict[str, object]:
-    found = look(saved.check_saved, make_patient(layout.path, scene, probe=False))
+    found = look(nodes.check_saved, make_patient(layout.path, scene, probe=False))
     return {name: finding.verdict for name, finding in found.items()}
 
 

@@ -12,12 +12,12 @@ GOOD = machine.MachineFacts((3, 11), (machine.Package("torch", ">=2.11,<2.14", "
 
 
 def verdicts(**other: object) -> dict[str, object]:
-    return {finding.check: finding.verdict for finding in machine.judge(msgspec.structs.replace(GOOD, **other))}
+    return {finding.check: finding.verdict for finding in machine.judge_machine(msgspec.structs.replace(GOOD, **other))}
 
 
 def test_a_good_machine_is_well_and_so_is_this_one() -> None:
     assert set(verdicts().values()) == {OK}
-    found = {finding.check: finding for finding in machine.judge(machine.measure())}
+    found = {finding.check: finding for finding in machine.judge_machine(machine.measure_machine())}
     assert (found["Python"].verdict, found["packages"].verdict) == (OK, OK)
     assert len(machine.packages()) >= 10
 
@@ -55,5 +55,5 @@ def test_versions_are_compared_by_the_rules_of_packages(there: str, wanted: str,
 
 def test_the_memory_is_what_the_plan_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "host_memory", lambda: (10**8, 10**10))
-    (found,) = (finding for finding in machine.judge(machine.measure()) if finding.check == "memory")
+    (found,) = (finding for finding in machine.judge_machine(machine.measure_machine()) if finding.check == "memory")
     assert (found.verdict, found.measured) == (WARNING, "100 MB available")

@@ -23,7 +23,7 @@ def running(tmp_path: Path, **fields: object) -> tuple[Layout, Scene]:
 
 def test_a_healthy_swarm_is_all_well(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
-    found = look(nodes.check, make_patient(layout.path, scene))
+    found = look(nodes.check_nodes, make_patient(layout.path, scene))
     assert {finding.verdict for finding in found.values()} == {OK}
     assert found["alive"].measured.startswith("3 alive, 0 said goodbye, 0 silent")
 
@@ -32,7 +32,7 @@ def test_a_node_that_stopped_beating_long_ago_is_named(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     make_peer(layout, "ghost", host="attic/boot/ns", pid=77)
     os.utime(layout.peer_file("ghost"), (NOW - 600, NOW - 600))
-    found = look(nodes.check, make_patient(layout.path, scene, probe=False))
+    found = look(nodes.check_nodes, make_patient(layout.path, scene, probe=False))
     assert found["alive"].verdict is WARNING
     assert "ghost (pid 77 on attic, last sign 10m ago)" in found["alive"].measured
     assert "delete" in found["alive"].fix
@@ -42,7 +42,7 @@ def test_a_node_that_is_merely_slow_is_to_be_looked_at_again(tmp_path: Path) -> 
     layout, scene = running(tmp_path)
     make_peer(layout, "slow")
     os.utime(layout.peer_file("slow"), (NOW - 3, NOW - 3))
-    found = look(nodes.check, make_patient(layout.path, scene, probe=False))
+    found = look(nodes.check_nodes, make_patient(layout.path, scene, probe=False))
     assert found["alive"].verdict is WARNING
     assert "--seconds" in found["alive"].fix
 
@@ -50,7 +50,7 @@ def test_a_node_that_is_merely_slow_is_to_be_looked_at_again(tmp_path: Path) -> 
 def test_two_processes_that_write_one_registration_by_turns_are_a_failure(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     scene.beats(layout, "twin", "left", "right", round=5)
-    found = look(nodes.check, make_patient(layout.path, scene))["one process per id"]
+    found = look(nodes.check_nodes, make_patient(layout.path, scene))["one process per id"]
     assert found.verdict is FAILURE
     assert "twin by 2 processes" in found.measured
 
@@ -58,16 +58,16 @@ def test_two_processes_that_write_one_registration_by_turns_are_a_failure(tmp_pa
 def test_a_node_that_was_restarted_meanwhile_is_no_duplicate(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     scene.beats(layout, "phoenix", *["before"] * 5, *["after"] * 50, round=5)
-    assert look(nodes.check, make_patient(layout.path, scene))["one process per id"].verdict is OK
+    assert look(nodes.check_nodes, make_patient(layout.path, scene))["one process per id"].verdict is OK
 
 
 def test_two_live_coordinators_are_a_failure_and_a_standby_is_none(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     scene.beats(layout, "spare", node_role="coordinator", status="standby")
-    assert look(nodes.check, make_patient(layout.path, scene))["coordinator"].verdict is OK
+    assert look(nodes.check_nodes, make_patient(layout.path, scene))["coordinator"].verdict is OK
     layout, scene = running(tmp_path / "other")
     scene.beats(layout, "rival", node_role="coordinator")
-    found = look(nodes.check, make_patient(layout.path, scene))["coordinator"]
+    found = look(nodes.check_nodes, make_patient(layout.path, scene))["coordinator"]
     assert found.verdict is FAILURE
     assert "clock, rival" in found.fix
 
@@ -75,10 +75,12 @@ def test_two_live_coordinators_are_a_failure_and_a_standby_is_none(tmp_path: Pat
 def test_workers_without_a_coordinator_are_a_failure_unless_they_want_none(tmp_path: Path) -> None:
     layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
     scene.beats(layout, "alice")
-    found = look(nodes.check, make_patient(layout.path, scene))["coordinator"]
+    found = look(nodes.check_nodes, make_patient(layout.path, scene))["coordinator"]
     assert found.verdict == FAILURE
     assert found.fix.startswith("start one: swarm node --role coordinator")
-    own = look(nodes.check, make_patient(layout.path, Scene(scene.happens), probe=False, clock="own"))["coordinator"]
+    own = look(nodes.check_nodes, make_patient(layout.path, Scene(scene.happens), probe=False, clock="own"))[
+        "coordinator"
+    ]
     assert own.verdict is OK
 
 
@@ -86,14 +88,14 @@ def test_workers_with_a_standby_wait_for_nobody_else(tmp_path: Path) -> None:
     layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
     scene.beats(layout, "alice")
     scene.beats(layout, "spare", node_role="coordinator", status="standby")
-    found = look(nodes.check, make_patient(layout.path, scene))["coordinator"]
+    found = look(nodes.check_nodes, make_patient(layout.path, scene))["coordinator"]
     assert (found.verdict, found.measured) == (OK, "0 alive, 1 on standby, 1 workers")
 
 
 def test_a_stopped_swarm_misses_no_coordinator(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "shared", "exp")
     make_peer(layout, "alice", status="stopped")
-    found = look(nodes.check, make_patient(layout.path))
+    found = look(nodes.check_nodes, make_patient(layout.path))
     assert found["coordinator"].verdict is OK
     assert found["alive"].measured.startswith("0 alive, 1 said goodbye, 0 silent for 0.0 s")
 
@@ -101,7 +103,7 @@ def test_a_stopped_swarm_misses_no_coordinator(tmp_path: Path) -> None:
 def test_a_live_worker_several_rounds_back_is_named(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     scene.beats(layout, "snail", round=2)
-    found = look(nodes.check, make_patient(layout.path, scene))["pace"]
+    found = look(nodes.check_nodes, make_patient(layout.path, scene))["pace"]
     assert found.verdict is WARNING
     assert "snail 3 rounds" in found.measured
 
@@ -118,14 +120,14 @@ def test_a_worker_in_rounds_much_shorter_than_its_heartbeat_is_not_behind(tmp_pa
     five_looks_per_beat_and_a_round_per_look(0)
     scene.happens.append(five_looks_per_beat_and_a_round_per_look)
     context = make_patient(layout.path, scene)
-    assert look(nodes.check, context)["pace"].verdict is OK
+    assert look(nodes.check_nodes, context)["pace"].verdict is OK
     assert context.watched.nodes["alice"].beats == 2
 
 
 def test_a_node_whose_clock_is_a_day_off_is_named(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     scene.beats(layout, "tomorrow", clock_off=86400.0, round=5)
-    found = look(nodes.check, make_patient(layout.path, scene))["clocks"]
+    found = look(nodes.check_nodes, make_patient(layout.path, scene))["clocks"]
     assert found.verdict is WARNING
     assert "tomorrow +86400.0 s" in found.measured
 
@@ -134,4 +136,7 @@ def test_hosts_and_process_namespaces_are_counted(tmp_path: Path) -> None:
     layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
     scene.beats(layout, "alice", host="one/boot/pid:[1]")
     scene.beats(layout, "bob", host="one/boot/pid:[2]")
-    assert "1 machines, 2 process namespaces" in look(nodes.check, make_patient(layout.path, scene))["hosts"].measured
+    assert (
+        "1 machines, 2 process namespaces"
+        in look(nodes.check_nodes, make_patient(layout.path, scene))["hosts"].measured
+    )

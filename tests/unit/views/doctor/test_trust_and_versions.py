@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.views.doctor import logs
+from swarm.views.doctor import nodes as logs
 from swarm.views.doctor.check import RECENT, Verdict
 from swarm.wire import keys
 from swarm.wire.messages import NodeStart
