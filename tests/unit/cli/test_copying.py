@@ -80,7 +80,7 @@ def test_a_place_that_fails_for_a_while_is_tried_again(
             away.rename(peers)
             set_clock(source, 3, max_rounds=3, finished=True)
 
-    monkeypatch.setattr("swarm.cli.following.EndRequest.wait", pause)
+    monkeypatch.setattr("swarm.cli.processes.EndRequest.wait", pause)
     assert copied(str(tmp_path / "a"), str(tmp_path / "b"), "--follow", "--every", "2") == 0
     assert waited[:3] == [2.0, 2.0, 4.0]
     assert "trying again in 2 s" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli import down as down_module
+from swarm.cli import processes as down_module
 from swarm.cli.main import run
 from tests.patience import PATIENCE
 

@@ -10,8 +10,7 @@ import pytest
 
 from swarm import entry_points
 from swarm.cli import main
-from swarm.cli.main import add_plugins, app, run
-from swarm.cli.plugin_commands import read_tables
+from swarm.cli.main import add_plugins, app, read_tables, run
 from swarm.config import Settings, load_settings
 from swarm.config.declared import DECLARED
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from swarm.cli import flags
 from swarm.cli import node as commands
-from swarm.cli import waiting
 from swarm.cli.flags import NodeFlags
-from swarm.cli.joining import experiment_in, only_experiment, place_named, take
 from swarm.cli.main import run as swarm
+from swarm.cli.node import experiment_in, only_experiment, place_named, take
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, MissedError, StoreError
 from swarm.wire import keys
@@ -46,7 +46,7 @@ def begin(layout: Layout, settings: Settings = MADE, **identity: Any) -> Experim
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
-    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(flags, "POLL_SECONDS", 0.001)
     return Layout(tmp_path, "demo")
 
 
@@ -178,9 +178,9 @@ def test_what_strangers_put_beside_an_experiment_is_not_joined_in_its_place(layo
 
 def test_more_experiments_than_anybody_has_are_not_looked_into(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(layout)
-    monkeypatch.setattr("swarm.cli.joining.MOST_LOOKED_INTO", 5)
-    monkeypatch.setattr("swarm.cli.joining.snapshot", lambda run: pytest.fail("an experiment was looked into"))
-    monkeypatch.setattr("swarm.cli.joining.made_by", lambda run: pytest.fail("an experiment was looked into"))
+    monkeypatch.setattr("swarm.cli.node.MOST_LOOKED_INTO", 5)
+    monkeypatch.setattr("swarm.cli.node.snapshot", lambda run: pytest.fail("an experiment was looked into"))
+    monkeypatch.setattr("swarm.cli.node.made_by", lambda run: pytest.fail("an experiment was looked into"))
     for number in range(5):
         (layout.root.parent / f"empty-{number}").mkdir()
     with pytest.raises(ExperimentError, match="holds 6 experiments: name one with --experiment"):

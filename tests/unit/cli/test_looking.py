@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli import waiting
+from swarm.cli import flags
+from swarm.cli.flags import open_experiment_when_there
 from swarm.cli.main import run
-from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.types import RoundKey
 from tests.unit.views.factories import make_experiment
@@ -127,7 +127,7 @@ def test_no_log_line_of_a_stranger_commands_the_terminal(tmp_path: Path, capsys:
 def test_who_looks_before_the_experiment_is_there_waits_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(flags, "POLL_SECONDS", 0.001)
     make_experiment(tmp_path, name="another")
     begun = threading.Timer(0.05, lambda: make_experiment(tmp_path, name="demo"))
     begun.start()

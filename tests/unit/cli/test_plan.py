@@ -14,9 +14,8 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from swarm.cli import plan as command
-from swarm.cli.longest_talk import REPLY_TOKENS, longest_talk
 from swarm.cli.main import run
-from swarm.cli.plan_text import changes, render_plan, render_probe
+from swarm.cli.plan import REPLY_TOKENS, changes, longest_talk, render_plan, render_probe
 from swarm.config import Settings, load_settings
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory

@@ -13,8 +13,8 @@ from swarm.cli import up
 from swarm.cli.flags import RunFlags
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.main import run as swarm
+from swarm.cli.progress import end_of
 from swarm.cli.say import say
-from swarm.cli.up_json import end_of
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
 from swarm.records.rows import read_to_sum_up
 from swarm.wire import keys
