@@ -23,7 +23,7 @@ from swarm.cli.say import warn
 from swarm.config import Settings, StartRequest, asked_in, given_variables, load_settings, sources_of
 from swarm.config.constraints import options
 from swarm.config.declared import DECLARED, FLAGS, sections
-from swarm.config.presets import PRESET_VARIABLE, PRESETS
+from swarm.config.names import PRESET_VARIABLE, PRESETS
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.records.made_by import as_ours

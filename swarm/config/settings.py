@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from swarm.config.adaptive_rules import ADAPTIVE_RULES, MEASURING_RULES
 from swarm.config.computing import GenerationSettings, ModelSettings, TrainingSettings
 from swarm.config.constraints import (
     Names,
@@ -28,13 +27,12 @@ from swarm.config.constraints import (
     whole,
 )
 from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
-from swarm.config.identity import identity_of
-from swarm.config.names import IDENTITY_DEFAULTS, QUICK, SAMPLERS
+from swarm.config.names import ADAPTIVE_RULES, IDENTITY_DEFAULTS, MEASURING_RULES, QUICK, SAMPLERS, recorded_rule
 from swarm.config.own_code import TASK_TABLE, names_code, plain
 from swarm.config.place import is_url, place_of
 from swarm.config.plugin_settings import KnownSettings, PluginSettings
 from swarm.config.tables import Section, SettingTable
-from swarm.config.task_table import TaskTable
+from swarm.config.task_table import TaskTable, recorded
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
 from swarm.types import FIRST_FAMILY
@@ -444,8 +442,28 @@ class Settings(
 
         What IDENTITY_DEFAULTS names is left out where it has the value given there.
         """
-        of_plugins = {name: plain(value) for name, value in self.held.items() if FIELDS[name].metadata["identity"]}
-        return identity_of(self) | of_plugins
+        identity = {
+            name: self.value(name) for name in ("seed", "local_groups", "external_groups", "generations", "profile")
+        }
+        identity["tasks"] = list(self.tasks) if self.tasks else None
+        chosen = {
+            name: self.value(name)
+            for name in (
+                *("sampler", "clock", "loss", "advantage_scaling", "empty_update", "max_stages", "revise"),
+                "dynamic_sampling",
+            )
+        }
+        table = self.task_table and {name: recorded(asked) for name, asked in self.task_table.items()}
+        chosen |= {"task_families": list(self.task_families), "task_table": table}
+        if self.adaptive:
+            names = ("adaptive", "adaptive_alpha", "adaptive_baseline_alpha")
+            identity |= {name: self.value(name) for name in names}
+            identity |= {"adaptive_rule": recorded_rule(self.adaptive_rule), "adaptive_initial_j": self.initial_j}
+            highest = None if self.max_j == self.total_groups - 1 else self.max_j
+            chosen |= {"adaptive_min_j": self.adaptive_min_j, "adaptive_max_j": highest}
+        identity |= {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
+        identity |= {name: value for name, value in self.held.items() if FIELDS[name].metadata["identity"]}
+        return {name: plain(value) for name, value in identity.items()}
 
     def as_recorded(self) -> dict[str, Any]:
         """Returns every setting as JSON has it, those at their defaults included; no secrets."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -357,24 +356,3 @@ def test_a_node_with_rounds_behind_it_comes_back_to_an_experiment_that_is_over(
     layout.run.store.append_records(keys.metrics("anna"), [msgspec.json.encode(row)], durable=True)
     assert swarm(["node", "--experiment", "demo", "--node-id", "ann"]) == MissedError.exit_code
     assert swarm(["node", "--experiment", "demo", "--node-id", "anna"]) == 0
-
-
-def test_a_dry_run_of_joining_says_what_it_would_be_and_starts_nothing(
-    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin(layout)
-    monkeypatch.setenv("SWARM_PATH", str(layout.path))
-    before = sorted(layout.path.rglob("*"))
-    assert swarm(["join", "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert "joins the experiment demo" in said.err
-    assert re.search(r"^SEED +7 +.*demo$", said.out, re.MULTILINE)
-    assert "fits: 1 node" in said.out
-    assert (started, sorted(layout.path.rglob("*"))) == ([], before)
-
-
-def test_only_workers_join(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(layout)
-    assert swarm(["join", str(layout.path), "--role", "coordinator"]) == 2
-    assert "swarm join makes a worker" in capsys.readouterr().err
-    assert not started
