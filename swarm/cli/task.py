@@ -160,7 +160,7 @@ async def _by_hand(scorer: Scorer, question: Question, answers: Sequence[str]) -
 
 async def _converse_by_hand(scorer: Scorer, question: Question, answers: Sequence[str]) -> None:
     """The first conversation, with the answers as its turns."""
-    talk = Conversation(scorer, question)
+    talk = TriedConversation(scorer, question)
     given = iter(answers)
     while not talk.over:
         answer = next(given, None) if answers else await _typed()
@@ -350,7 +350,7 @@ async def _score(scorer: Scorer, question: Question, answers: Sequence[str]) -> 
     return await scorer.score(question.known_origin(), None, [f"<answer>{answer}</answer>" for answer in answers])
 
 
-class Conversation:
+class TriedConversation:
     """One conversation, whose turns somebody gives as they would stand between the tags."""
 
     def __init__(self, scorer: Scorer, question: Question) -> None:
@@ -393,7 +393,7 @@ async def _converse(scorer: Scorer, other: Scorer, question: Question, number: i
     """Has GROUP conversations about a question, in answers that somebody may give, turn by turn, together."""
     odd = (*ODD[number:], *ODD[:number])
     scripts = [[question.answer or "", *ODD], *([*odd[k:], *odd[:k]] for k in range(GROUP - 1))]
-    talks = [Conversation(scorer, question) for _ in scripts]
+    talks = [TriedConversation(scorer, question) for _ in scripts]
     for turn in range(question.turns):
         for talk, script in zip(talks, scripts, strict=True):
             if not talk.over:
@@ -410,7 +410,7 @@ async def _converse(scorer: Scorer, other: Scorer, question: Question, number: i
         await _score_conversations(scorer, question, talks, report)
 
 
-async def _differences(other: Scorer, question: Question, talks: Sequence[Conversation]) -> list[str]:
+async def _differences(other: Scorer, question: Question, talks: Sequence[TriedConversation]) -> list[str]:
     """The other server is asked all at once, the latest turns first: state between two calls shows."""
     origin = question.known_origin()
     asked = [talk.turns[:turn] for talk in reversed(talks) for turn in range(len(talk.turns), 0, -1)]
@@ -427,7 +427,7 @@ async def _differences(other: Scorer, question: Question, talks: Sequence[Conver
 
 
 async def _score_conversations(
-    scorer: Scorer, question: Question, talks: Sequence[Conversation], report: TaskReport
+    scorer: Scorer, question: Question, talks: Sequence[TriedConversation], report: TaskReport
 ) -> None:
     began, problems = time.perf_counter(), report.problems
     try:

@@ -17,7 +17,7 @@ from swarm.config.constraints import (
     whole,
 )
 from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
-from swarm.config.tables import Section, SettingTable
+from swarm.config.tables import SettingSection, SettingTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class GenerationServerTable(SettingTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings(Section):
+class ModelSettings(SettingSection):
     """Declares what computes, and on what."""
 
     section = "Model and machine"
@@ -108,7 +108,7 @@ class ModelSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationSettings(Section):
+class GenerationSettings(SettingSection):
     """Declares how completions are sampled."""
 
     section = "Generation"
@@ -135,7 +135,7 @@ class GenerationSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSettings(Section):
+class TrainingSettings(SettingSection):
     """Declares how an update is made."""
 
     section = "Training"

@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm.config.constraints import Text, allowed, as_text, choices, options
 from swarm.config.settings import FIELDS, Settings
-from swarm.config.tables import Section
+from swarm.config.tables import SettingSection
 
 FLAGS = ("run_flag", "node_flag", "up_flag")
 """Kinds of flags, by which commands have them (see swarm.config.constraints.setting)."""
@@ -77,7 +77,7 @@ def _declared(name: str, meaning: str) -> Declared:
 
 
 def _section_of(name: str) -> str:
-    declaring = (cls for cls in Settings.__mro__ if issubclass(cls, Section) and name in cls.__annotations__)
+    declaring = (cls for cls in Settings.__mro__ if issubclass(cls, SettingSection) and name in cls.__annotations__)
     return next(cls.section for cls in declaring)
 
 

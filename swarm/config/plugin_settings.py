@@ -32,7 +32,7 @@ import msgspec
 
 from swarm import entry_points
 from swarm.config.constraints import PREFIX
-from swarm.config.tables import KnownTables, Section, tables_of
+from swarm.config.tables import KnownTables, SettingSection, tables_of
 from swarm.entry_points import DanglingError, EntryPoint
 from swarm.extras import NAME
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PluginSettings(Section):
+class PluginSettings(SettingSection):
     """Declares the settings of one plugin."""
 
     section = "Plugins"

@@ -31,7 +31,7 @@ from swarm.config.names import ADAPTIVE_RULES, IDENTITY_DEFAULTS, MEASURING_RULE
 from swarm.config.own_code import TASK_TABLE, names_code, plain
 from swarm.config.place import is_url, place_of
 from swarm.config.plugin_settings import KnownSettings, PluginSettings
-from swarm.config.tables import Section, SettingTable
+from swarm.config.tables import SettingSection, SettingTable
 from swarm.config.task_table import TaskTable, recorded
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
@@ -89,7 +89,7 @@ class LimitsTable(SettingTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaceSettings(Section):
+class PlaceSettings(SettingSection):
     """Declares where a node is, and which one it is."""
 
     section = "Place and node"
@@ -117,7 +117,7 @@ class PlaceSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentSettings(Section):
+class ExperimentSettings(SettingSection):
     """Declares what is asked, how often, and how hard it is."""
 
     section = "The experiment"
@@ -154,7 +154,7 @@ class ExperimentSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharingSettings(Section):
+class SharingSettings(SettingSection):
     """Declares what is published, and how peers' groups are drawn."""
 
     section = "Sharing"
@@ -178,7 +178,7 @@ class SharingSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaptiveSettings(Section):
+class AdaptiveSettings(SettingSection):
     """Declares how I and J change."""
 
     section = "Adaptive I and J"
@@ -204,7 +204,7 @@ class AdaptiveSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClockSettings(Section):
+class ClockSettings(SettingSection):
     """Declares who opens rounds, and how long others are waited for."""
 
     section = "Clock and liveness"
@@ -234,7 +234,7 @@ class ClockSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeepingSettings(Section):
+class KeepingSettings(SettingSection):
     """Declares what is kept on disk."""
 
     section = "Checkpoints and old files"
@@ -256,7 +256,7 @@ class KeepingSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeerSettings(Section):
+class PeerSettings(SettingSection):
     """Declares which peers are believed, and how much is taken of them."""
 
     section = "Peers"

@@ -41,7 +41,7 @@ class SettingTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class SettingSection:
     """Declares settings that people are shown together. Each field is made by `setting` and has a docstring."""
 
     section: ClassVar[str]
