@@ -5,7 +5,7 @@
     docs/metrics.md         tables of columns                           from swarm.views.tables.columns
     docs/settings.md        the tables of settings                      from swarm.config.settings
     docs/errors.md          the table of errors                         from swarm.errors
-    docs/watching.md        the lines of `swarm up --json`              from swarm.cli.progress, swarm.cli.up_json
+    docs/watching.md        the lines of `swarm up --json`              from swarm.cli.progress, swarm.cli.progress
 
 A page is written by hand but for the tables below `<!-- Name -->` and the examples below `<!-- name.json -->`. Meanings
 are the docstrings of the fields. tests/unit/test_generated.py fails while a page is not what this makes of it.
@@ -24,8 +24,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Raw, UnsetType
 
-from swarm.cli.progress import UpRound
-from swarm.cli.up_json import UpEnd
+from swarm.cli.progress import UpEnd, UpRound
 from swarm.config.constraints import allowed
 from swarm.config.declared import DECLARED, TABLES, Declared, allowed_of_table, meanings
 from swarm.config.settings import FIELDS

@@ -1,4 +1,8 @@
-"""`swarm ask`: one question to one model, the prompt as the model gets it, and what its answers earn, and why."""
+"""`swarm ask` and `swarm probe`: what a model makes of questions before it is trained.
+
+The first asks one question, and shows the prompt as the model gets it, what its answers earn, and why. The second
+measures what the model can do of each task, and says which tasks to train it on.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,27 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from swarm.cli.before_start import suited_settings
 from swarm.cli.flags import RunFlags
-from swarm.cli.say import print_result
-from swarm.cli.suiting import suited_settings
+from swarm.cli.say import print_result, warn
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.judge.asked import Answer, AskedQuestion
 from swarm.judge.asked import ask as ask_model
+from swarm.judge.measured import MeasuredTask
+from swarm.judge.probe import Probed, unaskable, with_levels, without
+from swarm.judge.probe import probe as probe_model
+from swarm.judge.proposal import LEAST, MOST, toml_tables
 from swarm.node.process.daemon import run_loop
+from swarm.records.pace import Share
 from swarm.systems import require_for
 from swarm.tasks.universe import universe_of
+from swarm.views.text import table
 
-MOST = 1024
+MOST_ASKED = 1024
+"""Questions or answers that anybody means."""
+DEFAULT_QUESTIONS = 16
+HIGHEST_LEVEL = 100
 THINKING_OFF = (
     f"thinking is off: the model's chat template has the switch, and nobody set it; to leave it on: "
     f"""{variable("chat_template_args")}={{"enable_thinking": true}}"""
@@ -45,8 +58,8 @@ def ask(
 
 def within(flag: str, value: int) -> None:
     """Refuse counts that nobody means. Raises ConfigError."""
-    if not 1 <= value <= MOST:
-        raise ConfigError(f"{flag} must be from 1 to {MOST}, got {value}")
+    if not 1 <= value <= MOST_ASKED:
+        raise ConfigError(f"{flag} must be from 1 to {MOST_ASKED}, got {value}")
 
 
 def refuse_unfit(settings: Settings, command: str) -> None:
@@ -84,3 +97,76 @@ def _of_answer(number: int, one: Answer) -> str:
         f"── answer {number}, {one.tokens} tokens, {ended} ──\n{before}{one.text}\n"
         f"extracted: {extracted}\nscore: {one.reward:g} ({one.why})"
     )
+
+
+def probe(
+    *,
+    run_flags: RunFlags | None = None,
+    questions: Annotated[int, Parameter(help="Held-out questions per task.")] = DEFAULT_QUESTIONS,
+    levels: Annotated[
+        str | None, Parameter(help="Levels of a dataset's own curriculum to measure each task at, such as 0,1,2.")
+    ] = None,
+    as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
+) -> None:
+    """Measure what a model can do of each task, and propose the tasks from whose groups it can learn.
+
+    Groups are informative whose rewards are not all equal. The questions are held out: no run draws them.
+    """
+    require_for("`swarm probe`")
+    within("--questions", questions)
+    settings = suited_settings(run_flags)
+    refuse_unfit(settings, "probe")
+    impossible: dict[str, str] = {}
+    if levels is not None:
+        settings = with_levels(settings, levels_of(levels))
+        if impossible := run_loop(unaskable, settings):
+            settings = without(settings, impossible)
+    print_result(run_loop(probe_model, settings, questions, warn, impossible), render_probed, as_json=as_json)
+
+
+def levels_of(text: str) -> list[int]:
+    """Returns the levels that somebody types. Raises ConfigError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) <= HIGHEST_LEVEL for part in parts):
+        raise ConfigError(f"--levels must be whole numbers from 0 to {HIGHEST_LEVEL}, such as 0,1,2, got {text!r:.80}")
+    return list(dict.fromkeys(map(int, parts)))
+
+
+def render_probed(found: Probed) -> str:
+    """Returns a line for each task, then what to ask."""
+    first = found.measured[0] if found.measured else None
+    if first is None:
+        return "no task could be measured\n\n" + _left_out(found)
+    head = f"{found.model}: {first.questions} held-out questions per task, {first.generations} completions each"
+    measures = ("pass@1", f"pass@{first.generations}", "reward", "tagged", "finished", "informative")
+    rows = table(("task", *measures, "seconds", "tokens"), [_row(one) for one in found.measured])
+    note = "mean, and Wilson's 95 % interval at as many draws as there are questions"
+    return "\n\n".join(filter(None, (head, f"{rows}\n({note})", _proposal(found), _left_out(found))))
+
+
+def _row(one: MeasuredTask) -> list[str]:
+    shares = (one.pass_at_1, one.pass_at_g, one.reward, one.tagged, one.finished, one.informative)
+    return [one.task, *map(_share, shares), f"{one.seconds:.1f}", str(one.tokens)]
+
+
+def _share(share: Share) -> str:
+    return f"{share.mean:.2f} ({share.low:.2f}-{share.high:.2f})"
+
+
+def _proposal(found: Probed) -> str:
+    mixture = found.proposal.mixture
+    if mixture is None:
+        return (
+            f"No mixture: of no task are {LEAST:.0%} to {MOST:.0%} of the groups informative. Take easier or harder "
+            "questions (--profile, --levels), more completions (--generations), or another model; `swarm ask` shows "
+            "what it writes."
+        )
+    lines = [f"From {LEAST:.0%} to {MOST:.0%} of the groups of these tasks are informative:"]
+    lines += [f"{variable('mixture')}={mixture}", f"--mixture {mixture}"]
+    if found.definitions:
+        lines += ["in the settings file (--config):", "", toml_tables(found.definitions)]
+    return "\n".join(lines)
+
+
+def _left_out(found: Probed) -> str:
+    return "\n".join(f"left out: {task}: {why}" for task, why in found.proposal.left_out.items())

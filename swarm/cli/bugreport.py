@@ -23,8 +23,7 @@ from cyclopts import Parameter
 
 from swarm.cli import doctor as doctor_view
 from swarm.cli.flags import CommonFlags, NodeFlags, open_experiment, settings_from
-from swarm.cli.paint import painted
-from swarm.cli.say import say
+from swarm.cli.say import painted, say
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
 from swarm.config.constraints import as_text

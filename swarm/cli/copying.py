@@ -1,36 +1,57 @@
-"""`swarm copy`: an experiment of one place into another, once or for as long as it grows."""
+"""An experiment in another place: `swarm copy`, once or for as long as it grows, and `swarm up --mirror`.
+
+A mirror is for a swarm whose own place may be lost, as a notebook's disk is:
+
+before the start  mirror ─▶ has it rounds that the place lacks? does nobody else write into it? ─▶ Copier ─▶ place
+meanwhile         place ─▶ a child, `swarm copy --follow` ─▶ mirror
+at the end        the nodes have saved ─▶ SIGTERM ─▶ the child copies what is new, and ends
+
+What is in the mirror when the machine is lost is there again: a state in which a kill could have left each node. The
+rounds since then are done again, by the same questions.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
+import anyio
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.down import GRACE, end
-from swarm.cli.flags import CommonFlags, settings_from
-from swarm.cli.following import EndRequest
-from swarm.cli.processes import COPY, running, this_process_runs
+from swarm.cli.flags import CommonFlags, open_experiment_when_there, settings_from
+from swarm.cli.processes import COPY, GRACE, EndRequest, end, running, this_process_runs
 from swarm.cli.say import say, warn
-from swarm.cli.waiting import open_experiment_when_there
+from swarm.cli.supervisor import STOPPED, DaemonChild, Supervisor
 from swarm.config import Settings
-from swarm.errors import ConfigError, ProtocolError, StoreError
+from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
+from swarm.node.process.host import this_process
 from swarm.node.process.stopping import INTERRUPTED, TERMINATED
 from swarm.records.copying import Copied, Copier
-from swarm.records.files import read_clock, read_experiment
+from swarm.records.files import read_clock, read_experiment, read_peers
+from swarm.records.listing import saved_rounds
+from swarm.records.liveness import is_alive
+from swarm.records.made_by import refuse_foreign
+from swarm.records.reader import snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.systems import missing
 from swarm.views.text import size
 
-WRITER = "copy"
-"""Who writes."""
+WRITER, BACK = "copy", "mirror"
+"""Who writes what is copied, and what is brought back."""
 LONGEST_PAUSE = 60.0
 """Seconds between attempts while a place fails."""
+RECENT = 300.0
+"""Seconds since a node's last beat in a mirror within which another machine may still be writing into it."""
+WATCHED = 30.0
+"""Seconds for which it is then watched: three times as long as a follower pauses."""
+POLL_SECONDS = 0.5
 
 
 def copy(
@@ -156,3 +177,136 @@ def _tell(done: Copied) -> None:
         warn(f"left out {line}")
     if done.strays:
         say(f"left out {done.strays} names that no node writes")
+
+
+class Reached(NamedTuple):
+    """Says how far an experiment is, in one place."""
+
+    rows: dict[str, int]
+    """Node -> rounds of which it has a row."""
+    saved: dict[str, int]
+    """Node -> rounds behind its newest checkpoint."""
+    clock: int
+
+    def lacks(self, other: Reached) -> bool:
+        """Tells whether the other place has anything further than this one."""
+        ahead = [
+            other.clock > self.clock,
+            *(rounds > self.rows.get(node, 0) for node, rounds in other.rows.items()),
+            *(rounds > self.saved.get(node, 0) for node, rounds in other.saved.items()),
+        ]
+        return any(ahead)
+
+
+def reached(run: Run) -> Reached:
+    """Reads how far a run is. Raises StoreError: its place fails."""
+    now = snapshot(run)
+    return Reached(
+        rows={node: len(progress.rewards) for node, progress in now.progress.items()},
+        saved={node: max(rounds) for node, rounds in saved_rounds(run).items()},
+        clock=now.state.round if now.state else 0,
+    )
+
+
+def bring_back(settings: Settings, *, here: bool) -> None:
+    """Copy from the mirror what the place lacks: nothing where the place is as far, or where nodes run in it here.
+
+    Args:
+        settings: with a mirror.
+        here: the nodes are to run on this machine.
+
+    Raises:
+        ConfigError: the mirror is the place itself, or nodes are to run elsewhere, where nobody follows them.
+        ExperimentError: each of the two has rounds that the other lacks; another machine still writes into the mirror.
+        StoreError: a place fails; the same command goes on.
+    """
+    if not here:
+        raise ConfigError("SWARM_MIRROR is for nodes of this machine; for jobs: swarm copy PLACE MIRROR --follow")
+    mirror, name = str(settings.mirror), settings.experiment
+    own = open_place(settings.place).open(name, BACK)
+    if open_place(mirror).open(name, BACK).store.describe() == own.store.describe():
+        raise ConfigError(f"SWARM_MIRROR: expected another place than {settings.place}, got the same")
+    with running(settings) as found:
+        if found or not open_place(mirror).has(name):
+            return
+    there = open_place(mirror).open(name)
+    refuse_foreign(there)
+    ours, theirs = reached(own), reached(there)
+    if not ours.lacks(theirs):
+        return
+    if theirs.lacks(ours) or made(own) not in (None, made(there)):
+        raise ExperimentError(_diverged(own, there, ours, theirs))
+    _refuse_other_writer(there, settings)
+    say(f"bringing {name} back: {there.store.describe()} -> {own.store.describe()}")
+    done = Copier(there.store, own.store, there.archive, own.archive).run()
+    counted = f"{done.files} files, {done.records} records, {done.checkpoints} checkpoints"
+    say(f"{theirs.clock} rounds are here again: {counted}, {size(done.bytes)}")
+
+
+def _diverged(own: Run, there: Run, ours: Reached, theirs: Reached) -> str:
+    return (
+        f"{own.store.describe()} (round {ours.clock}) and its mirror {there.store.describe()} (round {theirs.clock}) "
+        "each have what the other lacks: they are two experiments, or two swarms went on from one. Choose which one "
+        "stays, and name another --mirror for it, or take the other away (`swarm experiment clean`)"
+    )
+
+
+def _refuse_other_writer(there: Run, settings: Settings) -> None:
+    """Watch a mirror in which nodes seemed alive lately.
+
+    Raises:
+        ExperimentError: it still changes.
+    """
+    if not (first := _beats(there, settings)):
+        return
+    say(f"nodes beat in {there.store.describe()} within the last {RECENT:.0f} s; watching it for {WATCHED:.0f} s")
+    ends = time.monotonic() + WATCHED
+    while time.monotonic() < ends:
+        time.sleep(POLL_SECONDS)
+        now = _beats(there, settings)
+        if moved := sorted(node for node, beat in now.items() if first.get(node, beat) != beat):
+            raise ExperimentError(
+                f"another machine still writes into {there.store.describe()}: {', '.join(moved)} go on there. End that "
+                "session first (in Colab: Runtime, Manage sessions), or name another --experiment or --mirror"
+            )
+
+
+def _beats(there: Run, settings: Settings) -> dict[str, tuple[str, int]]:
+    """Incarnation and beat of the nodes that seemed alive lately."""
+    wall, here, timeout = time.time(), this_process(), max(RECENT, settings.cadence.liveness_timeout)
+    peers = [peer for peer in read_peers(there) if is_alive(peer, wall, timeout, here)]
+    return {peer.peer_id: (peer.incarnation, peer.beat) for peer in peers}
+
+
+class Mirror:
+    """A child that follows a swarm into its mirror."""
+
+    def __init__(self, settings: Settings) -> None:
+        words = (settings.place, str(settings.mirror), "--experiment", settings.experiment, "--follow")
+        self._place = str(settings.mirror)
+        self._child = DaemonChild("mirror", "mirror", {}, words)
+        self._supervisor = Supervisor(os.environ)
+        self.insist = self._supervisor.insist
+
+    async def follow(self) -> None:
+        """Follows until it ends by itself or is told to; a failure is said, and ends nothing else."""
+        await self._supervisor.run(self._child)
+        if (code := self._child.exit_code) and code not in STOPPED:
+            last = "".join(f"\n  mirror | {line}" for line in [*self._child.lines][-5:])
+            say(f"nothing goes into the mirror {self._place} any more: exit code {code}{last}")
+
+    def finish(self) -> None:
+        """Tell it to copy once more and end."""
+        self._supervisor.stop(signal.SIGTERM)
+
+
+@asynccontextmanager
+async def mirrored(mirror: Mirror | None) -> AsyncIterator[None]:
+    """Follow a swarm for the block, and to its last file behind it."""
+    if mirror is None:
+        yield
+        return
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(mirror.follow)
+        yield
+        mirror.finish()

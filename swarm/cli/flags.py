@@ -2,12 +2,15 @@
 
 The flags are those that the declarations in swarm.config.settings name, and so are their help, choices and panels. One
 that is not given is None and leaves the setting to the environment, the settings file and the default.
+
+What they name is opened here, and waited for, visibly, where others have yet to make it.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,19 +19,27 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
+from swarm.cli.say import warn
 from swarm.config import Settings, StartRequest, asked_in, given_variables, load_settings, sources_of
 from swarm.config.constraints import options
 from swarm.config.declared import DECLARED, FLAGS, sections
-from swarm.config.presets import PRESET_VARIABLE, PRESETS
+from swarm.config.names import PRESET_VARIABLE, PRESETS
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
 from swarm.records.made_by import as_ours
+from swarm.spelling import did_you_mean, named
 from swarm.store.place import open_place
 from swarm.store.run import Run
 from swarm.tasks.universe import completed
 
 Flags = TypeVar("Flags")
+Found = TypeVar("Found")
+POLL_SECONDS = 0.25
+SAID_EVERY = 30.0
+"""Seconds between two lines that say that one waits; the first comes at once."""
 
+DEFAULT_WORKERS = 4
+"""Workers of `swarm up` and `swarm plan`, where nobody says how many."""
 UP_DEFAULTS: dict[str, Any] = {"max_rounds": 40, "local_groups": 4, "external_groups": 4, "checkpoint_interval": 10}
 """Defaults of `swarm up`: a demonstration of a few minutes on a laptop, where the settings of a node are those of the
 paper."""
@@ -199,3 +210,32 @@ def flag_words(given_flags: Any, without: Collection[str] = ()) -> list[str]:
                 [f"--{flag}"] if value is True else [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
             )
     return words
+
+
+def wait_for(look: Callable[[], Found | None], what: str, patience: float | None = None) -> Found | None:
+    """Look again and again until something is found, and say on standard error what is waited for.
+
+    Args:
+        what: the rest of `waiting for ...`.
+        patience: seconds after which None is returned; None: never.
+    """
+    began, said = time.monotonic(), 0.0
+    while not (found := look()):
+        waited = time.monotonic() - began
+        if patience is not None and waited >= patience:
+            return None
+        if waited >= said:
+            warn(f"waiting for {what}{f' ({waited:.0f} s)' if said else ''}; Ctrl-C ends this")
+            said += SAID_EVERY
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def open_experiment_when_there(settings: Settings) -> Run:
+    """Returns the experiment that the settings name, to read it, as soon as somebody has begun it."""
+    place = open_place(settings.place)
+    there = place.experiments
+    what = f"the experiment {settings.experiment} in {place.describe()}"
+    others = f", there are {named(found)}{did_you_mean(settings.experiment, found)}" if (found := there()) else ""
+    wait_for(lambda: settings.experiment in there() or None, what + others)
+    return open_experiment(settings)

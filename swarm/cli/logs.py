@@ -14,10 +14,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from
-from swarm.cli.paint import painted
-from swarm.cli.say import warn
-from swarm.cli.waiting import open_experiment_when_there
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
+from swarm.cli.say import painted, warn
 from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
 from swarm.records.event_names import EVENTS

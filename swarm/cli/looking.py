@@ -11,10 +11,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
 from swarm.cli.logs import nodes_without_logs
 from swarm.cli.say import print_result
-from swarm.cli.waiting import open_experiment_when_there
 from swarm.errors import ConfigError
 from swarm.node.process.host import this_process
 from swarm.records.rows import read_to_sum_up

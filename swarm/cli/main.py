@@ -3,6 +3,11 @@
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a node that missed all rounds, 130 ended by Ctrl-C,
 143 by SIGTERM.
 
+A word that is none of these may be a plugin's:
+
+    entry point in `swarm.commands` ─▶ a module ─┬ COMMANDS   words -> Command
+                                                 └ GROUPS     first word -> what its help says (optional)
+
 Commands are listed by name and imported when called, so that those that only look stay quick: they never import
 torch, transformers or numpy.
 """
@@ -11,15 +16,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from cyclopts import App, CycloptsError, Parameter
 
 from swarm import __version__, entry_points
 from swarm.cli.command import Command
-from swarm.cli.paint import painted
-from swarm.cli.plugin_commands import read_tables
-from swarm.cli.say import say_in_any_encoding, warn
+from swarm.cli.say import painted, say_in_any_encoding, warn
+from swarm.entry_points import DanglingError, EntryPoint, distribution_of, load
 from swarm.errors import SwarmError
 from swarm.harmless import printable
 
@@ -52,7 +57,7 @@ COMMANDS = {
         "Start a local swarm: a coordinator and workers over one folder.",
         "--nodes 4 --rounds 40 --experiment demo",
     ),
-    "down": Command("down:down", "End a local swarm, also one whose `swarm up` was killed.", "--experiment demo"),
+    "down": Command("processes:down", "End a local swarm, also one whose `swarm up` was killed.", "--experiment demo"),
     "plan": Command("plan:plan", "Predict the memory of a swarm, and say whether it fits.", "--nodes 8 --no-probe"),
     "node": Command(
         "node:node",
@@ -90,7 +95,7 @@ COMMANDS = {
         "ask:ask", "Ask a model one question, and see prompt, answer and score.", "--model tiny-2-qwen2 --task bf"
     ),
     "probe": Command(
-        "probe:probe", "Measure what a model can do of each task, and what to train on.", "--model tiny-2-qwen2"
+        "ask:probe", "Measure what a model can do of each task, and what to train on.", "--model tiny-2-qwen2"
     ),
     "settings": Command(
         "settings:settings", "Show every setting, its value and where it came from.", "learning_rate --preset paper"
@@ -112,13 +117,13 @@ COMMANDS = {
         "experiment:list_experiments", "Show all of them, and how far they are.", "--path /mnt/shared"
     ),
     "experiment archive": Command(
-        "archiving:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"
+        "experiment:archive", "Pack one, with its summary, into a file.", "demo -o demo.tar.gz"
     ),
     "experiment restore": Command(
-        "archiving:restore", "Unpack one that was archived.", "demo.tar.gz --path /mnt/shared"
+        "experiment:restore", "Unpack one that was archived.", "demo.tar.gz --path /mnt/shared"
     ),
     "experiment prune": Command(
-        "archiving:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
+        "experiment:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
     ),
     "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
     "task new": Command("task:new", "Write a task of one's own that works as it is.", "riddles"),
@@ -133,7 +138,7 @@ COMMANDS = {
     "keys forget": Command("keys:forget", "Hold a node to no key until it is seen again.", "anna --experiment demo"),
     "judge run": Command("judge:run", "Ask every node a held-out question each round.", "--experiment demo"),
     "judge exam": Command(
-        "exam:exam", "Examine trained models on a frozen set of questions.", "--experiment demo --questions 32"
+        "judge:exam", "Examine trained models on a frozen set of questions.", "--experiment demo --questions 32"
     ),
 }
 """Words -> the command that they name."""
@@ -177,6 +182,47 @@ def add_plugins(arguments: Sequence[str]) -> None:
 
 
 _looked: set[str] = set()
+
+
+class CommandTable(NamedTuple):
+    """The commands that plugins bring."""
+
+    commands: dict[str, Command]
+    groups: dict[str, str]
+    problems: list[str]
+    """One line for each plugin that cannot be had, and for each command whose words somebody else has."""
+
+
+def read_tables(entries: Iterable[EntryPoint], commands: Collection[str], groups: Collection[str]) -> CommandTable:
+    """Returns the commands of these entry points, without those whose words some command or group has already."""
+    table = CommandTable({}, {}, [])
+    for entry in entries:
+        try:
+            module = load(entry)
+            named = {str(words): Command(*command) for words, command in module.COMMANDS.items()}
+            texts = dict(getattr(module, "GROUPS", {}))
+        except DanglingError as error:
+            table.problems.append(str(error))
+        except (AttributeError, TypeError, ValueError) as error:
+            table.problems.append(f"{entry.value} of {distribution_of(entry)} has no table of commands: {error}")
+        else:
+            free = [words for words in named if _free(words, {*commands, *table.commands}, {*groups, *table.groups})]
+            table.commands.update((words, named[words]) for words in free)
+            firsts = {words.partition(" ")[0] for words in free if " " in words}
+            table.groups.update((first, texts.get(first, "")) for first in firsts - {*groups, *table.groups})
+            table.problems.extend(
+                f"`swarm {words}` of {distribution_of(entry)} is left out: other commands have these words"
+                for words in named
+                if words not in free
+            )
+    return table
+
+
+def _free(words: str, commands: Collection[str], groups: Collection[str]) -> bool:
+    """Whether a command may be called so: one word, or two of which the first is no command."""
+    first, _, rest = words.partition(" ")
+    taken = first in commands if rest else first in groups
+    return words not in commands and not taken and " " not in rest
 
 
 def _is_known(arguments: Sequence[str]) -> bool:

@@ -3,6 +3,13 @@
     swarm up | node | workers ─▶ {runtime folder}/{experiment's digest}-{pid}, locked as long as the process lives
     swarm down ─▶ each such file ─▶ is it locked by that very process? same start, same command line? ─▶ signals
 
+Whoever starts nodes looks first, for its nodes would have to end at once, since their ids are taken:
+
+    processes that this user runs here ─▶ known for sure
+    registrations of the same ids      ─▶ believed when their heartbeat moves while it is watched
+
+Programs that follow a run from beside it are found likewise, and end when they are asked to.
+
 The runtime folder is private to the user, on this machine and outside of every shared folder: $XDG_RUNTIME_DIR/swarm,
 or swarm-{uid} in the system's temporary folder. The kernel tells who holds a lock (F_GETLK), and drops it when that
 process ends: neither a file that somebody wrote nor a process id that was given anew names a process.
@@ -12,27 +19,54 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import signal
 import stat
 import struct
 import sys
 import tempfile
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
+from typing import Annotated
 
 import msgspec
+from cyclopts import Parameter
 
 from swarm import forms
-from swarm.cli.say import warn
+from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.config.place import is_url
-from swarm.node.process.host import process_started_at
+from swarm.errors import ConfigError, ExperimentError
+from swarm.node.process.host import process_started_at, this_process
+from swarm.records.files import read_peer, read_peers
+from swarm.records.liveness import STOPPED, is_alive, process_runs
+from swarm.store.run import Run
+from swarm.systems import missing, require_for
+from swarm.views.text import shorten
+from swarm.wire.messages import PeerFile
 
 UP = "up"
 COPY = "copy"
 """Role of who copies into the experiment."""
+GRACE = 60.0
+"""Seconds that a process has to end once it is asked to."""
+KILLED_WITHIN = 10.0
+"""Seconds within which the kernel ends a process that was killed."""
+POLL_SECONDS = 0.05
+"""Between two looks at whether a process has ended, or a heartbeat moved."""
+HEARD_WITHIN = 0.5
+"""Seconds within which somebody who wants a program to end is heard."""
+LOOK_EVERY, LOOK_EVERY_PAID = 2.0, 60.0
+"""Seconds between two looks at a run; the second where requests are paid for."""
+BEATS = 3
+"""Heartbeat intervals for which a registration is watched, as a node that finds its id taken does."""
+LONG_SECONDS = 5.0
+"""Who is to wait for longer is told why."""
 _MOST_BYTES = 1 << 20
 _FLOCK = ("qqihh", 3, 2) if sys.platform == "darwin" else ("hhqqi", 0, 4)
 """struct flock of fcntl(2), and which of its fields are the kind of lock and the process id."""
@@ -253,3 +287,196 @@ def _real(settings: Settings) -> str:
 
 def _digest(place: str, experiment: str) -> str:
     return hashlib.blake2b(f"{place}\0{experiment}".encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+
+
+def down(
+    *,
+    timeout: Annotated[float, Parameter(help="Seconds for a node to finish its step and save.")] = GRACE,
+    experiment_flags: CommonFlags | None = None,
+) -> int:
+    """End the nodes of an experiment that this user runs on this machine, those whose `swarm up` was killed too.
+
+    They are asked once, as by Ctrl-C, and killed after the timeout. Exit 1 if one is still there.
+    """
+    require_for("`swarm down`")
+    if not 0 <= timeout < float("inf"):
+        raise ConfigError(f"--timeout: expected seconds from 0 on, got {timeout}")
+    settings = settings_from(experiment_flags)
+    any_found = left = False
+    while not left:  # again: a node may have started while its `swarm up` was asked
+        with running(settings) as found:
+            if not found:
+                break
+            any_found, left = True, not end(found, timeout)
+    if not any_found:
+        say(_nothing(settings))
+    return int(left)
+
+
+def end(found: Sequence[Running], timeout: float) -> bool:
+    """Ask, wait, insist; whether all of them have ended."""
+    for process in _to_be_asked(found):
+        say(f"ending {process.file.title}")
+        process.signal(signal.SIGTERM)
+        process.signal(signal.SIGCONT)  # a stopped one hears nothing
+    late = _wait(found, timeout)
+    for process in sorted(late, key=lambda process: process.file.role != UP):  # first who would start others again
+        say(f"killing {process.file.title}: it did not end within {timeout:g} s")
+        process.signal(signal.SIGKILL)
+    left = _wait(late, KILLED_WITHIN)
+    for process in left:
+        say(f"{process.file.title} is still there")
+    return not left
+
+
+def _to_be_asked(found: Sequence[Running]) -> list[Running]:
+    """Returns each but the nodes of a `swarm up` that is there: it passes the signal on, and a second one ends them at
+    once."""
+    ups = {process.file.pid for process in found if process.file.role == UP}
+    return [process for process in found if process.file.parent not in ups]
+
+
+def _wait(processes: Sequence[Running], seconds: float) -> list[Running]:
+    """Waits for some processes, and returns those that have not ended by then."""
+    deadline = time.monotonic() + seconds
+    left = list(processes)
+    while left := [process for process in left if not process.ended()]:
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    return left
+
+
+def _nothing(settings: Settings) -> str:
+    """Returns the message for somebody who named a swarm that is not there."""
+    others = sorted({f"--path {file.path} --experiment {file.experiment}" for file in all_running()})
+    said = f"no process of {settings.experiment} in {settings.place} runs here as this user"
+    return f"{said}; these do: {', '.join(others)}" if others else said
+
+
+def look_every(settings: Settings) -> float:
+    """Returns seconds between two looks at a run of these settings."""
+    return LOOK_EVERY_PAID if settings.sparing else LOOK_EVERY
+
+
+class EndRequest:
+    """Tells whether somebody wants a program to end. It takes no lock, which a signal's handler could wait for for
+    ever."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Notes that somebody asks this to end."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Tells whether anybody does."""
+        return self._is_set
+
+    def wait(self, seconds: float) -> None:
+        """Waits so many seconds, or until somebody asks this to end."""
+        ends = time.monotonic() + seconds
+        while not self._is_set and (left := ends - time.monotonic()) > 0:
+            time.sleep(min(left, HEARD_WITHIN))
+
+
+@contextmanager
+def following(settings: Settings, role: str, nodes: tuple[str, ...] = ()) -> Iterator[EndRequest]:
+    """Makes this process, for the block, one that follows a run: `swarm down` finds it, the first signal asks it to
+    end.
+
+    The second signal ends the process at once.
+    """
+    if not missing():
+        this_process_runs(settings, role, nodes)
+    asked = EndRequest()
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def refuse_live(settings: Settings, run: Run, names: Sequence[str]) -> None:
+    """See that no other `swarm up`, no node of these names, and nobody who copies into it, is running in an experiment.
+
+    Raises:
+        ExperimentError: there is one; says what to do.
+    """
+    with running(settings) as found:
+        files = [process.file for process in found]
+        taken = [file for file in files if file.role in (UP, COPY) or {*file.nodes} & {*names}]
+    if taken:
+        raise ExperimentError(_running_here(settings, run, taken))
+    if beating := _beating(settings, run, names):
+        raise ExperimentError(
+            f"{run.store.describe()} is running: {', '.join(beating)} beat in it, of another machine or user. Stop "
+            f"them there (`swarm down`), {_other_ways(settings)}"
+        )
+
+
+def _running_here(settings: Settings, run: Run, taken: Sequence[ProcessFile]) -> str:
+    return (
+        f"{run.store.describe()} is running: {', '.join(file.title for file in taken)}. End it with "
+        f"`swarm down {_named(settings)}`, {_other_ways(settings)}"
+    )
+
+
+def _other_ways(settings: Settings) -> str:
+    return (
+        "choose another --experiment for a new one, or join it with a node of another name: "
+        f"`swarm node {_named(settings)} --node-id NAME`"
+    )
+
+
+def _named(settings: Settings) -> str:
+    return shlex.join(["--path", settings.place, "--experiment", settings.experiment])
+
+
+def _beating(settings: Settings, run: Run, names: Sequence[str]) -> list[str]:
+    """Returns those nodes that show a later heartbeat while they are watched; at once where none looks alive."""
+    here, wall = this_process(), time.time()
+    first = {
+        name: peer
+        for name in names
+        if (peer := read_peer(run, name)) and is_alive(peer, wall, settings.cadence.liveness_timeout, here)
+    }
+    return _first_moved(run, first, settings)
+
+
+def beating_elsewhere(run: Run, settings: Settings) -> list[str]:
+    """Returns nodes of other machines whose heartbeat moves while it is watched, whatever the clock of theirs says.
+
+    An hour between two clocks makes a live node look silent for an hour, and of a dead one nothing moves.
+    """
+    here = this_process()
+    return _first_moved(
+        run,
+        {peer.peer_id: peer for peer in read_peers(run) if peer.status != STOPPED and process_runs(peer, here) is None},
+        settings,
+    )
+
+
+def _first_moved(run: Run, first: Mapping[str, PeerFile], settings: Settings) -> list[str]:
+    seconds = BEATS * settings.cadence.heartbeat_interval
+    if first and seconds > LONG_SECONDS:
+        one = shorten(min(first), 24)
+        say(f"watching for {seconds:.0f} s whether {len(first)} nodes of other machines beat, such as {one}")
+    deadline = time.monotonic() + seconds
+    while first and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        if moved := [name for name, peer in first.items() if _moved(peer, read_peer(run, name))]:
+            return moved
+    return []
+
+
+def _moved(before: PeerFile, now: PeerFile | None) -> bool:
+    return now is not None and now.incarnation == before.incarnation and now.beat > before.beat

@@ -1,12 +1,19 @@
-"""Shows what `swarm up` has to tell while a swarm runs: who loads what, a line per round, and every warning with its
-node."""
+"""What `swarm up` shows while a swarm runs: who loads what, a line per round, every warning with its node, and the end.
+
+metrics ─▶ rounds that are over ─┬▶ UpRound, a line for people        a view that fails is said once, with its type
+events ──▶ models, warnings ─────┘  with --json a line of JSON        and place, and the nodes go on
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
 from statistics import fmean
 
 import anyio
@@ -14,7 +21,6 @@ import msgspec
 
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.say import say
-from swarm.cli.surviving import Surviving
 from swarm.records.first_round import advice, first_round, pace_line
 from swarm.records.growing import GrowingLines
 from swarm.records.pace import StepPace
@@ -30,6 +36,34 @@ REFRESH_SECONDS = 0.5
 SPARING_SECONDS = 60.0
 """Where each request is paid for: between two looks at what nodes logged. Rows are read when one says something."""
 SHOWN = (WantedEvents(event="model.*", level="info"), WantedEvents(level="warning"))
+
+
+class Surviving:
+    """Remembers which failures were said."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, str]] = set()
+
+    @contextmanager
+    def view(self, what: str) -> Iterator[None]:
+        """Any failure of the block ends the block alone; one of the same type and place is said once.
+
+        Args:
+            what: the view, as people call it.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, the nodes' work is worth more than its picture
+            failure = (type(error).__name__, _place(error))
+            if failure not in self._said:
+                self._said.add(failure)
+                say(f"{what} failed, the nodes go on: {failure[0]} at {failure[1]}: {str(error)[:500]}")
+
+
+def _place(error: Exception) -> str:
+    """Returns where an error was raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 class UpRound(msgspec.Struct, frozen=True, tag="round", tag_field="kind"):
@@ -210,3 +244,55 @@ class UpProgress:
         for node in sorted(node for node, odd in self._odd.items() if odd and node not in self._odd_said):
             self._odd_said.add(node)
             say(f"{shorten(node, 64)}: rows that are out of their bounds: {self._odd[node].example}")
+
+
+Emit = Callable[[msgspec.Struct], None]
+"""Writes one line of JSON."""
+
+
+class UpEnd(msgspec.Struct, frozen=True, tag="end", tag_field="kind"):
+    """The last line of `swarm up --json`."""
+
+    exit_code: int
+    """Of the command."""
+    finished: bool
+    """The experiment has all its rounds."""
+    rounds_done: int
+    """Rounds that are over for one of its workers at least."""
+    max_rounds: int
+    """Rounds that there are to be."""
+    cumulative_reward: float
+    """Of its workers, over all rounds."""
+    again: str
+    """The command that goes on."""
+
+
+@contextmanager
+def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
+    """Keeps all but JSON off the standard output: what is said to people goes to the standard error meanwhile."""
+    if not wanted:
+        yield None
+        return
+    out = sys.stdout
+
+    def emit(line: msgspec.Struct) -> None:
+        with suppress(OSError):  # a reader that went away must not end a swarm of days
+            out.write(msgspec.json.encode(line).decode() + "\n")
+            out.flush()
+
+    with redirect_stdout(sys.stderr):
+        yield emit
+
+
+def end_of(rows: dict[str, list[MetricsRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
+    """Sums up the rows of this swarm's workers at the end; those of others are left out."""
+    settings, own = swarm.settings, [rows[name] for name in swarm.worker_names if rows.get(name)]
+    ended = [row.round for of_node in own for row in of_node if row.round < settings.max_rounds]
+    return UpEnd(
+        exit_code=code,
+        finished=done,
+        rounds_done=max(ended, default=-1) + 1,
+        max_rounds=settings.max_rounds,
+        cumulative_reward=sum(of_node[-1].cumulative_reward for of_node in own),
+        again=f"{again} --rounds {2 * settings.max_rounds if done else settings.max_rounds}",
+    )

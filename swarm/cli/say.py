@@ -1,21 +1,21 @@
-"""Prints lines and results, as text or JSON."""
+"""Prints lines and results, as text or JSON; a terminal shows words that say how things are in colours."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import TypeVar, cast
+from typing import TextIO, TypeVar, cast
 
 import msgspec
 
-from swarm.cli.paint import painted
 from swarm.errors import ConfigError
-from swarm.harmless import escaped, printable_lines
+from swarm.harmless import escaped, printable_lines, shows_colour
 
 Found = TypeVar("Found")
 _ESCAPING = "swarm.escaping"
@@ -72,3 +72,23 @@ def print_result(found: Found, render: Callable[[Found], str], *, as_json: bool)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True
+
+
+_GREEN, _YELLOW, _RED, _BOLD = "32", "33", "31", "1"
+_RULES = (
+    (re.compile(r"^(ok|valid)(?= )", re.MULTILINE), _GREEN),
+    (re.compile(r"^(warning|hint)(?= )", re.MULTILINE), _YELLOW),
+    (re.compile(r"^(failure|failed|error|swarm:)(?= )", re.MULTILINE), _RED),
+    (re.compile(r"^(round +\d+)(?= )", re.MULTILINE), _BOLD),
+    (re.compile(r"(?<=^\d\d:\d\d:\d\d\.\d{3} )(\S+ +warning)(?= )", re.MULTILINE), _YELLOW),
+    (re.compile(r"(?<=^\d\d:\d\d:\d\d\.\d{3} )(\S+ +(?:error|critical))(?= )", re.MULTILINE), _RED),
+)
+"""What is coloured, at the beginning of a line: verdicts of checks, rounds, levels of events."""
+
+
+def painted(text: str, stream: TextIO) -> str:
+    """Returns the text as this stream shows it."""
+    if shows_colour(stream):
+        for pattern, colour in _RULES:
+            text = pattern.sub(f"\x1b[{colour}m\\1\x1b[0m", text)
+    return text

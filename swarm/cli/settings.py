@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
+from swarm.cli.before_start import suited
 from swarm.cli.flags import NodeFlags, as_settings, settings_from
 from swarm.cli.say import print_result, warn
-from swarm.cli.suiting import suited
 from swarm.config import sources_of
 from swarm.config.constraints import as_text
 from swarm.config.declared import TABLES, Declared, allowed_of_table, declared, example_file, sections

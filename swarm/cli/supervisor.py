@@ -1,42 +1,84 @@
-"""Child daemons of `swarm up`: start them, hear what they say, notice how they end.
+"""The children of `swarm up`: its nodes, and the programs that plugins start beside them.
 
-    spawn ─▶ running ─exit 0───────────────▶ ended
-      ▲              ─killed by a signal──┬──▶ failed, if that happened too often
-      └───after a pause───────────────────┘
-                     ─other exit codes───────▶ failed: the others are asked to stop, and its last lines are shown
-    stop(signal) is passed on once; insist() kills
+    start ─▶ its lines are heard ─▶ how did it end?
+      ▲        a node:     exit 0 ─▶ ended;   killed by a signal ─▶ again;   any other code ─▶ failed, the others stop
+      │        a program:  exit 0 ─▶ ended;   anything else ─▶ said, and again; in the end it is left to people
+      └── again after a pause, so often as RESTART_PAUSES has, unless all are to end
 
-A daemon that was killed, by the machine for want of memory or by a person, goes on where it was when it starts again;
-one that failed by itself would fail again.
+A node that was killed, by the machine for want of memory or by a person, goes on where it was when it starts again; one
+that failed by itself would fail again. Nothing that becomes of a program stops a swarm: it is asked to end once the
+nodes have, and killed after PATIENCE.
 
-The children are ordinary daemons in sessions of their own: a Ctrl-C in the terminal reaches the supervisor alone,
-which passes it on.
+All are ordinary commands in sessions of their own: a Ctrl-C in the terminal reaches the supervisor alone, which passes
+it on.
 """
 
 from __future__ import annotations
 
+import os
 import signal as signals
 import subprocess
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import Process
 
+from swarm import entry_points
 from swarm.children import child_environment, module_command
-from swarm.cli.say import say
-from swarm.config import DAEMONS, command_line, without_settings
+from swarm.cli.say import say, warn
+from swarm.config import DAEMONS, Settings, command_line, without_settings
 
 LINES_KEPT = 40
+LONGEST_LINE = 1 << 14
+"""Bytes of a line without an end."""
 MOMENT = 1.0
 """Seconds in which several children may say that they have done a round."""
 SILENCE = 60.0
 """Seconds without a word from any child, after which who listens looks anyway."""
 RESTART_PAUSES = (1.0, 4.0, 16.0)
-"""Seconds before a child that was killed starts again: so often, and then no more."""
+"""Seconds before a child starts again: so often, and then no more."""
 STOPPED = (128 + signals.SIGINT, 128 + signals.SIGTERM, -signals.SIGINT, -signals.SIGTERM)
 """Exit codes of a child that was asked to stop: in its own time, or before it listened."""
+PATIENCE = 150.0
+"""Seconds that the programs have to end once the nodes have."""
+NICENESS = 10
+
+
+async def _started(
+    words: Sequence[str], environ: Mapping[str, str], settings: Mapping[str, str]
+) -> AbstractAsyncContextManager[Process]:
+    """Starts one life of a `swarm` command, with these settings and none of the surrounding ones."""
+    return await anyio.open_process(
+        module_command("swarm", *words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=child_environment({**without_settings(environ), **settings}),
+        start_new_session=True,
+    )
+
+
+async def _lines(process: Process) -> AsyncIterator[str]:
+    """Yields what it says, line by line, to its end."""
+    assert process.stdout is not None
+    rest = b""
+    async for chunk in process.stdout:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+        rest = rest[-LONGEST_LINE:]
+    if rest:
+        yield rest.decode("utf-8", "replace")
+
+
+async def _pause(seconds: float, ending: anyio.Event) -> bool:
+    """Waits before another life; tells whether it is still wanted."""
+    with anyio.move_on_after(seconds):
+        await ending.wait()
+    return not ending.is_set()
 
 
 @dataclass
@@ -69,23 +111,31 @@ class DaemonChild:
 
 
 class Supervisor:
-    """Owns the children of one `swarm up`."""
+    """Owns the daemons of one `swarm up`."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = dict(environ)
         self.children: list[DaemonChild] = []
-        self.stopping = False
         self._stop_asked = anyio.Event()
         self._said = anyio.Event()
         self.failure: DaemonChild | None = None
         """The child that failed first; one that ends because it was asked to does not fail."""
+
+    @property
+    def stopping(self) -> bool:
+        """Tells whether all were asked to end."""
+        return self._stop_asked.is_set()
 
     async def run(self, child: DaemonChild) -> None:
         """Start one child and stay with it until it ends for good; cancelling kills it."""
         self.children.append(child)
         exit_code = await self._live(child)
         for pause in RESTART_PAUSES:
-            if not (_was_killed(exit_code) and await self._still_wanted_after(pause, child, exit_code)):
+            if self.stopping or not _was_killed(exit_code):
+                break
+            name = signals.strsignal(-exit_code)
+            say(f"{child.node_id} was killed by signal {-exit_code} ({name}); it starts again in {pause:g} s")
+            if not await _pause(pause, self._stop_asked):
                 break
             exit_code = await self._live(child)
         child.exit_code = exit_code
@@ -93,41 +143,16 @@ class Supervisor:
             self.failure = self.failure or child
             self.stop(signals.SIGTERM)
 
-    async def _still_wanted_after(self, pause: float, child: DaemonChild, exit_code: int) -> bool:
-        if self.stopping:
-            return False
-        name = signals.strsignal(-exit_code)
-        say(f"{child.node_id} was killed by signal {-exit_code} ({name}); it starts again in {pause:g} s")
-        with anyio.move_on_after(pause):
-            await self._stop_asked.wait()
-        return not self.stopping
-
     async def _live(self, child: DaemonChild) -> int:
         """One life of a child; its exit code."""
-        environment = child_environment({**without_settings(self._environ), **child.settings})
-        async with await anyio.open_process(
-            module_command("swarm", *DAEMONS[child.role], *child.arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        ) as child.process:
+        words = (*DAEMONS[child.role], *child.arguments)
+        async with await _started(words, self._environ, child.settings) as child.process:
             if self.stopping:
                 child.signal(signals.SIGTERM)
-            await self._listen(child)
+            async for line in _lines(child.process):
+                child.lines.append(line)
+                self._said.set()
             return await child.process.wait()
-
-    async def _listen(self, child: DaemonChild) -> None:
-        assert child.process is not None
-        assert child.process.stdout is not None
-        rest = b""
-        async for chunk in child.process.stdout:
-            self._said.set()
-            *whole, rest = (rest + chunk).split(b"\n")
-            child.lines.extend(line.decode("utf-8", "replace") for line in whole)
-        if rest:
-            child.lines.append(rest.decode("utf-8", "replace"))
 
     async def heard(self) -> None:
         """Waits until a child says something, and a moment longer, for others then may as well; SILENCE at most."""
@@ -138,7 +163,6 @@ class Supervisor:
 
     def stop(self, number: signals.Signals) -> None:
         """Ask every child to finish its step, save and end."""
-        self.stopping = True
         self._stop_asked.set()
         for child in self.children:
             child.signal(number)
@@ -153,3 +177,110 @@ def _was_killed(exit_code: int) -> bool:
     """Tells whether a signal that does not ask ended it: SIGKILL, a fault in native code, the kernel for want of
     memory."""
     return exit_code < 0 and exit_code not in STOPPED
+
+
+@dataclass(frozen=True)
+class ProgramBeside:
+    """A program that runs beside a swarm, and that no node knows of."""
+
+    title: str
+    words: tuple[str, ...]
+    """The command that starts it, without `swarm`; a person could type it."""
+    settings: Mapping[str, str]
+    """Variables that it gets besides, the secret ones too."""
+
+    @property
+    def command(self) -> str:
+        """Returns what a person would type, secrets left out."""
+        return subprocess.list2cmdline(["swarm", *self.words])
+
+
+def programs_beside(settings: Settings, workers: Sequence[str]) -> list[ProgramBeside]:
+    """Returns what the plugins that are on start: each says it by an entry point of its name in `swarm.beside`.
+
+    Args:
+        workers: their ids.
+
+    Raises:
+        ConfigError: one of them cannot start: a name is none, or a library is not installed.
+    """
+    makers = entry_points.of_plugins(entry_points.BESIDE, settings.plugins)
+    return [program for programs in makers for program in programs(settings, workers)]
+
+
+def where(settings: Settings) -> tuple[str, ...]:
+    """Returns the flags that name the place and the experiment."""
+    return ("--path", settings.place, "--experiment", settings.experiment)
+
+
+class ProgramsBeside:
+    """Owns the programs beside one `swarm up`."""
+
+    def __init__(
+        self, programs: Sequence[ProgramBeside], environ: Mapping[str, str], patience: float = PATIENCE
+    ) -> None:
+        self._programs = programs
+        self._environ = dict(environ)
+        self._patience = patience
+        self._running: dict[str, Process] = {}
+        self._ending = anyio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """They run for the block, and for some time longer at most."""
+        async with anyio.create_task_group() as waiting:
+            async with anyio.create_task_group() as lives:
+                for program in self._programs:
+                    lives.start_soon(self._live, program)
+                yield
+                self._ending.set()
+                self._signal(signals.SIGTERM)
+                waiting.start_soon(self._kill_late)
+            waiting.cancel_scope.cancel()
+
+    def insist(self) -> None:
+        """End them at once."""
+        self._signal(signals.SIGKILL)
+
+    def _signal(self, number: signals.Signals) -> None:
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    async def _kill_late(self) -> None:
+        """Give them their time, and kill what is left then."""
+        if self._running:
+            say(f"waiting for: {', '.join(sorted(self._running))} ({self._patience:.0f} s at most)")
+        await anyio.sleep(self._patience)
+        warn(f"ended before they were done: {', '.join(sorted(self._running))}")
+        self.insist()
+
+    async def _live(self, program: ProgramBeside) -> None:
+        for pause in (*RESTART_PAUSES, None):
+            code = await self._once(program)
+            if code == 0 or self._ending.is_set():
+                return
+            again = f"it starts again in {pause:g} s" if pause is not None else f"by hand: {program.command}"
+            warn(f"{program.title} ended with exit code {code}; the swarm goes on, {again}")
+            if not await _pause(pause or 0.0, self._ending):
+                return
+
+    async def _once(self, program: ProgramBeside) -> int:
+        """One life; its exit code."""
+        async with await _started(program.words, self._environ, program.settings) as process:
+            self._running[program.title] = process
+            try:
+                give_way(process.pid)
+                if self._ending.is_set():
+                    process.terminate()
+                async for line in _lines(process):
+                    say(f"{program.title}: {line.removeprefix('swarm: ')}")
+                return await process.wait()
+            finally:
+                del self._running[program.title]
+
+
+def give_way(pid: int) -> None:
+    """Let the nodes of this machine compute before a process."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)

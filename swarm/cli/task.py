@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import anyio
 import msgspec
@@ -15,24 +17,60 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
-from swarm.cli.task_checks import GROUP, QUESTIONS, Task, TaskReport, check, give
-from swarm.cli.task_conversations import ByHand
 from swarm.config import Settings
 from swarm.config.own_code import TASK_TABLE, of_the_user, plain
 from swarm.config.task_table import Parameters, newest, recorded
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, ProtocolError
 from swarm.spelling import did_you_mean, named
 from swarm.systems import require_for
+from swarm.tasks.bounded import Limits
 from swarm.tasks.definitions import check as check_name
 from swarm.tasks.definitions import family_of, full_name, profile_of
+from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import NO_TASKS, Families, complete
-from swarm.tasks.scoring import Scorer
-from swarm.types import FIRST_FAMILY, Question
+from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
+from swarm.types import FIRST_FAMILY, Completion, Question, Turn
 from swarm.views.text import shorten, table
 
 SHOWN = 3
 """Questions that are shown."""
 PYTHON, DATASETS = ".py", (".jsonl", ".csv", ".parquet")
+QUESTIONS, CONVERSED = 20, 5
+"""So many are made, and made again; and so many are conversed about, of a task that replies."""
+GROUP = 8
+"""Answers of a group."""
+SLOW_SHARE = 0.5
+"""Share of the processor time of a group's child: who takes more is killed on a slower or busier machine."""
+ODD = (
+    "",
+    " ",
+    "0",
+    "-1",
+    "1e999",
+    "None",
+    "[]",
+    "{",
+    "__import__('os')",
+    "\u00e9\u4e16\U0001f600",
+    "(" * 500,
+    "a" * 2_000,
+)
+"""Answers that somebody may give to any question."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Holds the task that is tried."""
+
+    task: str
+    """Its full name."""
+    profile: str
+    families: tuple[str, ...]
+    defined: Mapping[str, Parameters]
+
+    def request(self, seed: int) -> QuestionRequest:
+        """Returns one of its questions."""
+        return QuestionRequest.named(self.task, self.profile, seed)
 
 
 def new(name: str, /, *, turns: Annotated[bool, Parameter(negative=())] = False) -> None:
@@ -122,7 +160,7 @@ async def _by_hand(scorer: Scorer, question: Question, answers: Sequence[str]) -
 
 async def _converse_by_hand(scorer: Scorer, question: Question, answers: Sequence[str]) -> None:
     """The first conversation, with the answers as its turns."""
-    talk = ByHand(scorer, question)
+    talk = TriedConversation(scorer, question)
     given = iter(answers)
     while not talk.over:
         answer = next(given, None) if answers else await _typed()
@@ -144,7 +182,7 @@ async def _typed() -> str | None:
 
 
 async def _give(scorer: Scorer, question: Question, answer: str) -> None:
-    found = await give(scorer, question, answer)
+    found = await _score(scorer, question, [answer])
     why = " (ended: see above)" if found.killed else " (the scorer raised, or gave no reward)" if found.errors else ""
     say(f"reward {found.rewards[0]:g} for {shorten(answer, 100)!r}{why}")
 
@@ -195,3 +233,217 @@ def _times(report: TaskReport) -> str:
         if took
     ]
     return "\n".join(lines) + "\n(each with a process of its own, and a second of processor time)"
+
+
+@dataclass
+class TaskReport:
+    """Collects what a trial found."""
+
+    questions: list[Question] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What a run would suffer from."""
+    making: list[float] = field(default_factory=list)
+    """Seconds for a question, with a child process of its own."""
+    scoring: list[float] = field(default_factory=list)
+    """Seconds for a group of GROUP answers that differ, or of conversations, with the same."""
+
+    def note_failures(self, counted: Sequence[Failing], ended: str, raised: str) -> None:
+        """Notes what was ended by its bounds, and what raised; `ended` and `raised` follow the number of times."""
+        killed, errors = sum(one.killed for one in counted), sum(one.errors for one in counted)
+        if killed:
+            self.problems.append(f"{killed} times {ended}: what its process said stands above")
+        if errors and raised:
+            self.problems.append(f"{errors} times {raised}")
+
+
+class Failing(Protocol):
+    """Counts how often a scorer failed."""
+
+    @property
+    def killed(self) -> int:
+        """Returns how often its bounds ended it."""
+
+    @property
+    def errors(self) -> int:
+        """Returns how often it raised, or returned what it may not."""
+
+
+async def check(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int]) -> TaskReport:
+    """Try a task with two servers: the same questions? is their own answer right? what do odd answers do?"""
+    report = TaskReport()
+    await _make(task, scorer, other, seeds, report)
+    if report.questions and scorer.conversing(report.questions[0].known_origin()):
+        for number, question in enumerate(report.questions[:CONVERSED]):
+            if not report.problems:
+                await _converse(scorer, other, question, number, report)
+    elif report.questions:
+        if task.task not in Families(task.families, task.defined).executing:
+            await _own_answers(scorer, report)
+        await _odd_answers(scorer, report)
+    return report
+
+
+async def _make(task: Task, scorer: Scorer, other: Scorer, seeds: Sequence[int], report: TaskReport) -> None:
+    for seed in seeds:
+        began = time.perf_counter()
+        try:
+            (question,) = await scorer.make([task.request(seed)])
+            seconds = time.perf_counter() - began
+            (again,) = await other.make([task.request(seed)])
+        except ProtocolError as error:
+            report.problems.append(f"seed {seed}: no question: {error}; what its process said stands above")
+            return
+        report.making.append(seconds)
+        report.questions.append(question)
+        if again != question:
+            report.problems.append(
+                f"seed {seed}: not deterministic: one process made {question.prompt!r:.200}, answer "
+                f"{question.answer!r:.80}, another {again.prompt!r:.200}, answer {again.answer!r:.80}; all that is "
+                "random has to come from the seed"
+            )
+            return
+    made = {(question.prompt, question.answer, repr(question.metadata)) for question in report.questions}
+    if len(made) == 1 < len(seeds):
+        report.problems.append(f"all {len(seeds)} seeds give the same question")
+
+
+async def _own_answers(scorer: Scorer, report: TaskReport) -> None:
+    """Scores each question's own answer, and reports those that do not earn 1."""
+    asked = [question for question in report.questions if question.answer is not None]
+    found = [await _score(scorer, question, [question.answer or ""]) for question in asked]
+    wrong = [q for q, score in zip(asked, found, strict=True) if score.rewards[0] < FULL_ANSWER]
+    _note_scoring(report, found, "a question's own answer")
+    if wrong:
+        report.problems.append(
+            f"of {len(asked)} questions {len(wrong)} do not give 1 for their own answer: such as "
+            f"{wrong[0].prompt!r:.200}, answer {wrong[0].answer!r:.80}"
+        )
+
+
+async def _odd_answers(scorer: Scorer, report: TaskReport) -> None:
+    found = await _score(scorer, report.questions[0], ODD)
+    _note_scoring(report, [found], "an odd answer", raising=False)
+    if found.killed:
+        return  # every answer may take that long, and its process say the same
+    for number, question in enumerate(report.questions):
+        began = time.perf_counter()
+        await _score(scorer, question, [f"{number}{letter}" for letter in "abcdefgh"[:GROUP]])
+        report.scoring.append(time.perf_counter() - began)
+    share = sorted(report.scoring)[len(report.scoring) // 2] / Limits().cpu_s
+    if share > SLOW_SHARE:
+        report.problems.append(
+            f"slow: a question and {GROUP} answers take {share:.0%} of the second of processor time that they have; "
+            "on a busy machine they are killed"
+        )
+
+
+def _note_scoring(report: TaskReport, found: Sequence[Failing], what: str, *, raising: bool = True) -> None:
+    report.note_failures(
+        found,
+        f"scoring {what} was ended: it took all of its time or memory, or tried what no scorer may (to open, import, "
+        "execute, connect)",
+        f"scoring {what} raised, or gave no number from 0 to 1" if raising else "",
+    )
+
+
+async def _score(scorer: Scorer, question: Question, answers: Sequence[str]) -> GroupScore:
+    return await scorer.score(question.known_origin(), None, [f"<answer>{answer}</answer>" for answer in answers])
+
+
+class TriedConversation:
+    """One conversation, whose turns somebody gives as they would stand between the tags."""
+
+    def __init__(self, scorer: Scorer, question: Question) -> None:
+        self._scorer = scorer
+        self._question = question
+        self._replies: list[str] = []
+        self.turns: list[str] = []
+        self.over = False
+        self.killed = self.errors = 0
+
+    async def say(self, answer: str) -> str | None:
+        """A turn of the model; returns what is said to it."""
+        origin = self._question.known_origin()
+        how = self._scorer.conversing(origin)
+        self.turns.append(answer if how and how.reads == "text" else f"<answer>{answer}</answer>")
+        found = await self._scorer.reply(origin, [self.turns])
+        (reply,) = found.replies
+        self.killed, self.errors = self.killed + found.killed, self.errors + found.errors
+        self.over = reply is None
+        self._replies += [] if reply is None else [reply]
+        return reply
+
+    @property
+    def replies(self) -> list[str | None]:
+        """Returns the replies after each turn."""
+        return [*self._replies, None] if self.over else [*self._replies]
+
+    @property
+    def completion(self) -> Completion:
+        """Returns the conversation as far as it got."""
+        earlier = zip(self.turns[:-1], self._replies, strict=False)
+        return Completion(self.turns[-1], True, earlier=tuple(Turn(text, True, reply) for text, reply in earlier))
+
+    async def score(self) -> GroupScore:
+        """Returns what the conversation is worth."""
+        return await self._scorer.score(self._question.known_origin(), None, [self.completion])
+
+
+async def _converse(scorer: Scorer, other: Scorer, question: Question, number: int, report: TaskReport) -> None:
+    """Has GROUP conversations about a question, in answers that somebody may give, turn by turn, together."""
+    odd = (*ODD[number:], *ODD[:number])
+    scripts = [[question.answer or "", *ODD], *([*odd[k:], *odd[:k]] for k in range(GROUP - 1))]
+    talks = [TriedConversation(scorer, question) for _ in scripts]
+    for turn in range(question.turns):
+        for talk, script in zip(talks, scripts, strict=True):
+            if not talk.over:
+                await talk.say(script[turn % len(script)])
+    report.note_failures(
+        talks,
+        "a reply was ended: it took all of its time or memory, or tried what no task may (to open, import, execute, "
+        "connect)",
+        "reply raised, or gave neither None nor a text of 1 to 4,000 characters",
+    )
+    if not report.problems:
+        report.problems += await _differences(other, question, talks)
+    if not report.problems:
+        await _score_conversations(scorer, question, talks, report)
+
+
+async def _differences(other: Scorer, question: Question, talks: Sequence[TriedConversation]) -> list[str]:
+    """The other server is asked all at once, the latest turns first: state between two calls shows."""
+    origin = question.known_origin()
+    asked = [talk.turns[:turn] for talk in reversed(talks) for turn in range(len(talk.turns), 0, -1)]
+    said = [reply for talk in reversed(talks) for reply in reversed(talk.replies)]
+    again = (await other.reply(origin, asked)).replies
+    for turns, first, second in zip(asked, said, again, strict=True):
+        if first != second:
+            return [
+                f"seed {origin.seed}: the reply to {turns[-1]!r:.80} in turn {len(turns)} is not deterministic, or "
+                f"depends on what was asked before: {first!r:.200}, another process {second!r:.200}; it has to follow "
+                "from the question and the answers alone"
+            ]
+    return []
+
+
+async def _score_conversations(
+    scorer: Scorer, question: Question, talks: Sequence[TriedConversation], report: TaskReport
+) -> None:
+    began, problems = time.perf_counter(), report.problems
+    try:
+        score = await scorer.score(question.known_origin(), question.prompt, [talk.completion for talk in talks])
+    except ProtocolError as error:
+        problems.append(f"seed {question.known_origin().seed}: its conversations are refused: {error}")
+        return
+    report.scoring.append(time.perf_counter() - began)
+    report.note_failures(
+        [score], "scoring a conversation was ended", "scoring a conversation raised, or gave no number from 0 to 1"
+    )
+    if question.answer is not None and score.rewards[0] < FULL_ANSWER and not problems:
+        problems.append(
+            f"its own answer in the first turn does not give 1: {question.prompt!r:.200}, {question.answer!r:.80}"
+        )
+    if (share := report.scoring[-1] / Limits().cpu_s) > SLOW_SHARE and not problems:
+        problems.append(
+            f"slow: {len(talks)} conversations take {share:.0%} of the second of processor time that they have"
+        )

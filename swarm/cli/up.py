@@ -20,11 +20,11 @@ from typing import Annotated, Any, NamedTuple
 import anyio
 from cyclopts import Parameter
 
-from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable
-from swarm.cli.beside import ProgramsBeside, programs_beside
-from swarm.cli.dry_run import show_dry_run, show_nodes
+from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
+from swarm.cli.copying import Mirror, bring_back, mirrored
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
 from swarm.cli.flags import (
+    DEFAULT_WORKERS,
     UP_DEFAULTS,
     RunFlags,
     UpFlags,
@@ -34,17 +34,11 @@ from swarm.cli.flags import (
     open_experiment,
     settings_from,
 )
-from swarm.cli.live import refuse_live
-from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, within_memory
-from swarm.cli.mirroring import Mirror, bring_back, mirrored
-from swarm.cli.processes import UP, this_process_runs
-from swarm.cli.progress import UpProgress, stopping_line
-from swarm.cli.repetition import repetition
+from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, show_dry_run, show_nodes, within_memory
+from swarm.cli.processes import UP, refuse_live, this_process_runs
+from swarm.cli.progress import Emit, Surviving, UpProgress, end_of, lines_of_json, stopping_line
 from swarm.cli.say import say
-from swarm.cli.suiting import suited
-from swarm.cli.supervisor import DaemonChild, Supervisor
-from swarm.cli.surviving import Surviving
-from swarm.cli.up_json import Emit, end_of, lines_of_json
+from swarm.cli.supervisor import DaemonChild, ProgramsBeside, Supervisor, programs_beside
 from swarm.config import Settings, StartRequest
 from swarm.config.sources import Given
 from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
@@ -65,7 +59,6 @@ from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
 
-DEFAULT_WORKERS = 4
 POLL_SECONDS = 0.1
 WRITER = "up"
 """Who writes the plot."""
@@ -158,7 +151,7 @@ def _start(
     if jobs is None:
         this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, jobs.unfound(swarm.children(asked, settings), swarm.names) if jobs else swarm.names)
-    programs_beside(swarm)  # refused now rather than when nodes run
+    programs_beside(settings, swarm.worker_names)  # refused now rather than when nodes run
     _refuse_what_cannot_go_on(settings, run)
     _refuse_other_workers(run, swarm.worker_names)
     refuse_other_models(run, swarm.workers)
@@ -308,7 +301,7 @@ async def _run(
     if settings.sparing:
         shown["pause"] = supervisor.heard
     progress = UpProgress(run, swarm, surviving, **shown)
-    beside = ProgramsBeside(programs_beside(swarm), os.environ)
+    beside = ProgramsBeside(programs_beside(settings, swarm.worker_names), os.environ)
     mirror = Mirror(settings) if settings.mirror else None
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0

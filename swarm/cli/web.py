@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
 from swarm.cli.say import say
-from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.config.place import is_url
 from swarm.errors import ConfigError

@@ -1,9 +1,8 @@
 """Settings: declared in settings.py, computing.py, plugins; merged from flags, environment, file, preset in sources.py.
 
-constraints, adaptive_rules ─▶ computing, plugin_settings ─▶ settings, presets ─▶ environment ─▶ sources
+names, constraints ─▶ computing, plugin_settings ─▶ settings ─▶ environment ─▶ sources
 """
 
-from swarm.config.adaptive_rules import ADAPTIVE_RULES, LITERAL_RULES, rule_in_settings
 from swarm.config.environment import (
     DAEMONS,
     NOBODY,
@@ -19,7 +18,16 @@ from swarm.config.environment import (
 )
 from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
 from swarm.config.from_folder import refuse_unsafe
-from swarm.config.names import ADVANTAGE_SCALINGS, FUNCTIONS, JUDGE, LOSSES, SAMPLERS
+from swarm.config.names import (
+    ADAPTIVE_RULES,
+    ADVANTAGE_SCALINGS,
+    FUNCTIONS,
+    JUDGE,
+    LITERAL_RULES,
+    LOSSES,
+    SAMPLERS,
+    rule_in_settings,
+)
 from swarm.config.plugin_settings import PluginSettings
 from swarm.config.settings import Settings, identity_defaults, in_identity, variable
 from swarm.config.sources import load_settings, sources_of

@@ -1,6 +1,6 @@
-"""The settings of computing: the machine, how completions are sampled, how an update is made.
+"""The settings of computing: model and machine, how completions are sampled, how an update is made.
 
-Declared as those in settings.py, which takes them in.
+Declared as those in settings.py, which takes them in. Times are seconds, sizes bytes.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from swarm.config.constraints import (
     whole,
 )
 from swarm.config.names import ADVANTAGE_SCALINGS, LOSSES
-from swarm.config.tables import SettingTable
+from swarm.config.tables import SettingSection, SettingTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +69,49 @@ class GenerationServerTable(SettingTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComputingSettings:
-    """Declares what a node's policy needs to know. Times are seconds, sizes bytes."""
+class ModelSettings(SettingSection):
+    """Declares what computes, and on what."""
 
-    threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
-    """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
-    process)."""
+    section = "Model and machine"
+    model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model")
+    """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
+    endpoint: Table | None = setting(None, "SWARM_ENDPOINT", reaches=True)
+    """Of a generator: the server that answers, an OpenAI-compatible one (docs/generators.md); None: its model does."""
+    hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
+    """Access to gated models of the Hugging Face Hub."""
     device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device")
     """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU, as on a Mac: its
     GPU (MPS) is not used."""
-    learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
-    """Adam's step size; None: what suits the model (docs/models.md: the embedded ones 2e-4 or 3e-4, others 1e-6)."""
+    threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
+    """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
+    process)."""
+    adapter: AdapterTable = setting(AdapterTable(), "SWARM_ADAPTER")
+    """Small matrices that are trained beside the frozen weights of a base, which all nodes of a process share
+    (docs/adapters.md). Nodes of one run may differ."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting("auto", "SWARM_PRECISION")
+    """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it; with an
+    adapter fp16 on those that do not. fp16 scales the loss."""
+    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = setting("auto", "SWARM_ATTENTION")
+    """Attention back-end of transformers; `auto`: the fastest that the device and the model have."""
+    decoding: Literal["auto", "dynamic", "static"] = setting("auto", "SWARM_DECODING")
+    """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
+    device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
+    """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
+    micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
+    """Padded tokens per forward and backward pass: less memory, same gradient."""
+    gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
+    """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
+    scorer_processes: Annotated[int, whole(1, 64)] = setting(1, "SWARM_SCORER_PROCESSES")
+    """Children that score answers, per worker process."""
+    generation_server: GenerationServerTable = setting(GenerationServerTable(), "SWARM_GENERATION_SERVER")
+    """A vLLM server that writes a worker's completions with its adapter (docs/generation-server.md)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationSettings(SettingSection):
+    """Declares how completions are sampled."""
+
+    section = "Generation"
     temperature: Annotated[float, above(0)] = setting(1.0, "SWARM_TEMPERATURE", run_flag="temperature")
     """Divides the logits, in sampling and in training alike."""
     top_p: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_TOP_P")
@@ -100,49 +132,30 @@ class ComputingSettings:
     """What a model is told about its answer; None: ours, unless the system prompt has `<answer>`."""
     chat_template_args: Table | None = setting(None, "SWARM_CHAT_TEMPLATE_ARGS")
     """Handed to the model's chat template, which is told `enable_thinking` = false if it has it and this does not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings(SettingSection):
+    """Declares how an update is made."""
+
+    section = "Training"
+    learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
+    """Adam's step size; None: what suits the model (docs/models.md: the embedded ones 2e-4 or 3e-4, others 1e-6)."""
+    optimizer: OptimizerTable = setting(OptimizerTable(), "SWARM_OPTIMIZER")
+    """How AdamW steps, beside the learning rate."""
     loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
     """What the rewards of a group, less their mean, are divided by: their standard deviation, nothing, or with
     `std_batch` the standard deviation of all such differences in the update."""
-    optimizer: OptimizerTable = setting(OptimizerTable(), "SWARM_OPTIMIZER")
-    """How AdamW steps, beside the learning rate."""
-    dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
-    """Attempts per round: after the first one a node asks as many fresh questions as groups without a signal are to be
-    made up for, until I groups have one (DAPO). The reward is measured on the first I questions; 1: none is."""
-    kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
-    """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
     """Optimizer steps per round on the same groups."""
     clip_low: Annotated[float, above(0, 0.99)] = setting(0.2, "SWARM_CLIP_LOW")
     """The probability ratio gains nothing below 1 - clip_low."""
     clip_high: Annotated[float, above(0)] = setting(0.28, "SWARM_CLIP_HIGH")
     """The probability ratio gains nothing above 1 + clip_high."""
-    importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
-    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
-    a generation server, else 0."""
-    micro_batch_tokens: Annotated[int, whole(64)] = setting(16384, "SWARM_MICRO_BATCH_TOKENS")
-    """Padded tokens per forward and backward pass: less memory, same gradient."""
-    gradient_checkpointing: bool | None = setting(None, "SWARM_GRADIENT_CHECKPOINTING")
-    """Recompute activations in the backward pass: less memory, more time. None: if `swarm up` plans so."""
-    adapter: AdapterTable = setting(AdapterTable(), "SWARM_ADAPTER")
-    """Small matrices that are trained beside the frozen weights of a base, which all nodes of a process share
-    (docs/adapters.md). Nodes of one run may differ."""
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting("auto", "SWARM_PRECISION")
-    """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it; with an
-    adapter fp16 on those that do not. fp16 scales the loss."""
-    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = setting("auto", "SWARM_ATTENTION")
-    """Attention back-end of transformers; `auto`: the fastest that the device and the model have."""
-    decoding: Literal["auto", "dynamic", "static"] = setting("auto", "SWARM_DECODING")
-    """KV cache while generating: `dynamic` grows, `static` is fixed and replayed as CUDA graphs on a GPU."""
-    device_lease: Literal["auto", "on", "off"] = setting("auto", "SWARM_DEVICE_LEASE")
-    """Processes on one device take turns in their updates; `auto`: on GPUs, but not in one process."""
-    generation_server: GenerationServerTable = setting(GenerationServerTable(), "SWARM_GENERATION_SERVER")
-    """A vLLM server that writes a worker's completions with its adapter (docs/generation-server.md)."""
-
-    @property
-    def token_weight_cap(self) -> float:
-        """Returns the importance cap that is in force."""
-        if self.importance_cap is None:
-            return 2.0 if self.generation_server.url else 0.0
-        return self.importance_cap
+    kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
+    """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
+    dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
+    """Attempts per round: after the first one a node asks as many fresh questions as groups without a signal are to be
+    made up for, until I groups have one (DAPO). The reward is measured on the first I questions; 1: none is."""

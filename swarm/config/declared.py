@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from swarm.config.constraints import Text, allowed, as_text, choices, options
-from swarm.config.sections import SECTION_OF, SECTIONS
 from swarm.config.settings import FIELDS, Settings
+from swarm.config.tables import SettingSection
 
 FLAGS = ("run_flag", "node_flag", "up_flag")
 """Kinds of flags, by which commands have them (see swarm.config.constraints.setting)."""
@@ -63,7 +63,7 @@ def _declared(name: str, meaning: str) -> Declared:
     any_text = f.type in (Text, Text | None) or options(f.type) == [bool]
     return Declared(
         name=name,
-        section=plugin.declared.section if plugin else SECTION_OF[table or name],
+        section=plugin.declared.section if plugin else _section_of(table or name),
         variables=f.metadata["env"],
         flag=f"--{flag.replace('_', '-')}" if flag else "",
         default=f.default,
@@ -76,9 +76,14 @@ def _declared(name: str, meaning: str) -> Declared:
     )
 
 
+def _section_of(name: str) -> str:
+    declaring = (cls for cls in Settings.__mro__ if issubclass(cls, SettingSection) and name in cls.__annotations__)
+    return next(cls.section for cls in declaring)
+
+
 def meanings(cls: type) -> dict[str, str]:
     """Field -> its docstring on one line; fields without one are left out. Of a dataclass those inherited, too."""
-    declared = [base for base in cls.__mro__ if base is cls or is_dataclass(base)]
+    declared = [base for base in reversed(cls.__mro__) if base is cls or is_dataclass(base)]
     return {name: text for base in declared for name, text in _meanings(base).items()}
 
 
@@ -108,16 +113,11 @@ def declared() -> dict[str, Declared]:
 
 
 def sections(known: Iterable[Declared]) -> dict[str, list[str]]:
-    """Returns section -> its settings, in the order in which people are shown them: keys in the place of their table,
+    """Returns section -> its settings, in the order in which they are declared: keys in the place of their table,
     settings of plugins at the end."""
-    tables = FIELDS.tables.by_name
-    found = {
-        section: [flat for name in names for flat in (tables[name].flat_names.values() if name in tables else (name,))]
-        for section, names in SECTIONS.items()
-    }
+    found: dict[str, list[str]] = {}
     for one in known:
-        if (one.table or one.name) not in SECTION_OF:
-            found.setdefault(one.section, []).append(one.name)
+        found.setdefault(one.section, []).append(one.name)
     return found
 
 

@@ -17,8 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from swarm import entry_points
-from swarm.config.adaptive_rules import ADAPTIVE_RULES
-from swarm.config.names import ADVANTAGE_SCALINGS, DATASET_SCORERS, LOSSES, SAMPLERS, TASK_FAMILIES
+from swarm.config.names import ADAPTIVE_RULES, ADVANTAGE_SCALINGS, DATASET_SCORERS, LOSSES, SAMPLERS, TASK_FAMILIES
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 import msgspec
 
 from swarm import entry_points
 from swarm.config.constraints import PREFIX
-from swarm.config.tables import KnownTables, tables_of
+from swarm.config.tables import KnownTables, SettingSection, tables_of
 from swarm.entry_points import DanglingError, EntryPoint
 from swarm.extras import NAME
 
@@ -41,11 +41,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PluginSettings:
-    """Declares the settings of one plugin. Each field is made by `setting` and has a docstring."""
+class PluginSettings(SettingSection):
+    """Declares the settings of one plugin."""
 
-    section: ClassVar[str] = "Plugins"
-    """Title under which people are shown them."""
+    section = "Plugins"
 
     def check(self, settings: Settings) -> None:
         """Sees that these settings contradict neither each other nor the core's. Not asked where all are at their

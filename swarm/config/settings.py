@@ -1,7 +1,7 @@
 """Every setting: its name, the values it may have, its default, its variables and flags, and what it means.
 
-A setting is declared here alone; `swarm settings`, the command-line flags, docs/settings.md and the messages are
-derived from the declaration.
+A setting is declared here alone, in the section in which people look for it; `swarm settings`, the command-line flags,
+docs/settings.md and the messages are derived from the declaration, and have its order.
 """
 
 import shlex
@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from swarm.config.adaptive_rules import ADAPTIVE_RULES, MEASURING_RULES
-from swarm.config.computing import ComputingSettings
+from swarm.config.computing import GenerationSettings, ModelSettings, TrainingSettings
 from swarm.config.constraints import (
     Names,
     Table,
@@ -28,13 +27,12 @@ from swarm.config.constraints import (
     whole,
 )
 from swarm.config.file_names import EXPERIMENT_NAME, NODE_ID
-from swarm.config.identity import identity_of
-from swarm.config.names import IDENTITY_DEFAULTS, QUICK, SAMPLERS
+from swarm.config.names import ADAPTIVE_RULES, IDENTITY_DEFAULTS, MEASURING_RULES, QUICK, SAMPLERS, recorded_rule
 from swarm.config.own_code import TASK_TABLE, names_code, plain
 from swarm.config.place import is_url, place_of
 from swarm.config.plugin_settings import KnownSettings, PluginSettings
-from swarm.config.tables import SettingTable
-from swarm.config.task_table import TaskTable
+from swarm.config.tables import SettingSection, SettingTable
+from swarm.config.task_table import TaskTable, recorded
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
 from swarm.types import FIRST_FAMILY
@@ -91,9 +89,10 @@ class LimitsTable(SettingTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ComputingSettings):
-    """Everything a node needs to know before it starts. Times are seconds, sizes bytes."""
+class PlaceSettings(SettingSection):
+    """Declares where a node is, and which one it is."""
 
+    section = "Place and node"
     path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
     `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
@@ -111,41 +110,78 @@ class Settings(ComputingSettings):
     answer, and no more, `coordinator` owns the round clock, `person` is what `swarm answer` starts."""
     node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(None, "NODE_ID", node_flag="node_id")
     """Unique per node; None: a readable one is generated."""
-    model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model")
-    """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
-    endpoint: Table | None = setting(None, "SWARM_ENDPOINT", reaches=True)
-    """Of a generator: the server that answers, an OpenAI-compatible one (docs/generators.md); None: its model does."""
     awaited: bool = setting(False, "SWARM_AWAITED")
     """Of a generator or person: workers wait for its groups as for each other's, and the clock for its rounds."""
-    terms: TermsTable = setting(TermsTable(), "SWARM_TERMS")
-    """Under which terms texts are published, and which peers' texts are taken in (docs/generators.md)."""
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
+    """What the terminal shows; the folder gets info and above always."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentSettings(SettingSection):
+    """Declares what is asked, how often, and how hard it is."""
+
+    section = "The experiment"
     seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
     """Of every draw of the run: questions, sampling, external groups."""
     max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds")
     """Rounds of the experiment; an experiment that is finished goes on if asked for more."""
-    max_stages: Annotated[int, whole(1, 16)] = setting(1, "MAX_STAGES", run_flag="stages")
-    """Stages per round: in each after the first a question is asked again, with answers to it (docs/stages.md)."""
-    revise: Table | None = setting(None, "SWARM_REVISE")
-    """How they ask: templates, and how many answers are shown; None: ours."""
     local_groups: Annotated[int, whole(1)] = setting(8, "NUM_TRAIN_SAMPLES", run_flag="local")
     """I: own rollout groups per round."""
     external_groups: Annotated[int, whole(0)] = setting(0, "NUM_TRANSPLANT_TREES", run_flag="external")
     """J: peers' rollout groups per round."""
     generations: Annotated[int, whole(2, 1024)] = setting(8, "NUM_GENERATIONS", run_flag="generations")
     """G: completions per group."""
-    round_interval: Annotated[float, above(0)] = setting(60.0, "COORDINATOR_ROUND_INTERVAL", run_flag="round_interval")
-    """The longest a round stays open."""
+    profile: Literal["tiny-3", "tiny-2", "tiny", "paper-2", "paper", "rl-swarm"] = setting(
+        "tiny-3", "SWARM_PROFILE", run_flag="profile"
+    )
+    """Difficulty and scoring: `tiny-3` for the embedded models, `paper-2` for real ones, which who begins an experiment
+    gets where nobody says it and no model is embedded. The others are those of earlier runs and of replications."""
+    tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
+    """Tasks to draw from, of other families as `family/task`; None: those of the task table, or else of the profile."""
+    task_table: TaskTable | None = setting(None, "SWARM_TASK_TABLE")
+    """Tasks with parameters of the run's own, datasets and scorers of one's own (docs/tasks.md)."""
+    mixture: Names | None = setting(None, "SWARM_MIXTURE", run_flag="mixture")
+    """The run's tasks that this node asks, with weights, such as `chain_sum=2+bf`; fixed for the run. `swarm up` deals
+    a list out over its workers. None: all, by the weights of the task table."""
+    task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
+    """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
+    test_mode: bool = setting(False, "TEST_MODE", run_flag="test")
+    """Quick validation: 3 rounds, I = 4, G = 4."""
+    max_stages: Annotated[int, whole(1, 16)] = setting(1, "MAX_STAGES", run_flag="stages")
+    """Stages per round: in each after the first a question is asked again, with answers to it (docs/stages.md)."""
+    revise: Table | None = setting(None, "SWARM_REVISE")
+    """How they ask: templates, and how many answers are shown; None: ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharingSettings(SettingSection):
+    """Declares what is published, and how peers' groups are drawn."""
+
+    section = "Sharing"
+    sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER", run_flag="sampler")
+    """How the J external groups are drawn from the informative ones of the pool."""
+    peer_share: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_PEER_SHARE")
+    """The largest share of a round's J external groups that comes from one peer, one group in any case; where there are
+    too few peers, fewer groups are trained on (docs/bounds.md)."""
+    staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
+    """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
+    publish_logprobs: bool = setting(False, "SWARM_PUBLISH_LOGPROBS")
+    """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
+    terms: TermsTable = setting(TermsTable(), "SWARM_TERMS")
+    """Under which terms texts are published, and which peers' texts are taken in (docs/generators.md)."""
+    importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
+    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
+    a generation server, else 0."""
     publish_frequency: Literal["generation", "stage", "round"] = setting("stage", "ROLLOUT_PUBLISH_FREQUENCY")
     """When groups are published: with every `stage`, or once per `round`, the same as long as a round has one stage;
     with `generation` each once its completions are written, while others are generated. Nodes of one run may differ."""
-    cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
-    """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
-    keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
-    """Rounds of rollouts that a cleanup leaves, at least 3. Where older ones are deleted, those since the newest
-    checkpoint of each worker stay as well: it may have to redo them."""
-    archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD")
-    """A cleanup moves old rollouts to {path}/archives/{experiment}/rollouts, a file per round, instead of deleting
-    them; of no effect without a cleanup."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveSettings(SettingSection):
+    """Declares how I and J change."""
+
+    section = "Adaptive I and J"
     adaptive: bool = setting(False, "ADAPTIVE_IJ_ENABLED", run_flag="adaptive")
     """Let I and J follow what the rounds tell, I + J constant."""
     adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting(
@@ -165,42 +201,17 @@ class Settings(ComputingSettings):
     """The smallest J of an adaptive rule."""
     adaptive_max_j: Annotated[int, whole(0)] | None = setting(None, "ADAPTIVE_IJ_MAX_J")
     """The largest J of an adaptive rule; None: I + J - 1, for a node always asks itself something."""
-    sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER", run_flag="sampler")
-    """How the J external groups are drawn from the informative ones of the pool."""
-    peer_share: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_PEER_SHARE")
-    """The largest share of a round's J external groups that comes from one peer, one group in any case; where there are
-    too few peers, fewer groups are trained on (docs/bounds.md)."""
-    checkpoint_interval: Annotated[int, whole(0)] = setting(100, "CHECKPOINT_INTERVAL", run_flag="checkpoint_interval")
-    """Rounds between checkpoints; 0: only at the stop."""
-    checkpoint_keep: Annotated[int, whole(1)] = setting(2, "CHECKPOINT_KEEP")
-    """How many of a node's own checkpoints stay on disk."""
-    test_mode: bool = setting(False, "TEST_MODE", run_flag="test")
-    """Quick validation: 3 rounds, I = 4, G = 4."""
-    hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
-    """Access to gated models of the Hugging Face Hub."""
-    tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
-    """Tasks to draw from, of other families as `family/task`; None: those of the task table, or else of the profile."""
-    task_table: TaskTable | None = setting(None, "SWARM_TASK_TABLE")
-    """Tasks with parameters of the run's own, datasets and scorers of one's own (docs/tasks.md)."""
-    mixture: Names | None = setting(None, "SWARM_MIXTURE", run_flag="mixture")
-    """The run's tasks that this node asks, with weights, such as `chain_sum=2+bf`; fixed for the run. `swarm up` deals
-    a list out over its workers. None: all, by the weights of the task table."""
-    task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
-    """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
-    profile: Literal["tiny-3", "tiny-2", "tiny", "paper-2", "paper", "rl-swarm"] = setting(
-        "tiny-3", "SWARM_PROFILE", run_flag="profile"
-    )
-    """Difficulty and scoring: `tiny-3` for the embedded models, `paper-2` for real ones, which who begins an experiment
-    gets where nobody says it and no model is embedded. The others are those of earlier runs and of replications."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockSettings(SettingSection):
+    """Declares who opens rounds, and how long others are waited for."""
+
+    section = "Clock and liveness"
     clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
     """Who says which round comes next: a coordinator, or every node for itself."""
-    staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
-    """Without a coordinator: rounds by which a peer's groups may be older or newer than the node's own round."""
-    coordinator_patience: Annotated[float, above(0)] | None = setting(None, "SWARM_COORDINATOR_PATIENCE")
-    """After so long without a live coordinator, and a look that still sees none, workers go on by themselves; None:
-    twice the round interval."""
-    standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
-    """A coordinator that waits until no other is alive, and takes the clock over then."""
+    round_interval: Annotated[float, above(0)] = setting(60.0, "COORDINATOR_ROUND_INTERVAL", run_flag="round_interval")
+    """The longest a round stays open."""
     expected_workers: Annotated[int, whole(1)] | WorkerNames | None = setting(
         None, "SWARM_EXPECTED_WORKERS", node_flag="expected_workers"
     )
@@ -211,30 +222,72 @@ class Settings(ComputingSettings):
     """Where no workers are expected by number or name, round 0 opens when a worker is ready, none is still loading, and
     no new one has come for so long; two round intervals after the first was ready at the latest. In a bucket at least
     two heartbeat intervals; 0: no wait for new ones."""
+    standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
+    """A coordinator that waits until no other is alive, and takes the clock over then."""
+    coordinator_patience: Annotated[float, above(0)] | None = setting(None, "SWARM_COORDINATOR_PATIENCE")
+    """After so long without a live coordinator, and a look that still sees none, workers go on by themselves; None:
+    twice the round interval."""
+    staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
+    """Without a coordinator: rounds by which a peer's groups may be older or newer than the node's own round."""
     cadence: CadenceTable = setting(CadenceTable(), "SWARM_CADENCE")
     """How often a node beats and looks, and when it counts as dead. A bucket has other defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepingSettings(SettingSection):
+    """Declares what is kept on disk."""
+
+    section = "Checkpoints and old files"
+    checkpoint_interval: Annotated[int, whole(0)] = setting(100, "CHECKPOINT_INTERVAL", run_flag="checkpoint_interval")
+    """Rounds between checkpoints; 0: only at the stop."""
+    checkpoint_keep: Annotated[int, whole(1)] = setting(2, "CHECKPOINT_KEEP")
+    """How many of a node's own checkpoints stay on disk."""
+    redo_rounds: Annotated[int, whole(0)] = setting(100, "SWARM_REDO_ROUNDS")
+    """Rounds since the last checkpoint that a node redoes after it was killed, so that it goes on with the weights that
+    it had; of more, or 0, it goes on with those of the checkpoint."""
+    cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
+    """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
+    keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
+    """Rounds of rollouts that a cleanup leaves, at least 3. Where older ones are deleted, those since the newest
+    checkpoint of each worker stay as well: it may have to redo them."""
+    archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD")
+    """A cleanup moves old rollouts to {path}/archives/{experiment}/rollouts, a file per round, instead of deleting
+    them; of no effect without a cleanup."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerSettings(SettingSection):
+    """Declares which peers are believed, and how much is taken of them."""
+
+    section = "Peers"
     admit: Literal["drawn", "regenerable", "unverified"] = setting("drawn", "SWARM_ADMIT")
     """Peers' groups to learn from: `drawn`: those to the very questions that follow from the run's seed, the peer, the
     round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
     where their question comes from, held against the publisher's own answer by equality of text alone."""
     limits: LimitsTable = setting(LimitsTable(), "SWARM_LIMITS")
     """How much is taken of what peers send (docs/bounds.md)."""
-    redo_rounds: Annotated[int, whole(0)] = setting(100, "SWARM_REDO_ROUNDS")
-    """Rounds since the last checkpoint that a node redoes after it was killed, so that it goes on with the weights that
-    it had; of more, or 0, it goes on with those of the checkpoint."""
     signing: Literal["off", "on", "require"] = setting("off", "SWARM_SIGNING")
     """`on`: sign what is published, and hold peers to the key they were first seen with; `require`: refuse what is not
     signed as well. Needs the extra `signing`, and a key (`swarm keys new`)."""
     key_folder: Text = setting("~/.swarm", "SWARM_KEY_FOLDER", reaches=True)
     """Where this user's key and the keys that peers were first seen with are kept; never in the shared folder."""
-    scorer_processes: Annotated[int, whole(1, 64)] = setting(1, "SWARM_SCORER_PROCESSES")
-    """Children that score answers, per worker process."""
-    publish_logprobs: bool = setting(False, "SWARM_PUBLISH_LOGPROBS")
-    """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
-    staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
-    """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
-    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
-    """What the terminal shows; the folder gets info and above always."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(
+    PeerSettings,
+    KeepingSettings,
+    ClockSettings,
+    AdaptiveSettings,
+    SharingSettings,
+    TrainingSettings,
+    GenerationSettings,
+    ModelSettings,
+    ExperimentSettings,
+    PlaceSettings,
+):  # a dataclass has the fields of its last base first
+    """Everything a node needs to know before it starts. Times are seconds, sizes bytes."""
+
     held: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Settings of plugins (plugin_settings.py) that are not at their defaults -> value; no setting itself."""
 
@@ -377,13 +430,40 @@ class Settings(ComputingSettings):
         """Tells whether the adaptive rule goes by what is measured of the gradient's halves."""
         return self.adaptive and self.adaptive_rule in MEASURING_RULES
 
+    @property
+    def token_weight_cap(self) -> float:
+        """Returns the importance cap that is in force."""
+        if self.importance_cap is None:
+            return 2.0 if self.generation_server.url else 0.0
+        return self.importance_cap
+
     def experiment_identity(self) -> dict[str, Any]:
         """Returns the settings that make two runs the same experiment; a running one refuses to go on with others.
 
         What IDENTITY_DEFAULTS names is left out where it has the value given there.
         """
-        of_plugins = {name: plain(value) for name, value in self.held.items() if FIELDS[name].metadata["identity"]}
-        return identity_of(self) | of_plugins
+        identity = {
+            name: self.value(name) for name in ("seed", "local_groups", "external_groups", "generations", "profile")
+        }
+        identity["tasks"] = list(self.tasks) if self.tasks else None
+        chosen = {
+            name: self.value(name)
+            for name in (
+                *("sampler", "clock", "loss", "advantage_scaling", "empty_update", "max_stages", "revise"),
+                "dynamic_sampling",
+            )
+        }
+        table = self.task_table and {name: recorded(asked) for name, asked in self.task_table.items()}
+        chosen |= {"task_families": list(self.task_families), "task_table": table}
+        if self.adaptive:
+            names = ("adaptive", "adaptive_alpha", "adaptive_baseline_alpha")
+            identity |= {name: self.value(name) for name in names}
+            identity |= {"adaptive_rule": recorded_rule(self.adaptive_rule), "adaptive_initial_j": self.initial_j}
+            highest = None if self.max_j == self.total_groups - 1 else self.max_j
+            chosen |= {"adaptive_min_j": self.adaptive_min_j, "adaptive_max_j": highest}
+        identity |= {name: value for name, value in chosen.items() if value != IDENTITY_DEFAULTS[name]}
+        identity |= {name: value for name, value in self.held.items() if FIELDS[name].metadata["identity"]}
+        return {name: plain(value) for name, value in identity.items()}
 
     def as_recorded(self) -> dict[str, Any]:
         """Returns every setting as JSON has it, those at their defaults included; no secrets."""

@@ -16,13 +16,11 @@ from typing import Any
 import msgspec
 
 from swarm.config.constraints import allowed, broken_rule_of, options
-from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES
+from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES, meant
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, NODE_ID, why_reserved
-from swarm.config.misspelled import meant
-from swarm.config.names import JUDGE, QUICK
+from swarm.config.names import JUDGE, PRESET, PRESET_VARIABLE, QUICK, preset
 from swarm.config.own_code import kept, of_the_user
 from swarm.config.place import CADENCE, is_url, place_of
-from swarm.config.presets import PRESET, PRESET_VARIABLE, preset
 from swarm.config.revising import revising
 from swarm.config.settings import ADAPTIVE, FIELDS, Settings, both_names, variable
 from swarm.config.task_table import from_file

@@ -27,7 +27,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from swarm.config.constraints import A_TABLE, PREFIX
 from swarm.errors import ConfigError
@@ -38,6 +38,14 @@ from swarm.spelling import did_you_mean
 @dataclass(frozen=True, kw_only=True)
 class SettingTable:
     """Holds the values of one table. Each field is made by `setting` and has a docstring."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingSection:
+    """Declares settings that people are shown together. Each field is made by `setting` and has a docstring."""
+
+    section: ClassVar[str]
+    """Its title."""
 
 
 class DeclaredTable(NamedTuple):

@@ -103,11 +103,11 @@ OPENERS = {
     *("glob", "rglob", "load_file", "save_file", "rmtree", "copyfile", "copyfileobj", "mkdir", "makedirs"),
 }
 NOT_BELOW_THE_SHARED_PLACE = {
-    "swarm/cli/archiving.py": "the file that the user names, a private folder beside it",
+    "swarm/cli/experiment.py": "the file that the user names, a private folder beside it",
     "swarm/cli/bugreport.py": "the file that the user names",
     "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
-    "swarm/cli/model_folder.py": "the folder that the user names, a checkpoint that the store has opened",
+    "swarm/cli/model_export.py": "the folder that the user names, a checkpoint that the store has opened",
     "swarm/cli/processes.py": "the user's private runtime folder, /proc",
     "swarm/cli/say.py": "/dev/null",
     "swarm/cli/task.py": "the file that the user names",

@@ -23,9 +23,9 @@ from swarm.config import (
 from swarm.config import settings as settings_module
 from swarm.config.constraints import Text, allowed, plain_type
 from swarm.config.declared import declared, sections
+from swarm.config.environment import slips
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, why_reserved
-from swarm.config.misspelled import slips
-from swarm.config.presets import PRESETS
+from swarm.config.names import PRESETS
 from swarm.config.settings import FIELDS
 from swarm.errors import ConfigError
 from swarm.wire.keys import is_node_id

@@ -188,7 +188,6 @@ def test_a_setting_is_added(tree: Tree) -> None:
         '    greeting: Text = setting("hello", "SWARM_GREETING", run_flag="greeting")\n    """What is said first."""\n'
     )
     tree.edit("swarm/config/settings.py", r"^    max_rounds: .*\n", rf"{setting}\g<0>")
-    tree.edit("swarm/config/sections.py", r'^    "Place and node": \(', r'\g<0>"greeting", ')
     tree.make_docs()
     assert "`SWARM_GREETING` | `greeting` | `hello` | `--greeting`" in (tree.root / "docs/settings.md").read_text(
         "utf-8"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swarm.cli.beside import ProgramBeside, where
+from swarm.cli.supervisor import ProgramBeside, where
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.plugins.hub.hub_push import repo_problem

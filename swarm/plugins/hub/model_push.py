@@ -17,11 +17,10 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from
-from swarm.cli.following import EndRequest, following, look_every
-from swarm.cli.model_folder import rounds_to_take, write_model_folder
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
+from swarm.cli.model_export import rounds_to_take, write_model_folder
+from swarm.cli.processes import EndRequest, following, look_every
 from swarm.cli.say import say, warn
-from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.errors import ConfigError, PushError, StoreError
 from swarm.plugins.hub.hub_push import push_folder, repo_problem

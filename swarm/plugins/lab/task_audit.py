@@ -9,8 +9,7 @@ import anyio
 
 from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
-from swarm.cli.task import found
-from swarm.cli.task_checks import Task
+from swarm.cli.task import Task, found
 from swarm.errors import ConfigError
 from swarm.plugins.lab.audit import MOST, Audit, Guess, audited
 from swarm.systems import require_for

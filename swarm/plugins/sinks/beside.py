@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from swarm.cli.beside import ProgramBeside, where
+from swarm.cli.supervisor import ProgramBeside, where
 from swarm.config import Settings, variable
 from swarm.plugins.sinks.opening import refuse_kinds
 from swarm.plugins.sinks.settings import SinksSettings

@@ -13,10 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, open_experiment, setting_parameter, settings_from
-from swarm.cli.following import EndRequest, following, look_every
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, setting_parameter, settings_from
+from swarm.cli.processes import EndRequest, following, look_every
 from swarm.cli.say import say, warn
-from swarm.cli.waiting import open_experiment_when_there
 from swarm.config import Settings
 from swarm.errors import ConfigError, SinkError, StoreError, SwarmError
 from swarm.plugins.sinks.base import Sink, sink_run

@@ -18,9 +18,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, settings_from, wait_for
 from swarm.cli.say import say, warn
-from swarm.cli.waiting import wait_for
 from swarm.config.place import is_url
 from swarm.errors import ConfigError, StoreError
 from swarm.plugins.syncthing import setting_up

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from swarm.cli.beside import ProgramBeside, programs_beside
 from swarm.cli.local_swarm import local_swarm
+from swarm.cli.supervisor import ProgramBeside, programs_beside
 from swarm.config import Settings
 from swarm.errors import ConfigError
 

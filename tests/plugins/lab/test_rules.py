@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from swarm.algo.adaptive_rule import RoundSignals, nearest_split, rounded_split
 from swarm.algo.registry import RULES
 from swarm.config import ADAPTIVE_RULES
-from swarm.config.adaptive_rules import SCALED_RULES
+from swarm.config.names import SCALED_RULES
 from swarm.entry_points import bundled
 from swarm.plugins.lab.scaled_rules import QUALITY_WEIGHT, TREND_WEIGHT, TREND_WINDOW, VARIANCE_WEIGHT
 from tests.unit.algo.factories import j_of, make_rule, make_seen, path_of, rewarded

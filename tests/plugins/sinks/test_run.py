@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.following import EndRequest
 from swarm.cli.main import run
+from swarm.cli.processes import EndRequest
 from swarm.plugins.sinks import run as module
 from swarm.plugins.sinks.base import SinkRun
 from swarm.plugins.sinks.run import GRACE, LONGEST_PAUSE

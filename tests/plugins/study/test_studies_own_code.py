@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.cli.exam import _vouched
+from swarm.cli.judge import _vouched
 from swarm.config import Settings, load_settings
 from swarm.config.own_code import names_code, own_codes
 from swarm.errors import ConfigError

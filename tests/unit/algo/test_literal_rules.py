@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.adaptive_rule import RoundSignals
-from swarm.config.adaptive_rules import LITERAL_RULES
+from swarm.config.names import LITERAL_RULES
 from tests.unit.algo.factories import j_of, make_rule, make_seen, path_of, rewarded
 
 ROUNDS = 45

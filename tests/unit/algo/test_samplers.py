@@ -14,7 +14,7 @@ from swarm.algo import registry as named
 from swarm.algo.samplers import SAMPLERS, UNIFORM, balanced, informative, whole_pool
 from swarm.algo.sampling import Weighted, choose_tasks, sample_external
 from swarm.config import SAMPLERS as NAMES
-from swarm.config.adaptive_rules import LITERAL_RULES
+from swarm.config.names import LITERAL_RULES
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 from swarm.types import ScoredGroup

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from swarm.children import code_command
-from swarm.cli import beside
-from swarm.cli.beside import ProgramBeside, ProgramsBeside, programs_beside
+from swarm.cli import supervisor
 from swarm.cli.local_swarm import local_swarm
+from swarm.cli.supervisor import ProgramBeside, ProgramsBeside, programs_beside
 from swarm.config import Settings
 from swarm.entry_points import EntryPoint
 from swarm.errors import ConfigError
@@ -54,10 +54,10 @@ def run_beside(
 
         return hear
 
-    monkeypatch.setattr(beside, "module_command", lambda _, code: code_command(code))
-    monkeypatch.setattr(beside, "RESTART_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(beside, "say", hearing(beside.say))
-    monkeypatch.setattr(beside, "warn", hearing(beside.warn))
+    monkeypatch.setattr(supervisor, "module_command", lambda _, code: code_command(code))
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(supervisor, "say", hearing(supervisor.say))
+    monkeypatch.setattr(supervisor, "warn", hearing(supervisor.warn))
     programs = [ProgramBeside(f"program {n}", (code,), {"GIVEN": "given"}) for n, code in enumerate(codes)]
 
     async def main() -> None:
@@ -108,11 +108,11 @@ def test_a_plugin_that_is_on_and_cannot_be_imported_is_refused_before_anything_s
     gone = EntryPoint("swarm-sapo", "swarm.beside", "hub", "swarm.plugins.gone:programs")
     monkeypatch.setattr("swarm.entry_points.bundled", lambda _: {"hub": gone})
     with pytest.raises(ConfigError, match=r"hub \(swarm.beside\) of swarm-sapo cannot be had"):
-        programs_beside(swarm)
+        programs_beside(swarm.settings, swarm.worker_names)
 
 
 def test_without_such_a_setting_nothing_runs_beside_and_nodes_never_hear_of_it() -> None:
-    assert programs_beside(local_swarm(SETTINGS.with_values({"push_repo": None}), 2, in_process=False)) == []
+    assert programs_beside(SETTINGS.with_values({"push_repo": None}), ["worker-0"]) == []
     swarm = local_swarm(SETTINGS, 2, in_process=False)
     assert {node.value("push_repo") for node in (*swarm.workers, *swarm.coordinators)} == {None}
 
@@ -121,10 +121,10 @@ def test_they_give_way_to_nodes(tmp_path: Path) -> None:
     async def main() -> str:
         code = "import os, sys; sys.stdin.read(); print(os.getpriority(os.PRIO_PROCESS, 0))"
         async with await anyio.open_process(code_command(code)) as process:
-            beside.give_way(process.pid)
+            supervisor.give_way(process.pid)
             assert process.stdin is not None
             assert process.stdout is not None
             await process.stdin.aclose()
             return (await process.stdout.receive()).decode()
 
-    assert int(anyio.run(main)) >= beside.NICENESS
+    assert int(anyio.run(main)) >= supervisor.NICENESS

@@ -54,14 +54,6 @@ def test_another_experiment_of_that_name_stays(tmp_path: Path, capsys: pytest.Ca
     assert msgspec.json.encode(sorted(str(path) for path in there.root.rglob("*"))) == before
 
 
-def test_one_place_twice_and_no_such_experiment_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_experiment(tmp_path)
-    assert copied(str(tmp_path), str(tmp_path)) == 2
-    assert "expected two places" in capsys.readouterr().err
-    assert run(["copy", str(tmp_path), str(tmp_path / "b"), "--experiment", "nope"]) == 2
-    assert "no experiment 'nope'" in capsys.readouterr().err
-
-
 def test_a_place_that_fails_for_a_while_is_tried_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +72,7 @@ def test_a_place_that_fails_for_a_while_is_tried_again(
             away.rename(peers)
             set_clock(source, 3, max_rounds=3, finished=True)
 
-    monkeypatch.setattr("swarm.cli.following.EndRequest.wait", pause)
+    monkeypatch.setattr("swarm.cli.processes.EndRequest.wait", pause)
     assert copied(str(tmp_path / "a"), str(tmp_path / "b"), "--follow", "--every", "2") == 0
     assert waited[:3] == [2.0, 2.0, 4.0]
     assert "trying again in 2 s" in capsys.readouterr().err

@@ -79,15 +79,6 @@ def test_an_area_that_cannot_be_looked_at_does_not_hide_the_others(
     assert any(finding["area"] == "machine" for finding in report["findings"])
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--seconds", "0"], ["--seconds", "soon"], ["--nonsense"], ["--experiment", "../x"]]
-)
-def test_a_wrong_call_exits_2(tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "--path", str(tmp_path), *arguments]) == 2
-    captured = capsys.readouterr()
-    assert arguments[0].lstrip("-") in captured.out + captured.err or "EXPERIMENT_NAME" in captured.err
-
-
 def test_a_long_mend_is_wrapped_below_its_finding() -> None:
     finding = Finding("nodes", "alive", Verdict.FAILURE, "figures " * 20, "do this and that " * 10)
     text = render(Diagnosis("exp", "/x", False, (finding,)), width=80)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli import down as down_module
+from swarm.cli import processes as down_module
 from swarm.cli.main import run
 from tests.patience import PATIENCE
 
@@ -143,8 +143,3 @@ def test_one_that_cannot_be_ended_is_told_and_fails(
     process = start("mine")
     assert down(tmp_path, "mine", "--timeout", "0") == 1
     assert f"worker (process {process.pid}) is still there" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("seconds", ["-1", "inf", "nan"])
-def test_a_timeout_is_a_number_of_seconds(tmp_path: Path, seconds: str) -> None:
-    assert down(tmp_path, "mine", f"--timeout={seconds}") == 2

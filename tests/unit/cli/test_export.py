@@ -73,12 +73,3 @@ def test_a_file_that_is_there_is_replaced_only_by_force(capsys: pytest.CaptureFi
     assert "a.csv is there already" in capsys.readouterr().err  # before any reading
     assert run(["export", FULL, "-o", "a.csv", "--force"]) == 0
     assert len(lines_of("a.csv")) == 19
-
-
-def test_what_is_not_there_and_what_is_ambiguous_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["export", "nothing"]) == 2
-    assert "no experiment 'nothing'" in capsys.readouterr().err
-    assert run(["export", FULL, "--study", "small"]) == 2
-    assert f"name one experiment or study, got {FULL} and small" in capsys.readouterr().err
-    assert run(["export", FULL, "--table", "weights"]) == 2
-    assert not list(tmp_path.glob("*.csv"))

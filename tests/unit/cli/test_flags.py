@@ -107,6 +107,6 @@ def test_the_command_that_goes_on_names_what_was_given(monkeypatch: pytest.Monke
     monkeypatch.setenv("SEED", "7")
     flags = RunFlags(experiment="e x", test=False, learning_rate=0.1, rounds=3)
     again = command_again(["swarm", "up", "--force"], flags, without=("rounds",))
-    assert again.endswith("swarm up --force --experiment 'e x' --learning-rate 0.1 --no-test")
+    assert again.endswith("swarm up --force --experiment 'e x' --no-test --learning-rate 0.1")
     assert "SEED=7 " in again
     assert command_again(["swarm", "up"], None).endswith("swarm up")

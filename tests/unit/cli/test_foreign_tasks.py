@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from swarm.cli.joining import with_tasks_of
+from swarm.cli.node import with_tasks_of
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.records import task_files

@@ -10,8 +10,7 @@ import pytest
 
 from swarm import entry_points
 from swarm.cli import main
-from swarm.cli.main import add_plugins, app, run
-from swarm.cli.plugin_commands import read_tables
+from swarm.cli.main import add_plugins, app, read_tables, run
 from swarm.config import Settings, load_settings
 from swarm.config.declared import DECLARED
 
@@ -71,29 +70,10 @@ def test_what_people_tune_has_flags(capsys: pytest.CaptureFixture[str]) -> None:
     assert '"setting":"sampler","default":"uniform","value":"informative"' in capsys.readouterr().out
 
 
-def test_a_name_that_is_no_choice_is_refused_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["settings", "--sampler", "best"]) == 2
-    said = capsys.readouterr().err
-    assert "must be one of uniform, whole-pool, informative, balanced, or `package.module:function`" in said
-
-
 def test_settings_are_shown_by_section_with_their_names_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["settings", "--seed", "7"]) == 0
     text = capsys.readouterr().out
     assert re.search(r"\nThe experiment\n  seed +7 +command line +SEED +--seed +a whole number from 0\n", text)
-
-
-@pytest.mark.parametrize("word", ["learning_rate", "SWARM_LEARNING_RATE", "--learning-rate", "learning-rate"])
-def test_one_setting_is_explained_under_each_of_its_names(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["settings", "--", word]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("learning_rate\n  Adam's step size; None: what suits the model")
-    assert "\n  variable  SWARM_LEARNING_RATE\n" in text
-
-
-def test_a_setting_that_is_not_there_is_refused_with_those_like_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["settings", "learning"]) == 2
-    assert "did you mean learning_rate?" in capsys.readouterr().err
 
 
 def example_of_settings(capsys: pytest.CaptureFixture[str]) -> str:

@@ -20,19 +20,6 @@ def look(layout: Layout, *arguments: str) -> int:
     return run(["inspect", *arguments, "--path", str(layout.path), "--experiment", "exp"])
 
 
-def test_inspect_shows_groups_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    layout = make_experiment(tmp_path)
-    assert look(layout, "--round", "1", "--node", "bob") == 0
-    text = capsys.readouterr().out
-    assert "bob/1/0/0" in text
-    assert "1 + 1?" in text
-    assert "alice" not in text
-    assert look(layout, "-o", "json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [group["node"] for group in found["groups"]] == ["alice", "bob"]
-    assert found["groups"][0]["completions"][0]["advantage"] == 1.0
-
-
 def test_scoring_again_gives_this_machines_rewards_beside_the_claims(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

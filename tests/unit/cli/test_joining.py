@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from swarm.cli import flags
 from swarm.cli import node as commands
-from swarm.cli import waiting
 from swarm.cli.flags import NodeFlags
-from swarm.cli.joining import experiment_in, only_experiment, place_named, take
 from swarm.cli.main import run as swarm
+from swarm.cli.node import experiment_in, only_experiment, place_named, take
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, MissedError, StoreError
 from swarm.wire import keys
@@ -46,7 +45,7 @@ def begin(layout: Layout, settings: Settings = MADE, **identity: Any) -> Experim
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("SWARM_PATH", str(tmp_path))
-    monkeypatch.setattr(waiting, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(flags, "POLL_SECONDS", 0.001)
     return Layout(tmp_path, "demo")
 
 
@@ -178,9 +177,9 @@ def test_what_strangers_put_beside_an_experiment_is_not_joined_in_its_place(layo
 
 def test_more_experiments_than_anybody_has_are_not_looked_into(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(layout)
-    monkeypatch.setattr("swarm.cli.joining.MOST_LOOKED_INTO", 5)
-    monkeypatch.setattr("swarm.cli.joining.snapshot", lambda run: pytest.fail("an experiment was looked into"))
-    monkeypatch.setattr("swarm.cli.joining.made_by", lambda run: pytest.fail("an experiment was looked into"))
+    monkeypatch.setattr("swarm.cli.node.MOST_LOOKED_INTO", 5)
+    monkeypatch.setattr("swarm.cli.node.snapshot", lambda run: pytest.fail("an experiment was looked into"))
+    monkeypatch.setattr("swarm.cli.node.made_by", lambda run: pytest.fail("an experiment was looked into"))
     for number in range(5):
         (layout.root.parent / f"empty-{number}").mkdir()
     with pytest.raises(ExperimentError, match="holds 6 experiments: name one with --experiment"):
@@ -357,24 +356,3 @@ def test_a_node_with_rounds_behind_it_comes_back_to_an_experiment_that_is_over(
     layout.run.store.append_records(keys.metrics("anna"), [msgspec.json.encode(row)], durable=True)
     assert swarm(["node", "--experiment", "demo", "--node-id", "ann"]) == MissedError.exit_code
     assert swarm(["node", "--experiment", "demo", "--node-id", "anna"]) == 0
-
-
-def test_a_dry_run_of_joining_says_what_it_would_be_and_starts_nothing(
-    layout: Layout, started: Started, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin(layout)
-    monkeypatch.setenv("SWARM_PATH", str(layout.path))
-    before = sorted(layout.path.rglob("*"))
-    assert swarm(["join", "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert "joins the experiment demo" in said.err
-    assert re.search(r"^SEED +7 +.*demo$", said.out, re.MULTILINE)
-    assert "fits: 1 node" in said.out
-    assert (started, sorted(layout.path.rglob("*"))) == ([], before)
-
-
-def test_only_workers_join(layout: Layout, started: Started, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(layout)
-    assert swarm(["join", str(layout.path), "--role", "coordinator"]) == 2
-    assert "swarm join makes a worker" in capsys.readouterr().err
-    assert not started

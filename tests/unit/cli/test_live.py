@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.live import refuse_live
+from swarm.cli.processes import refuse_live
 from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.node.process.host import host_identity
@@ -93,7 +93,7 @@ NOW = 1_800_000_000.0
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.cli.live.time.time", lambda: NOW)
+    monkeypatch.setattr("swarm.cli.processes.time.time", lambda: NOW)
 
 
 def test_ids_that_beat_elsewhere_are_refused(tmp_path: Path) -> None:

@@ -35,18 +35,6 @@ def test_since_shows_nothing_earlier(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert list(names) == (expected or ["old.said", "middle.said", "new.said"])
 
 
-def test_since_a_time_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_logs(tmp_path)
-    assert look(tmp_path, "--since", "yesterday") == 2
-    assert "expected how long ago" in capsys.readouterr().err
-
-
-def test_nothing_since_then_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_logs(tmp_path)
-    assert look(tmp_path, "--since", "2100-01-01") == 0
-    assert "no event in" in capsys.readouterr().err
-
-
 def test_more_since_then_than_are_shown_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = [make_event("a.said", time.time(), number=number) for number in range(1001)]
     append_events(Layout(tmp_path, "exp"), "alice", *events)

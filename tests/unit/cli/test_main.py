@@ -67,18 +67,6 @@ def test_an_unknown_command_is_2() -> None:
     assert subprocess.run(swarm("bogus"), check=False, capture_output=True).returncode == 2
 
 
-def test_errors_made_on_purpose_are_one_line_without_traceback(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_experiment(tmp_path, name="mine")
-    assert run(["status", "--path", str(tmp_path), "--experiment", "other"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"swarm: no experiment 'other' in {tmp_path}: there is mine")
-    assert said.err.endswith(" [SWARM-EXPERIMENT]\n")
-    assert said.err.count("\n") == 1
-
-
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     append_events(layout, "alice", *(make_event("e" * 200, float(n)) for n in range(2000)))
@@ -127,12 +115,6 @@ def test_following_shows_events_of_a_node_that_joins(tmp_path: Path) -> None:
         append_events(layout, "carol", make_event("node.started", 1e9 + 1))
         wait_for(process.stdout, "carol")
         process.terminate()
-
-
-def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("plan", "status", "logs", "summary", "validate", "settings", "model export"):
-        assert run([*command.split(), "--help"]) == 0
-        assert "Parameters" in capsys.readouterr().out
 
 
 def test_an_error_that_quotes_a_stranger_is_nothing_a_terminal_would_obey(

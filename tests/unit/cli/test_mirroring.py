@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli import mirroring
+from swarm.cli import copying
+from swarm.cli.copying import bring_back, reached
 from swarm.cli.main import run
-from swarm.cli.mirroring import bring_back, reached
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
 from tests.layout import Layout
@@ -110,8 +110,8 @@ def test_a_mirror_that_another_machine_still_writes_into_is_left_to_it(
         make_peer(layout, "alice", host="another", status="active", beat=beat, last_seen=time.time())
 
     beats(0)
-    monkeypatch.setattr(mirroring, "WATCHED", 0.2)
-    monkeypatch.setattr("swarm.cli.mirroring.time.sleep", beats)
+    monkeypatch.setattr(copying, "WATCHED", 0.2)
+    monkeypatch.setattr("swarm.cli.copying.time.sleep", beats)
     if not still_there:
         bring_back(settings_in(tmp_path), here=True)
         assert rounds_in_place(tmp_path)["alice"] == 3

@@ -24,32 +24,6 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ── experiments ─────────────────────────────────────────────────────────────────────────────────────────────────────
-LOOKING = [
-    *(
-        "status",
-        "logs",
-        "summary",
-        "validate",
-        "doctor",
-        "export",
-        "keys show --known",
-        "keys forget anna",
-        "judge exam",
-    ),
-    *("status --started", "experiment clean --yes"),
-]
-
-
-@pytest.mark.parametrize("command", LOOKING)
-def test_an_experiment_that_is_not_there_is_refused_with_the_one_that_may_be_meant(
-    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_experiment(tmp_path, name="demo")
-    assert run([*command.split(), "--path", str(tmp_path), "--experiment", "dmeo"]) == 2
-    said = capsys.readouterr()
-    assert f"no experiment 'dmeo' in {tmp_path}: there is demo; " in said.err
-    assert said.err.endswith("; did you mean 'demo'? [SWARM-EXPERIMENT]\n")
-    assert said.out == ""
 
 
 def test_of_many_experiments_only_the_first_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,24 +59,6 @@ def logs(path: Path, *arguments: str) -> int:
     return run(["logs", "--path", str(path), "--experiment", "exp", *arguments])
 
 
-@pytest.mark.parametrize(
-    ("pattern", "hint"),
-    [
-        ("round.compelted", "did you mean 'round.completed'?"),
-        ("rund.*", "did you mean 'round.*'?"),
-        ("nonsense", "there are admission.*, answer.*"),
-    ],
-)
-def test_an_event_that_nobody_says_is_refused(
-    tmp_path: Path, pattern: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_experiment(tmp_path)
-    assert logs(tmp_path, "--event", pattern) == 2
-    said = capsys.readouterr()
-    assert f"--event {pattern}: no such event is said, nor in {tmp_path}" in said.err
-    assert hint in said.err
-
-
 def test_an_event_of_a_stranger_or_another_version_is_found_where_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,23 +66,6 @@ def test_an_event_of_a_stranger_or_another_version_is_found_where_it_is(
     for pattern in ("nonsense.later", "nonsense.*"):
         assert logs(tmp_path, "--event", pattern) == 0
         assert "nonsense.later" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("asked", [["--event", "rounds.lost"], ["--level", "critical"]])
-def test_what_has_not_happened_is_no_fault_and_not_silent(
-    tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_experiment(tmp_path)
-    assert logs(tmp_path, *asked) == 0
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "no event in" in said.err
-
-
-def test_a_node_that_is_like_another_is_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_experiment(tmp_path)
-    assert logs(tmp_path, "--node", "alcie") == 2
-    assert "there are alice, bob, clock; did you mean 'alice'?" in capsys.readouterr().err
 
 
 def test_the_names_of_events_are_those_that_are_said() -> None:

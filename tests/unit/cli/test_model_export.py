@@ -86,33 +86,12 @@ def test_an_exam_that_cannot_be_read_is_left_out(layout: Layout, tmp_path: Path)
     assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(("bob",), "its checkpoints: none"), (("alice", "--rounds", "2"), "its checkpoints: after 3 rounds")],
-)
-def test_what_is_not_there_is_said(
-    layout: Layout, tmp_path: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert export(layout, *words, "-o", str(tmp_path / "out")) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_links_in_a_checkpoint_are_not_followed(layout: Layout, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     os.symlink(secret, layout.checkpoint(3, "alice") / "model" / "notes.txt")
     export(layout, "alice", "-o", str(tmp_path / "out"))
     assert not (tmp_path / "out" / "notes.txt").exists()
-
-
-def test_a_node_without_a_model_is_said_to_have_none(
-    layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout.checkpoint(3, "bob").mkdir(parents=True)
-    (layout.checkpoint(3, "bob") / "node.json").write_text("{}")
-    assert export(layout, "bob", "-o", str(tmp_path / "out")) == 2
-    assert "holds no model" in capsys.readouterr().err
 
 
 @pytest.fixture

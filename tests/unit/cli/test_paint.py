@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from swarm.cli.paint import painted
+from swarm.cli.say import painted
 
 
 class _Terminal(io.StringIO):

@@ -14,9 +14,8 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from swarm.cli import plan as command
-from swarm.cli.longest_talk import REPLY_TOKENS, longest_talk
 from swarm.cli.main import run
-from swarm.cli.plan_text import changes, render_plan, render_probe
+from swarm.cli.plan import REPLY_TOKENS, changes, longest_talk, render_plan, render_probe
 from swarm.config import Settings, load_settings
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory
@@ -46,18 +45,6 @@ def answer(monkeypatch: pytest.MonkeyPatch, report: ProbeReport) -> list[tuple[S
 
     monkeypatch.setattr(command, "probe", probe)
     return asked
-
-
-def test_a_swarm_that_fits_is_a_table_and_exit_code_0(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    have(monkeypatch, 10**10)
-    assert run([*ON_CPU, "--no-probe", "--model", "tiny-qwen2,tiny-2-gpt2"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "3 nodes of tiny-qwen2, tiny-2-gpt2 on cpu, one process each"
-    assert lines[3].split() == ["memory", "one", "node", "3", "nodes"]
-    assert any(line.startswith("fits: 3 nodes on cpu need ") for line in lines)
-    assert any(line.startswith("largest that fits: ") for line in lines)
 
 
 QWEN = {
@@ -133,21 +120,11 @@ def test_a_folder_with_nothing_but_config_json_is_traced_and_counted(
     assert parts["optimizer"] == 8 * 8 * 8_798_208
 
 
-def test_a_size_without_a_unit_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "--device-memory", "16"]) == 2
-    assert "such as 16GB (16 x 10^9 bytes)" in capsys.readouterr().err
-
-
 def test_a_folder_without_weights_is_no_model_on_this_machine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*ON_CPU, "--model", str(only_config(tmp_path))]) == 1
     assert "expected weights as model.safetensors" in capsys.readouterr().err
-
-
-def test_a_folder_without_config_is_no_model_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "--model", str(tmp_path), "--device-memory", "16GB"]) == 1
-    assert "expected config.json; check MODEL_NAME" in capsys.readouterr().err
 
 
 def test_a_measured_step_says_how_long_a_round_takes(
@@ -213,24 +190,11 @@ def test_a_probe_that_dies_overrules_the_prediction_and_a_slow_one_does_not(
     assert "nothing measured; predicted" in capsys.readouterr().out
 
 
-def test_a_folder_that_holds_no_model_is_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*ON_CPU, "--model", str(tmp_path)]) == 1
-    assert "expected config.json in" in capsys.readouterr().err
-
-
 def test_a_run_whose_memory_cannot_be_planned_has_no_plan_and_a_reason(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert planner.plan_for(Settings(model=(str(tmp_path),)), 2, False) is None
     assert [line["event"] for line in logs] == ["plan.unknown"]
     assert "its size cannot be known" in logs[0]["problem"]
-
-
-def test_a_task_that_does_not_exist_is_wrong_usage(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SWARM_TASKS", "typo")
-    assert run(ON_CPU) == 2
-    assert "has no task 'typo'" in capsys.readouterr().err
 
 
 def chosen(free: float, **settings: Any) -> tuple[Plan, Settings]:
@@ -276,10 +240,6 @@ def test_a_probe_that_got_to_the_end_did_not_end_early() -> None:
     halved = ProbeReport(loaded=1, generation=2, update=3, problem="1 halving", refuted=True)
     assert render_probe(halved, 5).endswith("predicted 5 B; 1 halving")
     assert render_probe(structs.replace(halved, update=None), 5).endswith("it ended early: 1 halving")
-
-
-def test_no_nodes_are_wrong_usage() -> None:
-    assert run(["plan", "--nodes", "0"]) == 2
 
 
 def test_planning_without_a_probe_imports_no_torch() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from swarm.cli import node as commands
 from swarm.cli import up
+from swarm.cli.before_start import suited_settings
 from swarm.cli.flags import NodeFlags, RunFlags
 from swarm.cli.main import run as swarm
-from swarm.cli.suiting import suited_settings
 from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.wire import keys

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -19,8 +20,9 @@ def run_child(
     settings: dict[str, str],
     child: DaemonChild | None = None,
     parent: Supervisor | None = None,
+    beside: Callable[[], Awaitable[None]] | None = None,
 ) -> DaemonChild:
-    """Run a child whose program is `code` instead of a daemon."""
+    """Run a child whose program is `code` instead of a daemon, and something beside it."""
     child = child or DaemonChild("worker-0", "worker", settings)
     parent = parent or Supervisor(environ)
     start = anyio.open_process
@@ -30,7 +32,10 @@ def run_child(
 
     async def main() -> None:
         with anyio.fail_after(PATIENCE):
-            await parent.run(child)
+            async with anyio.create_task_group() as tasks:
+                if beside:
+                    tasks.start_soon(beside)
+                await parent.run(child)
 
     monkeypatch.setattr(supervisor.anyio, "open_process", instead)
     anyio.run(main)
@@ -62,14 +67,17 @@ def test_a_secret_reaches_the_child_but_not_the_terminal(monkeypatch: pytest.Mon
 def test_a_child_that_fails_while_it_stops_has_failed_all_the_same(
     monkeypatch: pytest.MonkeyPatch, code: int, fails: bool
 ) -> None:
-    class Stopping(Supervisor):
-        async def _listen(self, child: DaemonChild) -> None:
-            self.stopping = True
-            await super()._listen(child)
+    monkeypatch.setattr(supervisor, "MOMENT", 0.0)
+    ends = f"import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit({code}))\n"
+    child, parent = DaemonChild("worker-0", "worker", {}), Supervisor({})
 
-    child, parent = DaemonChild("worker-0", "worker", {}), Stopping({})
-    run_child(monkeypatch, f"import sys; sys.exit({code})", {}, {}, child=child, parent=parent)
-    assert (parent.failure is child) == fails
+    async def stop() -> None:
+        await parent.heard()
+        parent.stop(signal.SIGTERM)
+
+    code_of_child = f"{ends}print('here', flush=True)\nwhile True: signal.pause()"
+    run_child(monkeypatch, code_of_child, {}, {}, child=child, parent=parent, beside=stop)
+    assert (child.exit_code, parent.failure is child) == (code, fails)
 
 
 KILLS_ITSELF = "import os; os.kill(os.getpid(), 9)"
@@ -109,17 +117,10 @@ def test_a_child_that_ended_by_itself_does_not_start_again(monkeypatch: pytest.M
 
 def test_a_stop_during_the_pause_before_a_restart_is_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "RESTART_PAUSES", (60.0,))
-    lives = []
-
-    class Counting(Supervisor):
-        async def _live(self, child: DaemonChild) -> int:
-            lives.append(child)
-            return await super()._live(child)
-
-    parent = Counting({})
+    parent = Supervisor({})
     monkeypatch.setattr(supervisor, "say", lambda _: parent.stop(signal.SIGTERM))
-    run_child(monkeypatch, KILLS_ITSELF, {}, {}, parent=parent)
-    assert len(lives) == 1
+    child = run_child(monkeypatch, "print('hello', flush=True); " + KILLS_ITSELF, {}, {}, parent=parent)
+    assert list(child.lines) == ["hello"]
 
 
 def test_the_command_of_a_child_can_be_typed_into_a_terminal() -> None:

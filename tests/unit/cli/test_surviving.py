@@ -12,9 +12,8 @@ import pytest
 
 from swarm.cli import progress as progress_module
 from swarm.cli import up
-from swarm.cli.progress import UpProgress
+from swarm.cli.progress import Surviving, UpProgress
 from swarm.cli.supervisor import DaemonChild, Supervisor
-from swarm.cli.surviving import Surviving
 from tests.unit.cli.swarms import swarm_of
 from tests.unit.views.factories import append, make_experiment, make_row, make_state, run_of, write
 

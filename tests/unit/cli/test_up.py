@@ -13,8 +13,8 @@ from swarm.cli import up
 from swarm.cli.flags import RunFlags
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.main import run as swarm
+from swarm.cli.progress import end_of
 from swarm.cli.say import say
-from swarm.cli.up_json import end_of
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
 from swarm.records.rows import read_to_sum_up
 from swarm.wire import keys
@@ -38,27 +38,6 @@ def test_a_swarm_that_does_not_fit_is_refused_before_anything_starts(
     with pytest.raises(MemoryPlanError, match=rf"does not fit: 4 nodes .*{would}"):
         up.up(nodes=4)
     assert not list(tmp_path.iterdir()), "nothing is left behind"
-
-
-def test_a_dry_run_says_every_setting_and_command_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    have_free(monkeypatch, 64e9)
-    monkeypatch.setenv("SWARM_LEARNING_RATE", "0.001")
-    assert swarm(["up", "--path", str(tmp_path / "runs"), "--nodes", "2", "--rounds", "7", "--dry-run"]) == 0
-    said = capsys.readouterr().out
-    assert row_of(said, "SWARM_LEARNING_RATE") == ["0.001", "environment", "variable", "SWARM_LEARNING_RATE"]
-    assert row_of(said, "MAX_ROUNDS") == ["7", "command", "line"]
-    assert row_of(said, "NUM_TRAIN_SAMPLES") == ["4", "command's", "default"]
-    assert row_of(said, "SEED") == ["42", "default"]
-    assert row_of(said, "NODE_ID")[:5] == ["coordinator", "|", "worker-0", "|", "worker-1"]
-    assert "fits: 2 nodes on cpu" in said
-    assert said.count("swarm node --role") == 3
-    assert not list(tmp_path.iterdir())
-
-
-def row_of(said: str, variable: str) -> list[str]:
-    return next(line.split()[1:] for line in said.splitlines() if line.split()[:1] == [variable])
 
 
 def recorded(layout: Layout, node: str, **changes: object) -> None:
@@ -242,23 +221,6 @@ def test_up_never_mixes_workers_into_what_others_made_without_a_word(
     said = capsys.readouterr().out
     assert "new in this experiment, with the weights of their models: carol" in said
     assert "took part in it before and are not started: ben" in said
-
-
-def test_what_an_experiment_was_made_with_can_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
-    layout = Layout(tmp_path, "demo")
-    recorded(layout, "anna", seed=7, learning_rate=0.5)
-    recorded(layout, "ben", seed=7, learning_rate=0.25)
-    assert swarm(["status", "--started", "--experiment", "demo"]) == 0
-    said = capsys.readouterr().out
-    assert row_of(said, "SEED") == ["7"]
-    assert row_of(said, "SWARM_LEARNING_RATE") == ["0.25", "|", "0.5"]
-    assert "anna (worker), 0 rounds behind it" in said
-    assert "versions  torch 1.0" in said
-    assert swarm(["status", "--started", "--experiment", "demo", "--json"]) == 0
-    assert [start["node_id"] for start in json.loads(capsys.readouterr().out)] == ["ben", "anna"]
 
 
 def test_json_is_all_that_is_on_the_standard_output(

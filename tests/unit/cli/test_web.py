@@ -38,25 +38,11 @@ def test_the_page_is_written_into_one_file_that_is_not_overwritten(
     assert web(tmp_path, "-o", str(target), "--force") == 0
 
 
-def test_an_experiment_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_experiment(tmp_path, name="other")
-    assert web(tmp_path, "--export", str(tmp_path / "out.html")) == 2
-    assert "other" in capsys.readouterr().err
-
-
 def test_a_port_that_is_taken_is_refused_with_another_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_experiment(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert web(tmp_path, "--port", str(taken.getsockname()[1])) == 2
     assert "choose another --port" in capsys.readouterr().err
-
-
-def test_other_machines_are_let_in_only_by_a_name_that_is_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_experiment(tmp_path)
-    assert web(tmp_path, "--host", "0.0.0.0", "--port", "0") == 2
-    assert "--allow-host" in capsys.readouterr().err
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

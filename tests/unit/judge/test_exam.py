@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
-from swarm.cli import exam as exam_command
-from swarm.cli.exam import render
+from swarm.cli import judge as exam_command
 from swarm.cli.flags import CommonFlags
+from swarm.cli.judge import render
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
+from swarm.cli.ask import levels_of
 from swarm.cli.main import run
-from swarm.cli.probe import levels_of
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.judge.asked import why

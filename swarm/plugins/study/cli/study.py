@@ -15,11 +15,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from swarm.cli.before_start import make_ready
+from swarm.cli.before_start import make_ready, say_chosen
 from swarm.cli.elsewhere import LOCAL, Elsewhere, ElsewhereFlags, elsewhere_of
 from swarm.cli.flags import command_again, flag_words, setting_parameter
 from swarm.cli.say import say
-from swarm.cli.suiting import say_chosen
 from swarm.config import Settings, sources_of, variable, with_secrets
 from swarm.errors import ConfigError
 from swarm.plugins.study.cli.study_mirror import bring_back_record, bring_back_runs, mirror_study, refuse_own_place

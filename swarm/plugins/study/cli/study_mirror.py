@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from swarm.cli.mirroring import WRITER, bring_back
+from swarm.cli.copying import BACK, bring_back
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError
@@ -22,7 +22,7 @@ from swarm.store.place import open_place
 
 def refuse_own_place(settings: Settings) -> None:
     """Raises ConfigError: the mirror of a study is the place that it runs in."""
-    stores = (open_place(place).beside(STUDIES, WRITER) for place in (settings.place, str(settings.mirror)))
+    stores = (open_place(place).beside(STUDIES, BACK) for place in (settings.place, str(settings.mirror)))
     if len({store.describe() for store in stores}) < 2:
         raise ConfigError(f"SWARM_MIRROR: expected another place than {settings.place}, got the same")
 
@@ -63,7 +63,7 @@ def mirror_study(settings: Settings, study: str) -> None:
 
 
 def _study_in(place: str, study: str) -> Store:
-    return open_place(place).beside(f"{STUDIES}/{study}", WRITER)
+    return open_place(place).beside(f"{STUDIES}/{study}", BACK)
 
 
 def _copy_study(source: Store, target: Store) -> None:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from swarm.cli.longest_talk import longest_talk
-from swarm.cli.plan_text import render_remedies, verdict
+from swarm.cli.plan import longest_talk, render_remedies, verdict
 from swarm.cli.say import say
 from swarm.config import Settings, variable
 from swarm.errors import MemoryPlanError

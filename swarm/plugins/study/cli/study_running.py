@@ -12,8 +12,8 @@ import anyio
 
 from swarm.cli.elsewhere import Elsewhere
 from swarm.cli.experiment import live_nodes
+from swarm.cli.progress import Surviving
 from swarm.cli.say import say
-from swarm.cli.surviving import Surviving
 from swarm.node.process.stopping import on_signals
 from swarm.plugins.study.budget import adapts, not_adapting
 from swarm.plugins.study.cli.study_view import StudyDisplay, results

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from swarm.config.adaptive_rules import LITERAL_RULES, SCALED_RULES
+from swarm.config.names import LITERAL_RULES, SCALED_RULES
 from swarm.errors import ConfigError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.plugins.study.run.matrix import Matrix, meant_among, with_baseline

@@ -14,7 +14,7 @@ import pytest
 
 from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
 from swarm.config import ADAPTIVE_RULES
-from swarm.config.adaptive_rules import LITERAL_RULES
+from swarm.config.names import LITERAL_RULES
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import check
 from swarm.node.sharing.assigned_questions import AssignedQuestions
