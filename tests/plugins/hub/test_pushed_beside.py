@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from swarm.cli.local_swarm import local_swarm
 from swarm.cli.supervisor import ProgramBeside, programs_beside
 from swarm.config import Settings
 from swarm.errors import ConfigError
@@ -15,7 +14,7 @@ SETTINGS = Settings(path="/p", hub_token="hf_secret", threads=1).with_values({"p
 
 
 def commands(settings: Settings, nodes: int) -> Sequence[ProgramBeside]:
-    return programs_beside(local_swarm(settings, nodes, in_process=False))
+    return programs_beside(settings, [f"worker-{number}" for number in range(nodes)])
 
 
 def test_each_of_several_workers_is_pushed_to_a_repository_of_its_own_and_no_token_stands_in_a_command() -> None:
