@@ -21,7 +21,8 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN
+from swarm.plugins.study.analysis.effect_size import mean_by
 
 try:
     from swarm.plugins.lab.facts.tables import BEST_CONSTANT as BEST_CONSTANT
@@ -33,11 +34,8 @@ except ModuleNotFoundError:
         """Returns None: no model is a specialist's."""
 
 
-RUN = list(RUN_COLUMNS)
 OWN, OTHERS = "own", "others"
 """Tables that a node knew at its start, and those that only others knew."""
-FINAL_ROUNDS = 10
-"""Rounds at the end over which a run's accuracy is measured."""
 TASKS = tuple(f"{FAMILY}/{table}" for table in TABLES)
 _KNOWLEDGE = [*RUN, "round", "whose", "above_constant", "tagged"]
 _TAUGHT = [*RUN, "node_id", "task", "learned", "groups", "from_knowing", "share", "knowing", "peers", "chance"]
@@ -117,6 +115,19 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found).reset_index()
 
 
+def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per `whose` and configuration: means over seeds of start and last, each with its interval, and of
+    `tagged`.
+
+    Args:
+        runs: from starts_and_ends.
+    """
+    by = ["whose", "configuration"]
+    last = mean_by(runs, by, "last").drop(columns="seeds")
+    tagged = runs.groupby(by, sort=False)["tagged"].mean().reset_index()
+    return mean_by(runs, by, "start").merge(last, on=by).merge(tagged, on=by)
+
+
 def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose,
     and above_constant: pass@1 of the answered questions, less what the best constant answer earns."""
@@ -141,6 +152,16 @@ def by_source(taught: pd.DataFrame) -> pd.DataFrame:
     sums = runs[["groups", "from_knowing", "expected"]].sum()
     shares = {"share": sums["from_knowing"] / sums["groups"], "chance": sums["expected"] / sums["groups"]}
     return sums.assign(**shares).reset_index()
+
+
+def taught_by(taught: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per configuration with such groups: share and chance of by_source, means over its runs, the
+    number of groups, and `excess`, the share above chance, with its interval."""
+    runs = by_source(taught)
+    runs = runs.assign(excess=runs["share"] - runs["chance"])
+    own = runs.groupby("configuration")
+    means = own[["share", "chance"]].mean().join(own["groups"].sum())
+    return means.reset_index().merge(mean_by(runs, ["configuration"], "excess"), on="configuration")
 
 
 def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:

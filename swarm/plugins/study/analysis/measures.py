@@ -21,18 +21,13 @@ from collections.abc import Sequence
 import pandas as pd
 
 from swarm.plugins.study.analysis.by_model import weaker_over_stronger
-from swarm.plugins.study.analysis.curves import smooth
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, smooth
 from swarm.plugins.study.analysis.learned import learned_from_others
 from swarm.plugins.study.analysis.planted import planted_measures
 from swarm.plugins.study.analysis.splits import quality_and_split, splits_by_round
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
 
-RUN = list(RUN_COLUMNS)
-"""The columns that name a run, first in every frame here."""
 WINDOW = 10
 """Rounds of the moving average that thresholds and drops are measured on; figures take curves.window_for."""
-FINAL_ROUNDS = 10
-"""Rounds whose mean is a run's final reward."""
 STEEP = 0.1
 """A drop is steep if it takes more than this share of the run's highest smoothed reward within WINDOW rounds."""
 SHARES_OF_BEST = (0.25, 0.5, 0.75)
@@ -231,15 +226,6 @@ def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], windo
     ]
     columns = [*RUN, "threshold", "round", "rounds_run", *COSTS]
     return pd.DataFrame(found, columns=columns).astype({"round": "float64"})
-
-
-def median_or_later(costs: pd.Series[float]) -> float:
-    """Median over the runs of one of these costs; NaN if at least half of them never got there.
-
-    Those that never did (NaN) took longer than they lasted, and so lie above all others.
-    """
-    median = float(costs.fillna(math.inf).median())
-    return median if math.isfinite(median) else math.nan
 
 
 def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:

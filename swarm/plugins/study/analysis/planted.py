@@ -12,13 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN
 from swarm.plugins.study.analysis.overlap import overlap
 from swarm.plugins.study.record import StudyRecord
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
 
-RUN = list(RUN_COLUMNS)
-FINAL_ROUNDS = 10
-"""Rounds at the end of a run over which it is also told."""
 UNKNOWN = {"completions": 0, "begin": float("nan"), "pieces": float("nan"), "shards": float("nan")}
 """What planted_by_round says of a round whose rollout files are gone."""
 MEASURES = (
@@ -110,6 +107,27 @@ def planted_by_round(
             run = {"configuration": configuration, "seed": seed, "experiment": experiment, "round": round_}
             found.append(run | counts.get(round_, UNKNOWN) | {"tagged": tagged, "reward": reward})
     return pd.DataFrame(found)
+
+
+def planted_table(runs: pd.DataFrame, planted: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per configuration with a run that counted planted words: the mean of each of MEASURES;
+    `pieces_final` and `shards_final`, the former with its least and most of a run, NaN where no rollout files were at
+    hand.
+
+    Args:
+        runs: from totals, of the runs that count.
+        planted: from planted_by_round.
+    """
+    if not {*MEASURES} <= {*runs}:
+        return pd.DataFrame()
+    table = runs[runs["planted"].notna()].groupby("configuration", observed=True)[[*MEASURES]].mean()
+    table[["pieces_final", "pieces_least", "pieces_most", "shards_final"]] = float("nan")
+    if len(planted):
+        last = planted[planted["round"] > planted.groupby("experiment")["round"].transform("max") - FINAL_ROUNDS]
+        means = last.groupby(["configuration", "seed"])[["pieces", "shards"]].mean().groupby("configuration")
+        table["pieces_final"], table["shards_final"] = means["pieces"].mean(), means["shards"].mean()
+        table["pieces_least"], table["pieces_most"] = means["pieces"].min(), means["pieces"].max()
+    return table.reset_index()
 
 
 def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict[int, dict[str, float]]:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.plugins.study.analysis.effect_size import Effect, mean_effect
-from swarm.plugins.study.analysis.measures import RUN
+from swarm.plugins.study.analysis.curves import RUN
+from swarm.plugins.study.analysis.effect_size import mean_by
 
 THRESHOLD = 0.5
 MEETINGS = 3
@@ -173,9 +173,8 @@ def propagation(runs: pd.DataFrame, crossed: pd.DataFrame, learned: pd.DataFrame
         },
         index=names,
     )
-    effects = {str(name): mean_effect(own["excess"].tolist()) for name, own in by_configuration}
-    none = Effect()
-    found = [effects.get(str(name), none) for name in names]
-    table[["excess", "excess_low", "excess_high"]] = pd.DataFrame(found, index=names, dtype="float64")
+    table = table.join(
+        mean_by(by_run.reset_index(), ["configuration"], "excess").set_index("configuration").drop(columns="seeds")
+    )
     counts = ["crossings", "possible", "learners", "runs"]
     return table.fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, "int64")).reset_index()

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from swarm.harmless import printable
-from swarm.plugins.study.analysis.baseline import Comparison
 from swarm.plugins.study.analysis.compare import RunsComparison
+from swarm.plugins.study.analysis.comparisons import Comparison
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.views.text import table
 

@@ -9,9 +9,12 @@ pytest.importorskip("matplotlib")
 
 import pandas as pd
 
-from swarm.plugins.study.report.sections_price import price_section, price_table
+from swarm.plugins.study.report.notes import of_sizes
+from swarm.plugins.study.report.parts import Table
+from swarm.plugins.study.report.sections import SECTIONS
 from tests.plugins.study.report.report_factory import make_evidence, make_record
 
+(PRICE,) = (part for one in SECTIONS for part in one.parts if part.name == "price" and isinstance(part, Table))
 RUNS = pd.DataFrame(
     {
         "configuration": ["4/4", "4/4", "alone"],
@@ -30,7 +33,7 @@ RUNS = pd.DataFrame(
 
 def test_bytes_written_and_read_are_held_against_the_reward_and_nothing_is_of_a_reward_of_zero() -> None:
     evidence = make_evidence(make_record("small", ("4/4", "alone"), (1, 2), ("a", "b"), 3), runs=RUNS)
-    shared, alone = price_table(evidence).to_dict("records")
+    shared, alone = PRICE.frame(evidence).to_dict("records")
     assert (shared["reward"], shared["bytes_moved"], shared["bytes_per_reward"]) == (10.0, 7000.0, 700.0)
     assert (shared["generated_per_reward"], shared["trained_per_reward"]) == (20.0, 50.0)
     assert alone["bytes_moved"] == 300.0
@@ -41,5 +44,5 @@ def test_of_swarms_of_unlike_sizes_the_section_says_how_their_sums_are_shown() -
     record = make_record("small", ("4/4", "alone"), (1, 2), ("a", "b"), 3)
     first, second = record.configurations
     sized = msgspec.structs.replace(record, configurations=(first, msgspec.structs.replace(second, nodes=1)))
-    assert price_section(make_evidence(record, runs=RUNS)).text[1:] == ()
-    assert "alone 1" in price_section(make_evidence(sized, runs=RUNS)).text[1]
+    assert not any(of_sizes(make_evidence(record, runs=RUNS)))
+    assert "alone 1" in next(iter(of_sizes(make_evidence(sized, runs=RUNS))))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from swarm.plugins.study.analysis.measures import agent_average, totals
-from swarm.plugins.study.report.sections import Table
-from swarm.plugins.study.report.sections_progress import thresholds_section
+from swarm.plugins.study.report.parts import Table
+from swarm.plugins.study.report.sections import SECTIONS
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
 from tests.plugins.study.report.report_factory import make_evidence, make_record
 
@@ -17,10 +17,10 @@ def test_a_median_round_knows_of_the_seeds_that_never_got_there() -> None:
     frames = [make_metrics(run, name, seed) for name, own in runs.items() for seed, run in enumerate(own)]
     metrics = pd.concat(frames, ignore_index=True)
     record = make_record("small", tuple(runs), (0, 1, 2), ("alice",), 8)
-    section = thresholds_section(make_evidence(record, runs=totals(metrics), rounds=agent_average(metrics)))
-    (table,) = section.parts
+    evidence = make_evidence(record, runs=totals(metrics), rounds=agent_average(metrics))
+    (table,) = next(one.parts for one in SECTIONS if one.title == "Rounds to a threshold")
     assert isinstance(table, Table)
-    lowest = table.data.groupby("configuration", sort=False).first()
+    lowest = table.frame(evidence).groupby("configuration", sort=False).first()
     assert lowest["reached"].tolist() == [3, 2, 1]
     assert lowest["first"].tolist() == [0.0, 0.0, 0.0]
     medians = lowest[["round", "tokens_per_node", "trained_per_node", "seconds"]]
