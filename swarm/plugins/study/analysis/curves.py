@@ -74,3 +74,8 @@ def median_or_later(costs: pd.Series[float]) -> float:
     """
     median = float(costs.fillna(math.inf).median())
     return median if math.isfinite(median) else math.nan
+
+
+def ratio(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:
+    """Returns part / whole; NaN where there is nothing of the whole."""
+    return part / whole.where(whole > 0)

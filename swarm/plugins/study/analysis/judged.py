@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.curves import RUN
+from swarm.plugins.study.analysis.curves import RUN, ratio
 
 WINDOW_ROUNDS = 10
 """Rounds that are judged together."""
@@ -52,4 +52,4 @@ def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
 
 def given_answered(rows: pd.DataFrame) -> pd.Series[float]:
     """Returns pass@1 of what is answered; NaN where nothing is."""
-    return rows["pass_at_1"] / rows["answered"].where(rows["answered"] > 0)
+    return ratio(rows["pass_at_1"], rows["answered"])

@@ -15,14 +15,14 @@ tagged completions.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio
 from swarm.plugins.study.analysis.effect_size import mean_by
+from swarm.plugins.study.analysis.propagation import groups_by_peer
 
 try:
     from swarm.plugins.lab.facts.tables import BEST_CONSTANT as BEST_CONSTANT
@@ -61,7 +61,7 @@ def by_knowledge(metrics: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(columns=_KNOWLEDGE)
     rounds = sums.groupby([*RUN, "round", "whose"], sort=False)
     found = rounds[["reward", "tagged"]].sum()
-    found["above_constant"] = found["reward"] / found["tagged"].where(found["tagged"] > 0) - BEST_CONSTANT
+    found["above_constant"] = ratio(found["reward"], found["tagged"]) - BEST_CONSTANT
     found["tagged"] /= rounds.size()
     return found.reset_index().sort_values([*RUN, "round", "whose"], ignore_index=True)[_KNOWLEDGE]
 
@@ -72,7 +72,7 @@ def learned_from_others(metrics: pd.DataFrame) -> pd.Series[float]:
     sums = _sums(metrics)
     last = sums["round"] > sums.groupby(RUN)["round"].transform("max") - FINAL_ROUNDS
     found = sums[last & (sums["whose"] == OTHERS)].groupby(RUN)[["reward", "tagged"]].sum()
-    return (found["reward"] / found["tagged"].where(found["tagged"] > 0) - BEST_CONSTANT).astype("float64")
+    return (ratio(found["reward"], found["tagged"]) - BEST_CONSTANT).astype("float64")
 
 
 def _sums(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -140,7 +140,7 @@ def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
         if task in TASKS and (known := known_tasks(str(model))) is not None
     ]
     sums = pd.DataFrame(told, columns=[*by, "right", "answered"]).groupby(by)[["right", "answered"]].sum()
-    found = (sums["right"] / sums["answered"].where(sums["answered"] > 0) - BEST_CONSTANT).astype("float64")
+    found = (ratio(sums["right"], sums["answered"]) - BEST_CONSTANT).astype("float64")
     return found.rename("above_constant").reset_index()
 
 
@@ -204,15 +204,7 @@ def _taught_in(metrics: pd.DataFrame, moments: Mapping[tuple[str, str, str], int
             if task in (own or ()) or not knowing:
                 continue
             learned = moments.get((experiment, node, task), math.nan)
-            counts = _groups_by_peer(history if math.isnan(learned) else history[history["round"] < learned], task)
-            groups, taught_by = sum(counts.values()), sum(counts[peer] for peer in knowing)
+            counts = groups_by_peer(history if math.isnan(learned) else history[history["round"] < learned], task)
+            groups, taught_by = sum(counts.values()), sum(counts.get(peer, 0) for peer in knowing)
             share = taught_by / groups if groups else math.nan
             yield node, task, learned, groups, taught_by, share, len(knowing), len(peers), len(knowing) / len(peers)
-
-
-def _groups_by_peer(history: pd.DataFrame, task: str) -> Counter[str]:
-    """Peer -> its groups of a task that were trained on in these rounds."""
-    counts: Counter[str] = Counter()
-    for by_peer in history["external_by_peer_task"]:
-        counts.update({peer: tasks[task] for peer, tasks in (by_peer or {}).items() if task in tasks})
-    return counts

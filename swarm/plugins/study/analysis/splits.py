@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, median_or_later
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, median_or_later, ratio
 from swarm.plugins.study.split_moves import Moves, together
 
 THIRDS = ("J_first", "J_middle", "J_last")
@@ -39,7 +39,7 @@ def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
         J=wanted,
         changed=(step != 0).where(step.notna()).astype("float64"),
         own_informative=1 - _column(rows, "zero_advantage_local"),
-        swarm_quality=_column(rows, "pool_informative") / seen.where(seen > 0),
+        swarm_quality=ratio(_column(rows, "pool_informative"), seen),
         furthest=(wanted - wanted.groupby(nodes, sort=False).transform("first")).abs(),
         surprise=(_column(rows, "adaptive_round_reward") - _column(rows, "adaptive_baseline")).abs(),
     )

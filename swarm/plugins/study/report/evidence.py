@@ -21,10 +21,9 @@ from swarm.plugins.study.analysis.comparisons import comparison_table, declared_
 from swarm.plugins.study.analysis.curves import RUN, window_for
 from swarm.plugins.study.analysis.judged import pass_at_1
 from swarm.plugins.study.analysis.learned import by_knowledge, taught
-from swarm.plugins.study.analysis.measures import agent_average, by_task, totals
+from swarm.plugins.study.analysis.measures import agent_average, as_of_equal_sizes, by_task, totals
 from swarm.plugins.study.analysis.planted import planted_by_round
 from swarm.plugins.study.analysis.propagation import crossings, learners, possible
-from swarm.plugins.study.analysis.sizes import as_of_equal_sizes
 from swarm.plugins.study.analysis.splits import splits_by_round
 from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics, get_study_rollout_files
 from swarm.plugins.study.record import RunRecord, StudyRecord, open_run, read_run, read_study
@@ -61,7 +60,7 @@ class Evidence:
     """One row per planned run: the columns of progress_table and totals, `possible` crossings, and `other_versions`:
     how what it was started with differs from what the study was begun with; sums over nodes as of equal sizes."""
     rounds: pd.DataFrame
-    """One row per run and round: from agent_average, as of equal sizes (swarm.plugins.study.analysis.sizes)."""
+    """One row per run and round: from agent_average, as of equal sizes (as_of_equal_sizes)."""
     tasks: pd.DataFrame
     """One row per run that counts and task: from by_task."""
     crossings: pd.DataFrame

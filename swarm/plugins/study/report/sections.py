@@ -16,7 +16,7 @@ from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, median_or_later
 from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS, exam_means, given_answered
 from swarm.plugins.study.analysis.learned import BEST_CONSTANT, over_seeds
 from swarm.plugins.study.analysis.measures import SHARES_OF_BEST, STEEP, WINDOW, drawdowns, oscillation
-from swarm.plugins.study.analysis.overlap import PIECE, SHARD
+from swarm.plugins.study.analysis.planted import PIECE, SHARD
 from swarm.plugins.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, propagation
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
 from swarm.plugins.study.analysis.splits import phases

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, by_seed
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, by_seed, ratio
 from swarm.plugins.study.analysis.effect_size import mean_by
 from swarm.plugins.study.analysis.learned import exam_by_knowledge, starts_and_ends, taught_by
 from swarm.plugins.study.analysis.measures import SPENT, rounds_to_threshold, thresholds_of
@@ -66,9 +66,8 @@ def priced(found: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
 def per_unit(found: pd.DataFrame, _: Evidence) -> pd.DataFrame:
     """Adds the bytes moved, and what was spent per unit of the reward; nothing per zero."""
     found["bytes_moved"] = found["bytes_published"] + found["bytes_fetched"]
-    earned = found["reward"].where(found["reward"] > 0)
     for name, column in (("bytes", "bytes_moved"), ("generated", "tokens_generated"), ("trained", "tokens_trained")):
-        found[f"{name}_per_reward"] = found[column] / earned
+        found[f"{name}_per_reward"] = ratio(found[column], found["reward"])
     return found
 
 
