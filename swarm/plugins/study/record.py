@@ -30,27 +30,6 @@ RECORD = "study.json"
 WRITER = "study"
 LARGEST_RECORD = 16 * 1024 * 1024
 """Bytes; a run takes some hundred of them."""
-MEASURES = (
-    "cumulative_reward",
-    "final_reward",
-    "cumulative_tagged",
-    "reward_given_tagged",
-    "reward_given_tagged_balanced",
-    "starting_reward",
-    "starting_reward_3",
-    "tokens_generated",
-    "tokens_trained",
-    "wall_seconds",
-    "learned_from_others",
-    "planted",
-    "planted_final",
-    "planters_logprob",
-    "honest_reward",
-    "weaker_over_stronger",
-    "quality_J",
-    "quality_J_changes",
-)
-"""What a comparison may be declared on: columns of swarm.plugins.study.analysis.measures.totals, one value per run."""
 TESTS = ("welch", "paired", "zero")
 """`welch`: Welch's t-test of two independent means; `paired`: Student's t-test of the differences at equal seeds;
 `zero`: Student's t-test of one mean against 0, without a baseline."""
@@ -91,7 +70,7 @@ class DeclaredComparison(msgspec.Struct, kw_only=True, frozen=True):
     baseline: str = ""
     """Name of the configuration that it is tested against; empty where the test is `zero`."""
     measure: str = "cumulative_reward"
-    """One of MEASURES."""
+    """One of swarm.plugins.study.measures.TESTED."""
     test: str = "welch"
     """One of TESTS, two-sided; the seed is the unit."""
     hypothesis: str = ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
-
-RUN = list(RUN_COLUMNS)
+from swarm.plugins.study.analysis.curves import RUN
+from swarm.plugins.study.analysis.effect_size import mean_by
+from swarm.plugins.study.record import StudyRecord
 
 
 def rewards_by_model(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -46,3 +46,22 @@ def weaker_over_stronger(metrics: pd.DataFrame) -> pd.Series[float]:
     weaker, stronger = runs[named[0]], runs[named[-1]]
     found: pd.Series[float] = weaker / stronger.where(stronger > 0)
     return found
+
+
+def models_table(models: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Returns one row per model and configuration: what one node of it earns, mean over runs with its interval, and
+    `improvement` over the same model in the configuration's baseline, a share; NaN if that has none.
+
+    Args:
+        models: from rewards_by_model.
+        record: the study.
+    """
+    by = ["model", "configuration"]
+    table = mean_by(models, by, "node_reward").rename(columns={"seeds": "runs"})
+    baselines = {found.name: found.baseline for found in record.configurations}
+    table.insert(2, "baseline", table["configuration"].map(baselines))
+    table.insert(4, "nodes", models.groupby(by, sort=False)["nodes"].mean().to_numpy())
+    means = table.set_index(by)["node_reward"]
+    theirs = means.reindex(pd.MultiIndex.from_frame(table[["model", "baseline"]])).to_numpy()
+    table["improvement"] = table["node_reward"] / pd.Series(theirs).where(theirs != 0) - 1
+    return table

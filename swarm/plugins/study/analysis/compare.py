@@ -14,11 +14,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from swarm.errors import ConfigError
-from swarm.plugins.study.analysis.baseline import Comparison, compare_samples
+from swarm.plugins.study.analysis.comparisons import Comparison, compare_samples
+from swarm.plugins.study.analysis.curves import RUN, median_or_later
 from swarm.plugins.study.analysis.measures import (
-    RUN,
     agent_average,
-    median_or_later,
     oscillation,
     rounds_to_threshold,
     smoothed,

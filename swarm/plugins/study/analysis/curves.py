@@ -15,6 +15,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from swarm.views.tables.columns import RUN as RUN_COLUMNS
+
+RUN = list(RUN_COLUMNS)
+"""The columns that name a run, first in every frame of rows or runs: configuration, seed, experiment."""
+FINAL_ROUNDS = 10
+"""Rounds at the end of a run over which what it came to is measured."""
 Curves = TypeVar("Curves", pd.DataFrame, "pd.Series[float]")
 LONGEST_WINDOW = 100
 """Rounds of the paper's moving average; a shorter run takes a tenth of its rounds. For figures alone:
@@ -59,3 +65,17 @@ def first_seeds(metrics: pd.DataFrame) -> pd.DataFrame:
     """Returns, for each configuration, the rows of its lowest seed that has any."""
     first = metrics.groupby("configuration", observed=True)["seed"].transform("min")
     return metrics[metrics["seed"] == first]
+
+
+def median_or_later(costs: pd.Series[float]) -> float:
+    """Median over the runs of one of these costs; NaN if at least half of them never got there.
+
+    Those that never did (NaN) took longer than they lasted, and so lie above all others.
+    """
+    median = float(costs.fillna(math.inf).median())
+    return median if math.isfinite(median) else math.nan
+
+
+def ratio(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:
+    """Returns part / whole; NaN where there is nothing of the whole."""
+    return part / whole.where(whole > 0)

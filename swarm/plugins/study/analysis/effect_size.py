@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import brentq
@@ -78,6 +79,17 @@ def mean_effect(sample: Sample) -> Effect:
         return Effect(mean)
     half = float(stats.t.ppf(0.975, len(sample) - 1) * np.std(sample, ddof=1) / math.sqrt(len(sample)))
     return Effect(mean, mean - half, mean + half)
+
+
+def mean_by(rows: pd.DataFrame, by: list[str], column: str) -> pd.DataFrame:
+    """Returns one row for each of `by`, in the order of the rows: the number of `seeds`, and mean_effect of a column
+    over the rows that have it, as `column`, `column`_low and `column`_high."""
+    found = [
+        (*key, own["seed"].nunique(), *mean_effect(own[column].dropna().tolist()))
+        for key, own in rows.groupby(by, sort=False)
+    ]
+    names = [*by, "seeds", column, f"{column}_low", f"{column}_high"]
+    return pd.DataFrame(found, columns=names).astype(dict.fromkeys(names[-3:], "float64"))
 
 
 def improvement(a: Sample, baseline: Sample, *, paired: bool = False) -> Effect:

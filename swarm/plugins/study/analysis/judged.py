@@ -1,48 +1,17 @@
-"""Held-out pass@1 of configurations against their baselines, by window of rounds.
+"""Held-out questions: pass@1 by window of rounds, and of an exam.
 
-    judged (one row per run, node, round and question) ─▶ pass_at_1       one row per run and window of rounds
-                                                              └▶ compare_judged  one row per configuration and window
-
-The paper's section 6 compares round by round, with nodes as its samples. Here the seed is the unit: nodes of one swarm
-learn from each other and are no independent samples.
+judged (one row per run, node, round and question) ─▶ pass_at_1    one row per run and window of rounds
+exams (one row per run, node, moment and task) ─────▶ exam_means   one row per configuration and moment
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pandas as pd
 
-from swarm.plugins.study.analysis.effect_size import hedges_g
-from swarm.plugins.study.analysis.measures import RUN
-from swarm.plugins.study.analysis.significance import welch
-from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
+from swarm.plugins.study.analysis.curves import RUN, ratio
 
 WINDOW_ROUNDS = 10
 """Rounds that are judged together."""
-
-
-class JudgedComparison(NamedTuple):
-    """pass@1 of a configuration in a window of rounds, against its baseline in the same one.
-
-    Fields are None where they are not defined: see swarm.plugins.study.analysis.significance.
-    """
-
-    configuration: str
-    baseline: str
-    round: int
-    """First of the window."""
-    n: int
-    """Runs, each one value."""
-    n_baseline: int
-    mean: float
-    """pass@1, mean over the runs."""
-    baseline_mean: float
-    t: float | None
-    df: float | None
-    p: float | None
-    """p-value of Welch's test, for looking: as many tests as windows, and not adjusted."""
-    hedges_g: float | None
 
 
 def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame:
@@ -65,44 +34,22 @@ def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame
         reward=("reward", "mean"),
         questions=("question_id", "size"),
     )
-    found.insert(2, "given_answered", found["pass_at_1"] / found["answered"].where(found["answered"] > 0))
+    found.insert(2, "given_answered", given_answered(found))
     return found.reset_index()
 
 
-def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[JudgedComparison]:
-    """Returns each configuration against its baseline, window by window; windows that one side has not reached are left
-    out.
-
-    Args:
-        windows: from pass_at_1.
-        record: the study.
-    """
-    rates = {str(name): _by_window(rows) for name, rows in windows.groupby("configuration")}
-    return [
-        _row(known, round_, rates[known.name][round_], rates[known.baseline][round_])
-        for known in record.configurations
-        if known.baseline != known.name and {known.name, known.baseline} <= rates.keys()
-        for round_ in sorted(rates[known.name].keys() & rates[known.baseline].keys())
-    ]
-
-
-def _by_window(windows: pd.DataFrame) -> dict[int, list[float]]:
-    """First round of a window -> one pass@1 per run."""
-    return {int(str(round_)): rows["pass_at_1"].tolist() for round_, rows in windows.groupby("round")}
-
-
-def _row(known: ConfigurationRecord, round_: int, a: list[float], b: list[float]) -> JudgedComparison:
-    test = welch(a, b)
-    return JudgedComparison(
-        configuration=known.name,
-        baseline=known.baseline,
-        round=round_,
-        n=len(a),
-        n_baseline=len(b),
-        mean=sum(a) / len(a),
-        baseline_mean=sum(b) / len(b),
-        t=test.t,
-        df=test.df,
-        p=test.p,
-        hedges_g=hedges_g(a, b).value,
+def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per configuration and rounds trained, of rows of ExamRow: means over questions, with `nodes`, and
+    `given_answered`, pass@1 of the answered ones."""
+    measures = ["pass_at_1", "answered", "mean_reward"]
+    weighted = exams.assign(**{name: exams[name] * exams["n"] for name in measures})
+    sums = weighted.groupby(["configuration", "rounds_done"], observed=True).agg(
+        nodes=("node_id", "nunique"), n=("n", "sum"), **{name: (name, "sum") for name in measures}
     )
+    means = sums.assign(**{name: sums[name] / sums["n"] for name in measures})
+    return means.assign(given_answered=given_answered(means)).reset_index()
+
+
+def given_answered(rows: pd.DataFrame) -> pd.Series[float]:
+    """Returns pass@1 of what is answered; NaN where nothing is."""
+    return ratio(rows["pass_at_1"], rows["answered"])

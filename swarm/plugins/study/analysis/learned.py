@@ -15,13 +15,14 @@ tagged completions.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio
+from swarm.plugins.study.analysis.effect_size import mean_by
+from swarm.plugins.study.analysis.propagation import groups_by_peer
 
 try:
     from swarm.plugins.lab.facts.tables import BEST_CONSTANT as BEST_CONSTANT
@@ -33,11 +34,8 @@ except ModuleNotFoundError:
         """Returns None: no model is a specialist's."""
 
 
-RUN = list(RUN_COLUMNS)
 OWN, OTHERS = "own", "others"
 """Tables that a node knew at its start, and those that only others knew."""
-FINAL_ROUNDS = 10
-"""Rounds at the end over which a run's accuracy is measured."""
 TASKS = tuple(f"{FAMILY}/{table}" for table in TABLES)
 _KNOWLEDGE = [*RUN, "round", "whose", "above_constant", "tagged"]
 _TAUGHT = [*RUN, "node_id", "task", "learned", "groups", "from_knowing", "share", "knowing", "peers", "chance"]
@@ -63,7 +61,7 @@ def by_knowledge(metrics: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(columns=_KNOWLEDGE)
     rounds = sums.groupby([*RUN, "round", "whose"], sort=False)
     found = rounds[["reward", "tagged"]].sum()
-    found["above_constant"] = found["reward"] / found["tagged"].where(found["tagged"] > 0) - BEST_CONSTANT
+    found["above_constant"] = ratio(found["reward"], found["tagged"]) - BEST_CONSTANT
     found["tagged"] /= rounds.size()
     return found.reset_index().sort_values([*RUN, "round", "whose"], ignore_index=True)[_KNOWLEDGE]
 
@@ -74,7 +72,7 @@ def learned_from_others(metrics: pd.DataFrame) -> pd.Series[float]:
     sums = _sums(metrics)
     last = sums["round"] > sums.groupby(RUN)["round"].transform("max") - FINAL_ROUNDS
     found = sums[last & (sums["whose"] == OTHERS)].groupby(RUN)[["reward", "tagged"]].sum()
-    return (found["reward"] / found["tagged"].where(found["tagged"] > 0) - BEST_CONSTANT).astype("float64")
+    return (ratio(found["reward"], found["tagged"]) - BEST_CONSTANT).astype("float64")
 
 
 def _sums(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -117,6 +115,19 @@ def starts_and_ends(knowledge: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found).reset_index()
 
 
+def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per `whose` and configuration: means over seeds of start and last, each with its interval, and of
+    `tagged`.
+
+    Args:
+        runs: from starts_and_ends.
+    """
+    by = ["whose", "configuration"]
+    last = mean_by(runs, by, "last").drop(columns="seeds")
+    tagged = runs.groupby(by, sort=False)["tagged"].mean().reset_index()
+    return mean_by(runs, by, "start").merge(last, on=by).merge(tagged, on=by)
+
+
 def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per run, moment and `whose` of an exam of specialists: configuration, seed, rounds_done, whose,
     and above_constant: pass@1 of the answered questions, less what the best constant answer earns."""
@@ -129,7 +140,7 @@ def exam_by_knowledge(exams: pd.DataFrame) -> pd.DataFrame:
         if task in TASKS and (known := known_tasks(str(model))) is not None
     ]
     sums = pd.DataFrame(told, columns=[*by, "right", "answered"]).groupby(by)[["right", "answered"]].sum()
-    found = (sums["right"] / sums["answered"].where(sums["answered"] > 0) - BEST_CONSTANT).astype("float64")
+    found = (ratio(sums["right"], sums["answered"]) - BEST_CONSTANT).astype("float64")
     return found.rename("above_constant").reset_index()
 
 
@@ -141,6 +152,16 @@ def by_source(taught: pd.DataFrame) -> pd.DataFrame:
     sums = runs[["groups", "from_knowing", "expected"]].sum()
     shares = {"share": sums["from_knowing"] / sums["groups"], "chance": sums["expected"] / sums["groups"]}
     return sums.assign(**shares).reset_index()
+
+
+def taught_by(taught: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per configuration with such groups: share and chance of by_source, means over its runs, the
+    number of groups, and `excess`, the share above chance, with its interval."""
+    runs = by_source(taught)
+    runs = runs.assign(excess=runs["share"] - runs["chance"])
+    own = runs.groupby("configuration")
+    means = own[["share", "chance"]].mean().join(own["groups"].sum())
+    return means.reset_index().merge(mean_by(runs, ["configuration"], "excess"), on="configuration")
 
 
 def taught(metrics: pd.DataFrame, crossed: pd.DataFrame) -> pd.DataFrame:
@@ -183,15 +204,7 @@ def _taught_in(metrics: pd.DataFrame, moments: Mapping[tuple[str, str, str], int
             if task in (own or ()) or not knowing:
                 continue
             learned = moments.get((experiment, node, task), math.nan)
-            counts = _groups_by_peer(history if math.isnan(learned) else history[history["round"] < learned], task)
-            groups, taught_by = sum(counts.values()), sum(counts[peer] for peer in knowing)
+            counts = groups_by_peer(history if math.isnan(learned) else history[history["round"] < learned], task)
+            groups, taught_by = sum(counts.values()), sum(counts.get(peer, 0) for peer in knowing)
             share = taught_by / groups if groups else math.nan
             yield node, task, learned, groups, taught_by, share, len(knowing), len(peers), len(knowing) / len(peers)
-
-
-def _groups_by_peer(history: pd.DataFrame, task: str) -> Counter[str]:
-    """Peer -> its groups of a task that were trained on in these rounds."""
-    counts: Counter[str] = Counter()
-    for by_peer in history["external_by_peer_task"]:
-        counts.update({peer: tasks[task] for peer, tasks in (by_peer or {}).items() if task in tasks})
-    return counts

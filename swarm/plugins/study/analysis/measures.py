@@ -21,18 +21,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from swarm.plugins.study.analysis.by_model import weaker_over_stronger
-from swarm.plugins.study.analysis.curves import smooth
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio, smooth
 from swarm.plugins.study.analysis.learned import learned_from_others
 from swarm.plugins.study.analysis.planted import planted_measures
 from swarm.plugins.study.analysis.splits import quality_and_split, splits_by_round
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
+from swarm.plugins.study.record import StudyRecord
 
-RUN = list(RUN_COLUMNS)
-"""The columns that name a run, first in every frame here."""
 WINDOW = 10
 """Rounds of the moving average that thresholds and drops are measured on; figures take curves.window_for."""
-FINAL_ROUNDS = 10
-"""Rounds whose mean is a run's final reward."""
 STEEP = 0.1
 """A drop is steep if it takes more than this share of the run's highest smoothed reward within WINDOW rounds."""
 SHARES_OF_BEST = (0.25, 0.5, 0.75)
@@ -41,38 +37,16 @@ SPENT = (
     *("external_wanted", "external_groups", "seconds_round"),
 )
 """Columns of the metrics that are summed over nodes and rounds."""
+SUMS = ("cumulative_reward", "cumulative_tagged")
+"""Columns of totals that are multiplied by the study's nodes over the run's; means, and what was spent, stay."""
+SHARES = ("tokens_per_node", "trained_per_node")
+"""Columns of agent_average that are divided by it."""
 COSTS = ("tokens_per_node", "trained_per_node", "seconds")
 """Columns of agent_average that say what a run had spent by the end of a round."""
 
 
 def totals(metrics: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row per run.
-
-    Columns:
-        cumulative_reward: sum of my_reward over nodes and rounds (the paper's measure).
-        cumulative_tagged: sum of answer_tag_rate over nodes and rounds: the format's part.
-        reward_given_tagged: cumulative_reward / cumulative_tagged, the content's part, so that their product is the
-            cumulative reward. NaN where no completion was tagged.
-        reward_given_tagged_balanced: mean over the tasks of a task's rewards over its tagged completions, so that it
-            does not depend on how many questions of a task a run happened to draw. NaN where a task has none, or the
-            rows do not tell tasks' tag rates.
-        rounds, nodes: how many different ones have rows.
-        starting_reward, starting_reward_3: mean over the nodes, of round 0 and of the first three rounds. Round 0 is
-            answered before any update.
-        final_reward: mean of the agent average over the last FINAL_ROUNDS rounds.
-        rows: pairs of a node and a round.
-        bytes_published, bytes_fetched, tokens_generated, tokens_trained, external_wanted, external_groups,
-            seconds_round: sums over these.
-        wall_seconds: see `seconds` of agent_average, at the last round.
-        learned_from_others: of swarms of specialists, what they came to know of what only others knew; see
-            swarm.plugins.study.analysis.learned. NaN for others.
-        planted, planted_final, planters_logprob, honest_tagged_final, honest_given_tagged, honest_reward: see
-            swarm.plugins.study.analysis.planted.
-        weaker_over_stronger: of swarms that mix models, see swarm.plugins.study.analysis.by_model. NaN for others.
-        quality_J, quality_J_changes: see analysis.splits.quality_and_split. NaN where no rule was on.
-        mean_adaptive_I, mean_adaptive_J, least_adaptive_J, most_adaptive_J: over the same; NaN where no adaptive rule
-            was on.
-    """
+    """Returns one row per run: swarm.plugins.study.measures.MEASURES but for those of `oscillation`."""
     runs = metrics.groupby(RUN, sort=False)
     found = runs.agg(
         cumulative_reward=("my_reward", "sum"),
@@ -85,7 +59,7 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
     for name in ("answer_tag_rate", *SPENT):  # a sum of nothing that anybody recorded is not 0
         column = "cumulative_tagged" if name == "answer_tag_rate" else name
         found[column] = found[column].where(runs[name].count() > 0)
-    found["reward_given_tagged"] = _given(found["cumulative_reward"], found["cumulative_tagged"])
+    found["reward_given_tagged"] = ratio(found["cumulative_reward"], found["cumulative_tagged"])
     found["reward_given_tagged_balanced"] = _balanced(metrics)
     found["learned_from_others"] = learned_from_others(metrics)
     found = found.join(planted_measures(metrics))
@@ -97,15 +71,11 @@ def totals(metrics: pd.DataFrame) -> pd.DataFrame:
     return found.join(_from_curve(agent_average(metrics))).reset_index()
 
 
-def _given(reward: pd.Series[float], tagged: pd.Series[float]) -> pd.Series[float]:
-    return reward / tagged.where(tagged > 0)
-
-
 def _balanced(metrics: pd.DataFrame) -> pd.Series[float] | float:
     if "task_tag_rates" not in metrics:
         return math.nan
     tasks = _task_sums(metrics)
-    given = _given(tasks["reward"], tasks["tagged"])
+    given = ratio(tasks["reward"], tasks["tagged"])
     return given.groupby(RUN).mean().where(~given.isna().groupby(RUN).any())
 
 
@@ -154,13 +124,31 @@ def agent_average(metrics: pd.DataFrame) -> pd.DataFrame:
         seconds=("seconds", "mean"),
         **supply,
     )
-    curves["given_tagged"] = _given(curves["mean"], curves["tagged"])
+    curves["given_tagged"] = ratio(curves["mean"], curves["tagged"])
     so_far = curves[[*COSTS]].groupby(level=RUN).cumsum()
     nodes = metrics.groupby(RUN)["node_id"].nunique()
     curves["tokens_per_node"] = so_far["tokens_per_node"] / nodes
     curves["trained_per_node"] = so_far["trained_per_node"] / nodes
     curves["seconds"] = so_far["seconds"]
     return curves.reset_index()
+
+
+def as_of_equal_sizes(frame: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Returns the frame with its SUMS and SHARES brought to the study's size; as it is where all swarms are equal.
+
+    A swarm of one node that earns 10 is beside eight nodes that earn 60 together the better one: 8 x 10 = 80. So sums
+    are shown for as many nodes as the study has, and what a node spent as the share of one of so many.
+
+    Args:
+        frame: rows of runs with a column `configuration`.
+        record: the study.
+    """
+    for name, nodes in record.sizes.items():
+        rows, factor = frame["configuration"] == name, record.nodes / nodes
+        scaled = {column: frame[column] * factor for column in SUMS if column in frame}
+        scaled |= {column: frame[column] / factor for column in SHARES if column in frame}
+        frame = frame.assign(**{column: frame[column].where(~rows, values) for column, values in scaled.items()})
+    return frame
 
 
 def by_task(metrics: pd.DataFrame) -> pd.DataFrame:
@@ -182,7 +170,7 @@ def by_task(metrics: pd.DataFrame) -> pd.DataFrame:
     first, last = (_task_sums(rows).add_suffix(f"_{part}") for part, rows in parts.items())
     found = first.join(last, how="outer")
     for part in parts:
-        found[f"given_tagged_{part}"] = _given(found[f"reward_{part}"], found[f"tagged_{part}"])
+        found[f"given_tagged_{part}"] = ratio(found[f"reward_{part}"], found[f"tagged_{part}"])
     return found.reset_index()[columns]
 
 
@@ -233,15 +221,6 @@ def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], windo
     return pd.DataFrame(found, columns=columns).astype({"round": "float64"})
 
 
-def median_or_later(costs: pd.Series[float]) -> float:
-    """Median over the runs of one of these costs; NaN if at least half of them never got there.
-
-    Those that never did (NaN) took longer than they lasted, and so lie above all others.
-    """
-    median = float(costs.fillna(math.inf).median())
-    return median if math.isfinite(median) else math.nan
-
-
 def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:
     reached = run[run["smoothed"] >= threshold]
     first = {name: float(reached[name].iloc[0]) for name in ("round", *COSTS)} if len(reached) else {}
@@ -281,7 +260,7 @@ def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
     full = smooth[runs.cumcount() >= (runs["round"].transform("size").clip(upper=window) - 1)]
     highest = full.groupby(RUN, sort=False)["smoothed"].cummax()
     drawdown = highest - full["smoothed"]
-    share = (drawdown / highest.where(highest > 0)).fillna(0.0)
+    share = ratio(drawdown, highest).fillna(0.0)
     return full[[*RUN, "round", "smoothed"]].assign(drawdown=drawdown, drawdown_share=share).reset_index(drop=True)
 
 

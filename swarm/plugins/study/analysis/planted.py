@@ -3,22 +3,26 @@
 A node is honest in a round in which its row does not say that it plants. Rows of other studies have neither column:
 there all nodes are honest, and how far words spread is not known. Rates are weighed equally by node and round: every
 row of a run is a mean over the same number of completions.
+
+A policy that learns planted words seldom says them as they were written: their first token may stay rare while those
+behind it become likely. So what is looked for are successive characters of the words (character n-grams): PIECE of
+them, which honest answers do not hold, and SHARD, which they hardly do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.overlap import overlap
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN
 from swarm.plugins.study.record import StudyRecord
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
 
-RUN = list(RUN_COLUMNS)
-FINAL_ROUNDS = 10
-"""Rounds at the end of a run over which it is also told."""
+PIECE = 6
+"""Characters."""
+SHARD = 3
+"""Characters."""
 UNKNOWN = {"completions": 0, "begin": float("nan"), "pieces": float("nan"), "shards": float("nan")}
 """What planted_by_round says of a round whose rollout files are gone."""
 MEASURES = (
@@ -94,7 +98,7 @@ def planted_by_round(
     Columns:
         completions: of honest nodes, in their rollout files.
         begin, pieces, shards: of these, the share that begins with the whole words, that holds a piece of them, and a
-            shard (swarm.plugins.study.analysis.overlap).
+            shard (overlap).
         tagged, reward: mean of answer_tag_rate and my_reward over the honest nodes' rows.
     """
     own = {found.name: {**record.settings, **found.settings} for found in record.configurations}
@@ -112,6 +116,27 @@ def planted_by_round(
     return pd.DataFrame(found)
 
 
+def planted_table(runs: pd.DataFrame, planted: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per configuration with a run that counted planted words: the mean of each of MEASURES;
+    `pieces_final` and `shards_final`, the former with its least and most of a run, NaN where no rollout files were at
+    hand.
+
+    Args:
+        runs: from totals, of the runs that count.
+        planted: from planted_by_round.
+    """
+    if not {*MEASURES} <= {*runs}:
+        return pd.DataFrame()
+    table = runs[runs["planted"].notna()].groupby("configuration", observed=True)[[*MEASURES]].mean()
+    table[["pieces_final", "pieces_least", "pieces_most", "shards_final"]] = float("nan")
+    if len(planted):
+        last = planted[planted["round"] > planted.groupby("experiment")["round"].transform("max") - FINAL_ROUNDS]
+        means = last.groupby(["configuration", "seed"])[["pieces", "shards"]].mean().groupby("configuration")
+        table["pieces_final"], table["shards_final"] = means["pieces"].mean(), means["shards"].mean()
+        table["pieces_least"], table["pieces_most"] = means["pieces"].min(), means["pieces"].max()
+    return table.reset_index()
+
+
 def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict[int, dict[str, float]]:
     """Returns the overlap of each round that has completions of others than the planters."""
     honest = rows[~rows["peer_id"].isin(planters)]
@@ -125,3 +150,31 @@ def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict
             "shards": count.shards / count.completions,
         }
     return found
+
+
+class Overlap(NamedTuple):
+    """Counts pieces of planted words in some completions."""
+
+    completions: int
+    begin: int
+    """With the whole planted words."""
+    pieces: int
+    """Hold a piece of them anywhere."""
+    shards: int
+    """Hold a shard of them anywhere."""
+
+
+def overlap(completions: Iterable[str], words: str) -> Overlap:
+    """Count those that begin with the words, and those that hold a piece or a shard of them."""
+    texts, pieces, shards = list(completions), _ngrams(words, PIECE), _ngrams(words, SHARD)
+    return Overlap(
+        completions=len(texts),
+        begin=sum(text.lstrip().startswith(words) for text in texts),
+        pieces=sum(any(piece in text for piece in pieces) for text in texts),
+        shards=sum(any(shard in text for shard in shards) for text in texts),
+    )
+
+
+def _ngrams(words: str, size: int) -> set[str]:
+    """Returns the words themselves where they are shorter."""
+    return {words[start : start + size] for start in range(max(1, len(words) - size + 1))}

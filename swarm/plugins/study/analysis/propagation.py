@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swarm.plugins.study.analysis.effect_size import Effect, mean_effect
-from swarm.plugins.study.analysis.measures import RUN
+from swarm.plugins.study.analysis.curves import RUN
+from swarm.plugins.study.analysis.effect_size import mean_by
 
 THRESHOLD = 0.5
 MEETINGS = 3
@@ -112,7 +112,7 @@ def _learners_of(metrics: pd.DataFrame, crossed: pd.DataFrame) -> Iterator[tuple
 def _sources(history: pd.DataFrame, task: str, earlier: list[str], peers: int) -> tuple[Any, ...]:
     """Returns the columns of `learners` from `earlier` on."""
     basis = BY_TASK if _says_tasks(history) else ALL_TASKS
-    by_peer = _groups_by_peer(history, task if basis == BY_TASK else None)
+    by_peer = groups_by_peer(history, task if basis == BY_TASK else None)
     groups, from_earlier = sum(by_peer.values()), sum(by_peer.get(peer, 0) for peer in earlier)
     share = from_earlier / groups if groups else float("nan")
     return len(earlier), groups, from_earlier, share, len(earlier) / peers, basis
@@ -125,11 +125,11 @@ def _says_tasks(history: pd.DataFrame) -> bool:
     return all(by_task or not by_peer for by_peer, by_task in history[_EXTERNAL].itertuples(index=False))
 
 
-def _groups_by_peer(history: pd.DataFrame, task: str | None) -> Mapping[str, int]:
+def groups_by_peer(history: pd.DataFrame, task: str | None) -> Mapping[str, int]:
     """Peer -> external groups trained on in these rounds, on one task or, for None, on any."""
     counts: dict[str, int] = {}
     for row in history["external_by_peer" if task is None else "external_by_peer_task"]:
-        for peer, said in row.items():
+        for peer, said in (row or {}).items():
             counts[peer] = counts.get(peer, 0) + (said if task is None else said.get(task, 0))
     return counts
 
@@ -173,9 +173,8 @@ def propagation(runs: pd.DataFrame, crossed: pd.DataFrame, learned: pd.DataFrame
         },
         index=names,
     )
-    effects = {str(name): mean_effect(own["excess"].tolist()) for name, own in by_configuration}
-    none = Effect()
-    found = [effects.get(str(name), none) for name in names]
-    table[["excess", "excess_low", "excess_high"]] = pd.DataFrame(found, index=names, dtype="float64")
+    table = table.join(
+        mean_by(by_run.reset_index(), ["configuration"], "excess").set_index("configuration").drop(columns="seeds")
+    )
     counts = ["crossings", "possible", "learners", "runs"]
     return table.fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, "int64")).reset_index()

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, median_or_later, ratio
 from swarm.plugins.study.split_moves import Moves, together
-from swarm.views.tables.columns import RUN as RUN_COLUMNS
 
-RUN = list(RUN_COLUMNS)
-FINAL_ROUNDS = 10
 THIRDS = ("J_first", "J_middle", "J_last")
 NEAR = 0.5
 """Groups by which J may be off its mean over the last FINAL_ROUNDS rounds and have settled: more is another whole J."""
@@ -41,7 +39,7 @@ def splits_by_round(metrics: pd.DataFrame) -> pd.DataFrame:
         J=wanted,
         changed=(step != 0).where(step.notna()).astype("float64"),
         own_informative=1 - _column(rows, "zero_advantage_local"),
-        swarm_quality=_column(rows, "pool_informative") / seen.where(seen > 0),
+        swarm_quality=ratio(_column(rows, "pool_informative"), seen),
         furthest=(wanted - wanted.groupby(nodes, sort=False).transform("first")).abs(),
         surprise=(_column(rows, "adaptive_round_reward") - _column(rows, "adaptive_baseline")).abs(),
     )
@@ -102,6 +100,17 @@ def quality_and_split(splits: pd.DataFrame) -> pd.DataFrame:
         for name, run in splits.groupby(RUN, sort=False)
     ]
     return pd.DataFrame(found, columns=[*RUN, *names]).set_index(RUN)[names].astype("float64")
+
+
+def phases(splits: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per configuration with splits by round: split_measures and quality_and_split, means over its
+    runs; of `settled` the median."""
+    runs = split_measures(splits).groupby("configuration", sort=False, observed=True)
+    table = runs[[*THIRDS, "changes"]].mean()
+    table["settled"] = runs["settled"].agg(median_or_later)
+    together = quality_and_split(splits).groupby("configuration", sort=False, observed=True)
+    table[["quality_J", "quality_J_changes"]] = together.mean()
+    return table.reset_index()
 
 
 def _correlation(a: pd.Series[float], b: pd.Series[float]) -> float:

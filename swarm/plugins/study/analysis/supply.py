@@ -16,6 +16,7 @@ from statistics import fmean
 import pandas as pd
 
 from swarm.algo.sampling import expected_taken
+from swarm.plugins.study.analysis.curves import ratio
 from swarm.plugins.study.budget import split_of
 from swarm.plugins.study.record import StudyRecord
 
@@ -76,7 +77,7 @@ def supply_by_configuration(rounds: pd.DataFrame, record: StudyRecord) -> pd.Dat
         if own.empty:
             continue
         nodes, split = record.nodes_of(name), split_of(record, name)
-        share = own["informative_own"] / own["local_groups"].where(own["local_groups"] > 0)
+        share = ratio(own["informative_own"], own["local_groups"])
         rows.append(
             {
                 "configuration": name,
@@ -98,5 +99,5 @@ def _starting_shares(rounds: pd.DataFrame, record: StudyRecord) -> dict[str, flo
     groups = {known.name: known.group for known in record.configurations}
     first = rounds[rounds["round"] < START_ROUNDS]
     sums = first[["informative_own", "local_groups"]].groupby(first["configuration"].map(groups)).sum()
-    shares = (sums["informative_own"] / sums["local_groups"].where(sums["local_groups"] > 0)).fillna(0.0)
+    shares = ratio(sums["informative_own"], sums["local_groups"]).fillna(0.0)
     return {name: float(shares.get(group, 0.0)) for name, group in groups.items()}

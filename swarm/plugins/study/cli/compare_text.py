@@ -9,16 +9,13 @@ from typing import Any
 import pandas as pd
 
 from swarm.harmless import printable
-from swarm.plugins.study.analysis.baseline import Comparison
 from swarm.plugins.study.analysis.compare import RunsComparison
+from swarm.plugins.study.analysis.comparisons import Comparison
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
+from swarm.plugins.study.measures import MEASURES
 from swarm.views.text import table
 
 NO_NUMBER = "-"
-DIGITS = {"cumulative_reward": 2, "cumulative_tagged": 2} | dict.fromkeys(
-    ("reward_given_tagged", "starting_reward", "starting_reward_3", "final_reward", "max_drawdown"), 3
-)
-"""Decimals by measure; others have those that their size asks for."""
 EQUAL = 0.01
 """Relative difference of two numbers of groups that is none."""
 LEFT_OUT = ("rounds", "nodes")
@@ -79,7 +76,7 @@ def _measures(totals: pd.DataFrame) -> Iterable[tuple[str, ...]]:
     for row in totals.to_dict("records"):
         if row["measure"] in LEFT_OUT or (pd.isna(row["a"]) and pd.isna(row["b"])):
             continue
-        digits = DIGITS.get(row["measure"])
+        digits = MEASURES[row["measure"]].digits
         values = [_number(row[side], digits) for side in ("a", "b", "difference")]
         yield row["measure"].replace("_", " "), *values, _number(row["percent"], 1, sign=True)
 

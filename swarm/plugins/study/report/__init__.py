@@ -1,1 +1,1 @@
-"""The page that says what a study shows; start at write.py; contents.py has the order of the sections."""
+"""The page that says what a study shows: sections.py declares it, parts.py and write.py draw and write it."""

@@ -6,32 +6,36 @@ shared folder ─read_evidence─▶ Evidence ◀─read_tables─ committed tab
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pandas as pd
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.plugins.study.analysis.by_model import rewards_by_model
-from swarm.plugins.study.analysis.curves import window_for
+from swarm.plugins.study.analysis.comparisons import comparison_table, declared_table, factors_table
+from swarm.plugins.study.analysis.curves import RUN, window_for
 from swarm.plugins.study.analysis.judged import pass_at_1
 from swarm.plugins.study.analysis.learned import by_knowledge, taught
-from swarm.plugins.study.analysis.measures import RUN, agent_average, by_task, totals
+from swarm.plugins.study.analysis.measures import agent_average, as_of_equal_sizes, by_task, totals
 from swarm.plugins.study.analysis.planted import planted_by_round
 from swarm.plugins.study.analysis.propagation import crossings, learners, possible
-from swarm.plugins.study.analysis.sizes import as_of_equal_sizes
 from swarm.plugins.study.analysis.splits import splits_by_round
 from swarm.plugins.study.frames import get_study_judge_metrics, get_study_metrics, get_study_rollout_files
-from swarm.plugins.study.record import StudyRecord, open_run, read_run, read_study
+from swarm.plugins.study.record import RunRecord, StudyRecord, open_run, read_run, read_study
 from swarm.plugins.study.report.figure_style import FigureStyle
-from swarm.plugins.study.report.progress import FINISHED, progress_table
 from swarm.records.files import read_exam
 from swarm.store.run import Run
 from swarm.views.tables.frames import get_rollouts
 from swarm.wire.judge_messages import ExamRow
 
+FINISHED = "finished"
+MOST_NAMED = 8
+"""Runs that are named in a sentence; the table has them all."""
 DIGITS = 9
 """Decimals of the curves over rounds, which make up most of the tables."""
 
@@ -56,7 +60,7 @@ class Evidence:
     """One row per planned run: the columns of progress_table and totals, `possible` crossings, and `other_versions`:
     how what it was started with differs from what the study was begun with; sums over nodes as of equal sizes."""
     rounds: pd.DataFrame
-    """One row per run and round: from agent_average, as of equal sizes (swarm.plugins.study.analysis.sizes)."""
+    """One row per run and round: from agent_average, as of equal sizes (as_of_equal_sizes)."""
     tasks: pd.DataFrame
     """One row per run that counts and task: from by_task."""
     crossings: pd.DataFrame
@@ -102,10 +106,41 @@ class Evidence:
         """Returns the rounds of the runs that count."""
         return of_runs(self.rounds, self.counted)
 
+    def rows_of(self, source: str | Callable[[Evidence], pd.DataFrame]) -> pd.DataFrame:
+        """Returns the table of this name, or what a function makes of them all."""
+        found: pd.DataFrame = getattr(self, source) if isinstance(source, str) else source(self)
+        return found
+
+    @property
+    def node_rows(self) -> pd.DataFrame:
+        """Returns the rows of the nodes. Raises ValueError where the tables are all there is."""
+        if self.metrics is None:
+            raise ValueError("tables alone have no rows of single nodes")
+        return self.metrics
+
+    @cached_property
+    def compared(self) -> pd.DataFrame:
+        """Returns every configuration with finished runs beside its baseline."""
+        return comparison_table(self.runs, self.record)
+
+    @cached_property
+    def declared(self) -> pd.DataFrame:
+        """Returns what was declared before the runs, with its tests."""
+        return declared_table(self.runs, self.record)
+
+    @cached_property
+    def factors(self) -> pd.DataFrame:
+        """Returns by what format and content differ from the baseline's."""
+        return factors_table(self.runs, self.record)
+
     @property
     def command(self) -> str:
         """Returns the command that writes this report again."""
         return f"swarm study report {self.source or self.record.study} --window {self.window}"
+
+
+Rows = str | Callable[[Evidence], pd.DataFrame]
+"""A field of Evidence, or a function of it."""
 
 
 def counted(runs: pd.DataFrame) -> pd.DataFrame:
@@ -204,3 +239,45 @@ def _exam_of(run: Run) -> list[ExamRow]:
         return read_exam(run)
     except ProtocolError:
         return []
+
+
+def progress_table(record: StudyRecord, metrics: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row per planned run: the rounds that it has rows of, and how many rows are missing or too many in
+    these."""
+    runs = {str(name): rows.groupby("round").size() for name, rows in metrics.groupby("experiment")}
+    found = [_run_row(run, runs, record) for run in record.runs]
+    columns = [*RUN, "rounds", "planned", "rows_missing", "rows_beyond", "state"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def _run_row(run: RunRecord, runs: Mapping[str, pd.Series[int]], record: StudyRecord) -> dict[str, Any]:
+    rows = runs.get(run.experiment, pd.Series(dtype="int64"))
+    done, beyond = len(rows), rows - record.nodes_of(run.configuration)
+    return {
+        "configuration": run.configuration,
+        "seed": run.seed,
+        "experiment": run.experiment,
+        "rounds": done,
+        "planned": record.rounds,
+        "rows_missing": int(-beyond.clip(upper=0).sum()),
+        "rows_beyond": int(beyond.clip(lower=0).sum()),
+        "state": FINISHED if done >= record.rounds else "unfinished" if done else "not begun",
+    }
+
+
+def missing_text(progress: pd.DataFrame) -> str:
+    """Returns in a sentence what an unfinished study lacks; empty for a whole one."""
+    lacking = progress[progress["state"] != FINISHED]
+    if lacking.empty:
+        return ""
+    named = [f"{row.configuration} seed {row.seed} ({row.rounds} of {row.planned})" for row in lacking.itertuples()]
+    return (
+        f"This study is not finished: {len(progress) - len(lacking)} of {len(progress)} runs are. Rounds done of the "
+        f"others: {some_of(named)}. Comparisons, thresholds, final rewards, aha moments and held-out questions are of "
+        "finished runs (of all, while none is finished); curves over rounds, tokens and time are of all runs."
+    )
+
+
+def some_of(named: list[str]) -> str:
+    """Returns the first of many names."""
+    return ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from swarm.plugins.study.report.sections import MISSING, Table
+from swarm.plugins.study.report.parts import MISSING, ShownTable
 
 LONGEST = 40
 """Rows that fit a page; longer ones are a `longtable`, of the package of that name."""
@@ -18,7 +18,7 @@ _ESCAPES = {
 } | {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
 
-def latex(table: Table) -> str:
+def latex(table: ShownTable) -> str:
     """The table for `\\input`; its document loads booktabs, and longtable for long ones."""
     kind = "longtable" if len(table.data) > LONGEST else "tabular"
     head, *rows = ([escaped(cell) for cell in row] for row in [[c.title for c in table.columns], *table.rows()])

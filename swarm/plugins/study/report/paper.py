@@ -1,10 +1,16 @@
-"""Quotes what the SAPO paper reports (arXiv:2509.08721, section 5): Qwen2.5-0.5B, 8 nodes, 2000 rounds.
+"""What the SAPO paper reports (arXiv:2509.08721, section 5) beside a study: Qwen2.5-0.5B, 8 nodes, 2000 rounds.
 
 It gives one sum per configuration and no spread, so that how certain its differences are cannot be told.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from swarm.plugins.study.budget import split_of, unequal
 from swarm.plugins.study.record import StudyRecord
 
 CUMULATIVE_REWARD = {"8/0": 561.79, "6/2": 854.43, "4/4": 1093.31, "2/6": 945.87}
@@ -29,3 +35,95 @@ def improvement(configuration: str, baseline: str) -> float | None:
 def same_scale(record: StudyRecord) -> bool:
     """A sum over 8 nodes and 2000 rounds, as the paper's are: only then may the sums stand beside each other."""
     return record.nodes == NODES and record.rounds == ROUNDS
+
+
+def against_paper(compared: pd.DataFrame, record: StudyRecord) -> list[str]:
+    """Returns a sentence for each pair of which one takes half of its groups from peers, as the paper's best, and one
+    none.
+
+    Args:
+        compared: of swarm.plugins.study.analysis.comparisons.comparison_table.
+        record: the study.
+    """
+    return [_verdict(row, record) for row in compared.to_dict("records") if _is_alike(row, record)]
+
+
+def _is_alike(row: dict[Any, Any], record: StudyRecord) -> bool:
+    if not row["baseline"] or pd.isna(row["improvement"]):
+        return False
+    ours, alone = split_of(record, str(row["configuration"])), split_of(record, str(row["baseline"]))
+    return ours.local == ours.external > 0 == alone.external
+
+
+def _verdict(row: dict[Any, Any], record: StudyRecord) -> str:
+    name, baseline, low, high = (row[of] for of in ("configuration", "baseline", "improvement_low", "improvement_high"))
+    theirs = improvement(BEST, ALONE) or 0.0
+    if pd.isna(low):
+        interval, place = f"no interval, {row['untested'] or 'no spread'}", "cannot be held against it"
+    else:
+        interval = f"95 % interval {low:+.1f} to {high:+.1f}"
+        place = f"lies {'above' if theirs > high else 'below' if theirs < low else 'inside'} that interval"
+    said = unequal(record, name, baseline)
+    budget = f"unequal budgets: {said}" if said else f"an equal budget of {split_of(record, name).total} groups a round"
+    return (
+        f"Beside the paper: {name} against {baseline} measured {row['improvement']:+.1f} % ({interval}) at {budget}. "
+        f"The paper's {BEST_IN_WORDS} ({BEST} against {ALONE}, an equal budget of {GROUPS}) {place}."
+    )
+
+
+def comparable(record: StudyRecord) -> Iterator[str]:
+    """Says what of such a verdict compares with the paper, and what does not."""
+    yield "Comparable: a percentage over the same swarm without sharing, with half of the groups taken from peers."
+    yield (
+        f"Not comparable: what depends on the size of the swarm ({record.nodes} nodes here, {NODES} there), the rounds "
+        f"({record.rounds}, {ROUNDS}), the model ({', '.join(_models(record)) or 'not said'}; {MODEL}), the difficulty "
+        "of the questions, which the paper does not say, and the start, of which the effect depends. The paper gives "
+        "one sum per configuration without a spread, so how certain its percentage is cannot be told. At unequal "
+        "budgets the effects of sharing and of more training are not told apart; a configuration with as many groups "
+        "and none of peers would tell them."
+    )
+
+
+def _models(record: StudyRecord) -> list[str]:
+    shared = {**(record.defaults or {}), **record.settings}.get("model", [])
+    found = [one.settings.get("model", shared) for one in record.configurations]
+    return sorted({name for models in found for name in ([models] if isinstance(models, str) else models)})
+
+
+def limits(compared: pd.DataFrame, record: StudyRecord) -> Iterator[str]:
+    """Says how the order of the configurations that the paper has too compares, and why percentages may differ."""
+    ours = compared[compared["configuration"].isin(CUMULATIVE_REWARD)]
+    if len(ours) >= 2 and ours["mean"].any():
+        here = ours.sort_values("mean", ascending=False)["configuration"].tolist()
+        there = sorted(here, key=lambda name: -CUMULATIVE_REWARD[name])
+        ranked = f"By cumulative reward the order here is {' > '.join(here)}"
+        yield f"{ranked}, as in the paper." if here == there else f"{ranked}; in the paper it is {' > '.join(there)}."
+    if len(ours) and not same_scale(record):
+        yield (
+            f"The paper trained {MODEL} on {NODES} nodes for {ROUNDS} rounds, and reports one sum per configuration "
+            f"without a spread; this study is {record.nodes} nodes, {record.rounds} rounds: a difference from its "
+            "percentages is no contradiction of them."
+        )
+
+
+def beside_sums(compared: pd.DataFrame, record: StudyRecord) -> str:
+    """Says in a caption of sums whether the paper's are drawn; empty where it has none of these configurations."""
+    if compared[compared["configuration"].isin(CUMULATIVE_REWARD)].empty:
+        return ""
+    if same_scale(record):
+        return "Diamonds: the paper's sums."
+    return (
+        f"The paper's sums are over {NODES} nodes and {ROUNDS} rounds, these over {record.nodes} nodes and "
+        f"{record.rounds} rounds, so they are not drawn here; the percentages below do compare."
+    )
+
+
+def beside_improvements(compared: pd.DataFrame) -> str:
+    """Says in a caption of improvements what the paper's are; empty where it has none of these pairs."""
+    pairs = zip(compared["configuration"], compared["baseline"], strict=True)
+    if all(improvement(name, baseline) is None for name, baseline in pairs):
+        return ""
+    return (
+        f"Diamonds: the paper's improvements over its own sum of the same baseline ({MODEL}, {NODES} nodes, {ROUNDS} "
+        "rounds; one sum per configuration, without a spread)."
+    )

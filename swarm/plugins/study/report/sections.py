@@ -1,129 +1,772 @@
-"""The parts of a report: sections of text, tables and figures, before they are written."""
+"""Declares every section of a report, in its order: what was declared comes before what was looked at afterwards.
+
+A section that is added is an entry of SECTIONS: its title, how to read it, and its tables (measures by grouping, with
+their intervals or tests) and figures (by kind). swarm.plugins.study.report.parts.show makes it of a study's evidence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
+from swarm.plugins.study.analysis.by_model import models_table
+from swarm.plugins.study.analysis.comparisons import effect_by_start, judged_table
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, median_or_later
+from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS, exam_means, given_answered
+from swarm.plugins.study.analysis.learned import BEST_CONSTANT, over_seeds
+from swarm.plugins.study.analysis.measures import SHARES_OF_BEST, STEEP, WINDOW, drawdowns, oscillation
+from swarm.plugins.study.analysis.planted import PIECE, SHARD
+from swarm.plugins.study.analysis.propagation import MEETINGS, SUSTAINED, THRESHOLD, propagation
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS
+from swarm.plugins.study.analysis.splits import phases
+from swarm.plugins.study.analysis.supply import COLUMNS, START_ROUNDS
+from swarm.plugins.study.report import figures, notes, paper, tables
+from swarm.plugins.study.report.evidence import Evidence
+from swarm.plugins.study.report.parts import (
+    CONFIGURATION,
+    SEED,
+    Column,
+    Picture,
+    Table,
+    counts,
+    decimals,
+    differences,
+    estimate,
+    measure,
+    number,
+    p_value,
+    section,
+    shares,
+    signed,
+    signed_percent,
+    table,
+    times,
+    words,
+)
 
-MISSING = "–"
-"""What stands for a value that there is not."""
-TOO_FEW = f"n < {FEWEST_SEEDS}"
-"""Why there is no p-value."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """Says how one column of a table is shown."""
-
-    title: str
-    source: str
-    """Column of the frame."""
-    show: Callable[[Any], str] = str
-    numeric: bool = True
-    instead: str = ""
-    """Column of the frame whose text stands for a value that there is not."""
-    to: str = ""
-    """Column of an interval's upper end, whose lower one is `source`: shown as one cell, `1.2 to 3.4`."""
-
-
-INTERVAL = "95 % interval"
-CONFIGURATION = Column("configuration", "configuration", numeric=False)
-SEED = Column("seed", "seed")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A frame: all of it goes to the files, and what `columns` name to the page."""
-
-    name: str
-    """Name of its files, and its anchor; unique in the report."""
-    caption: str
-    data: pd.DataFrame
-    columns: tuple[Column, ...]
-
-    def rows(self) -> list[list[str]]:
-        """Returns the cells that are shown, as text."""
-        return [[_shown(column, row) for column in self.columns] for row in self.data.to_dict("records")]
+BY_CONFIGURATION = ("configuration",)
+RUN = (CONFIGURATION, SEED)
+MOMENT = (*RUN, *words("task", node_id="node"), *counts("round", "lag"))
+P = Column("p", "p", p_value, instead="untested")
+HOLM = Column("Holm's p", "p_holm", p_value, instead="untested")
+HEDGES = Column("Hedges' g", "hedges_g", number(2))
+SEEDS = measure(counts("seeds"), "seed", "size")
+GAIN = estimate("improvement, %", "improvement", signed(1))
+AGAINST = words(baseline="against")
+ANSWERED = shares(pass_at_1="pass@1", answered="answered", given_answered="given answered")
+EXAMINED = (*counts(n="questions"), *ANSWERED, *decimals(3, "mean_reward"))
+WHOSE = words(whose="tables")
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure."""
-
-    name: str
-    """Name of its files, and its anchor; unique in the report."""
-    caption: str
-    figure: Any
-    """matplotlib.figure.Figure"""
+def has(field: str) -> Callable[[Evidence], bool]:
+    """Tells whether a table of the evidence has rows."""
+    return lambda evidence: len(getattr(evidence, field)) > 0
 
 
-@dataclass(frozen=True)
-class Section:
-    """Holds what is said about one question."""
-
-    title: str
-    text: tuple[str, ...] = ()
-    """Paragraphs: what was computed, and how to read it."""
-    parts: tuple[Table | Picture, ...] = ()
-
-    @property
-    def long(self) -> bool:
-        """A printed page may break within it."""
-        return len(self.parts) > 1 or any(isinstance(part, Table) and len(part.data) > 12 for part in self.parts)
+def sizes_differ(evidence: Evidence) -> bool:
+    """Tells whether swarms are of unlike sizes, and the rows tell their informative groups."""
+    rounds = evidence.counted_rounds
+    return bool(evidence.record.sizes and {*COLUMNS} <= {*rounds} and rounds[[*COLUMNS]].notna().any().all())
 
 
-def number(digits: int) -> Callable[[Any], str]:
-    """Shows so many decimals."""
-    return lambda value: f"{value:,.{digits}f}"
+TRAFFIC = table(
+    "traffic",
+    "Per node and round.",
+    tables.spent_per_row,
+    CONFIGURATION,
+    counts(bytes_published="published, bytes", bytes_fetched="fetched, bytes", of="mean"),
+    decimals(1, "tokens_generated", tokens_trained="tokens trained on", of="mean"),
+    decimals(2, "external_wanted", "external_groups", seconds_round="seconds", of="mean"),
+    by=BY_CONFIGURATION,
+)
+SECTIONS = (
+    section("In plain words", notes.in_plain_words),
+    section(
+        "What was run",
+        notes.what_was_run,
+        table(
+            "configurations",
+            "Configurations.",
+            tables.configurations,
+            CONFIGURATION,
+            *words("group", baseline="compared with", settings="settings"),
+        ),
+    ),
+    section(
+        "What was declared",
+        notes.how_declared,
+        table(
+            "declared",
+            "Declared comparisons.",
+            "declared",
+            CONFIGURATION,
+            AGAINST,
+            words("measure", show=lambda name: name.replace("_", " ")),
+            words("test"),
+            counts("n"),
+            decimals(3, "mean", baseline_mean="against"),
+            GAIN,
+            P,
+            HOLM,
+            words("hypothesis"),
+        ),
+        when=has("declared"),
+        otherwise=notes.nothing_declared,
+    ),
+    section("Looked at afterwards (exploratory)", notes.how_to_read_the_rest),
+    section(
+        "Learned from others",
+        "A specialist knows some tables when it starts (own) and none of the others', which other nodes of its "
+        "swarm know. Accuracy is the sum of rewards over the sum of closed answers, so that the format has no part "
+        f"in it; shown is what it lies above the {BEST_CONSTANT:.3f} that the best constant answer to a table "
+        "earns, and below 0 where nothing is known. At the start: round 0, before any update. At the end: the last "
+        f"{FINAL_ROUNDS} rounds. Intervals are Student's, over seeds.",
+        "From whom: of the groups on a table that a node trained on before it had learned that table (as under "
+        "aha moments), the share that nodes wrote which knew it at the start, against that of groups drawn evenly "
+        "from all peers. Others may have learned it before, and their groups teach as well.",
+        table(
+            "learned",
+            "By configuration, means over seeds.",
+            lambda evidence: over_seeds(tables.learned_by_seed(evidence)),
+            WHOSE,
+            CONFIGURATION,
+            counts("seeds"),
+            estimate("at the start", "start", signed(3)),
+            estimate("at the end", "last", signed(3)),
+            shares("tagged"),
+            by=("whose", "configuration"),
+        ),
+        Picture(
+            "learned_curves",
+            "Accuracy above the best constant answer, on tables of others (left) and own ones (right).",
+            figures.learned_curves,
+        ),
+        table(
+            "learned_exam",
+            "The exam before and after, above the best constant answer: by configuration and rounds trained.",
+            tables.learned_exam,
+            WHOSE,
+            CONFIGURATION,
+            counts(rounds_done="rounds trained"),
+            counts("seeds"),
+            estimate("above the constant", "above_constant", signed(3)),
+            by=("whose", "configuration", "rounds_done"),
+        ),
+        table(
+            "taught_by",
+            "Who taught, by configuration, means over runs.",
+            tables.who_taught,
+            CONFIGURATION,
+            counts(seeds="runs", groups="groups"),
+            shares(share="from nodes that knew", chance="by chance"),
+            estimate("above chance", "excess", signed_percent),
+            by=BY_CONFIGURATION,
+        ),
+        table(
+            "taught",
+            "By node and table.",
+            "taught",
+            RUN,
+            words(node_id="node", task="task"),
+            counts(learned="learned in round", groups="groups before", from_knowing="from nodes that knew"),
+            shares("share", chance="by chance"),
+        ),
+        table(
+            "learned_by_seed",
+            "By run.",
+            tables.learned_by_seed,
+            WHOSE,
+            RUN,
+            differences(3, start="at the start", first="first ten rounds", last="at the end"),
+            shares("tagged"),
+        ),
+        when=has("knowledge"),
+    ),
+    section(
+        "Planted words",
+        "Some workers publish their right answers with planted words in front (SWARM_PLANTERS, an instrument of "
+        "studies). Of the other, honest nodes: the share of own completions that begin with all of these words, "
+        f"and that hold a piece of them, {PIECE} successive characters anywhere, or a shard, {SHARD}; the mean "
+        "log-prob per token that their policies gave to the planters' right answers on which they trained; the "
+        f"share of own completions with a closed answer, all in the last {FINAL_ROUNDS} rounds; the mean reward of "
+        "a closed answer, and what one node earns, in all rounds. Means over the runs that count.",
+        table(
+            "planted",
+            "Honest nodes, by configuration.",
+            tables.planted,
+            CONFIGURATION,
+            shares(
+                planted_final="begin with the words",
+                pieces_final="hold a piece of them",
+                pieces_least="least",
+                pieces_most="most",
+                shards_final="hold a shard",
+            ),
+            decimals(2, planters_logprob="log-prob of planters' texts"),
+            shares(honest_tagged_final="closed answers"),
+            decimals(3, honest_given_tagged="reward of a closed answer"),
+            decimals(2, honest_reward="cumulative reward of an honest node"),
+            by=BY_CONFIGURATION,
+        ),
+        Picture(
+            "planted_curves",
+            "Honest nodes: share of own completions with a piece of the planted words, and with a closed answer. "
+            "Mean over seeds, 95 % interval.",
+            figures.over_rounds(
+                "planted", {"pieces": "with a piece of the planted words", "tagged": "with a closed answer"}
+            ),
+            when=has("planted"),
+        ),
+        when=lambda evidence: len(tables.planted(evidence)) > 0,
+    ),
+    section(
+        "Format and content",
+        "A completion without a closed <answer> earns nothing, so in every run the cumulative reward is the "
+        "product of two: the format, the sum over nodes and rounds of the share of completions with a closed "
+        "answer (cumulative tagged), and the content, the mean reward of such a completion (reward given tagged). "
+        "The table has the ratio of each to the baseline's, mean over seeds by mean over seeds, with its interval. "
+        "A factor whose interval holds 1, to two decimals, is not shown to have moved. Nobody declared these, and "
+        "the intervals are unpaired.",
+        notes.what_moved,
+        table(
+            "factors",
+            "Against the baseline.",
+            "factors",
+            CONFIGURATION,
+            AGAINST,
+            estimate("reward", "reward", times, number(2)),
+            estimate("format", "format", times, number(2)),
+            estimate("content", "content", times, number(2)),
+        ),
+        Picture(
+            "format_and_content",
+            "Share of completions with a closed answer, and mean reward of these, over the rounds: mean over "
+            "seeds, 95 % interval, moving average over {window} rounds. A round without any such completion has no "
+            "reward of them.",
+            figures.over_rounds("rounds", {"tagged": "closed answers", "given_tagged": "reward of these"}),
+        ),
+    ),
+    section(
+        "Format and content by task",
+        "Share of completions with a closed answer, and mean reward of these, in the first and in the last "
+        f"{FINAL_ROUNDS} rounds, over the nodes that asked themselves the task in these; means over seeds.",
+        table(
+            "tasks",
+            "By task and configuration.",
+            "tasks",
+            words("task"),
+            CONFIGURATION,
+            shares(tagged_first="closed answers, first rounds", tagged_last="last rounds", of="mean"),
+            decimals(3, given_tagged_first="reward of these, first rounds", given_tagged_last="last rounds", of="mean"),
+            by=("task", "configuration"),
+        ),
+        when=has("tasks"),
+    ),
+    section(
+        "Cumulative reward",
+        notes.how_compared,
+        notes.of_sizes,
+        notes.of_budgets,
+        notes.of_variance,
+        table(
+            "comparison",
+            "Cumulative reward by configuration.",
+            "compared",
+            CONFIGURATION,
+            counts("n"),
+            decimals(2, "mean", "sd"),
+            Column("95 % interval", "low", number(2), to="high"),
+            GAIN,
+            P,
+            HOLM,
+            HEDGES,
+            left_out=lambda evidence: (
+                {"p_holm"} if evidence.record.declared else set() if evidence.record.tests else {"p", "p_holm"}
+            ),
+        ),
+        Picture("cumulative_reward", notes.of_sums, figures.cumulative_bars),
+        Picture(
+            "improvement",
+            notes.of_improvements,
+            figures.improvement_bars,
+            when=lambda evidence: bool(evidence.compared["improvement"].notna().any()),
+        ),
+        when=has("compared"),
+        otherwise="No run is finished yet, so there is nothing to compare.",
+    ),
+    section(
+        "Against the paper's +94 %",
+        notes.beside_the_paper,
+        when=lambda evidence: bool(paper.against_paper(evidence.compared, evidence.record)),
+    ),
+    section(
+        "Agent-averaged reward",
+        "Mean over the agents of a run, as a moving average over the last {window} rounds, and of that the mean "
+        "over the seeds, over the rounds that all of them have reached. The band is the 95 % interval of that mean "
+        f"by Student's t, drawn from {FEWEST_SEEDS} seeds on. It is pointwise: for whether two configurations "
+        "differ, read the tables.",
+        Picture(
+            "mean_over_seeds",
+            "Agent-averaged reward, mean over seeds, with its 95 % interval.",
+            figures.mean_over_seeds,
+        ),
+    ),
+    section(
+        "Reward per agent",
+        "One panel per configuration, one line per agent, both scales shared. A line is the agent's mean reward "
+        "per completion on its own questions, as a moving average over the last {window} rounds. Lines that lie "
+        "close together are agents that learned alike.",
+        "In the second figure the thin line is the mean over the agents of one run, the thick one its moving "
+        "average over the last {window} rounds. The band is the range over agents (min to max), not an interval: "
+        "it says how far apart the best and the worst agent of a round were, and nothing about other runs.",
+        Picture(
+            "reward_per_agent",
+            "Reward per agent in the first seed of each configuration that has rows; the title names the seed.",
+            figures.reward_per_agent,
+        ),
+        Picture(
+            "agent_average",
+            "Agent-averaged reward in the first seed of each configuration, with the range over agents (min to "
+            "max), not an interval.",
+            figures.average_and_range,
+        ),
+        when=lambda evidence: evidence.metrics is not None,
+    ),
+    section(
+        "By model",
+        "Where a swarm mixes models, the mean over its nodes hides who gains. What one node of a model earns in "
+        "all rounds, mean over the nodes of that model in a run, and of that the mean over the runs with its 95 % "
+        "interval by Student's t; against the same model in the configuration's baseline, means over runs.",
+        table(
+            "by_model",
+            "One node, by model and configuration.",
+            lambda evidence: models_table(evidence.models, evidence.record),
+            words("model"),
+            CONFIGURATION,
+            counts("runs"),
+            decimals(1, nodes="nodes of it"),
+            estimate("cumulative reward of one", "node_reward", number(2)),
+            AGAINST,
+            Column("improvement", "improvement", signed_percent),
+            by=("model", "configuration"),
+        ),
+        when=has("models"),
+    ),
+    section(
+        "Rounds to a threshold",
+        f"How soon the agent average, as a moving average over {WINDOW} rounds, reached "
+        f"{', '.join(f'{share * 100:.0f} %' for share in SHARES_OF_BEST)} of the best configuration's final reward "
+        f"(its mean over the last {FINAL_ROUNDS} rounds and the seeds). Medians are over all seeds: one that never "
+        "got there would have taken longer than any that did, and where half of them never did there is no median. "
+        "First and last are of the seeds that got there.",
+        table(
+            "rounds_to_threshold",
+            "By threshold and configuration.",
+            tables.thresholds,
+            decimals(3, threshold="reward"),
+            CONFIGURATION,
+            SEEDS,
+            measure(counts(reached="reached it"), "round", "count"),
+            decimals(0, round="median round", of=median_or_later),
+            measure(decimals(0, "first"), "round", "min"),
+            measure(decimals(0, "last"), "round", "max"),
+            counts(
+                tokens_per_node="generated tokens per node",
+                trained_per_node="trained tokens per node",
+                seconds="seconds",
+                of=median_or_later,
+            ),
+            by=("threshold", "configuration"),
+        ),
+    ),
+    section(
+        "Oscillation",
+        f"Measured on the agent average as a moving average over {WINDOW} rounds. A drop is steep if it takes more "
+        f"than {STEEP * 100:.0f} % of the run's highest value within {WINDOW} rounds. The drawdown is the most by "
+        "which a run ever lay below what it had reached before. Both are per run; the table shows their means and "
+        "worst over seeds.",
+        table(
+            "oscillation",
+            "By configuration.",
+            lambda evidence: oscillation(evidence.counted_rounds),
+            CONFIGURATION,
+            SEEDS,
+            decimals(1, "steep_drops", of="mean"),
+            measure(counts(most_steep_drops="most in a run"), "steep_drops", "max"),
+            decimals(3, "max_drawdown", of="mean"),
+            shares(max_drawdown_share="of the highest", of="mean"),
+            measure(shares(worst_drawdown_share="worst run"), "max_drawdown_share", "max"),
+            by=BY_CONFIGURATION,
+        ),
+        Picture(
+            "drawdown",
+            "The moving average, and how far it lies below what the run had reached before: means over seeds with "
+            "their 95 % interval. A line that leaves 0 below is a run that falls back.",
+            figures.over_rounds(
+                lambda evidence: drawdowns(evidence.counted_rounds),
+                {"smoothed": "mean reward", "drawdown_share": "below its highest so far, as a share of it"},
+                smoothed=False,
+            ),
+        ),
+    ),
+    section(
+        "Final reward and whole answers",
+        f"Final reward is the mean over the last {FINAL_ROUNDS} rounds, starting reward that of round 0, before "
+        "any update. Some tasks pay a little for an answer that is wrong; the share of full answers is free of "
+        "such floors: completions on own questions with the full reward, in the first and the last "
+        f"{FINAL_ROUNDS} rounds. Means over seeds; sd over seeds.",
+        table(
+            "final_reward",
+            "By configuration.",
+            "counted",
+            CONFIGURATION,
+            SEEDS,
+            decimals(3, "starting_reward", "final_reward", of="mean"),
+            measure(decimals(3, final_sd="sd"), "final_reward", "std"),
+            shares(full_answers_first="full answers, first rounds", full_answers_last="full answers, last rounds"),
+            by=BY_CONFIGURATION,
+            then=tables.full_answers,
+        ),
+    ),
+    section(
+        "Reward against tokens and time",
+        "A node that takes J of its groups from its peers generates only I of them itself: a round of 4/4 "
+        "generates half of what a round of 8/0 does. So the same rewards are drawn again over the tokens that a "
+        "node had generated by then, and over wall-clock. Both are means over the seeds at each round, over the "
+        "rounds that all of them have reached.",
+        "Wall-clock is the sum over rounds of the nodes' mean time for a round, waiting included; while a run was "
+        "stopped it stands still. It depends on what else the machine did at the time.",
+        Picture(
+            "reward_against_tokens",
+            "Reward (moving average over {window} rounds) against generated tokens.",
+            figures.against("tokens_per_node", "thousand tokens generated per node", 1000.0),
+        ),
+        Picture(
+            "reward_against_time",
+            "Reward (moving average over {window} rounds) against wall-clock.",
+            figures.against("seconds", "minutes since the first round began", 60.0),
+        ),
+    ),
+    section(
+        "Hours, tokens and costs",
+        notes.what_effort_means,
+        table(
+            "effort",
+            "Of one run, by configuration.",
+            "counted",
+            CONFIGURATION,
+            SEEDS,
+            counts("rounds", of="mean"),
+            decimals(2, "hours"),
+            measure(counts("seconds"), "wall_seconds", "mean"),
+            counts("tokens_generated", tokens_trained="tokens trained on", of="mean"),
+            decimals(2, "cumulative_reward", of="mean"),
+            decimals(2, cost="cost of one run", cost_of_all="cost of all runs"),
+            by=BY_CONFIGURATION,
+            then=tables.priced,
+            left_out=lambda evidence: set() if evidence.price else {"cost", "cost_of_all"},
+        ),
+    ),
+    section(
+        "What a unit of reward costs",
+        "Means over the runs that count, all nodes of a run together; seconds are the wall-clock of a swarm. Bytes "
+        "are what the nodes wrote for each other and what they read of each other: rollout files, and the weights "
+        "where nodes average them. A node writes its rollouts whether or not anybody reads them. Bytes per unit of "
+        "reward are the bytes written and read over the cumulative reward, the mean of both over the runs.",
+        notes.of_sizes,
+        table(
+            "price",
+            "Of one run, by configuration.",
+            "counted",
+            CONFIGURATION,
+            measure(decimals(2, reward="cumulative reward"), "cumulative_reward", "mean"),
+            counts(
+                wall_seconds="seconds",
+                tokens_generated="tokens generated",
+                tokens_trained="tokens trained on",
+                of="mean",
+            ),
+            counts(bytes_published="bytes written", bytes_fetched="bytes read", of="mean"),
+            counts(bytes_per_reward="bytes per unit of reward", generated_per_reward="tokens generated per unit"),
+            counts(trained_per_reward="tokens trained on per unit"),
+            by=BY_CONFIGURATION,
+            then=tables.per_unit,
+        ),
+    ),
+    section(
+        "Bytes and tokens",
+        "Means over the nodes and rounds of a run, and of these over the seeds. Fetched counts peers' rollout "
+        "files as read. Where there are fewer external groups than wanted, the pool held no more with an "
+        "advantage.",
+        TRAFFIC,
+        table(
+            "rollout_files",
+            "Files of rollouts in a round, where they lie there still; all rounds: rollout_files_by_round.csv.",
+            "rollout_files",
+            CONFIGURATION,
+            measure(counts("rounds"), "round", "size"),
+            decimals(1, files="files in a round", of="mean"),
+            measure(counts("least"), "files", "min"),
+            measure(counts("most"), "files", "max"),
+            decimals(1, nodes="nodes that published", of="mean"),
+            measure(decimals(1, kilobytes="kB in a round"), "bytes", "mean"),
+            by=BY_CONFIGURATION,
+            then=lambda found, _: found.assign(kilobytes=found["kilobytes"] / 1000),
+        ),
+        Picture(
+            "bytes_per_round", "Bytes published and fetched per node and round.", figures.traffic_bars(TRAFFIC.frame)
+        ),
+    ),
+    section(
+        "Aha moments",
+        f"A node has learned a task when its mean reward over its last {MEETINGS} meetings with it first reaches "
+        f"{THRESHOLD} and stays there over the {SUSTAINED} meetings after. Its lag is the rounds since the first "
+        "node of the same run did. For those that came later: the share of the external groups they had trained on "
+        "by then that came from nodes which had learned the task before, against the share that groups drawn "
+        "evenly from all peers would have had: their level of chance. Shares and chances are means over the "
+        "learners of a run, and of these over the runs; the interval of their difference is over runs.",
+        "A share above chance is what learning from each other looks like, and no proof of it: a peer that can do "
+        "a task publishes more groups with an advantage, and only those are sampled.",
+        table(
+            "aha_moments",
+            "By configuration.",
+            lambda evidence: propagation(evidence.counted, evidence.crossings, evidence.learners),
+            CONFIGURATION,
+            counts("crossings", "possible"),
+            decimals(1, median_lag="median lag, rounds"),
+            counts(learners="learners with groups", runs="runs with such"),
+            shares(share="groups from earlier nodes", chance="by chance"),
+            estimate("above chance", "excess", signed_percent),
+        ),
+        Picture("aha_rounds", notes.of_crossings, figures.crossing_rounds),
+        Picture(
+            "aha_lags",
+            "Lags behind the first node, all seeds: the further left a curve rises, the sooner the others "
+            "followed. Nodes that had not crossed by the last round are in no curve, so where the first ones came "
+            "late, long lags could not be seen.",
+            figures.lag_distribution,
+            when=has("learners"),
+        ),
+        table(
+            "crossings",
+            "Every crossing.",
+            "crossings",
+            MOMENT,
+            words(show=lambda flag: "yes" if flag else "no", from_start="knew it from the start"),
+        ),
+        table(
+            "learners",
+            "Those that learned after another node: whose groups they had trained on.",
+            "learners",
+            MOMENT,
+            counts(earlier="earlier nodes", groups="groups before", from_earlier="from earlier nodes"),
+            shares("share", "chance"),
+            words(basis="counted over"),
+        ),
+        when=has("crossings"),
+        otherwise=f"No node has learned a task, to a mean reward of {THRESHOLD} over {MEETINGS} meetings, in any run.",
+    ),
+    section(
+        "How the split moved",
+        "I + J is constant; J is what the rule asked for in a round.",
+        notes.how_the_split_is_drawn,
+        notes.how_it_moved,
+        Picture(
+            "split_trajectory",
+            "J over the rounds.",
+            figures.split_trajectory,
+            when=lambda evidence: evidence.metrics is not None,
+        ),
+        table(
+            "split",
+            "I and J over all rounds, nodes and seeds.",
+            tables.adaptive_runs,
+            CONFIGURATION,
+            measure(decimals(2, adaptive_I_mean="mean I"), "mean_adaptive_I", "mean"),
+            measure(decimals(2, adaptive_J_mean="mean J"), "mean_adaptive_J", "mean"),
+            measure(counts(adaptive_J_min="least J"), "least_adaptive_J", "min"),
+            measure(counts(adaptive_J_max="largest J"), "most_adaptive_J", "max"),
+            by=BY_CONFIGURATION,
+        ),
+        table(
+            "split_phases",
+            "J by third of the run, and how restless it was.",
+            lambda evidence: phases(evidence.splits) if len(evidence.splits) else evidence.splits,
+            CONFIGURATION,
+            decimals(2, J_first="J, first third", J_middle="J, middle third", J_last="J, last third"),
+            shares(changes="rounds with a change"),
+            decimals(0, settled="settled in round"),
+            decimals(2, quality_J="quality and J", quality_J_changes="their changes"),
+            by=BY_CONFIGURATION,
+        ),
+        Picture(
+            "split_signals",
+            "What the rules see: mean over seeds, 95 % interval, moving average over {window} rounds.",
+            figures.over_rounds(
+                "splits",
+                {"own_informative": "own groups with an advantage", "swarm_quality": "peers' groups with an advantage"},
+            ),
+            when=has("splits"),
+        ),
+        when=lambda evidence: len(tables.adaptive_runs(evidence)) > 0,
+    ),
+    section(
+        "Held-out questions",
+        "Each round a judge asked every node questions that are in no node's training, answered alone and once. "
+        f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds; the line is "
+        f"the mean over seeds, the band its 95 % interval from {FEWEST_SEEDS} seeds on. "
+        "It is the share of questions that are answered, with a closed <answer>, times the pass@1 of these.",
+        "p is that of Welch's test between the seeds of a configuration and of its baseline, window by window and "
+        f"not adjusted: one of twenty windows falls below 0.05 by chance alone. With fewer than {FEWEST_SEEDS} "
+        "seeds there is none: nodes of one swarm learn from each other, and are no independent samples.",
+        Picture("held_out", f"Held-out pass@1 by window of {WINDOW_ROUNDS} rounds.", figures.held_out),
+        table(
+            "held_out_comparison",
+            "Against the baseline, by window.",
+            lambda evidence: judged_table(evidence.held_out, evidence.record),
+            CONFIGURATION,
+            words("baseline"),
+            counts(round="from round"),
+            counts("n", n_baseline="n, baseline"),
+            shares(mean="pass@1", baseline_mean="baseline's"),
+            decimals(2, "t"),
+            decimals(1, "df"),
+            P,
+            HEDGES,
+        ),
+        table(
+            "held_out_by_window",
+            "By run and window.",
+            "held_out",
+            RUN,
+            counts(round="from round", questions="questions"),
+            ANSWERED,
+            decimals(3, reward="mean reward"),
+        ),
+        when=has("held_out"),
+    ),
+    section(
+        "Exam before and after",
+        "One fixed set of held-out questions, the same for every node and every moment. pass@1 is the share of "
+        "questions with the full reward, weighted by the number of questions of each task; 0 rounds is before "
+        "training. Answered: of completions, those with a closed <answer>; given answered: pass@1 of these alone.",
+        table(
+            "exam",
+            "Over all nodes and tasks, by configuration and rounds trained.",
+            lambda evidence: exam_means(evidence.exams),
+            CONFIGURATION,
+            *counts(rounds_done="rounds trained", nodes="nodes"),
+            *EXAMINED,
+            by=("configuration", "rounds_done"),
+        ),
+        table(
+            "exam_by_task",
+            "By node and task.",
+            lambda evidence: evidence.exams.assign(given_answered=given_answered(evidence.exams)),
+            RUN,
+            words(node_id="node", model="model"),
+            counts(rounds_done="rounds trained"),
+            words("task"),
+            EXAMINED,
+        ),
+        when=has("exams"),
+    ),
+    section(
+        "Effect against the starting reward",
+        "A group of rollouts teaches only if some of its completions earn more than others, so the effect of "
+        "sharing may depend on how often the models succeeded to begin with. The starting reward is the mean of "
+        "round 0, before any update, over all finished runs of a group of configurations. One row per group and "
+        "configuration; with a single group all rows have one starting reward, and the table says at which one the "
+        "effects of this study were measured.",
+        table(
+            "effect_by_start",
+            "Improvement over the baseline, by starting reward.",
+            lambda evidence: effect_by_start(evidence.runs, evidence.record),
+            words("group"),
+            CONFIGURATION,
+            words("baseline"),
+            counts("n"),
+            decimals(4, "starting_reward"),
+            GAIN,
+            HEDGES,
+        ),
+        Picture(
+            "effect_against_start",
+            "Improvement over the baseline with its 95 % interval, against the group's starting reward. Marks "
+            "of one group are set a little apart.",
+            figures.effect_against_start,
+        ),
+        when=lambda evidence: bool(evidence.compared["difference"].notna().any()),
+        otherwise="No configuration has a finished baseline yet.",
+    ),
+    section(
+        "Informative groups and the size of the swarm",
+        "A node learns from groups whose rewards differ. With q the share of such groups among fresh questions, a "
+        "node of a swarm of N trains on I q of its own and on E[min(J, X)] of its peers', X ~ Binomial((N - 1) I, "
+        f"q). To begin with q is that of the first {START_ROUNDS} rounds of all runs of a group; the other "
+        "expected number takes each round's own q. If what a larger swarm gives is more such groups and nothing "
+        "else, rewards of all sizes lie on one curve over the expected number.",
+        table(
+            "informative_groups",
+            "Per node and round.",
+            tables.supply,
+            CONFIGURATION,
+            counts("nodes", local="I", external="J"),
+            decimals(4, share="q at the start"),
+            decimals(3, expected_start="expected at the start", expected="expected, by round", measured="measured"),
+            decimals(4, reward="mean reward"),
+        ),
+        Picture(
+            "expected_informative",
+            "Informative groups per node and round against the number of nodes, for each split: what is expected "
+            "at the q of the start (line), at each round's own q (circles), and what was measured (crosses).",
+            figures.groups_against_size(tables.supply),
+        ),
+        Picture(
+            "reward_against_informative",
+            "Mean reward per node and round against the informative groups that are expected at the q of the "
+            "start: one mark per configuration, mean over seeds; the line joins the configurations.",
+            figures.reward_against_groups(tables.supply),
+        ),
+        when=sizes_differ,
+    ),
+    section(
+        "Runs, settings and versions",
+        "A round counts as done when a node of the run has a row of metrics for it; rows missing are those of "
+        "other nodes in these rounds, such as of a node that was killed, and lower the run's sum; rows beyond are "
+        "those of more nodes than were planned, and raise it. Each run is an ordinary experiment of the shared "
+        "folder, under the name that the table gives; one that another study had finished with the same settings "
+        "is shared with it.",
+        notes.of_versions,
+        table(
+            "settings",
+            "Settings that all runs share.",
+            lambda evidence: tables.pairs(evidence.record.settings),
+            words("name", "name"),
+            words("value", "value"),
+        ),
+        table(
+            "versions",
+            "Versions that the study was begun with.",
+            lambda evidence: tables.pairs(evidence.record.versions),
+            words("name", "name"),
+            words("value", "value"),
+        ),
+        table(
+            "runs",
+            "Runs.",
+            "runs",
+            RUN,
+            words("experiment"),
+            counts(rounds="rounds done", planned="of", rows_missing="rows missing", rows_beyond="rows beyond"),
+            words("state"),
+        ),
+    ),
+)
 
 
-def signed(digits: int) -> Callable[[Any], str]:
-    """Shows so many decimals, and the sign."""
-    return lambda value: f"{value:+,.{digits}f}"
-
-
-def times(factor: float) -> str:
-    """1.234 as x1.23."""
-    return f"x{factor:.2f}"
-
-
-def percent(share: float) -> str:
-    """0.123 as 12.3 %."""
-    return f"{share * 100:.1f} %"
-
-
-def signed_percent(share: float) -> str:
-    """0.123 as +12.3 %."""
-    return f"{share * 100:+.1f} %"
-
-
-def p_value(p: float) -> str:
-    """Returns a probability, without a false precision."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def p_text(p: float) -> str:
-    """Returns a probability in a sentence: `p = 0.012`, `p < 0.001`."""
-    return f"p {p_value(p)}" if p < 0.001 else f"p = {p_value(p)}"
-
-
-def whole(value: float) -> str:
-    """Returns a count."""
-    return f"{int(value):,}"
-
-
-def is_missing(value: Any) -> bool:
-    """Tells whether a value is None, NaN, NaT or pandas' NA."""
-    return value is None or bool(pd.isna(value))
-
-
-def _shown(column: Column, row: dict[Any, Any]) -> str:
-    values = [row[name] for name in (column.source, column.to) if name]
-    if not any(map(is_missing, values)):
-        return " to ".join(map(column.show, values))
-    return (row[column.instead] if column.instead else "") or MISSING
+def frames(evidence: Evidence) -> dict[str, pd.DataFrame]:
+    """Returns every table that the evidence allows, by its name; some without rows."""
+    parts = (part for one in SECTIONS if one.when(evidence) for part in one.parts)
+    return {part.name: part.frame(evidence) for part in parts if isinstance(part, Table)}

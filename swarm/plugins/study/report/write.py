@@ -20,12 +20,11 @@ from markupsafe import Markup
 
 from swarm.errors import ConfigError, StoreError
 from swarm.plugins.study.record import study_folder, study_store
-from swarm.plugins.study.report.contents import contents
-from swarm.plugins.study.report.evidence import Evidence, MachinePrice, read_evidence
+from swarm.plugins.study.report.evidence import FINISHED, Evidence, MachinePrice, missing_text, read_evidence
 from swarm.plugins.study.report.figure_style import figure_style, inline_svg, pdf_bytes, png_bytes, svg_file, svg_text
 from swarm.plugins.study.report.latex import latex
-from swarm.plugins.study.report.progress import FINISHED, missing_text
-from swarm.plugins.study.report.sections import Picture, Section, Table
+from swarm.plugins.study.report.parts import ShownPicture, ShownSection, ShownTable, show
+from swarm.plugins.study.report.sections import SECTIONS
 from swarm.plugins.study.report.seed_tables import (
     FILES,
     TABLES,
@@ -133,19 +132,19 @@ def _write(evidence: Evidence, put: Put, formats: Collection[str]) -> None:
     with figure_style():
         sections = contents(evidence)
         parts = [part for section in sections for part in section.parts]
-        pictures = [part for part in parts if isinstance(part, Picture)]
+        pictures = [part for part in parts if isinstance(part, ShownPicture)]
         svgs = {picture.name: svg_text(picture.figure) for picture in pictures}
         for picture in pictures:
             _write_forms(put, f"figures/{picture.name}", formats, _figure_forms(picture, svgs[picture.name]))
     for table in parts:
-        if isinstance(table, Table):
+        if isinstance(table, ShownTable):
             _write_forms(put, f"{TABLES}/{table.name}", formats, _table_forms(table))
     if "csv" in formats:
         write_tables(evidence, put)
     put(PAGE, render_page(evidence, sections, svgs).encode())
 
 
-def _figure_forms(picture: Picture, svg: str) -> Forms:
+def _figure_forms(picture: ShownPicture, svg: str) -> Forms:
     return {
         "svg": lambda: svg_file(svg).encode(),
         "png": lambda: png_bytes(picture.figure),
@@ -153,7 +152,7 @@ def _figure_forms(picture: Picture, svg: str) -> Forms:
     }
 
 
-def _table_forms(table: Table) -> Forms:
+def _table_forms(table: ShownTable) -> Forms:
     return {
         "csv": lambda: csv_bytes(table.data),
         "parquet": lambda: table.data.to_parquet(index=False),
@@ -168,7 +167,13 @@ def _write_forms(put: Put, name: str, formats: Collection[str], forms: Forms) ->
             put(f"{name}.{form}", encoded())
 
 
-def render_page(evidence: Evidence, sections: Sequence[Section], svgs: Mapping[str, str]) -> str:
+def contents(evidence: Evidence) -> list[ShownSection]:
+    """Returns the sections that the evidence allows, drawn; those that ask about what was not done are left out."""
+    found = (show(section, evidence) for section in SECTIONS)
+    return [section for section in found if section]
+
+
+def render_page(evidence: Evidence, sections: Sequence[ShownSection], svgs: Mapping[str, str]) -> str:
     """Returns one HTML page that needs nothing else: its style and its figures are in it.
 
     Names of nodes, tasks and configurations come from a folder that others write to, so everything but the figures that

@@ -8,20 +8,36 @@ began with.
 
 So a study goes on with what it was begun with, whatever the defaults are by then; who names another value is refused
 (growth.py). Of the settings in FREE, which do not decide what a run computes, today's count.
+
+Models that are not embedded get the questions and the learning rate that suit them, where nobody says otherwise:
+
+    nobody named it │ new study, no embedded model        │ study that is there
+    ────────────────┼─────────────────────────────────────┼───────────────────────────────────────────────────────
+    profile         │ `paper-2`                           │ its own
+    learning rate   │ the model's, not a built-in matrix's│ its own
+
+An embedded model through adapters takes the rate of that, too: a built-in matrix has one for all weights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from swarm.config import Settings
 from swarm.config.environment import is_secret
 from swarm.config.from_folder import refuse_strangers_word
 from swarm.config.settings import FIELDS
+from swarm.config.sources import parse
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
 from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
+from swarm.policy.embedded import FOR_OTHERS, any_embedded
+from swarm.policy.learning_rates import FULL
+
+PROFILE, RATE = "profile", "learning_rate"
 
 
 def as_begun(matrix: Matrix, there: StudyRecord) -> Matrix:
@@ -62,3 +78,27 @@ def _settings_of(one: ConfigurationRecord, before: dict[str, Any], matrix: Matri
         return before
     rule = {name: value for name, value in before.items() if name == "adaptive_rule" and one.settings.get("adaptive")}
     return {**rule, **one.settings}
+
+
+def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: StudyRecord | None = None) -> Matrix:
+    """Returns the matrix with what suits its models.
+
+    Args:
+        shared: what the matrix comes to as it is.
+        named: settings that somebody named beside it.
+        there: the study that goes on.
+    """
+    embedded, settings = any_embedded(models_of(matrix, shared)), dict(matrix.settings)
+    if not embedded and PROFILE not in named and (matrix.built_in or PROFILE not in settings):
+        settings[PROFILE] = stated(there)[PROFILE] if there else FOR_OTHERS
+    other_rate = not embedded or shared.adapter.kind != FULL
+    if other_rate and matrix.built_in and there is None and RATE not in named:
+        settings.pop(RATE, None)
+    return replace(matrix, settings=settings)
+
+
+def models_of(matrix: Matrix, shared: Settings) -> list[str]:
+    """Returns the models of all configurations."""
+    own = [parse("model", one.settings["model"], one.name) for one in matrix.configurations if "model" in one.settings]
+    everywhere = len(own) == len(matrix.configurations)
+    return [name for names in (*own, *([] if everywhere else [shared.model])) for name in names]

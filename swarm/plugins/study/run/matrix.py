@@ -22,7 +22,8 @@ from swarm.config.settings import FIELDS
 from swarm.config.sources import checked
 from swarm.config.task_table import NEWEST_SCORING
 from swarm.errors import ConfigError
-from swarm.plugins.study.record import MEASURES, TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
+from swarm.plugins.study.measures import TESTED
+from swarm.plugins.study.record import TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
 from swarm.spelling import did_you_mean
 from swarm.tasks.universe import with_first_scoring
 
@@ -246,7 +247,7 @@ def _check_declared(where: str, declared: DeclaredComparison, names: Sequence[st
         raise ConfigError(f"{where}: the test zero has no baseline: leave baseline = {declared.baseline!r} out")
     for key, value, known in (
         ("configuration", declared.configuration, names),
-        ("measure", declared.measure, MEASURES),
+        ("measure", declared.measure, TESTED),
         ("test", declared.test, TESTS),
         ("baseline", declared.baseline, [""] if alone else names),
     ):

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from swarm.plugins.study.analysis import effect_size
-from swarm.plugins.study.analysis.baseline import compare_with_baseline, finished, format_and_content, variance_by_group
+from swarm.plugins.study.analysis.comparisons import compare_with_baseline, factors_table, finished, variance_by_group
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison
 from tests.plugins.study.analysis.frames_by_hand import make_record, make_totals
@@ -23,7 +23,7 @@ def test_the_baseline_is_described_and_compared_with_nothing() -> None:
     assert row.low is not None
     assert row.high is not None
     assert (row.low, row.high) == pytest.approx(tuple(stats.ttest_1samp(ALONE, 0.0).confidence_interval(0.95)))
-    assert row[row._fields.index("improvement") :] == (None,) * 13
+    assert (row.baseline_mean, row.improvement, row.difference, row.p, row.hedges_g) == (None,) * 5
 
 
 def test_a_configuration_is_compared_with_its_baseline() -> None:
@@ -63,7 +63,7 @@ def test_the_reward_is_taken_apart_into_format_and_content() -> None:
     totals = make_totals({"8/0": [10.0, 12.0, 14.0], "4/4": [30.0, 36.0, 42.0]})
     totals["cumulative_tagged"] = [20.0, 24.0, 28.0, 40.0, 48.0, 56.0]
     totals["reward_given_tagged"] = totals["cumulative_reward"] / totals["cumulative_tagged"]
-    (row,) = format_and_content(totals, make_record("8/0", "4/4"))
+    (row,) = factors_table(totals, make_record("8/0", "4/4")).itertuples()
     assert (row.configuration, row.baseline) == ("4/4", "8/0")
     assert (row.reward, row.format, row.content) == pytest.approx((3, 2, 1.5))
     gain = effect_size.improvement([30, 36, 42], [10, 12, 14])
@@ -75,8 +75,9 @@ def test_runs_without_any_closed_answer_have_no_content() -> None:
     totals = make_totals({"8/0": [0.0] * 3, "4/4": [3.0, 3.0, 4.0]})
     totals["cumulative_tagged"] = totals["cumulative_reward"]
     totals["reward_given_tagged"] = [float("nan")] * 3 + [1.0] * 3
-    (row,) = format_and_content(totals, make_record("8/0", "4/4"))
-    assert row[2:] == (None,) * 9
+    (row,) = factors_table(totals, make_record("8/0", "4/4")).itertuples()
+    assert pd.isna(row.reward)
+    assert pd.isna(row.content)
 
 
 def test_with_two_seeds_there_is_a_difference_and_no_p() -> None:

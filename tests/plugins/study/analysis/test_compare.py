@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from swarm.errors import ConfigError, ExperimentError
-from swarm.plugins.study.analysis.baseline import effect_by_start
 from swarm.plugins.study.analysis.compare import compare_experiments, compare_runs
+from swarm.plugins.study.analysis.comparisons import effect_by_start
 from swarm.plugins.study.record import ConfigurationRecord, RunRecord
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout

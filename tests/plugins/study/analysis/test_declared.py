@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from swarm.plugins.study.analysis.declared import DeclaredResult, declared_results
+from swarm.plugins.study.analysis.comparisons import Comparison, declared_results
 from swarm.plugins.study.analysis.effect_size import improvement
 from swarm.plugins.study.record import DeclaredComparison
 from tests.plugins.study.analysis.frames_by_hand import make_record, make_totals
@@ -17,7 +17,7 @@ def declared(configuration: str = "4/4", **fields: str) -> DeclaredComparison:
     return DeclaredComparison(configuration=configuration, baseline="8/0", **fields)
 
 
-def results(values: dict[str, list[float]], *comparisons: DeclaredComparison) -> list[DeclaredResult]:
+def results(values: dict[str, list[float]], *comparisons: DeclaredComparison) -> list[Comparison]:
     return declared_results(make_totals(values), make_record(*values, declared=comparisons))
 
 
@@ -59,10 +59,10 @@ def test_what_cannot_be_tested_says_why_and_is_no_member_of_the_family() -> None
     values = {"8/0": ALONE, "4/4": SHARING, "2/6": WORSE[:2], "6/2": [12.0]}
     full, two, none = results(values, declared(), declared("2/6"), declared("0/8"))
     assert full.p_holm == full.p
-    assert (two.n, two.difference, two.p, two.p_holm, two.why_untested) == (2, -1, None, None, "n < 3")
-    assert (none.n, none.mean, none.difference, none.why_untested) == (0, None, None, "n < 3")
+    assert (two.n, two.difference, two.p, two.p_holm, two.untested) == (2, -1, None, None, "n < 3")
+    assert (none.n, none.mean, none.difference, none.untested) == (0, None, None, "n < 3")
     (same,) = results({"8/0": [1.0] * 3, "4/4": [1.0] * 3}, declared())
-    assert (same.p, same.why_untested) == (None, "no spread")
+    assert (same.p, same.untested) == (None, "no spread")
 
 
 def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> None:
@@ -83,7 +83,7 @@ def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> No
 def test_a_correlation_of_too_few_runs_says_so() -> None:
     totals = make_totals({"4/4": [1.0, 2.0]}).assign(quality_J=[0.5, 0.25])
     (row,) = declared_results(totals, make_record("4/4", declared=[correlation()]))
-    assert (row.p, row.why_untested) == (None, "n < 3")
+    assert (row.p, row.untested) == (None, "n < 3")
 
 
 def correlation() -> DeclaredComparison:

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from swarm.plugins.study.analysis.judged import JudgedComparison, compare_judged, pass_at_1
+from swarm.plugins.study.analysis.comparisons import Comparison, compare_judged
+from swarm.plugins.study.analysis.judged import pass_at_1
 from tests.plugins.study.analysis.frames_by_hand import make_judged, make_record
 
 YES, NO = True, False
@@ -16,7 +17,7 @@ def together(*runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(runs, ignore_index=True)
 
 
-def compared(*runs: pd.DataFrame) -> list[JudgedComparison]:
+def compared(*runs: pd.DataFrame) -> list[Comparison]:
     return compare_judged(pass_at_1(together(*runs), window=1), make_record("8/0", "4/4"))
 
 

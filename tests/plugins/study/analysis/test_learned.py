@@ -56,7 +56,7 @@ def test_a_study_is_read_without_the_lab_as_one_of_no_specialists() -> None:
     code = f"""
 import sys
 sys.modules["swarm.plugins.lab"] = None
-import pandas as pd, swarm.plugins.study.report.contents, swarm.plugins.study.cli.study
+import pandas as pd, swarm.plugins.study.report.write, swarm.plugins.study.cli.study
 from swarm.plugins.study.analysis.learned import by_knowledge, learned_from_others
 metrics = pd.DataFrame({rows!r})
 print(by_knowledge(metrics).empty, learned_from_others(metrics).empty)

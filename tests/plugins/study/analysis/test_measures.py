@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swarm.plugins.study.analysis.curves import RUN
 from swarm.plugins.study.analysis.measures import (
     agent_average,
+    as_of_equal_sizes,
     drawdowns,
     oscillation,
     rounds_to_threshold,
@@ -19,6 +23,9 @@ from swarm.plugins.study.analysis.measures import (
     thresholds_of,
     totals,
 )
+from swarm.plugins.study.budget import said_of_sizes, unequal
+from swarm.plugins.study.measures import MEASURES, TESTED
+from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
 from tests.plugins.study.analysis.frames_by_hand import make_curve, make_metrics
 
 curves = st.lists(st.integers(0, 100).map(lambda percent: percent / 100), min_size=1, max_size=40)
@@ -226,3 +233,51 @@ def test_the_largest_drawdown_is_that_of_oscillation(means: list[float], window:
     found = drawdowns(make_curve(means), window)
     assert found["drawdown"].max() == pytest.approx(oscillation(make_curve(means), window).loc[0, "max_drawdown"])
     assert len(found) == len(means) - min(window, len(means)) + 1
+
+
+UNLIKE = pd.DataFrame(
+    {
+        "configuration": ["4/4", "central"],
+        "cumulative_reward": [60.0, 10.0],
+        "cumulative_tagged": [80.0, 12.0],
+        "final_reward": [0.5, 0.7],
+        "tokens_generated": [800, 800],
+        "tokens_per_node": [100.0, 800.0],
+    }
+)
+
+
+def sized_record(**central: Any) -> StudyRecord:
+    splits = {"4/4": {"local_groups": 4, "external_groups": 4}, "central": {"local_groups": 32, "external_groups": 0}}
+    configurations = [ConfigurationRecord(name=name, settings=settings) for name, settings in splits.items()]
+    there = (configurations[0], msgspec.structs.replace(configurations[1], **central))
+    return StudyRecord(
+        study="s", title="", created_at=0.0, nodes=8, rounds=2, seeds=(1,), configurations=there, settings={}
+    )
+
+
+def test_one_node_beside_eight_counts_eightfold_and_shares_what_it_spent() -> None:
+    found = as_of_equal_sizes(UNLIKE, sized_record(nodes=1)).set_index("configuration")
+    assert found.loc["central"].tolist() == pytest.approx([80.0, 96.0, 0.7, 800.0, 100.0])
+    assert found.loc["4/4"].tolist() == UNLIKE.set_index("configuration").loc["4/4"].tolist()
+
+
+def test_studies_of_one_size_stay_as_they_are_and_say_nothing() -> None:
+    for record in (sized_record(), sized_record(nodes=8)):
+        assert as_of_equal_sizes(UNLIKE, record) is UNLIKE
+        assert said_of_sizes(record) == ""
+    assert said_of_sizes(sized_record(nodes=1)).startswith("Nodes of a swarm, where not 8: central 1.")
+
+
+def test_budgets_of_swarms_of_unlike_sizes_are_those_of_all_their_nodes() -> None:
+    said = unequal(sized_record(nodes=1), "central", "4/4")
+    assert said == (
+        "the whole swarm of central trains on 32 groups a round, the whole swarm of 4/4 on 64: 0.5 times as many"
+    )
+
+
+def test_every_measure_of_a_run_is_declared_under_its_name() -> None:
+    metrics = make_metrics([[0.1, 0.3]] * 3)
+    columns = [*totals(metrics), *oscillation(agent_average(metrics)).drop(columns=RUN)]
+    assert [name for name in columns if name not in RUN] == [*MEASURES]
+    assert set(TESTED) < set(MEASURES)

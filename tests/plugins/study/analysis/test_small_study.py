@@ -64,7 +64,7 @@ def test_rewards_given_tagged_are_known_of_old_and_new_runs() -> None:
 
 
 def test_the_comparison_is_scipys_on_the_same_numbers() -> None:
-    from swarm.plugins.study.analysis.baseline import compare_with_baseline, variance_by_group
+    from swarm.plugins.study.analysis.comparisons import compare_with_baseline, variance_by_group
 
     record, sums = read_study(SMALL, "small"), sums_of_runs()
     found = {row.configuration: row for row in compare_with_baseline(sums, record)}
@@ -87,7 +87,7 @@ def hedges_by_hand(a: list[float], b: list[float]) -> float:
 
 
 def test_improvements_and_adjusted_p_values_are_those_by_hand() -> None:
-    from swarm.plugins.study.analysis.baseline import compare_with_baseline
+    from swarm.plugins.study.analysis.comparisons import compare_with_baseline
 
     sums = sums_of_runs()
     found = {row.configuration: row for row in compare_with_baseline(sums, read_study(SMALL, "small"))}

@@ -11,6 +11,7 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.errors import ConfigError
+from swarm.plugins.study.cli import study
 from swarm.plugins.study.cli.study import seeds_of
 from swarm.plugins.study.cli.study_view import StudyDisplay, headline, results, run_line
 from swarm.plugins.study.record import ConfigurationRecord, RunRecord, StudyRecord
@@ -18,7 +19,9 @@ from swarm.plugins.study.run.matrix import runs_of
 from swarm.plugins.study.run.run_folder import RunProgress
 from swarm.plugins.study.run.runner import RunView, StudyView
 from swarm.plugins.study.run.schedule import RunState
+from tests.fake_hub import FakeHub
 from tests.plugins.study.study_files import record_file
+from tests.unit.cli.test_before_start import BAD, hub  # noqa: F401 - a fixture
 from tests.unit.cli.test_main import HEAVY
 from tests.unit.views.factories import make_experiment, write
 
@@ -167,3 +170,19 @@ def test_what_cannot_be_run_is_refused_before_anything_starts(
 def test_a_run_of_a_record_is_the_run_of_its_name() -> None:
     record = msgspec.json.decode(msgspec.json.encode(make_record()), type=StudyRecord)
     assert record.runs[1] == RunRecord(configuration="4/4", seed=1, experiment="s-4-4-s1")
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_study_that_cannot_start_is_refused_once_with_its_cause(
+    bad: str,
+    hub: FakeHub,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    variable, value, cause = BAD[bad]
+    monkeypatch.setattr(study, "run_all", None)
+    monkeypatch.setenv(variable, value)
+    assert run(["study", "run", "sapo", "--seeds", "3", "--path", str(tmp_path / "place")]) == 1
+    assert capsys.readouterr().err.count(cause) == 1
+    assert not list(tmp_path.iterdir())

@@ -17,17 +17,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from swarm.plugins.study.report.evidence import Evidence
-from swarm.plugins.study.report.notes import comparison_table, declared_table, factors_table
-from swarm.plugins.study.report.sections import Section, Table
-from swarm.plugins.study.report.sections_cost import effort_table
-from swarm.plugins.study.report.sections_learned import learned_section
-from swarm.plugins.study.report.sections_models import models_table
-from swarm.plugins.study.report.sections_planted import planted_table
-from swarm.plugins.study.report.sections_price import price_table
-from swarm.plugins.study.report.sections_progress import final_section, steadiness_section
-from swarm.plugins.study.report.sections_split import phases_table
-from swarm.plugins.study.report.sections_supply import supply_section
+from swarm.plugins.study.report.sections import frames
 from swarm.plugins.study.report.seed_tables import read_tables
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -85,60 +75,43 @@ def numbers_of(study: str) -> dict[str, dict[str, Any]]:
     """
     evidence = read_tables(DOCS / "study" / study / "tables", None)
     found: dict[str, dict[str, Any]] = {}
-    for table in _tables(evidence):
+    runs = evidence.runs.groupby("configuration", sort=False, observed=True)
+    adaptive = runs[["mean_adaptive_J"]].mean().reset_index()
+    for table in (adaptive, *_tables(frames(evidence))):
         for row in table.to_dict("records"):
             found.setdefault(str(row["configuration"]), {}).update({str(name): value for name, value in row.items()})
     return found
 
 
-def _tables(evidence: Evidence) -> Iterator[pd.DataFrame]:
-    runs = evidence.runs.groupby("configuration", sort=False, observed=True)
-    yield runs[["mean_adaptive_J"]].mean().reset_index()
-    for section in (final_section(evidence), steadiness_section(evidence)):
-        yield from _of_section(section)
-    yield effort_table(evidence)
-    yield factors_table(evidence)
-    yield comparison_table(evidence.runs, evidence.record)
-    declared = declared_table(evidence)
-    for measure, rows in declared.groupby("measure") if len(declared) else ():
-        prefix = "declared_" if measure in ("cumulative_reward", "learned_from_others") else f"declared_{measure}_"
-        yield _prefixed(rows, prefix)
-    for baseline, rows in declared.groupby("baseline") if len(declared) else ():
+def _tables(found: dict[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The tables whose rows are configurations; where others have columns of the same names, with a prefix."""
+    yield from (found[name] for name in ("final_reward", "oscillation", "effort", "factors", "comparison"))
+    declared = found.get("declared", pd.DataFrame(columns=["measure", "baseline"]))
+    for measure, rows in declared.groupby("measure"):
+        short = measure in ("cumulative_reward", "learned_from_others")
+        yield _prefixed(rows, "declared_" if short else f"declared_{measure}_")
+    for baseline, rows in declared.groupby("baseline"):
         yield _prefixed(rows, f"against_{baseline}_")
-    if len(evidence.splits):
-        yield phases_table(evidence)
-    yield planted_table(evidence)
-    yield _prefixed(price_table(evidence), "price_")
-    yield from _of_specialists(evidence)
-    if len(evidence.models):
-        by_model = models_table(evidence)
-        yield by_model.assign(configuration=by_model["configuration"].astype(str) + " " + by_model["model"])
-    if section := supply_section(evidence):
-        yield from (_prefixed(rows, "supply_") for rows in _of_section(section))
+    for name, prefix in (
+        ("split_phases", ""),
+        ("planted", ""),
+        ("price", "price_"),
+        ("taught_by", "taught_"),
+        ("informative_groups", "supply_"),
+    ):
+        if len(rows := found.get(name, pd.DataFrame())):
+            yield _prefixed(rows, prefix)
+    for name, prefix in (("learned", ""), ("learned_exam", "exam_")):
+        rows = found.get(name, pd.DataFrame())
+        for whose, own in rows.groupby("whose", observed=True) if len(rows) else ():
+            yield _prefixed(own.groupby("configuration", observed=True).last().reset_index(), f"{prefix}{whose}_")
+    if len(rows := found.get("by_model", pd.DataFrame())):
+        yield rows.assign(configuration=rows["configuration"].astype(str) + " " + rows["model"])
 
 
 def _prefixed(rows: pd.DataFrame, prefix: str) -> pd.DataFrame:
     """All columns but the configuration's, which tables of one kind share with those of another."""
     return rows.set_index("configuration").add_prefix(prefix).reset_index()
-
-
-def _of_specialists(evidence: Evidence) -> Iterator[pd.DataFrame]:
-    """What `own` and `others` are is in the columns' names; of the exam what it said at the end."""
-    section = learned_section(evidence)
-    tables = {part.name: part.data for part in section.parts if isinstance(part, Table)} if section else {}
-    for name, prefix in (("learned", ""), ("learned_exam", "exam_")):
-        if name in tables:
-            for whose, rows in tables[name].groupby("whose", observed=True):
-                last = rows.groupby("configuration", observed=True).last().reset_index()
-                yield _prefixed(last, f"{prefix}{whose}_")
-    if "taught_by" in tables:
-        yield _prefixed(tables["taught_by"], "taught_")
-
-
-def _of_section(section: Section) -> Iterator[pd.DataFrame]:
-    for part in section.parts:
-        if isinstance(part, Table):
-            yield part.data
 
 
 _RULES = ("supply", "gradient", "gradient-scaled", "reward-trend-scaled", "reward-trend", "multi-signal")

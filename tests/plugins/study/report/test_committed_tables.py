@@ -1,15 +1,17 @@
-"""The studies of docs/study: every number that is committed follows from the committed per-seed tables."""
+"""The studies of docs/study: what is committed follows from the per-seed tables, and the pages of docs say it."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
-from swarm.plugins.study.report.write import write_report_from_tables
+from pathlib import Path
+
+from swarm.plugins.study.report.sections import frames
+from swarm.plugins.study.report.seed_tables import csv_bytes, read_tables, write_tables
+from tests.plugins.study.report.published import DOCS, PUBLISHED, fields, said
 from tests.plugins.study.report.recomputed import numbers
 
 ROOT = Path(__file__).parents[4]
@@ -20,9 +22,10 @@ TABLES = sorted(file.parent for file in (ROOT / "docs" / "study").rglob("study.j
 
 
 @pytest.mark.parametrize("tables", TABLES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
-def test_the_command_writes_the_committed_tables_again(tables: Path, tmp_path: Path) -> None:
-    write_report_from_tables(tables, tmp_path, formats=("csv",))
-    again = {file.name: file.read_bytes() for file in (tmp_path / "tables").iterdir()}
+def test_the_committed_tables_come_out_of_the_per_seed_ones_again(tables: Path) -> None:
+    evidence = read_tables(tables, None)
+    again = {f"{name}.csv": csv_bytes(frame) for name, frame in frames(evidence).items() if len(frame)}
+    write_tables(evidence, lambda name, data: again.update({Path(name).name: data}))
     committed = {file.name: file.read_bytes() for file in tables.iterdir() if file.suffix in (".csv", ".json")}
     assert again == committed
 
@@ -31,5 +34,20 @@ def test_the_command_writes_the_committed_tables_again(tables: Path, tmp_path: P
 def test_twenty_numbers_and_more_come_out_of_the_runs_by_other_means(tables: Path) -> None:
     found = list(numbers(tables))
     assert len(found) >= 20
-    for what, said, recomputed in found:
-        assert said == pytest.approx(recomputed, rel=1e-9), what
+    for what, written, recomputed in found:
+        assert written == pytest.approx(recomputed, rel=1e-9), what
+
+
+PAGED = sorted({one.study for one in PUBLISHED})
+
+
+@pytest.mark.parametrize("study", PAGED)
+def test_the_pages_say_what_the_committed_tables_come_to(study: str) -> None:
+    for one in PUBLISHED:
+        if one.study == study:
+            page = " ".join((DOCS / one.page).read_text("utf-8").split())
+            assert said(one) in page, f"docs/{one.page} does not say: {said(one)}"
+
+
+def test_twenty_numbers_and_more_are_held() -> None:
+    assert sum(map(fields, PUBLISHED)) >= 20

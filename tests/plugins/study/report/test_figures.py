@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from scipy import stats
 
@@ -14,6 +16,9 @@ import pandas as pd
 from matplotlib.collections import PathCollection
 
 from swarm.plugins.study.analysis.curves import mean_band, window_for
+from swarm.plugins.study.record import ConfigurationRecord
+from swarm.plugins.study.report import figures
+from swarm.plugins.study.report.evidence import Evidence
 from swarm.plugins.study.report.figure_style import (
     PALETTE,
     FigureStyle,
@@ -24,10 +29,7 @@ from swarm.plugins.study.report.figure_style import (
     svg_text,
 )
 from swarm.plugins.study.report.paper import CUMULATIVE_REWARD, improvement
-from swarm.plugins.study.report.sections import Column, Picture, Section, Table, number
-from swarm.plugins.study.report.sections_headline import headline_section
-from swarm.plugins.study.report.sections_reward import average_and_range, mean_over_seeds, reward_per_agent
-from swarm.plugins.study.report.sections_start import effect_against_start
+from swarm.plugins.study.report.parts import Column, ShownTable, number
 from tests.plugins.study.report.report_factory import make_evidence, make_record
 
 LOOK = FigureStyle(("8/0", "4/4"))
@@ -56,26 +58,30 @@ def make_totals(rewards: dict[str, list[float]], rounds: int) -> Any:
     )
 
 
-def headline(rounds: int, nodes: int) -> Section:
+def headline(rounds: int, nodes: int) -> Evidence:
     record = make_record("small", ("8/0", "4/4"), (0, 1, 2), [f"w{place}" for place in range(nodes)], rounds)
     totals = make_totals({"8/0": [10.0, 11.0, 12.5], "4/4": [19.0, 20.0, 22.0]}, rounds)
-    return headline_section(make_evidence(record, runs=totals))
+    return make_evidence(record, runs=totals)
 
 
-def marks_of_the_paper(section: Section, name: str) -> list[float]:
-    figure = next(part.figure for part in section.parts if isinstance(part, Picture) and part.name == name)
+def of_nodes(metrics: Any, window: int) -> Evidence:
+    evidence = make_evidence(make_record("small", LOOK.configurations, (0, 1, 2), ("a", "b"), 4), window=window)
+    return replace(evidence, metrics=metrics, rounds=metrics.rename(columns={"my_reward": "mean"}))
+
+
+def marks_of_the_paper(figure: Any) -> list[float]:
     found = [marks for marks in figure.axes[0].collections if marks.get_label() == "the paper"]
     return [float(x) for marks in found for x, _ in marks.get_offsets()]
 
 
 def test_the_papers_sums_are_drawn_only_beside_sums_over_as_many_nodes_and_rounds() -> None:
-    assert marks_of_the_paper(headline(2000, 8), "cumulative_reward") == [CUMULATIVE_REWARD["8/0"], 1093.31]
-    assert marks_of_the_paper(headline(100, 8), "cumulative_reward") == []
-    assert marks_of_the_paper(headline(2000, 5), "cumulative_reward") == []
+    assert marks_of_the_paper(figures.cumulative_bars(headline(2000, 8))) == [CUMULATIVE_REWARD["8/0"], 1093.31]
+    assert marks_of_the_paper(figures.cumulative_bars(headline(100, 8))) == []
+    assert marks_of_the_paper(figures.cumulative_bars(headline(2000, 5))) == []
 
 
 def test_the_papers_percentages_are_drawn_beside_any() -> None:
-    assert marks_of_the_paper(headline(100, 4), "improvement") == [pytest.approx(94.61, abs=0.01)]
+    assert marks_of_the_paper(figures.improvement_bars(headline(100, 4))) == [pytest.approx(94.61, abs=0.01)]
 
 
 def test_the_papers_improvements_are_those_of_its_text() -> None:
@@ -86,28 +92,35 @@ def test_the_papers_improvements_are_those_of_its_text() -> None:
 
 
 def test_the_effect_of_groups_that_start_far_apart_is_drawn_within_the_figure() -> None:
-    names = ("rare", "few", "many")
-    effect = pd.DataFrame(
-        {
-            "group": names,
-            "configuration": names,
-            "starting_reward": [0.002, 0.02, 0.2],
-            "improvement": [650.0, 13.0, -0.3],
-            "improvement_low": [380.0, 11.0, -2.0],
-            "improvement_high": [1050.0, 16.0, 1.4],
-        }
+    starts = {"rare": (0.002, 7.5), "few": (0.02, 1.13), "many": (0.2, 0.99)}
+    configurations = [
+        one
+        for name in starts
+        for one in (
+            ConfigurationRecord(name=f"{name} 8/0", settings={}, group=name),
+            ConfigurationRecord(name=name, settings={}, group=name, baseline=f"{name} 8/0"),
+        )
+    ]
+    record = msgspec.structs.replace(
+        make_record("small", ("8/0",), (1, 2, 3), ("a",), 3), configurations=tuple(configurations)
     )
-    (axis,) = effect_against_start(effect, FigureStyle(names)).axes
+    rows = [(name, gain, start) for name, (start, gain) in starts.items()]
+    rows += [(f"{name} 8/0", 1.0, start) for name, (start, _) in starts.items()]
+    totals = pd.concat(
+        make_totals({name: [gain, 1.01 * gain, 0.99 * gain]}, 3).assign(starting_reward=start)
+        for name, gain, start in rows
+    )
+    (axis,) = figures.effect_against_start(make_evidence(record, runs=totals)).axes
     dots = [found for found in axis.collections if isinstance(found, PathCollection)]
     marks = [tuple(map(float, dot.get_offsets()[0])) for dot in dots]
     (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
-    assert sorted(sum(marks, ())) == pytest.approx(sorted([0.002, 650.0, 0.02, 13.0, 0.2, -0.3]))
+    assert sorted(marks) == [pytest.approx(mark) for mark in ((0.002, 650.0), (0.02, 13.0), (0.2, -1.0))]
     assert all(left < x < right and low < y < high for x, y in marks)
 
 
 def test_the_range_over_agents_is_their_minimum_and_maximum_in_the_first_seed() -> None:
     curves = {("4/4", 2, "a"): [9.0, 9.0], ("4/4", 1, "a"): [0.1, 0.5], ("4/4", 1, "b"): [0.3, 0.2]}
-    (axis,) = average_and_range(make_metrics(curves), LOOK, 1).axes
+    (axis,) = figures.average_and_range(of_nodes(make_metrics(curves), 1)).axes
     (band,) = axis.collections
     assert {tuple(point) for point in band.get_paths()[0].vertices.tolist()} == {(0, 0.1), (0, 0.3), (1, 0.2), (1, 0.5)}
     assert axis.get_title() == "4/4 (seed 1)"
@@ -115,14 +128,15 @@ def test_the_range_over_agents_is_their_minimum_and_maximum_in_the_first_seed() 
 
 def test_the_moving_average_looks_back_only() -> None:
     metrics = make_metrics({("8/0", 1, "a"): [1.0, 3.0, 5.0, 7.0]})
-    (average,), (agents,) = average_and_range(metrics, LOOK, 2).axes, reward_per_agent(metrics, LOOK, 2).axes
+    drawn = (figures.average_and_range, figures.reward_per_agent)
+    (average,), (agents,) = (draw(of_nodes(metrics, 2)).axes for draw in drawn)
     assert average.lines[1].get_ydata().tolist() == [1.0, 2.0, 4.0, 6.0]
     assert agents.lines[0].get_ydata().tolist() == [1.0, 2.0, 4.0, 6.0]
 
 
 def test_a_mean_over_seeds_ends_where_the_shortest_run_does() -> None:
     curves = {("8/0", 1, "a"): [0.0, 0.2, 0.4], ("8/0", 2, "a"): [0.2, 0.4]}
-    (axis,) = mean_over_seeds(make_metrics(curves).rename(columns={"my_reward": "mean"}), LOOK, 1).axes
+    (axis,) = figures.mean_over_seeds(of_nodes(make_metrics(curves), 1)).axes
     assert axis.lines[0].get_ydata().tolist() == pytest.approx([0.1, 0.3])
     assert not axis.collections, "two seeds have no interval"
 
@@ -136,7 +150,7 @@ def test_the_band_of_a_mean_is_students_interval_at_each_round() -> None:
 
 def test_a_configuration_has_one_colour_whichever_others_are_drawn() -> None:
     rewards = make_metrics({("4/4", 1, "a"): [0.1, 0.2]})
-    (axis,) = mean_over_seeds(rewards.rename(columns={"my_reward": "mean"}), LOOK, 1).axes
+    (axis,) = figures.mean_over_seeds(of_nodes(rewards, 1)).axes
     assert axis.lines[0].get_color() == LOOK.colour("4/4") == PALETTE[1]
 
 
@@ -179,5 +193,5 @@ def test_the_window_is_a_tenth_of_the_rounds_and_at_most_the_papers(rounds: int,
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
 def test_a_cell_without_a_value_shows_why_or_a_dash(missing: Any) -> None:
     frame = pd.DataFrame({"p": [missing, missing, 0.25], "why": ["n < 3", "", ""]})
-    table = Table("t", "", frame, (Column("p", "p", number(2), instead="why"),))
+    table = ShownTable("t", "", frame, (Column("p", "p", number(2), instead="why"),))
     assert table.rows() == [["n < 3"], ["–"], ["0.25"]]

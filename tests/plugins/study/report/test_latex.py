@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 
 from swarm.plugins.study.report.latex import escaped, latex
-from swarm.plugins.study.report.sections import Column, Table, number
+from swarm.plugins.study.report.parts import Column, ShownTable, number
 
 
-def make_table(rows: int = 1) -> Table:
+def make_table(rows: int = 1) -> ShownTable:
     frame = pd.DataFrame({"name": ["4/4 & co_1"] * rows, "mean": [1.25] * rows, "low": [None] * rows})
     columns = (Column("name", "name", numeric=False), Column("share, %", "mean", number(1)), Column("low", "low"))
-    return Table("t", "A caption\nof two lines", frame, columns)
+    return ShownTable("t", "A caption\nof two lines", frame, columns)
 
 
 def test_a_table_has_booktabs_rules_and_the_cells_of_the_page() -> None:

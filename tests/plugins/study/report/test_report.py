@@ -16,18 +16,14 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
 from swarm.errors import ConfigError, ExperimentError, StoreError
-from swarm.plugins.study.analysis.propagation import crossings
 from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.record import DeclaredComparison, RunFile, read_study
-from swarm.plugins.study.report.contents import contents
-from swarm.plugins.study.report.evidence import MachinePrice, read_evidence
-from swarm.plugins.study.report.figure_style import FigureStyle
-from swarm.plugins.study.report.progress import missing_text
-from swarm.plugins.study.report.sections import Table
-from swarm.plugins.study.report.sections_aha import crossing_rounds
-from swarm.plugins.study.report.sections_cost import effort_section, effort_table, reward_against_tokens
+from swarm.plugins.study.report import figures
+from swarm.plugins.study.report.evidence import MachinePrice, missing_text, read_evidence
+from swarm.plugins.study.report.parts import ShownTable
+from swarm.plugins.study.report.sections import frames
 from swarm.plugins.study.report.seed_tables import FILES, LATER_FILES
-from swarm.plugins.study.report.write import FORMATS, write_report, write_report_from_tables
+from swarm.plugins.study.report.write import FORMATS, contents, write_report, write_report_from_tables
 from tests.plugins.study.report.recomputed import numbers
 from tests.plugins.study.report.report_factory import TASKS, cut_short, write_study
 from tests.plugins.study.study_files import record_file, run_file
@@ -82,15 +78,14 @@ def said_in(path: Path) -> str:
     words = [missing_text(evidence.runs)]
     for section in sections:
         words += section.text
-        words += [cell for part in section.parts if isinstance(part, Table) for row in part.rows() for cell in row]
+        words += [cell for part in section.parts if isinstance(part, ShownTable) for row in part.rows() for cell in row]
         words += [part.caption for part in section.parts]
     return " | ".join(words)
 
 
 def table_of(path: Path, name: str) -> list[dict[Any, Any]]:
     """A table of a report, as its files would have it."""
-    tables = [part for section in contents(read_evidence(path, "small", None)) for part in section.parts]
-    return next(part.data for part in tables if isinstance(part, Table) and part.name == name).to_dict("records")
+    return frames(read_evidence(path, "small", None))[name].to_dict("records")
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -284,11 +279,11 @@ def test_the_headline_says_which_of_format_and_content_moved(tmp_path: Path) -> 
 def test_a_price_makes_hours_into_costs(tmp_path: Path) -> None:
     write_study(tmp_path)
     evidence = replace(read_evidence(tmp_path, "small", None), price=MachinePrice(7200.0, "EUR"))
-    (row, _) = effort_table(evidence).to_dict("records")
+    (row, _) = frames(evidence)["effort"].to_dict("records")
     assert (row["seconds"], row["tokens_generated"]) == (12 * 1.5, 12 * 2 * 500)
     assert (row["hours"], row["cost"], row["cost_of_all"]) == pytest.approx((18 / 3600, 36, 108))
-    section = effort_section(evidence)
-    assert [column.title for column in section.parts[0].columns][-2:] == ["EUR, one run", "EUR, all runs"]
+    shown = [part.rows() for one in contents(evidence) for part in one.parts if part.name == "effort"]
+    assert shown[0][0][-2:] == ["36.00", "108.00"]
 
 
 def test_the_paper_stands_beside_as_percentages_unless_the_sums_compare(tmp_path: Path) -> None:
@@ -347,8 +342,7 @@ def test_rows_of_more_nodes_than_were_planned_are_said(tmp_path: Path) -> None:
 def test_tasks_that_somebody_made_up_do_not_make_a_figure_without_end(tmp_path: Path) -> None:
     rewards = {f"task {place:04} {'x' * 100}": 1.0 for place in range(300)}
     write_study(tmp_path, seeds=(1,), configurations=("8/0",), task_rewards=rewards)
-    metrics = read_evidence(tmp_path, "small", None).metrics
-    figure = crossing_rounds(crossings(metrics), FigureStyle(("8/0",)))
+    figure = figures.crossing_rounds(read_evidence(tmp_path, "small", None))
     assert figure.get_size_inches()[1] < 15
     assert max(len(label.get_text()) for label in figure.axes[0].get_yticklabels()) <= 40
 
@@ -356,7 +350,7 @@ def test_tasks_that_somebody_made_up_do_not_make_a_figure_without_end(tmp_path: 
 def test_curves_over_costs_end_where_a_seed_has_no_more_rounds(tmp_path: Path) -> None:
     write_study(tmp_path, configurations=("8/0",))
     cut_short(tmp_path, "small-0-s3", 5)
-    figure = reward_against_tokens(read_evidence(tmp_path, "small", None).rounds, FigureStyle(("8/0",)), 1)
+    figure = figures.against("tokens_per_node", "", 1.0)(read_evidence(tmp_path, "small", None))
     (line,) = figure.axes[0].get_lines()
     assert len(line.get_xdata()) == 5
 

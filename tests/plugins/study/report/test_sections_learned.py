@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +16,7 @@ import pandas as pd
 from pandas.testing import assert_frame_equal
 
 from swarm.plugins.study.report.evidence import Evidence, read_evidence
-from swarm.plugins.study.report.sections import Picture, Section, Table
-from swarm.plugins.study.report.sections_learned import learned_section
+from swarm.plugins.study.report.sections import frames
 from swarm.plugins.study.report.seed_tables import read_tables, write_tables
 from swarm.plugins.study.report.write import write_report_from_tables
 from swarm.store.folder.publish import publish_below
@@ -24,6 +24,8 @@ from swarm.wire.judge_messages import ExamRow
 from tests.plugins.study.report.report_factory import write_study
 
 NODES = ("a", "b", "c")
+LEARNED = {"learned", "learned_exam", "taught_by", "taught", "learned_by_seed"}
+"""Tables of the section."""
 TABLES = ("amber", "cedar", "ember")
 
 
@@ -34,10 +36,6 @@ def studied(folder: Path) -> Evidence:
     evidence = read_evidence(folder, "small", 3)
     assert evidence.metrics is not None
     return evidence
-
-
-def named(section: Section) -> dict[str, Table | Picture]:
-    return {part.name: part for part in section.parts}
 
 
 def specialists(evidence: Evidence) -> Evidence:
@@ -62,50 +60,38 @@ def specialists(evidence: Evidence) -> Evidence:
         samples=1,
     )
     run = {"configuration": metrics["configuration"].iloc[0], "seed": metrics["seed"].iloc[0]}
-    return Evidence(
-        **{
-            **vars(evidence),
-            "knowledge": by_knowledge(metrics),
-            "taught": taught(metrics, evidence.crossings),
-            "exams": pd.DataFrame([run | msgspec.structs.asdict(exam) | {"stage": 0}]),
-        }
+    return replace(
+        evidence,
+        knowledge=by_knowledge(metrics),
+        taught=taught(metrics, evidence.crossings),
+        exams=pd.DataFrame([run | msgspec.structs.asdict(exam) | {"stage": 0}]),
     )
 
 
 def test_a_study_without_specialists_has_no_such_section_and_no_such_files(tmp_path: Path) -> None:
     evidence = studied(tmp_path)
-    assert learned_section(evidence) is None
+    assert "learned" not in frames(evidence)
     write_tables(evidence, partial(publish_below, tmp_path))
     assert not (tmp_path / "tables" / "knowledge_by_round.csv").exists()
-    assert learned_section(read_tables(tmp_path / "tables", 3)) is None
+    assert "learned" not in frames(read_tables(tmp_path / "tables", 3))
 
 
 def test_own_tables_and_others_are_shown_with_who_taught_and_the_exam(tmp_path: Path) -> None:
-    section = learned_section(specialists(studied(tmp_path)))
-    assert section is not None
-    parts = named(section)
-    assert [*parts] == ["learned", "learned_curves", "learned_exam", "taught_by", "taught", "learned_by_seed"]
-    learned = parts["learned"]
-    assert isinstance(learned, Table)
-    assert set(learned.data["whose"]) == {"own", "others"}
-    assert learned.data["last"].tolist() == pytest.approx([0.375] * len(learned.data))
-    exam = parts["learned_exam"]
-    assert isinstance(exam, Table)
-    assert exam.data["above_constant"].tolist() == [0.25 / 0.5 - 0.125]
+    found = frames(specialists(studied(tmp_path)))
+    assert found.keys() >= LEARNED
+    assert set(found["learned"]["whose"]) == {"own", "others"}
+    assert found["learned"]["last"].tolist() == pytest.approx([0.375] * len(found["learned"]))
+    assert found["learned_exam"]["above_constant"].tolist() == [0.25 / 0.5 - 0.125]
 
 
 def test_the_section_is_the_same_from_the_committed_tables(tmp_path: Path) -> None:
     evidence = specialists(studied(tmp_path))
     write_tables(evidence, partial(publish_below, tmp_path))
-    again = read_tables(tmp_path / "tables", 3)
-    for one, other in zip(tables(learned_section(evidence)), tables(learned_section(again)), strict=True):
-        assert_frame_equal(one, other, check_dtype=False, check_exact=True)
+    first, again = frames(evidence), frames(read_tables(tmp_path / "tables", 3))
+    for name in LEARNED:
+        assert_frame_equal(first[name], again[name], check_dtype=False, check_exact=True)
     page = write_report_from_tables(tmp_path / "tables", tmp_path / "page", formats=("csv", "parquet"))
     assert "Learned from others" in page.read_text("utf-8")
-
-
-def tables(section: Section | None) -> list[pd.DataFrame]:
-    return [part.data for part in (section.parts if section else ()) if isinstance(part, Table)]
 
 
 def test_an_exam_of_one_stage_goes_into_the_tables_and_comes_back(tmp_path: Path) -> None:

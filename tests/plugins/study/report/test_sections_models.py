@@ -11,14 +11,15 @@ pytest.importorskip("matplotlib")
 
 import pandas as pd
 
-from swarm.plugins.study.analysis.by_model import rewards_by_model, weaker_over_stronger
+from swarm.plugins.study.analysis.by_model import models_table, rewards_by_model, weaker_over_stronger
 from swarm.plugins.study.analysis.measures import totals
 from swarm.plugins.study.report.evidence import read_evidence
-from swarm.plugins.study.report.sections_models import models_section, models_table
+from swarm.plugins.study.report.sections import SECTIONS
 from swarm.plugins.study.report.seed_tables import read_tables, write_tables
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
 from tests.plugins.study.report.report_factory import make_evidence, make_record, write_study
 
+SECTION = next(one for one in SECTIONS if one.title == "By model")
 RECORD = make_record("mixed", ("alone", "shared"), (1, 2), ("a", "b", "c"), 2)
 
 
@@ -40,7 +41,7 @@ def test_a_study_whose_swarms_have_one_model_each_has_no_such_section() -> None:
         [metrics("alone", 1, [[0.1, 0.3]], ["weak", "weak"]), metrics("shared", 1, [[0.1, 0.3]], ["strong", "strong"])]
     )
     assert rewards_by_model(rows).empty
-    assert models_section(make_evidence(RECORD, models=rewards_by_model(rows))) is None
+    assert not SECTION.when(make_evidence(RECORD, models=rewards_by_model(rows)))
 
 
 def test_each_model_is_measured_by_itself_in_the_baseline() -> None:
@@ -54,7 +55,7 @@ def test_each_model_is_measured_by_itself_in_the_baseline() -> None:
             ("shared", 2, 0.4, 0.5),
         )
     )
-    table = models_table(make_evidence(RECORD, models=rewards_by_model(rows))).set_index(["model", "configuration"])
+    table = models_table(rewards_by_model(rows), RECORD).set_index(["model", "configuration"])
     assert table.loc[("weak", "shared"), "improvement"] == pytest.approx(1.0)
     assert table.loc[("strong", "shared"), "improvement"] == pytest.approx(0.0)
     assert pd.isna(table.loc[("weak", "alone"), "improvement"])

@@ -8,14 +8,15 @@ import msgspec
 import pandas as pd
 import pytest
 
+from swarm.plugins.study.analysis.comparisons import comparison_table
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
-from swarm.plugins.study.report.contents import contents
 from swarm.plugins.study.report.evidence import read_evidence
-from swarm.plugins.study.report.sections_headline import comparison_table
-from swarm.plugins.study.report.sections_paper import TITLE, against_paper
+from swarm.plugins.study.report.paper import against_paper
+from swarm.plugins.study.report.write import contents
 from tests.plugins.study.report.report_factory import make_record, write_study
 from tests.plugins.study.study_files import record_file
 
+TITLE = "Against the paper's +94 %"
 SPLITS = {"4/0": (4, 0), "3/1": (3, 1), "2/2": (2, 2), "4/4": (4, 4)}
 
 

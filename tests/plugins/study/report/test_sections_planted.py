@@ -9,10 +9,19 @@ pytest.importorskip("matplotlib")
 import msgspec
 import pandas as pd
 
-from swarm.plugins.study.analysis.planted import planted_by_round
-from swarm.plugins.study.report.sections_planted import planted_section, planted_table
+from swarm.plugins.study.analysis.planted import planted_by_round, planted_table
+from swarm.plugins.study.report.evidence import Evidence
+from swarm.plugins.study.report.parts import ShownSection, show
+from swarm.plugins.study.report.sections import SECTIONS
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
 from tests.plugins.study.report.report_factory import make_evidence, make_record
+
+SECTION = next(one for one in SECTIONS if one.title == "Planted words")
+
+
+def planted_section(evidence: Evidence) -> ShownSection | None:
+    return show(SECTION, evidence)
+
 
 RUNS = pd.DataFrame(
     {
@@ -53,7 +62,7 @@ ROUNDS = pd.DataFrame(
 
 def test_means_over_seeds_stand_beside_the_least_and_the_most() -> None:
     rounds = ROUNDS.assign(pieces=ROUNDS["pieces"].where(ROUNDS["round"] >= 10, 0.9))
-    honest, two = planted_table(make_evidence(RECORD, runs=RUNS, planted=rounds)).to_dict("records")
+    honest, two = planted_table(RUNS, rounds).to_dict("records")
     assert (honest["planted_final"], honest["pieces_final"], honest["honest_reward"]) == (0.0, 0.0, 1.0)
     assert (two["planted_final"], two["planters_logprob"]) == (0.75, -4.0)
     assert [two[f"pieces_{name}"] for name in ("final", "least", "most")] == pytest.approx([0.2, 0.1, 0.3])
@@ -63,7 +72,7 @@ def test_means_over_seeds_stand_beside_the_least_and_the_most() -> None:
 
 def test_without_rollout_files_pieces_are_not_known_and_nothing_is_drawn() -> None:
     evidence = make_evidence(RECORD, runs=RUNS)
-    assert planted_table(evidence)["pieces_final"].isna().all()
+    assert planted_table(RUNS, evidence.planted)["pieces_final"].isna().all()
     section, drawn = planted_section(evidence), planted_section(make_evidence(RECORD, runs=RUNS, planted=ROUNDS))
     assert section
     assert drawn
@@ -75,7 +84,7 @@ def test_where_all_rollout_files_are_gone_the_rest_is_still_told() -> None:
         RECORD_OF_TWO, make_metrics([[0.5, 0.1]] * 12, "two", answer_tag_rate=0.5), lambda _: NO_COMPLETIONS
     )
     evidence = make_evidence(RECORD_OF_TWO, runs=RUNS, planted=gone)
-    assert planted_table(evidence)["pieces_final"].isna().all()
+    assert planted_table(RUNS, evidence.planted)["pieces_final"].isna().all()
     assert planted_section(evidence)
     assert gone["tagged"].tolist() == [0.5] * 12
 

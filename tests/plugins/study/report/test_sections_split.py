@@ -16,20 +16,21 @@ import pandas as pd
 
 from swarm.plugins.study.analysis.splits import (
     moves_by_configuration,
+    phases,
     quality_and_split,
     split_measures,
     splits_by_round,
 )
 from swarm.plugins.study.budget import not_adapting
 from swarm.plugins.study.record import ConfigurationRecord
+from swarm.plugins.study.report import figures
 from swarm.plugins.study.report.evidence import read_evidence
-from swarm.plugins.study.report.figure_style import FigureStyle
-from swarm.plugins.study.report.sections import Picture, Table
-from swarm.plugins.study.report.sections_split import phases_table, split_section, split_trajectory
+from swarm.plugins.study.report.sections import SECTIONS, frames
 from swarm.plugins.study.report.seed_tables import read_tables, write_tables
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
 from tests.plugins.study.report.report_factory import cut_short, make_evidence, make_record, write_study
 
+SECTION = next(one for one in SECTIONS if one.title == "How the split moved")
 RECORD = make_record("rules", ("4/4", "gradient"), (1, 2), ("alice", "bob"), 12)
 
 
@@ -92,7 +93,7 @@ def test_a_configuration_is_the_mean_over_its_runs_and_settles_in_the_median() -
     early, late = [[4.0]] * 14, [[1.0]] * 2 + [[4.0]] * 12
     for runs, settled in (((early, late), 1.0), ((early, [[4.0]] * 13 + [[1.0]]), None)):
         rows = pd.concat([metrics(J, seed) for seed, J in enumerate(runs, start=1)])
-        (row,) = phases_table(make_evidence(RECORD, splits=splits_by_round(rows))).to_dict("records")
+        (row,) = phases(splits_by_round(rows)).to_dict("records")
         assert math.isnan(row["settled"]) if settled is None else row["settled"] == settled
     assert row["J_last"] == pytest.approx((4.0 + 3.25) / 2)
 
@@ -102,7 +103,7 @@ def test_rows_without_a_rule_have_no_section() -> None:
     assert splits_by_round(rows).empty
     empty = dict.fromkeys(("mean_adaptive_I", "mean_adaptive_J", "least_adaptive_J", "most_adaptive_J"), math.nan)
     runs = pd.DataFrame([{"configuration": "4/4", **empty}])
-    assert split_section(make_evidence(RECORD, runs=runs)) is None
+    assert not SECTION.when(make_evidence(RECORD, runs=runs))
 
 
 def test_committed_tables_say_the_same(tmp_path: Path) -> None:
@@ -117,24 +118,16 @@ def test_committed_tables_say_the_same(tmp_path: Path) -> None:
     )
     evidence = read_evidence(tmp_path, "small", None)
     write_tables(evidence, lambda name, data: (tmp_path / Path(name).name).write_bytes(data))
-    again = split_section(read_tables(tmp_path, None))
-    here = split_section(evidence)
-    assert here
-    assert again
-    tables = {part.name: part.data for part in here.parts if isinstance(part, Table)}
-    read = {part.name: part.data for part in again.parts if isinstance(part, Table)}
+    tables, read = frames(evidence), frames(read_tables(tmp_path, None))
     assert tables["split_phases"]["J_last"].tolist() == [4.25]
     for name in ("split", "split_phases"):
         pd.testing.assert_frame_equal(tables[name], read[name])
-    assert [part.name for part in again.parts if isinstance(part, Picture)] == ["split_signals"]
 
 
 def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> None:
     write_study(tmp_path, configurations=("gradient",), adaptive_I=4, adaptive_J=4)
     cut_short(tmp_path, "small-0-s3", 5)
-    found = read_evidence(tmp_path, "small", None).metrics
-    assert found is not None
-    figure = split_trajectory(found, FigureStyle(("gradient",)), 1)
+    figure = figures.split_trajectory(read_evidence(tmp_path, "small", None))
     assert len(figure.axes[0].get_lines()[0].get_xdata()) == 5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_the_place_of_the_shared_folder_is_not_written_down(tmp_path: Path) -> N
     evidence = read_evidence(tmp_path, "small", None)
     for said in ("--path '/home/a b/x'", "--path=/home/x"):
         record = msgspec.structs.replace(evidence.record, command=f"swarm study run sapo {said} --jobs 2")
-        write_tables(type(evidence)(**{**vars(evidence), "record": record}), into(tmp_path))
+        write_tables(replace(evidence, record=record), into(tmp_path))
         assert read_tables(tmp_path / "tables", None).record.command == "swarm study run sapo --jobs 2"
 
 
@@ -77,7 +78,7 @@ def test_text_in_a_table_is_no_formula_and_is_read_as_it_was(tmp_path: Path) -> 
     evidence = read_evidence(tmp_path, "small", None)
     names = ["=1+1", "@x", "'quoted", " -2", "plain"] * len(evidence.rounds)
     rounds = evidence.rounds.assign(experiment=names[: len(evidence.rounds)])
-    write_tables(type(evidence)(**{**vars(evidence), "rounds": rounds}), into(tmp_path))
+    write_tables(replace(evidence, rounds=rounds), into(tmp_path))
     text = (tmp_path / "tables" / "rounds.csv").read_text()
     assert ",'=1+1," in text
     assert ",=1+1," not in text

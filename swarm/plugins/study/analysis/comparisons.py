@@ -1,0 +1,357 @@
+"""Comparisons of configurations: with their baselines, as declared beforehand, window by window of held-out questions.
+
+    totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
+                                                     ├ as declared ─────────▶ Comparison, one per declaration, p_holm
+                                                     ├ by group ────────────▶ Variance, one per group
+                                                     └ format x content ────▶ Factors, one per compared configuration
+
+The unit is the seed: a run gives one number, however many nodes and rounds it has. What was declared beforehand is the
+one family of a study; everything else is for looking.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from swarm.plugins.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect
+from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Anova, Sample, anova, holm, paired, welch, zero
+from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
+
+TOO_FEW = f"n < {FEWEST_SEEDS}"
+"""Why there is no p-value."""
+NO_SPREAD = "no spread"
+"""Likewise."""
+EXPLORATORY = "exploratory"
+"""Why there is no p-value, where none is wanted."""
+ONES = ("configuration", "group", "baseline", "measure", "test", "hypothesis", "untested", "n", "n_baseline", "round")
+"""Columns of a table of comparisons that are text or counts; all others are numbers that may be missing."""
+
+
+class Comparison(NamedTuple):
+    """A configuration, and what it is to its baseline.
+
+    Fields from `baseline_mean` on are None where there is no baseline, or it has no run; the tests and intervals also
+    where swarm.plugins.study.analysis.significance tests nothing.
+    """
+
+    configuration: str
+    baseline: str
+    n: int
+    """Runs, one per seed; of a paired test those whose seed the other side has, too."""
+    mean: float | None
+    """None without a run."""
+    group: str = ""
+    sd: float | None = None
+    """With n - 1; None for a single run."""
+    low: float | None = None
+    """95 % interval of the mean, by Student's t over runs."""
+    high: float | None = None
+    n_baseline: int | None = None
+    baseline_mean: float | None = None
+    improvement: float | None = None
+    """Percent by which the mean lies above the baseline's."""
+    improvement_low: float | None = None
+    """95 % interval of the ratio of the two means, by its logarithm; paired where the test is."""
+    improvement_high: float | None = None
+    difference: float | None = None
+    """mean - the baseline's mean; the mean itself where it is tested against 0."""
+    difference_low: float | None = None
+    """95 % interval of the test's own t."""
+    difference_high: float | None = None
+    t: float | None = None
+    """Two-sided."""
+    df: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    """Adjusted over all that the study declared and that could be tested; over all configurations of one that has
+    declared nothing; None for what is no member of that family."""
+    hedges_g: float | None = None
+    g_low: float | None = None
+    """95 % interval from the noncentral t distribution."""
+    g_high: float | None = None
+    measure: str = "cumulative_reward"
+    """Column of the totals."""
+    test: str = "welch"
+    """One of swarm.plugins.study.record.TESTS."""
+    hypothesis: str = ""
+    round: int = 0
+    """First of the window of rounds, of held-out questions."""
+
+    @property
+    def untested(self) -> str:
+        """Returns why there is no p-value; empty where there is one."""
+        if self.p is not None:
+            return ""
+        fewest = min(self.n, self.n if self.n_baseline is None else self.n_baseline)
+        return TOO_FEW if fewest < FEWEST_SEEDS else NO_SPREAD
+
+
+def compare(a: Sample, b: Sample, test: str = "welch") -> dict[str, Any]:
+    """Returns the fields of a Comparison that hold `a` against `b`, the baseline's.
+
+    Args:
+        a: one value per run.
+        b: likewise; of a paired test b[i] has the seed of a[i]; unused where the test is `zero`.
+        test: one of swarm.plugins.study.record.TESTS.
+    """
+    alone, in_pairs = test == "zero", test == "paired"
+    tested = zero(a) if alone else (paired if in_pairs else welch)(a, b)
+    gain, g = (Effect(), Effect()) if alone else (improvement(a, b, paired=in_pairs), hedges_g(a, b))
+    to = 0.0 if alone else _mean(b)
+    mean = _mean(a)
+    return {
+        "n": len(a),
+        "n_baseline": None if alone else len(b),
+        "mean": mean,
+        "baseline_mean": None if alone else to,
+        **_estimate("improvement", gain),
+        "difference": None if mean is None or to is None else mean - to,
+        "difference_low": tested.low,
+        "difference_high": tested.high,
+        "t": tested.t,
+        "df": tested.df,
+        "p": tested.p,
+        "hedges_g": g.value,
+        "g_low": g.low,
+        "g_high": g.high,
+    }
+
+
+def _mean(sample: Sample) -> float | None:
+    return sum(sample) / len(sample) if len(sample) else None
+
+
+def _estimate(name: str, found: Effect) -> dict[str, float | None]:
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Returns the runs that have all their rounds: the sum of a shorter one says less, and nothing about its
+    configuration."""
+    return totals[totals["rounds"] >= record.rounds]
+
+
+def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, pd.Series[float]]:
+    """Returns configuration -> its finished runs' values, by seed; without those that have none."""
+    runs = finished(totals, record).dropna(subset=[column])
+    return {
+        str(name): rows.set_index("seed")[column].astype("float64").sort_index()
+        for name, rows in runs.groupby("configuration", sort=False)
+    }
+
+
+def compare_with_baseline(
+    totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward"
+) -> list[Comparison]:
+    """Returns one Comparison per configuration with finished runs, in the record's order.
+
+    Args:
+        totals: swarm.plugins.study.analysis.measures.totals of the study's metrics.
+        record: the study.
+        column: which of the totals is compared.
+    """
+    samples = samples_by_configuration(totals, record, column)
+    compared = [
+        compare_samples(known, samples[known.name], samples.get(known.baseline))
+        for known in record.configurations
+        if known.name in samples
+    ]
+    if not record.tests:
+        return [row._replace(t=None, df=None, p=None) for row in compared]
+    return compared if record.declared else _one_family(compared)
+
+
+def compare_samples(
+    known: ConfigurationRecord, by_seed: pd.Series[float], baseline: pd.Series[float] | None
+) -> Comparison:
+    """Returns one configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
+    own, interval = by_seed.tolist(), mean_effect(by_seed.tolist())
+    alone = Comparison(
+        configuration=known.name,
+        group=known.group,
+        baseline=known.baseline,
+        n=len(own),
+        mean=_mean(own),
+        sd=float(by_seed.std()) if len(own) > 1 else None,
+        low=interval.low,
+        high=interval.high,
+    )
+    if baseline is None or known.baseline == known.name:
+        return alone._replace(n_baseline=0) if baseline is None and known.baseline else alone
+    return alone._replace(**compare(own, baseline.tolist()))
+
+
+def _one_family(compared: Sequence[Comparison]) -> list[Comparison]:
+    adjusted = holm([row.p for row in compared])
+    return [row._replace(p_holm=p) for row, p in zip(compared, adjusted, strict=True)]
+
+
+def comparison_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """compare_with_baseline as a frame, with `untested`: why there is no p-value."""
+    rows = compare_with_baseline(totals, record)
+    first = ["configuration", "group", "baseline", "n", "mean", "sd", "low", "high"]
+    numbers = Comparison._fields[Comparison._fields.index("improvement") : Comparison._fields.index("measure")]
+    table = as_table(rows, [*first, *numbers])
+    if not record.tests:
+        return table.assign(untested=EXPLORATORY)
+    return table.assign(untested=[row.untested if row.baseline or row.p is not None else "baseline" for row in rows])
+
+
+def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[Comparison]:
+    """Returns one Comparison per declared comparison, in the record's order: the one family of its page.
+
+    Args:
+        totals: swarm.plugins.study.analysis.measures.totals of the study's metrics.
+        record: the study.
+    """
+    return _one_family([_as_declared(totals, record, known) for known in record.declared])
+
+
+def _as_declared(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> Comparison:
+    samples, none = samples_by_configuration(totals, record, known.measure), pd.Series(dtype="float64")
+    a, b = samples.get(known.configuration, none), samples.get(known.baseline, none)
+    if known.test == "paired":
+        shared = a.index.intersection(b.index)
+        a, b = a[shared], b[shared]
+    return Comparison(
+        configuration=known.configuration,
+        baseline=known.baseline,
+        measure=known.measure,
+        test=known.test,
+        hypothesis=known.hypothesis,
+        **compare(a.tolist(), b.tolist(), known.test),
+    )
+
+
+def declared_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """declared_results as a frame, with `untested`: why there is no p-value."""
+    first = ["configuration", "baseline", "measure", "test", "hypothesis", "n", "n_baseline", "mean", "baseline_mean"]
+    numbers = Comparison._fields[Comparison._fields.index("improvement") : Comparison._fields.index("hedges_g")]
+    rows = declared_results(totals, record)
+    return as_table(rows, [*first, *numbers]).assign(untested=[row.untested for row in rows])
+
+
+def judged_table(windows: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """compare_judged as a frame, with `untested`: why there is no p-value."""
+    columns = ["configuration", "baseline", "round", "n", "n_baseline", "mean", "baseline_mean"]
+    rows = compare_judged(windows, record)
+    table = as_table(rows, [*columns, "t", "df", "p", "hedges_g"])
+    if not record.tests:
+        return table.assign(t=float("nan"), df=float("nan"), p=float("nan"), untested=EXPLORATORY)
+    return table.assign(untested=[row.untested for row in rows])
+
+
+def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[Comparison]:
+    """Returns each configuration against its baseline, window by window; windows that one side has not reached are left
+    out.
+
+    The paper's section 6 compares round by round, with nodes as its samples. Here the seed is the unit: nodes of one
+    swarm learn from each other and are no independent samples.
+
+    Args:
+        windows: from swarm.plugins.study.analysis.judged.pass_at_1.
+        record: the study.
+    """
+    rates = {
+        str(name): {int(str(first)): own["pass_at_1"].tolist() for first, own in rows.groupby("round")}
+        for name, rows in windows.groupby("configuration")
+    }
+    return [
+        Comparison(known.name, known.baseline, round=first, **compare(rates[known.name][first], theirs[first]))
+        for known in record.configurations
+        if known.baseline != known.name and known.name in rates and (theirs := rates.get(known.baseline))
+        for first in sorted(rates[known.name].keys() & theirs.keys())
+    ]
+
+
+def as_table(rows: Sequence[NamedTuple], columns: Sequence[str]) -> pd.DataFrame:
+    """Returns these fields of some records as a frame: text and counts as they are, all others as numbers."""
+    table = pd.DataFrame([row._asdict() for row in rows], columns=[*columns])
+    return table.astype({name: "float64" for name in columns if name not in ONES})
+
+
+class Variance(NamedTuple):
+    """The analysis of variance over the configurations of one group."""
+
+    group: str
+    configurations: tuple[str, ...]
+    anova: Anova
+
+
+def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "cumulative_reward") -> list[Variance]:
+    """One-way analysis of variance over the configurations of each group, finished runs alone."""
+    groups: dict[str, dict[str, Sample]] = defaultdict(dict)
+    samples = samples_by_configuration(totals, record, column)
+    for known in record.configurations:
+        if known.name in samples:
+            groups[known.group][known.name] = samples[known.name].tolist()
+    return [Variance(group, tuple(found), anova(list(found.values()))) for group, found in groups.items()]
+
+
+class Factors(NamedTuple):
+    """Says how a configuration's cumulative reward compares with its baseline's, and splits that into two factors.
+
+    reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
+    configuration are alike. Each is a ratio of means over runs, with its 95 % interval (effect_size.improvement).
+    """
+
+    configuration: str
+    baseline: str
+    reward: float | None
+    """Ratio of the cumulative rewards."""
+    reward_low: float | None
+    reward_high: float | None
+    format: float | None
+    """Ratio of cumulative_tagged: how many more completions had a closed answer."""
+    format_low: float | None
+    format_high: float | None
+    content: float | None
+    """Ratio of reward_given_tagged: how much more such a completion earned."""
+    content_low: float | None
+    content_high: float | None
+
+
+def factors_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Returns one row of Factors per configuration whose baseline has finished runs, too, in the record's order."""
+    measured = [
+        samples_by_configuration(totals, record, column)
+        for column in ("cumulative_reward", "cumulative_tagged", "reward_given_tagged")
+    ]
+    rows = [
+        Factors(known.name, known.baseline, *(value for samples in measured for value in _ratio(samples, known)))
+        for known in record.configurations
+        if known.baseline != known.name and {known.name, known.baseline} <= measured[0].keys()
+    ]
+    return as_table(rows, Factors._fields)
+
+
+def _ratio(samples: dict[str, pd.Series[float]], known: ConfigurationRecord) -> list[float | None]:
+    if not {known.name, known.baseline} <= samples.keys():
+        return [None] * 3
+    found = improvement(samples[known.name].tolist(), samples[known.baseline].tolist())
+    return [None if percent is None else 1 + percent / 100 for percent in found]
+
+
+def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+    """Says how the effect of sharing depends on where it begins: one row per group and configuration that has a
+    baseline.
+
+    Columns:
+        group, configuration, baseline
+        starting_reward: mean of round 0, before any update, over all finished runs of the group.
+        n: finished runs.
+        improvement, improvement_low, improvement_high: percent over the group's baseline, with its 95 % interval.
+        hedges_g
+    """
+    groups = {known.name: known.group for known in record.configurations}
+    runs = finished(totals, record)
+    starts = runs["starting_reward"].groupby(runs["configuration"].map(groups)).mean()
+    compared = [row for row in compare_with_baseline(totals, record) if row.difference is not None]
+    numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g"]
+    table = as_table(compared, ["group", "configuration", "baseline", "n", *numbers])
+    table.insert(3, "starting_reward", table["group"].map(starts))
+    return table.sort_values("starting_reward", kind="stable", ignore_index=True)
