@@ -398,8 +398,8 @@ class RemoteGenerator(Protocol):
     def ask(self, call: GenerationCall) -> RemoteCompletions:
         """Begin, with the weights as they are now; called through the node's Compute."""
 
-    def take_use(self) -> RemoteUse:
-        """Returns how asking went since the last call, and begins anew."""
+    def take_use(self) -> RemoteUse | None:
+        """Returns how asking went since the last call, and begins anew; None: that is no figure of a row."""
 
 
 class Trainer(Protocol):

@@ -50,7 +50,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import changed_settings, last_start, last_starts
-from swarm.served.config import server_config
+from swarm.remote.server_config import server_config
 from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for

@@ -26,7 +26,7 @@ from swarm.policy.prompt import SWITCH, switches_thinking_off, writes_date
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.shared_base import SharedBases
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import BatchingGenerator, Bill, GenerationCall, Generator, Groups, Trainer
+from swarm.types import BatchingGenerator, Bill, GenerationCall, Generator, Groups, RemoteGenerator, Trainer
 
 logger = get_logger(__name__)
 LEAVE_ON = f'SWARM_CHAT_TEMPLATE_ARGS={{"{SWITCH}": true}}'
@@ -43,6 +43,8 @@ class JoinedPolicy:
         self.tokenizer = generator.tokenizer
         self.repeats = generator.repeats
         self.generate, self.has_room = generator.generate, generator.has_room
+        if isinstance(generator, RemoteGenerator):
+            self.ask, self.take_use = generator.ask, generator.take_use
         self.begin_update = trainer.begin_update
         self.finish_update = trainer.finish_update
         self.part = trainer.part

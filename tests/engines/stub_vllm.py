@@ -14,11 +14,9 @@ import copy
 import json
 import threading
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm.policy.embedded import embedded_path
-from tests.engines.stub_openai import running
+from tests.engines.stub_openai import Giving, Planned, refused, running
 
 Fault = Callable[["Handler", dict[str, Any]], None]
 MAX_MODEL_LEN = 512
@@ -107,14 +105,10 @@ def engine(model: str) -> Engine:
     return Engine(model)
 
 
-class Stub(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
+class Stub(Planned):
     def __init__(self, used: Engine, plan: tuple[Fault, ...], key: str, port: int, *, loads: bool) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+        super().__init__(Handler, plan, port)
         self.engine = used
-        self.plan = deque(plan)
         self.key = key
         self.loads = loads
         self.max_model_len = MAX_MODEL_LEN
@@ -123,33 +117,27 @@ class Stub(ThreadingHTTPServer):
         """Names in the order of loading."""
         self.completions: list[dict[str, Any]] = []
         """Bodies as they came."""
-        self.released = threading.Event()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no error of the stub."""
+        return self.address
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
+class Handler(Giving):
     server: Stub
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - as http.server calls it
         if self._is_let_in():
             base = {"id": "base", "root": "base", "parent": None, "max_model_len": self.server.max_model_len}
             cards = [{"id": name, "root": path, "parent": "base"} for name, path in self.server.loaded.items()]
-            self.give({"object": "list", "data": [base, *cards]})
+            self.give_json({"object": "list", "data": [base, *cards]})
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - likewise
         body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
         if not self._is_let_in():
             return
         if self.path.endswith("lora_adapter") and not self.server.loads:
-            self.give({"detail": "Not Found"}, 404)
+            self.give_json({"detail": "Not Found"}, 404)
         elif self.path == "/v1/load_lora_adapter":
             self._load(body["lora_name"], body["lora_path"])
         elif self.path == "/v1/unload_lora_adapter":
@@ -162,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
     def _is_let_in(self) -> bool:
         let_in = not self.server.key or self.headers.get("authorization") == f"Bearer {self.server.key}"
         if not let_in:
-            self.give({"error": "Unauthorized"}, 401)
+            self.give_json({"error": "Unauthorized"}, 401)
         return let_in
 
     def _load(self, name: str, path: str) -> None:
@@ -175,14 +163,14 @@ class Handler(BaseHTTPRequestHandler):
         self.server.engine.load(name, path)
         self.server.loaded[name] = path
         self.server.history.append(name)
-        self.give(f"Success: LoRA adapter '{name}' added successfully.")
+        self.give_json(f"Success: LoRA adapter '{name}' added successfully.")
 
     def _unload(self, name: str) -> None:
         if self.server.loaded.pop(name, None) is None:
             self.refuse(404, f"The lora adapter '{name}' cannot be found.")
             return
         self.server.engine.unload(name)
-        self.give(f"Success: LoRA adapter '{name}' removed successfully.")
+        self.give_json(f"Success: LoRA adapter '{name}' removed successfully.")
 
     def complete(self, body: dict[str, Any]) -> dict[str, Any] | None:
         """The true reply; None: refused, for the adapter is not there."""
@@ -195,21 +183,7 @@ class Handler(BaseHTTPRequestHandler):
         return {"id": "x", "object": "text_completion", "model": body["model"], "choices": choices, "usage": usage}
 
     def refuse(self, status: int, message: str) -> None:
-        self.give({"error": {"message": message, "type": "x", "param": None, "code": status}}, status)
-
-    def give(self, value: object, status: int = 200) -> None:
-        self.give_bytes(json.dumps(value).encode(), status)
-
-    def give_bytes(self, content: bytes, status: int = 200, declared: int | None = None) -> None:
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content) if declared is None else declared))
-        self.end_headers()
-        self.wfile.write(content)
-        self.wfile.flush()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        refused(status, message)(self, None)
 
 
 @contextmanager
@@ -223,7 +197,7 @@ def serving(model: str | Engine, *plan: Fault, key: str = "", port: int = 0, loa
 # ── what it does to a request for completions ───────────────────────────────────────────────────────────────────────
 def good(handler: Handler, body: dict[str, Any]) -> None:
     if reply := handler.complete(body):
-        handler.give(reply)
+        handler.give_json(reply)
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> Fault:
@@ -232,13 +206,9 @@ def changed(change: Callable[[dict[str, Any]], object]) -> Fault:
     def fault(handler: Handler, body: dict[str, Any]) -> None:
         if reply := handler.complete(body):
             change(reply)
-            handler.give(reply)
+            handler.give_json(reply)
 
     return fault
-
-
-def refused(status: int, message: str = "no") -> Fault:
-    return lambda handler, body: handler.refuse(status, message)
 
 
 def forgetting(handler: Handler, body: dict[str, Any]) -> None:
@@ -249,15 +219,5 @@ def forgetting(handler: Handler, body: dict[str, Any]) -> None:
 
 def broken(handler: Handler, body: dict[str, Any]) -> None:
     """The connection breaks in the middle of a reply."""
-    handler.give_bytes(b'{"model": ', declared=1000)
+    handler.give(200, b'{"model": ', declared=1000)
     handler.close_connection = True
-
-
-def hanging(handler: Handler, body: dict[str, Any]) -> None:
-    """No byte comes before the stub ends."""
-    handler.server.released.wait()
-    handler.close_connection = True
-
-
-def raw(content: bytes) -> Fault:
-    return lambda handler, body: handler.give_bytes(content)

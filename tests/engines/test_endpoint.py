@@ -23,12 +23,12 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from swarm.endpoint.config import EndpointConfig
-from swarm.endpoint.generator import EndpointGenerator
 from swarm.errors import ConfigError
 from swarm.policy.embedded import embedded_path
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
+from swarm.remote.endpoint import EndpointGenerator
+from swarm.remote.endpoint_config import EndpointConfig
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import SAPO_TASKS
@@ -133,7 +133,7 @@ def test_completions_of_a_real_server_are_trimmed_and_earn_what_the_same_model_e
         base_url=url, model=str(model), max_tokens=MAX_TOKENS, concurrency=2, patience=PATIENCE, key_variable=""
     )
     generator = EndpointGenerator(config)
-    assert generator.check().form == "chat"
+    assert generator.check() == "chat"
     given: list[list[tuple[Completion, ...]]] = []
 
     def answer(questions: list[Question]) -> list[list[tuple[Completion, ...]]]:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-extras" / "bin" / "python"
 OF_DEVELOPERS = {"dev", "engines", "bench"}
 IMPORTED = (
-    "matplotlib, pandas, pyarrow, scipy, cryptography, obstore, zstandard, math_verify, submitit, openai, "
+    "matplotlib, pandas, pyarrow, scipy, cryptography, obstore, zstandard, math_verify, submitit, "
     "verifiers.v1, bitsandbytes, accelerate, peft, starlette, uvicorn, textual, tensorboard, trackio, wandb"
 )
 

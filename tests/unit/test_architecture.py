@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "obstore", "openai")
+HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "obstore", "httpx")
 
 ANYIO = {
     *("abc", "create_memory_object_stream", "create_task_group", "streams", "CancelScope", "CapacityLimiter", "Event"),
@@ -114,12 +114,12 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/config/declared.py": "the package's own source",
     "swarm/config/sources.py": "the settings file that the user names",
     "swarm/entry_points.py": "names in this package",
-    "swarm/endpoint/key.py": "the key file that the user names",
+    "swarm/remote/key.py": "the key file that the user names",
     "swarm/node/process/host.py": "/proc",
     "swarm/node/process/lease.py": "a private folder of this machine",
     "swarm/node/worker/checkpoints.py": "the local folder of a bundle that the store has opened or takes over",
     "swarm/policy/adapter_version.py": "a folder of adapters that server and node share",
-    "swarm/served/adapters.py": "the folder of adapters that server and node share",
+    "swarm/remote/server_adapters.py": "the folder of adapters that server and node share",
     "swarm/plugins/sinks/tensorboard.py": "the user's folder of sinks",
     "swarm/plugins/sinks/wandb.py": "the user's folder of sinks",
     "swarm/plugins/syncthing/membership.py": "this machine's own record of members",

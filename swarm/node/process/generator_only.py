@@ -2,7 +2,7 @@
 
     role generator ─▶ as_generator: J = 0, the next round generated while this one is gathered, no redo
                    ─▶ load_generator ─▶ OnlyGenerates ─┬ ModelGenerator of swarm.policy, no optimizer, no gradients
-                                                       └ EndpointGenerator of swarm.endpoint, no torch
+                                                       └ EndpointGenerator of swarm.remote, no torch
     role person    ─▶ as a generator, asked one round at a time; its policy is of the plugin person
     role evaluator ─▶ as_evaluator: I = 0, all groups of its peers looked at; AnswersNothing
 
@@ -14,19 +14,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from swarm import forms
 from swarm.config import Settings, variable
-from swarm.errors import CheckpointError, ConfigError, SpendingCapError
+from swarm.errors import CheckpointError, ConfigError
 from swarm.policy.settings import asking_of
-from swarm.types import Bill, Completion, Dialogue, Generator, Policy, Ready, Snapshot, TrainGroup, TrainReport
+from swarm.remote.generation import RemoteWriter
+from swarm.types import (
+    Bill,
+    GenerationCall,
+    Generator,
+    Groups,
+    Policy,
+    RemoteGenerator,
+    Snapshot,
+    TrainGroup,
+    TrainReport,
+)
 
 if TYPE_CHECKING:
-    from swarm.endpoint.config import EndpointConfig
-    from swarm.endpoint.generator import EndpointGenerator
+    from swarm.remote.endpoint_config import EndpointConfig
 
 USAGE = "usage.json"
 """File of a checkpoint: what the endpoint has cost in all lives of the node."""
@@ -82,7 +91,7 @@ def endpoint_config(settings: Settings) -> EndpointConfig | None:
     """Returns which endpoint answers; None: a model of this machine. Raises ConfigError: the table cannot be used."""
     if settings.endpoint is None:
         return None
-    from swarm.endpoint.config import EndpointConfig
+    from swarm.remote.endpoint_config import EndpointConfig
 
     defaults = {"max_tokens": settings.max_new_tokens} if settings.max_new_tokens else {}
     try:
@@ -103,66 +112,32 @@ def load_generator(settings: Settings, load_model: Callable[[], Generator]) -> P
     config = endpoint_config(settings)
     if config is None:
         return OnlyGenerates(load_model())
-    from swarm.endpoint.generator import EndpointGenerator
+    from swarm.remote.endpoint import EndpointGenerator
 
     endpoint = EndpointGenerator(config)
     endpoint.check()
-    return OnlyGenerates(Metered(endpoint))
+    return OnlyGenerates(endpoint)
 
 
-class Metered:
-    """An endpoint whose spending cap ends the node after the round, not in the middle of it."""
-
-    def __init__(self, endpoint: EndpointGenerator) -> None:
-        self._endpoint = endpoint
-        self.name, self.tokenizer, self.repeats = endpoint.name, endpoint.tokenizer, endpoint.repeats
-
-    @property
-    def bill(self) -> Bill:
-        """Returns what the endpoint has cost in all lives of the node."""
-        usage = self._endpoint.usage
-        return Bill(usage.requests, usage.tokens_in, usage.tokens_out, usage.money, closed=self._endpoint.spent)
-
-    def has_room(self, prompt: str) -> bool:
-        """Tells whether the endpoint has room for a prompt."""
-        return self._endpoint.has_room(prompt)
-
-    def generate(
-        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
-    ) -> list[tuple[Completion, ...]]:
-        """Generates with the endpoint; gives no completions once the spending cap is reached."""
-        try:
-            return self._endpoint.generate(prompts, group_size=group_size, seed=seed, ready=ready)
-        except SpendingCapError:
-            return [()] * len(prompts)
+@runtime_checkable
+class Metered(Protocol):
+    """A generator that costs something, which outlives the process."""
 
     def as_json(self) -> bytes:
-        """Encodes as JSON what the endpoint has cost so far."""
-        return msgspec.json.encode(self._endpoint.usage)
+        """Encodes as JSON what it has cost so far."""
 
     def take_up(self, former: bytes) -> None:
         """Go on from what it had cost in former lives. Raises msgspec.MsgspecError."""
-        from swarm.endpoint.usage import Usage
-
-        self._endpoint.take_up(forms.decode(former, Usage))
 
 
-class AnswersNothing:
+class AnswersNothing(RemoteWriter):
     """The generator of a node that has no questions."""
 
-    def __init__(self) -> None:
-        self.name, self.tokenizer, self.repeats = "", "", True
-        self.bill: Bill | None = None
+    name, repeats = "", True
 
-    def has_room(self, _prompt: str) -> bool:
-        """Says that there is room for any prompt, for none is ever asked."""
-        return True
-
-    def generate(
-        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
-    ) -> list[tuple[Completion, ...]]:
+    async def write(self, call: GenerationCall) -> Groups:
         """Answers nothing."""
-        return [()] * len(prompts)
+        return [()] * len(call.prompts)
 
 
 class OnlyGenerates:
@@ -172,6 +147,8 @@ class OnlyGenerates:
         self.generator = generator
         self.name, self.tokenizer, self.repeats = generator.name, generator.tokenizer, generator.repeats
         self.generate, self.has_room = generator.generate, generator.has_room
+        if isinstance(generator, RemoteGenerator):
+            self.ask, self.take_use = generator.ask, generator.take_use
 
     @property
     def bill(self) -> Bill | None:

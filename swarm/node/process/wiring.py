@@ -30,7 +30,7 @@ from swarm.policy.settings import bits_problem
 from swarm.provenance import made_with, versions
 from swarm.records.files import id_of
 from swarm.records.made_by import refuse_foreign
-from swarm.served.config import server_config
+from swarm.remote.server_config import server_config
 from swarm.signing.trust import make_trust
 from swarm.store.base import Kind
 from swarm.store.place import open_place
@@ -243,7 +243,7 @@ def _load_policy(
     gc.freeze()  # the objects of torch and the model stay: looking through them cost a quarter of a light round
     joined = JoinedPolicy(policy.generator, _taking_turns(policy.trainer, settings))
     if server := server_config(settings, node_id):
-        from swarm.served.policy import serve
+        from swarm.remote.server import serve
 
         return serve(joined, config, server)
     return joined

@@ -114,9 +114,8 @@ class RowMaker:
 
     def _fill_remote(self, row: MetricsRow) -> None:
         """Tells what a generation server gave since the last row, where there is one."""
-        if not isinstance(self._generator, RemoteGenerator):
+        if not isinstance(self._generator, RemoteGenerator) or (use := self._generator.take_use()) is None:
             return
-        use = self._generator.take_use()
         row.server_gap = UNSET if use.gap is None else use.gap
         row.server_retries, row.server_away = use.retries, use.away
 

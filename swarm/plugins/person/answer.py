@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from swarm.cli.flags import NodeFlags, as_settings
 from swarm.cli.node import joined_as
 from swarm.cli.say import warn
-from swarm.config import Settings, sources_of
+from swarm.config import sources_of
 from swarm.errors import ConfigError, SwarmError
 from swarm.node.base.context import NodeContext
 from swarm.node.process.daemon import run_as
@@ -29,7 +29,6 @@ from swarm.plugins.person.person import Person
 from swarm.plugins.person.terminal import Terminal
 from swarm.records.liveness import PERSON
 from swarm.systems import require_for
-from swarm.types import Policy
 
 NOT_SAID = "not said"
 MOST_QUESTIONS, MOST_ANSWERS = 64, 64
@@ -89,10 +88,7 @@ def answer(
 async def _live(terminal: Terminal, ctx: NodeContext) -> int:
     person = Person(terminal, longest_completion(ctx.settings))
 
-    def load(_: Settings) -> Policy:
-        return OnlyGenerates(person)
-
-    async with worker_maker(ctx.settings, load=load) as make:
+    async with worker_maker(ctx.settings, load=lambda _: OnlyGenerates(person)) as make:
         return await run_until_signal(_Attended(make(ctx), person, ctx))
 
 

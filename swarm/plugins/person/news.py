@@ -26,13 +26,12 @@ MOST_NAMED = 5
 """Peers of one message."""
 
 
-class _OwnRow(msgspec.Struct):
+class _Row(msgspec.Struct):
+    """The columns that are read of anybody's row."""
+
     round: Count
     local_groups: Count = 0
     late: bool = False
-
-
-class _PeersRow(msgspec.Struct):
     trained_on: list[str] = []
 
 
@@ -42,30 +41,18 @@ class GroupNews:
     def __init__(self, run: Run, node: str) -> None:
         self._run, self._node = run, node
         self._rows: dict[str, GrowingLines] = {}
-        self._own = GrowingLines(run.store, keys.metrics(node))
         self._latest = -1
         """Own round."""
         self._told: set[tuple[int, str]] = set()
         """Rounds, and who trained on their answers."""
-        for peer in self._peers():
-            self._read(peer)  # what was before is no news
-        self._own_rows()
+        for name in (node, *self._peers()):
+            self._read(name)  # what was before is no news
 
     def look(self) -> list[str]:
         """Returns in words what is new."""
-        return [*self._earned(), *self._trained_on()]
+        return [*(self._of_round(row) for row in self._read(self._node) if row.local_groups), *self._trained_on()]
 
-    def _earned(self) -> Iterator[str]:
-        for row in self._own_rows():
-            if row.local_groups:
-                yield self._of_round(row)
-
-    def _own_rows(self) -> list[_OwnRow]:
-        rows = [row for line in self._read_all(self._own) if (row := parse_line(line, _OwnRow))]
-        self._latest = max([self._latest, *(row.round for row in rows)])
-        return rows
-
-    def _of_round(self, row: _OwnRow) -> str:
+    def _of_round(self, row: _Row) -> str:
         rewards = self._rewards(row.round)
         if not rewards:
             return f"round {row.round}: your answers cannot be read any more"
@@ -87,7 +74,7 @@ class GroupNews:
     def _trained_on(self) -> Iterator[str]:
         by_round: dict[int, set[str]] = defaultdict(set)
         for peer in self._peers():
-            for said in (name for line in self._read(peer) for name in _names(line)):
+            for said in (name for row in self._read(peer) for name in row.trained_on):
                 publisher, _, rest = said.partition("/")
                 round_ = rest.partition("/")[0]
                 if publisher == self._node and round_.isdecimal() and self._is_news(number := int(round_[:9]), peer):
@@ -107,14 +94,10 @@ class GroupNews:
     def _peers(self) -> list[str]:
         return [peer for peer in nodes_with_logs(self._run) if peer != self._node][:MOST_LOOKED_AT]
 
-    def _read(self, peer: str) -> list[bytes]:
-        growing = self._rows.setdefault(peer, GrowingLines(self._run.store, keys.metrics(peer)))
-        return self._read_all(growing)
-
-    def _read_all(self, growing: GrowingLines) -> list[bytes]:
-        return [line for part in growing.look() for line in part.records]
-
-
-def _names(line: bytes) -> list[str]:
-    row = parse_line(line, _PeersRow)
-    return row.trained_on if row else []
+    def _read(self, name: str) -> list[_Row]:
+        growing = self._rows.setdefault(name, GrowingLines(self._run.store, keys.metrics(name)))
+        lines = (line for part in growing.look() for line in part.records)
+        rows = [row for line in lines if (row := parse_line(line, _Row))]
+        if name == self._node:
+            self._latest = max([self._latest, *(row.round for row in rows)])
+        return rows

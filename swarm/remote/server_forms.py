@@ -1,6 +1,6 @@
-"""A reply's bytes -> the ids and log-probs of G completions, or why they are none. Pure; what replies may be anything.
+"""What a generation server is sent for a prompt, and the ids and log-probs that it replies. Pure; it may reply all.
 
-    bytes ─JSON of vLLM's /v1/completions─▶ choices ─each held against what was asked─▶ [WrittenCompletion] | Failure
+    bytes ─JSON of vLLM's /v1/completions─▶ choices ─each held against what was asked─▶ Reply | Failure
 
 Believed is only what could be of the policy that was asked: the adapter's name, the very prompt, as many completions as
 were asked for, ids of the vocabulary, a log-prob each, and an end that is an end of text, a stop string or the limit.
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
 
 from swarm import forms
-from swarm.endpoint.outcomes import Failure
 from swarm.harmless import printable, quoted
+from swarm.policy.settings import GrpoConfig
+from swarm.remote.outcomes import Failure, Reply
+from swarm.types import Completion
 
 LEAST_LOGPROB = -1000.0
 """No sampled token is less likely; vLLM says -9999 for none at all."""
@@ -47,13 +49,6 @@ class ExpectedReply:
         return 2**20 + self.group_size * (len(self.prompt_ids) * 16 + self.limit * 512)
 
 
-class WrittenCompletion(NamedTuple):
-    """One completion as the server wrote it, an end of text included."""
-
-    token_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
-
-
 class _LogProbs(msgspec.Struct):
     token_logprobs: list[float]
 
@@ -66,7 +61,7 @@ class _Choice(msgspec.Struct):
     finish_reason: str
 
 
-class _Reply(msgspec.Struct):
+class _Replied(msgspec.Struct):
     model: str
     choices: list[_Choice]
 
@@ -88,6 +83,30 @@ class _Unusable(Exception):  # noqa: N818 - never leaves this module
     pass
 
 
+def sampling_fields(config: GrpoConfig, eos_ids: frozenset[int]) -> dict[str, Any]:
+    """Returns how the node samples, in the server's words: the fields of every request.
+
+    Every field that a model's generation config could set at the server is said, so that its defaults count for
+    nothing.
+    """
+    return {
+        "temperature": config.temperature,
+        "top_p": config.top_p,
+        "top_k": config.top_k,
+        "min_p": config.min_p,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "stop": list(config.stop),
+        "include_stop_str_in_output": True,
+        "stop_token_ids": sorted(eos_ids),
+        "logprobs": 0,  # of the sampled token alone
+        "return_token_ids": True,
+        "stream": False,
+        "add_special_tokens": False,
+    }
+
+
 def read_models(body: bytes) -> list[Card] | Failure:
     """Reads the list of a server's models."""
     try:
@@ -96,23 +115,23 @@ def read_models(body: bytes) -> list[Card] | Failure:
         return Failure("unreadable", f"a list of models that is none: {printable(str(error))[:200]}")
 
 
-def read_completions(body: bytes, expected: ExpectedReply) -> list[WrittenCompletion] | Failure:
-    """Returns the completions to one prompt, in the order of their seeds."""
+def read_completions(body: bytes, expected: ExpectedReply) -> Reply | Failure:
+    """Returns the completions to one prompt, in the order of their seeds: ids, an end of text included, no text yet."""
     try:
-        reply = forms.decode(body, _Reply)
+        reply = forms.decode(body, _Replied)
         if reply.model != expected.name:
             raise _Unusable(f"expected completions of {expected.name}, got those of {quoted(reply.model)}")
         chosen = sorted(reply.choices, key=lambda choice: choice.index)
         if [choice.index for choice in chosen] != list(range(expected.group_size)):
             raise _Unusable(f"expected {expected.group_size} completions, got {len(chosen)}")
-        return [_written(choice, expected) for choice in chosen]
+        return Reply(tuple(_written(choice, expected) for choice in chosen))
     except _Unusable as error:
         return Failure("unreadable", str(error))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return Failure("unreadable", f"a reply of another form: {printable(str(error))[:200]}")
 
 
-def _written(choice: _Choice, expected: ExpectedReply) -> WrittenCompletion:
+def _written(choice: _Choice, expected: ExpectedReply) -> Completion:
     if choice.prompt_token_ids != list(expected.prompt_ids):
         raise _Unusable(
             f"expected completions to a prompt of {len(expected.prompt_ids)} tokens, got those to another of "
@@ -128,7 +147,8 @@ def _written(choice: _Choice, expected: ExpectedReply) -> WrittenCompletion:
     if odd := [value for value in logprobs if not LEAST_LOGPROB < value <= _ABOVE_ZERO]:
         raise _Unusable(f"expected log-probs of sampled tokens, got {odd[0]}")
     _refuse_end(choice, expected)
-    return WrittenCompletion(tuple(ids), tuple(min(0.0, value) for value in logprobs))
+    known = tuple(min(0.0, value) for value in logprobs)
+    return Completion("", finished=False, token_ids=tuple(ids), logprobs=known)
 
 
 def _refuse_end(choice: _Choice, expected: ExpectedReply) -> None:

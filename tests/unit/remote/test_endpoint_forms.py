@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.endpoint.asking import TEMPLATE_TOKENS, request_body, worst_case
-from swarm.endpoint.config import FORMS, EndpointConfig, Form
-from swarm.endpoint.key import Key, read_key
-from swarm.endpoint.outcomes import Failure, UsableReply, failure_of, retry_after
-from swarm.endpoint.replies import read_reply, without_prompt
 from swarm.errors import ConfigError
 from swarm.instruction import INSTRUCTION, OURS, Asking
-from swarm.types import Dialogue, Turn
+from swarm.remote.endpoint_config import FORMS, EndpointConfig, Form
+from swarm.remote.endpoint_forms import TEMPLATE_TOKENS, cost_of, read_reply, request_body, without_prompt
+from swarm.remote.key import Key
+from swarm.remote.outcomes import Failure, Reply, failure_of, retry_after
+from swarm.types import Completion, Dialogue, Turn
 
 
 def config(**settings: Any) -> EndpointConfig:
@@ -31,9 +30,14 @@ def reply(content: object = "7", reason: object = "stop", form: Form = "chat", *
     return json.dumps({"choices": [{**choice, "finish_reason": reason}]}).encode()
 
 
-def read(body: bytes, form: Form = "chat", **settings: Any) -> UsableReply:
-    outcome = read_reply(body, config(**settings), form, "1 + 1?")
-    assert isinstance(outcome, UsableReply), outcome
+def read(body: bytes, **settings: Any) -> Completion:
+    (completion,) = read_whole(body, **settings).completions
+    return completion
+
+
+def read_whole(body: bytes, **settings: Any) -> Reply:
+    outcome = read_reply(body, config(**settings), "chat", "1 + 1?")
+    assert isinstance(outcome, Reply), outcome
     return outcome
 
 
@@ -50,8 +54,8 @@ def test_requests_have_the_form_that_the_endpoint_takes() -> None:
 
 @given(st.text(), st.sampled_from(FORMS))
 def test_the_worst_case_is_at_least_a_token_for_each_byte(question: str, form: Form) -> None:
-    assert worst_case(form, question, 9).prompt >= len(question.encode()) + len(INSTRUCTION) + TEMPLATE_TOKENS
-    assert worst_case(form, question, 9).reply == 9
+    assert cost_of(form, question, 9).worst.prompt >= len(question.encode()) + len(INSTRUCTION) + TEMPLATE_TOKENS
+    assert cost_of(form, question, 9).worst.reply == 9
 
 
 def test_an_endpoint_is_told_what_the_user_says_and_that_is_paid_for_and_cut_off_again() -> None:
@@ -59,7 +63,7 @@ def test_an_endpoint_is_told_what_the_user_says_and_that_is_paid_for_and_cut_off
     system, user = "You sort.", f"{asking.instruction}\n\n1?"
     messages = request_body(config(asking=asking), "chat", "1?")["messages"]
     assert [turn["content"] for turn in messages] == [system, user]
-    assert worst_case("chat", "1?", 9, asking).prompt == len(system) + len(user) + TEMPLATE_TOKENS
+    assert cost_of("chat", "1?", 9, asking).worst.prompt == len(system) + len(user) + TEMPLATE_TOKENS
     assert without_prompt(f"<|im_start|>system\n{system}<|im_end|>\n{user}<|im_end|>7", "chat", "1?", asking) == "7"
 
 
@@ -77,7 +81,7 @@ def test_a_dialogue_is_sent_turn_by_turn_and_every_turn_is_paid_for() -> None:
     plain = OURS.as_plain_text("1?") + "2\n\nmore\nAnswer:3\n\nless\nAnswer:"
     assert request_body(config(), "completions", DIALOGUE)["prompt"] == plain
     for form in FORMS:
-        assert worst_case(form, DIALOGUE, 9).prompt >= worst_case(form, "1?", 9).prompt + len("2more3less")
+        assert cost_of(form, DIALOGUE, 9).worst.prompt >= cost_of(form, "1?", 9).worst.prompt + len("2more3less")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_reasoning_is_left_out_or_kept_in_front() -> None:
     body = reply("7", reasoning_content="one and one")
     assert read(body).text == "7"
     assert read(body, reasoning="keep").text == "<think>\none and one\n</think>\n\n7"
-    assert read(body).written == "one and one7"
+    assert read_whole(body).spent.reply == len("one and one7") / 3, "it may have to be paid for"
     assert read(reply("7", reasoning_content=["x"]), reasoning="keep").text == "7"
 
 
@@ -126,12 +130,13 @@ def test_no_more_of_a_reply_is_looked_into_than_can_be_kept() -> None:
     """The pattern of a template's marks took 130 bytes of memory for each of them."""
     body = reply("<|user|>1 + 1?" + " " * 2_000_000)
     tracemalloc.start()
-    cut = read(body, max_tokens=2)
+    cut = read_whole(body, max_tokens=2)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 40 * 2**20
-    assert (cut.text, cut.trimmed, cut.finished) == ("", True, False)
-    assert len(cut.written) > 1_900_000, "what was written may have to be paid for"
+    assert cut.completions == (Completion("", finished=False),)
+    assert cut.trimmed
+    assert cut.spent.reply > 600_000, "what was written may have to be paid for"
 
 
 def test_halves_of_surrogate_pairs_become_text() -> None:
@@ -157,16 +162,17 @@ VALUES = st.recursive(
 def test_any_json_is_a_reply_or_a_failure(value: object, form: Form) -> None:
     for shape in (value, {"choices": [value]}, {"choices": [{"message": value, "text": value}], "usage": value}):
         outcome = read_reply(json.dumps(shape).encode(), config(), form, "?")
-        if isinstance(outcome, UsableReply):
-            outcome.text.encode()
-            assert len(outcome.text) <= config().characters
+        if isinstance(outcome, Reply):
+            (completion,) = outcome.completions
+            completion.text.encode()
+            assert len(completion.text) <= config().characters
         else:
             assert (outcome.kind, outcome.billed) == ("unreadable", True)
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_reply_or_a_failure(body: bytes) -> None:
-    assert isinstance(read_reply(body, config(), "chat", "?"), UsableReply | Failure)
+    assert isinstance(read_reply(body, config(), "chat", "?"), Reply | Failure)
 
 
 # ── a prompt in front of the reply ────────────────────────────────────────────────────────────────────────────────────
@@ -307,11 +313,11 @@ def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(settings: dict[str
 def test_a_key_comes_from_the_variable_that_is_named_or_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{SECRET}\n")
-    for key in (read_key(config(), {"OPENAI_API_KEY": SECRET}), read_key(config(key_file=str(file)), {})):
+    for key in (config().read_key({"OPENAI_API_KEY": SECRET}), config(key_file=str(file)).read_key({})):
         assert key
         assert key.reveal() == SECRET
-    assert read_key(config(key_variable="MINE"), {"OPENAI_API_KEY": SECRET}) is None
-    assert read_key(config(key_variable=""), {"OPENAI_API_KEY": SECRET, "": SECRET}) is None
+    assert config(key_variable="MINE").read_key({"OPENAI_API_KEY": SECRET}) is None
+    assert config(key_variable="").read_key({"OPENAI_API_KEY": SECRET, "": SECRET}) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 10_000, b"two words", "schl\u00fcssel".encode()])
@@ -319,9 +325,9 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
     file = tmp_path / "key"
     file.write_bytes(content)
     with pytest.raises(ConfigError, match="key"):
-        read_key(config(key_file=str(file)), {})
+        config(key_file=str(file)).read_key({})
     with pytest.raises(ConfigError, match="cannot be read"):
-        read_key(config(key_file=str(tmp_path / "none")), {})
+        config(key_file=str(tmp_path / "none")).read_key({})
 
 
 @pytest.mark.parametrize(
@@ -339,13 +345,13 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
 )
 def test_a_key_goes_unencrypted_to_this_machine_alone_unless_asked_for(url: str, allowed: bool) -> None:
     environ = {"OPENAI_API_KEY": SECRET}
-    assert read_key(config(base_url=url), {}) is None
-    assert read_key(config(base_url=url, plain_http_key=True), environ)
+    assert config(base_url=url).read_key({}) is None
+    assert config(base_url=url, plain_http_key=True).read_key(environ)
     if allowed:
-        assert read_key(config(base_url=url), environ)
+        assert config(base_url=url).read_key(environ)
     else:
         with pytest.raises(ConfigError, match="unencrypted") as error:
-            read_key(config(base_url=url), environ)
+            config(base_url=url).read_key(environ)
         assert SECRET not in str(error.value)
 
 

@@ -1,11 +1,12 @@
-"""Says what came of one request: a reply, or a failure of a kind that says what to do next. Pure.
+"""Says what came of one request: a reply, or a failure of a kind that says what follows. Pure; a server is a stranger.
 
-throttled    too much at once: all wait, and try again
-down         the server is not there, or broken: try again, count it against the endpoint
-late         no reply within a request's time: likewise
-unreadable   a reply of another form, or cut off: likewise
-declined     this request can never succeed (400, too long): its group is given up
-refused      no request can (401, model not found, a redirect): the endpoint is left alone for a while
+kind         when                                                what follows
+throttled    429; 503 with Retry-After                           all wait, then it is repeated; no failure of the server
+down         no connection, 5xx, 408, 409, 425                   repeated after a pause
+late         no reply within a request's time                    likewise
+unreadable   another form, cut off, too large, not to be had     likewise
+declined     any other 4xx: this request can never succeed       given up
+refused      401 to 405, 501, no money, a redirect: none can     all are given up; at the start a ConfigError
 """
 
 from __future__ import annotations
@@ -16,27 +17,39 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal, NamedTuple
 
 from swarm.harmless import printable
+from swarm.types import Completion
 
 Kind = Literal["throttled", "down", "late", "unreadable", "declined", "refused"]
+AWAY: frozenset[Kind] = frozenset({"throttled", "down", "late"})
+FINAL: frozenset[Kind] = frozenset({"declined", "refused"})
 
 _DOWN = frozenset({408, 409, 425})
 _REFUSED = frozenset({401, 402, 403, 404, 405, 501})
-_FALLS_BACK = frozenset({400, 404, 405, 422, 501})
-_NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached")
+_NO_MONEY = (b"insufficient_quota", b"billing_hard_limit_reached")
 _MOST_SHOWN = 300
 
 
-class UsableReply(NamedTuple):
+class Tokens(NamedTuple):
+    """Counts the tokens of one request."""
+
+    prompt: int
+    reply: int
+
+
+class RequestCost(NamedTuple):
+    """Says what one request may use up."""
+
+    worst: Tokens = Tokens(0, 0)
+    likely: Tokens = Tokens(0, 0)
+
+
+class Reply(NamedTuple):
     """One usable reply."""
 
-    text: str
-    finished: bool
-    """It says that the model ended it, by an end-of-text token or a stop string."""
-    tokens_in: int | None
-    """Tokens as the server counts; None: it does not say."""
-    tokens_out: int | None
-    written: str
-    """All that the model wrote, to estimate from: with what was left out."""
+    completions: tuple[Completion, ...]
+    spent: Tokens = Tokens(0, 0)
+    estimated: int = 0
+    """How many of the tokens spent nobody counted."""
     trimmed: bool = False
     """It began with the prompt."""
 
@@ -53,12 +66,6 @@ class Failure(NamedTuple):
     """Seconds to wait, as the server asks."""
     status: int | None = None
     """Status of HTTP, where there was one."""
-
-    @property
-    def of_another_form(self) -> bool:
-        """Tells whether the endpoint may take the question in another form."""
-        about_template = self.status == 500 and ("template" in self.detail.lower() or "role" in self.detail.lower())
-        return self.kind == "unreadable" or self.status in _FALLS_BACK or about_template
 
 
 def failure_of(status: int, headers: Mapping[str, str], body: bytes, wall: float) -> Failure:
@@ -79,7 +86,7 @@ def failure_of(status: int, headers: Mapping[str, str], body: bytes, wall: float
 
 def _kind(status: int, body: bytes, asked: float | None) -> Kind:
     if status == 429:
-        return "refused" if any(word.encode() in body for word in _NO_MONEY) else "throttled"
+        return "refused" if any(word in body for word in _NO_MONEY) else "throttled"
     if status == 503 and asked is not None:
         return "throttled"
     if status in _REFUSED:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.endpoint.outcomes import Failure
-from swarm.served.replies import Card, ExpectedReply, read_completions, read_models
+from swarm.remote.outcomes import Failure
+from swarm.remote.server_forms import Card, ExpectedReply, read_completions, read_models
 
 EOS = 0
 EXPECTED = ExpectedReply(
@@ -37,7 +37,11 @@ def reply() -> dict[str, Any]:
 
 
 def read(value: Any, expected: ExpectedReply = EXPECTED) -> Any:
-    return read_completions(json.dumps(value).encode(), expected)
+    """Ids and log-probs of each completion, or the failure."""
+    outcome = read_completions(json.dumps(value).encode(), expected)
+    if isinstance(outcome, Failure):
+        return outcome
+    return [(one.token_ids, one.logprobs) for one in outcome.completions]
 
 
 def test_ids_and_logprobs_come_in_the_order_of_their_seeds() -> None:
@@ -49,7 +53,7 @@ def test_ids_and_logprobs_come_in_the_order_of_their_seeds() -> None:
 def test_a_logprob_that_rounding_put_above_zero_is_zero() -> None:
     value = reply()
     value["choices"][0]["logprobs"]["token_logprobs"] = [1e-6, -1.0]
-    assert read(value)[0].logprobs == (0.0, -1.0)
+    assert read(value)[0][1] == (0.0, -1.0)
 
 
 def in_first(**changes: Any) -> Callable[[dict[str, Any]], object]:
@@ -112,7 +116,7 @@ def test_a_stop_string_ends_a_completion_where_there_are_some() -> None:
     value["choices"][0] |= choice(0, [1, 2], finish_reason="stop")
     stopping = ExpectedReply("a", (5, 6), 2, 3, 10, frozenset({EOS}), stops=True)
     assert isinstance(read(value), Failure)
-    assert read(value, stopping)[0].token_ids == (1, 2)
+    assert read(value, stopping)[0][0] == (1, 2)
     value["choices"][0]["finish_reason"] = "abort"
     assert isinstance(read(value, stopping), Failure)
 

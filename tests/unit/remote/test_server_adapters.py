@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import GenerationServerError
-from swarm.served.adapters import Adapters
+from swarm.remote.server_adapters import Adapters
 
 
 def write(folder: Path) -> None:

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swarm.config import Settings, variable
-from swarm.endpoint.config import check_url
-from swarm.endpoint.key import Key, checked_key
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
+from swarm.remote.generation import Terms
+from swarm.remote.key import Key, check_url, checked_key
 
 API = "/v1"
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+AT_ONCE = 64
+"""Requests that one call has under way."""
+MOST_UNUSABLE = 3
+"""Replies to one request that are of another form, or cannot be of this policy."""
+LONGEST_PAUSE = 15.0
 """Seconds between two tries."""
 
 
@@ -36,14 +40,28 @@ class ServerConfig:
     """Without a usable reply; then the server is away."""
     plays_on: bool = False
     """Whether the node then generates by itself."""
+    pause: float = 0.5
+    """Before the second try of a request; twice as long each time."""
     key: Key | None = None
-    seed: int = 0
-    """Seed of the pauses between tries."""
 
     @property
     def request_timeout(self) -> float:
         """Returns the seconds for one request, from the connection to the last byte."""
         return self.patience / 2
+
+    @property
+    def terms(self) -> Terms:
+        """Returns how it is asked: all groups come, or the call has failed; one that is away is waited for."""
+        return Terms(
+            concurrency=AT_ONCE,
+            patience=self.patience,
+            renewed=True,
+            whole=True,
+            repeats=MOST_UNUSABLE - 1,
+            counted=frozenset({"unreadable"}),
+            pause=self.pause,
+            longest_pause=LONGEST_PAUSE,
+        )
 
 
 def server_config(settings: Settings, node_id: str) -> ServerConfig | None:
@@ -64,8 +82,13 @@ def server_config(settings: Settings, node_id: str) -> ServerConfig | None:
         prefix=own,
         patience=settings.generation_server.patience,
         plays_on=settings.generation_server.away == "own",
-        key=_key(settings, url),
-        seed=settings.seed,
+        key=checked_key(
+            settings.generation_server.key or "",
+            url,
+            holder=f"{variable('generation_server_key')}: what it holds",
+            key=f"{variable('generation_server_key')}: the key",
+            ways="or a tunnel to 127.0.0.1",
+        ),
     )
 
 
@@ -92,11 +115,3 @@ def _refuse_unsuited(settings: Settings) -> None:
             f"{variable('min_p')}, got {settings.temperature:g} with some of them: a server gives log-probs before "
             "temperature and cut, or after both, and training needs them between"
         )
-
-
-def _key(settings: Settings, url: str) -> Key | None:
-    if not (value := (settings.generation_server.key or "").strip()):
-        return None
-    name = variable("generation_server_key")
-    holder, key = f"{name}: what it holds", f"{name}: the key"
-    return checked_key(value, url, holder=holder, key=key, ways="or a tunnel to 127.0.0.1")

@@ -16,14 +16,14 @@ import torch
 
 from swarm.errors import GenerationServerError, ModelError
 from swarm.node.process.executor import ComputeExecutor, compute_thread
+from swarm.policy.policy import JoinedPolicy
 from swarm.policy.settings import LoraConfig
-from swarm.served.generator import ServedGenerator
-from swarm.served.policy import ServedPolicy
+from swarm.remote.server import ServedGenerator
 from swarm.types import Completion, Dialogue, GenerationCall, Groups, RemoteGenerator, Turn
 from tests.engines.stub_vllm import Engine, good, serving
 from tests.patience import PATIENCE
 from tests.unit.node.nodes import until
-from tests.unit.served.factories import CONFIG, MODEL, QUESTIONS, ask, learn, neighbours, policy_of, served, server_of
+from tests.unit.remote.factories import CONFIG, MODEL, QUESTIONS, ask, learn, neighbours, policy_of, served, server_of
 
 
 # ── the same policy there as here ───────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +199,7 @@ def test_while_the_server_writes_the_node_computes_something_else(tmp_path: Path
         assert computed.wait(PATIENCE), "the compute thread is not free"
         good(handler, body)
 
-    async def main(policy: ServedPolicy) -> Groups:
+    async def main(policy: JoinedPolicy) -> Groups:
         groups: list[Groups] = []
 
         async def generate() -> None:
@@ -225,7 +225,7 @@ def test_nodes_of_one_process_ask_at_the_same_time_each_with_its_own_adapter(tmp
         arrived.wait(PATIENCE)
         good(handler, body)
 
-    async def main(policies: list[ServedPolicy]) -> list[Groups]:
+    async def main(policies: list[JoinedPolicy]) -> list[Groups]:
         found: dict[int, Groups] = {}
 
         async def generate(number: int) -> None:
@@ -257,7 +257,7 @@ def test_a_node_that_is_cancelled_lets_go_of_a_server_that_hangs(tmp_path: Path,
             let_go.release()
         handler.close_connection = True
 
-    async def main(policy: ServedPolicy, is_asked: Callable[[], bool]) -> None:
+    async def main(policy: JoinedPolicy, is_asked: Callable[[], bool]) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(executor.generate, policy, GenerationCall(QUESTIONS, 3, 1))
             await until(is_asked)

@@ -11,7 +11,7 @@ from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.node.process import wiring
-from swarm.served.config import server_config
+from swarm.remote.server_config import server_config
 from tests.unit.node.factories import make_settings
 
 URL = "http://127.0.0.1:8000"

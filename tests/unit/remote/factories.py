@@ -9,8 +9,8 @@ from typing import Any
 from swarm.policy.policy import JoinedPolicy, load_policy
 from swarm.policy.settings import GrpoConfig, LoraConfig
 from swarm.policy.shared_base import SharedBases
-from swarm.served.config import ServerConfig
-from swarm.served.policy import ServedPolicy, serve
+from swarm.remote.server import serve
+from swarm.remote.server_config import ServerConfig
 from swarm.types import Groups, TrainGroup, TrainReport
 from tests.engines.stub_vllm import Stub
 from tests.patience import PATIENCE
@@ -26,7 +26,7 @@ def policy_of(config: GrpoConfig = CONFIG) -> JoinedPolicy:
     return load_policy(MODEL, config, threads=1, device="cpu")
 
 
-def neighbours(stub: Stub, folder: Path, names: str) -> list[ServedPolicy]:
+def neighbours(stub: Stub, folder: Path, names: str) -> list[JoinedPolicy]:
     """Nodes of one process, which share a base."""
     bases, found = SharedBases(), []
     for name in names:
@@ -38,14 +38,16 @@ def neighbours(stub: Stub, folder: Path, names: str) -> list[ServedPolicy]:
 
 
 def server_of(url: str, folder: Path, **more: Any) -> ServerConfig:
-    return ServerConfig(url=url, folder=folder / "adapters", prefix="run.a", **{"patience": PATIENCE, **more})
+    return ServerConfig(
+        url=url, folder=folder / "adapters", prefix="run.a", **{"patience": PATIENCE, "pause": 0.001, **more}
+    )
 
 
-def served(stub: Stub, folder: Path, config: GrpoConfig = CONFIG, **more: Any) -> ServedPolicy:
+def served(stub: Stub, folder: Path, config: GrpoConfig = CONFIG, **more: Any) -> JoinedPolicy:
     return serve(policy_of(config), config, server_of(stub.url, folder, **more))
 
 
-def ask(policy: ServedPolicy, seed: int = 1, size: int = 3) -> Groups:
+def ask(policy: JoinedPolicy, seed: int = 1, size: int = 3) -> Groups:
     return policy.generate(QUESTIONS, group_size=size, seed=seed)
 
 

@@ -1,14 +1,14 @@
-"""The key of an endpoint: where it is read from, and what keeps it out of everything that is written or shown."""
+"""A server's address, and the key for it: both checked before anything starts, and the key kept out of everything."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from swarm.endpoint.config import EndpointConfig, is_loopback
 from swarm.errors import ConfigError
+from swarm.harmless import quoted
 
 HIDDEN = "[key]"
 _SHORTEST_HIDDEN = 8
@@ -47,27 +47,8 @@ def _in_json(character: str) -> str:
     return rf"(?:\\?{re.escape(character)}|\\u(?i:{ord(character):04x}))"
 
 
-def read_key(config: EndpointConfig, environ: Mapping[str, str]) -> Key | None:
-    """Returns the key, or None where there is none to send.
-
-    Raises:
-        ConfigError: the file cannot be read, what is there can be no key, or it would go unencrypted over a network.
-    """
-    value = _from_file(config.key_file) if config.key_file else environ.get(config.key_variable or " ", "").strip()
-    if not value:
-        return None
-    return checked_key(
-        value,
-        config.base_url,
-        holder=f"endpoint: what {_place(config)} holds",
-        key=f"endpoint: the key of {_place(config)}",
-        ways="a tunnel to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours",
-        plain_http=config.plain_http_key,
-    )
-
-
-def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain_http: bool = False) -> Key:
-    """Returns the key for a server, if it can be one and nobody on the way reads it.
+def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain_http: bool = False) -> Key | None:
+    """Returns the key for a server, if it can be one and nobody on the way reads it; None: there is none.
 
     Args:
         holder: where it comes from, as a message begins.
@@ -78,6 +59,8 @@ def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain
     Raises:
         ConfigError: it can be no key, or would go unencrypted over a network.
     """
+    if not (value := value.strip()):
+        return None
     if not (value.isascii() and value.isprintable() and " " not in value):
         raise ConfigError(f"{holder} is no key: it has spaces or characters that no header takes")
     parts = urlsplit(url)
@@ -86,11 +69,8 @@ def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain
     return Key(value)
 
 
-def _place(config: EndpointConfig) -> str:
-    return f"the file {config.key_file}" if config.key_file else f"the variable {config.key_variable}"
-
-
-def _from_file(path: str) -> str:
+def key_in_file(path: str) -> str:
+    """Returns what a key file holds. Raises ConfigError."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -98,4 +78,35 @@ def _from_file(path: str) -> str:
         raise ConfigError(f"endpoint: the key file {path} cannot be read: {error.strerror}") from None
     if len(content) > _MOST_BYTES or not content.strip():
         raise ConfigError(f"endpoint: the key file {path} must hold a key and nothing else, got {len(content)} bytes")
-    return content.decode("latin-1").strip()
+    return content.decode("latin-1")
+
+
+def check_url(url: str, name: str) -> str:
+    """Returns the URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
+
+    Args:
+        name: of the setting, for messages.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigError(f"{name} is no URL; expected one such as http://127.0.0.1:8000/v1") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigError(f"{name} must have no user, password, query or fragment; a key has settings of its own")
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
+        raise ConfigError(f"{name} must be a URL such as http://127.0.0.1:8000/v1, got {quoted(url)}")
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Tells whether a host is this machine, by its address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -14,6 +13,9 @@ from urllib.parse import urlsplit
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
 from swarm.instruction import OURS, Asking
+from swarm.remote.generation import Terms
+from swarm.remote.key import Key, check_url, checked_key, is_loopback, key_in_file
+from swarm.remote.limits import Breaker, Budget, Prices, ServerLimits, Usage, Window
 
 Form = Literal["chat", "chat-user", "completions"]
 FORMS: tuple[Form, ...] = ("chat", "chat-user", "completions")
@@ -179,30 +181,50 @@ class EndpointConfig:
         """Tells whether the endpoint is on this machine, by its address."""
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
+    @property
+    def terms(self) -> Terms:
+        """Returns how it is asked."""
+        return Terms(
+            concurrency=self.concurrency,
+            patience=self.patience,
+            repeats=self.retries,
+            pause=self.backoff,
+            longest_pause=self.longest_backoff,
+        )
+
+    def limits(self, usage: Usage) -> ServerLimits:
+        """Returns what bounds its requests, of which nothing is used up but these totals."""
+        return ServerLimits(
+            Budget(usage, Prices(self.price_in, self.price_out), self.cap_tokens, self.cap_money),
+            Breaker(self.breaker_failures, self.breaker_rest, self.breaker_longest_rest),
+            Window(self.requests_per_minute),
+            Window(self.tokens_per_minute),
+        )
+
+    @property
+    def key_place(self) -> str:
+        """Returns where the key lies, in words."""
+        return f"the file {self.key_file}" if self.key_file else f"the variable {self.key_variable or '(none)'}"
+
+    def read_key(self, environ: Mapping[str, str]) -> Key | None:
+        """Returns the key, or None where there is none to send.
+
+        Raises:
+            ConfigError: the file cannot be read, what is there can be no key, or it would go unencrypted over a
+                network.
+        """
+        return checked_key(
+            key_in_file(self.key_file) if self.key_file else environ.get(self.key_variable or " ", ""),
+            self.base_url,
+            holder=f"endpoint: what {self.key_place} holds",
+            key=f"endpoint: the key of {self.key_place}",
+            ways="a tunnel to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours",
+            plain_http=self.plain_http_key,
+        )
+
 
 def _refused(name: str, expected: str, value: object) -> ConfigError:
     return ConfigError(f"endpoint: {name} must be {expected}, got {quoted(value)}")
-
-
-def check_url(url: str, name: str) -> str:
-    """Returns the URL of a server, as it is. Where a key may be part of it, the message does not repeat it.
-
-    Args:
-        name: of the setting, for messages.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise ConfigError(f"{name} is no URL; expected one such as http://127.0.0.1:8000/v1") from None
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ConfigError(f"{name} must have no user, password, query or fragment; a key has settings of its own")
-    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise ConfigError(f"{name} must be a URL such as http://127.0.0.1:8000/v1, got {quoted(url)}")
-    return url
 
 
 def _check_key_variable(name: str) -> None:
@@ -211,13 +233,3 @@ def _check_key_variable(name: str) -> None:
             "endpoint: key_variable must be the NAME of an environment variable, such as OPENAI_API_KEY;"
             " what is there is no name, and not repeated here since it may be a key"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Tells whether a host is this machine, by its address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -11,15 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.endpoint.config import EndpointConfig
-from swarm.endpoint.generation import Done, EndpointLimits, Generation, Request, Send
-from swarm.endpoint.limits import LONGEST_ASKED, MINUTE, Breaker, Budget, Window, backoff
-from swarm.endpoint.outcomes import Failure, Kind, UsableReply
-from swarm.endpoint.usage import Prices, Tokens, Usage
+from swarm.remote.generation import Done, Generation, Request, Send, Terms
+from swarm.remote.limits import LONGEST_ASKED, MINUTE, Breaker, Budget, Prices, ServerLimits, Usage, Window, backoff
+from swarm.remote.outcomes import Failure, Kind, Reply, RequestCost, Tokens
+from swarm.types import Completion
 
 
-def config(**settings: Any) -> EndpointConfig:
-    return EndpointConfig(**{"base_url": "http://127.0.0.1:1/v1", "model": "m", **settings})
+def terms(**more: Any) -> Terms:
+    return Terms(**{"concurrency": 4, "patience": 100.0, "repeats": 4, "pause": 0.5, "longest_pause": 30.0, **more})
+
+
+COST = RequestCost(Tokens(300, 20), Tokens(100, 20))
+
+
+def generation(terms: Terms, limits: ServerLimits, questions: int, size: int, began: float = 0.0) -> Generation:
+    return Generation(terms, limits, [COST] * questions, size, 1, began=began)
 
 
 # ── budget ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -34,7 +40,7 @@ TOKENS = st.builds(Tokens, st.integers(0, 100), st.integers(0, 100))
 def test_caps_hold_whatever_is_under_way_as_long_as_nothing_exceeds_its_worst_case(
     steps: list[tuple[Tokens, float, bool]], cap_tokens: int, cap_money: float
 ) -> None:
-    budget = Budget(Usage(), Prices(1.0, 20.0), cap_tokens=cap_tokens, cap_money=cap_money)
+    budget = Budget(Usage(), Prices(1.0, 20.0), cap_tokens, cap_money)
     held: list[tuple[Tokens, float]] = []
     for worst, share, sends in steps:
         if sends and budget.allows(worst):
@@ -108,7 +114,7 @@ def test_requests_of_one_seed_do_not_come_back_together() -> None:
 
 # ── breaker ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_a_breaker_opens_after_failures_in_a_row_rests_longer_each_time_and_closes_with_a_reply() -> None:
-    breaker = Breaker(config(breaker_failures=2, breaker_rest=10.0, breaker_longest_rest=25.0))
+    breaker = Breaker(2, 10.0, 25.0)
     breaker.failed(0.0)
     breaker.succeeded()
     breaker.failed(0.0)
@@ -126,10 +132,10 @@ def test_a_breaker_opens_after_failures_in_a_row_rests_longer_each_time_and_clos
     assert breaker.state(55.0) == "closed"
 
 
-def test_a_refusal_of_everything_opens_it_at_once() -> None:
-    breaker = Breaker(config())
-    breaker.failed(0.0, at_once=True)
-    assert breaker.state(0.0) == "open"
+def test_a_refusal_of_everything_opens_it_at_once_unless_it_stays_closed() -> None:
+    for breaker, state in ((Breaker(20, 10.0, 10.0), "open"), (Breaker(), "closed")):
+        breaker.failed(0.0, at_once=True)
+        assert breaker.state(0.0) == state
 
 
 # ── a generation in virtual time ──────────────────────────────────────────────────────────────────────────────────────
@@ -142,87 +148,95 @@ OUTCOME = st.tuples(
 @given(st.data())
 def test_any_generation_ends_in_time_with_whole_groups_within_every_limit(data: st.DataObject) -> None:
     """Any order of replies and failures, any limits: the promises of the module, at every step."""
-    settings = config(
+    size, questions = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))
+    asked = terms(
         concurrency=data.draw(st.integers(1, 4)),
-        retries=data.draw(st.integers(0, 3)),
-        max_tokens=20,
-        requests_per_minute=data.draw(st.none() | st.integers(1, 12)),
-        tokens_per_minute=data.draw(st.none() | st.integers(20, 2000)),
-        cap_tokens=data.draw(st.none() | st.integers(1, 4000)),
-        breaker_failures=data.draw(st.integers(1, 6)),
+        repeats=data.draw(st.integers(0, 3)),
+        whole=data.draw(st.booleans()),
+        counted=data.draw(st.sampled_from([frozenset({"unreadable"}), frozenset({"down", "late", "unreadable"})])),
     )
-    limits, size, deadline = EndpointLimits(settings, Usage()), data.draw(st.integers(1, 3)), 100.0
-    questions = [f"{number}?" for number in range(data.draw(st.integers(1, 4)))]
-    generation = Generation(settings, limits, questions, size, "chat", 1, deadline=deadline)
+    cap, per_minute = data.draw(st.none() | st.integers(1, 4000)), data.draw(st.none() | st.integers(1, 12))
+    limits = ServerLimits(
+        Budget(cap_tokens=cap),
+        Breaker(data.draw(st.none() | st.integers(1, 6)), 10.0, 300.0),
+        Window(per_minute),
+        Window(data.draw(st.none() | st.integers(20, 2000))),
+    )
+    made = generation(asked, limits, questions, size)
     now, sent, complete = 0.0, list[float](), set[int]()
-    running: list[tuple[float, Request, UsableReply | Failure]] = []
-    while not isinstance(step := generation.next(now), Done):
+    running: list[tuple[float, Request, Reply | Failure]] = []
+    while not isinstance(step := made.next(now), Done):
         if isinstance(step, Send):
             sent.append(now)
-            kind, seconds, asked = data.draw(OUTCOME)
-            outcome = _reply() if kind == "good" else Failure(kind, "", asked=asked, billed=kind == "late")  # type: ignore[arg-type]
+            kind, seconds, wanted = data.draw(OUTCOME)
+            outcome = REPLY if kind == "good" else Failure(kind, "", asked=wanted, billed=kind == "late")  # type: ignore[arg-type]
             heapq.heappush(running, (now + seconds, step.request, outcome))
-            assert len(running) <= settings.concurrency
+            assert len(running) <= asked.concurrency
         elif running and running[0][0] <= step.until:
             now, request, outcome = heapq.heappop(running)
             if isinstance(outcome, Failure):
-                generation.failed(request, outcome, now)
-            elif group := generation.replied(request, outcome):
+                made.failed(request, outcome, now)
+            elif group := made.replied(request, outcome, now):
                 assert len(group) == size
                 complete.add(request.question)
         else:
             assert step.until > now  # else it would spin
             now = step.until
-    groups = generation.end(now)
-    assert now <= deadline
+    groups = made.end(now)
+    assert now <= asked.patience
     assert {number for number, group in enumerate(groups) if group} == complete
     assert {len(group) for group in groups} <= {0, size}
     assert limits.budget.usage.requests == len(sent)
-    assert limits.budget.usage.tokens <= (settings.cap_tokens or 10**9)
-    if step.reason == "complete" and not generation.failures:
-        assert complete == set(range(len(questions)))
-    if most := settings.requests_per_minute:
-        assert all(sum(other <= at < other + MINUTE for other in sent) <= most for at in sent)
+    assert limits.budget.usage.tokens <= (cap or 10**9)
+    if step.reason == "complete" and (asked.whole or not made.failures):
+        assert complete == set(range(questions))
+    if per_minute:
+        assert all(sum(other <= at < other + MINUTE for other in sent) <= per_minute for at in sent)
 
 
-def _reply() -> UsableReply:
-    return UsableReply("7", finished=True, tokens_in=10, tokens_out=5, written="7")
+REPLY = Reply((Completion("7", finished=True),), Tokens(10, 5))
 
 
 def test_the_groups_of_the_first_questions_are_complete_first() -> None:
-    settings = config(concurrency=1)
-    generation = Generation(settings, EndpointLimits(settings, Usage()), ["a", "b"], 2, "chat", 1, deadline=10.0)
+    made = generation(terms(concurrency=1), ServerLimits(), 2, 2)
     order = []
-    while isinstance(step := generation.next(0.0), Send):
+    while isinstance(step := made.next(0.0), Send):
         order.append(step.request)
-        generation.replied(step.request, _reply())
+        made.replied(step.request, REPLY, 0.0)
     assert order == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_throttling_pauses_all_requests_and_counts_as_no_failure() -> None:
-    settings = config(concurrency=1, retries=0, breaker_failures=1)
-    limits = EndpointLimits(settings, Usage())
-    generation = Generation(settings, limits, ["a", "b"], 1, "chat", 1, deadline=100.0)
+    limits = ServerLimits(breaker=Breaker(1, 10.0, 10.0))
+    made = generation(terms(concurrency=1, repeats=0), limits, 2, 1)
     for now in (0.0, 30.0, 60.0):
-        step = generation.next(now)
+        step = made.next(now)
         assert isinstance(step, Send)
-        generation.failed(step.request, Failure("throttled", "", asked=30.0), now)
-        assert generation.next(now) == (now + 30.0,)
-    other = Generation(settings, limits, ["c"], 1, "chat", 1, deadline=1000.0)
-    assert other.next(60.0) == (90.0,)  # the next generation knows of it
+        assert made.failed(step.request, Failure("throttled", "", asked=30.0), now), "repeated"
+        assert made.next(now) == (now + 30.0,)
+    assert generation(terms(), limits, 1, 1, 60.0).next(60.0) == (90.0,), "the next generation knows of it"
 
 
-def test_an_endpoint_that_was_down_is_tried_with_one_request_before_the_others_go() -> None:
-    settings = config(concurrency=4, breaker_rest=10.0)
-    limits = EndpointLimits(settings, Usage())
+def test_a_server_that_was_down_is_tried_with_one_request_before_the_others_go() -> None:
+    limits = ServerLimits(breaker=Breaker(20, 10.0, 300.0))
     limits.breaker.failed(0.0, at_once=True)
-    generation = Generation(settings, limits, ["a", "b"], 2, "chat", 1, deadline=100.0)
-    assert generation.next(9.0) == ("down",)
-    trial = generation.next(10.0)
+    made = generation(terms(), limits, 2, 2)
+    assert made.next(9.0) == ("down",)
+    trial = made.next(10.0)
     assert isinstance(trial, Send)
-    assert generation.next(10.0) == (100.0,)
-    generation.replied(trial.request, _reply())
-    assert [type(generation.next(11.0)) for _ in range(3)] == [Send] * 3
+    assert made.next(10.0) == (100.0,)
+    made.replied(trial.request, REPLY, 10.0)
+    assert [type(made.next(11.0)) for _ in range(3)] == [Send] * 3
+
+
+def test_patience_that_is_renewed_ends_so_long_after_the_last_reply() -> None:
+    made = generation(terms(concurrency=1, renewed=True), ServerLimits(), 2, 1)
+    first = made.next(0.0)
+    assert isinstance(first, Send)
+    made.replied(first.request, REPLY, 90.0)
+    assert isinstance(made.next(90.0), Send)
+    assert made.next(189.0) == (190.0,)
+    assert made.next(190.0) == ("patience",)
 
 
 @pytest.mark.parametrize("field", ["requests", "tokens_in", "tokens_out", "tokens_estimated"])

@@ -13,16 +13,54 @@ worst case; by what a server counts beyond that it can be exceeded, for the requ
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from swarm.algo.seeds import derive_random
-from swarm.endpoint.config import EndpointConfig
-from swarm.endpoint.usage import Prices, Tokens, Usage
+from swarm.remote.outcomes import Tokens
 
 MINUTE = 60.0
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Running totals, of all lives of a node together if each hands the last one's to the next: a small JSON state."""
+
+    requests: Count = 0
+    """Sent, repetitions and those that failed included."""
+    replies: Count = 0
+    """That could be used."""
+    trimmed: Count = 0
+    """Replies among these that began with the prompt."""
+    tokens_in: Count = 0
+    """Tokens of prompts, as the server counts them, else estimated."""
+    tokens_out: Count = 0
+    """Tokens of replies, likewise."""
+    tokens_estimated: Count = 0
+    """Tokens of both that no server counted: estimated from the text, or the worst case where no reply came."""
+    money: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """At the prices of the time."""
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
+    def plus(self, **more: float) -> Usage:
+        """Returns the totals with so much added to some of them."""
+        now = msgspec.structs.asdict(self)
+        return msgspec.structs.replace(self, **{name: now[name] + amount for name, amount in more.items()})
+
+
+class Prices(NamedTuple):
+    """Money per million tokens."""
+
+    prompt: float = 0.0
+    reply: float = 0.0
+
+    def of(self, tokens: Tokens) -> float:
+        return (tokens.prompt * self.prompt + tokens.reply * self.reply) / 1e6
 
 
 @dataclass(slots=True)
@@ -79,10 +117,10 @@ State = Literal["closed", "open", "trial"]
 class Breaker:
     """Knows failures and replies, one after the other."""
 
-    def __init__(self, config: EndpointConfig) -> None:
-        self._limit = config.breaker_failures
-        self._first_rest = config.breaker_rest
-        self._longest_rest = config.breaker_longest_rest
+    def __init__(self, failures: int | None = None, rest: float = 0.0, longest_rest: float = 0.0) -> None:
+        """`failures`: so many in a row open it; None: it stays closed. `rest`: seconds, the first time."""
+        self._limit = failures
+        self._first_rest, self._longest_rest = rest, longest_rest
         self._failures = 0
         self._rest = 0.0
         self._until = 0.0
@@ -96,7 +134,9 @@ class Breaker:
         self._failures, self._rest = 0, 0.0
 
     def failed(self, now: float, *, at_once: bool = False) -> None:
-        """`at_once`: the endpoint refuses everything, so there is no use in trying on."""
+        """`at_once`: the server refuses everything, so there is no use in trying on."""
+        if self._limit is None:
+            return
         self._failures += 1
         state = self.state(now)
         if state == "trial" or (state == "closed" and (at_once or self._failures >= self._limit)):
@@ -104,47 +144,52 @@ class Breaker:
             self._until = now + self._rest
 
 
+@dataclass
 class Budget:
-    """Totals and caps of one endpoint."""
+    """Totals, and caps of what may be used."""
 
-    def __init__(
-        self, usage: Usage, prices: Prices, *, cap_tokens: int | None = None, cap_money: float | None = None
-    ) -> None:
-        self.usage = usage
-        self._prices = prices
-        self._cap_tokens = cap_tokens
-        self._cap_money = cap_money
-        self._held: list[Tokens] = []
+    usage: Usage = field(default_factory=Usage)
+    prices: Prices = field(default_factory=Prices)
+    cap_tokens: int | None = None
+    cap_money: float | None = None
+    _held: list[Tokens] = field(default_factory=list)
 
     def allows(self, worst: Tokens) -> bool:
         """Tells whether a request of this worst case fits under the caps, beside those that are under way."""
         held = [*self._held, worst]
         tokens = self.usage.tokens + sum(map(sum, held))
-        money = self.usage.money + sum(map(self._prices.of, held))
-        return (self._cap_tokens is None or tokens <= self._cap_tokens) and (
-            self._cap_money is None or money <= self._cap_money
+        money = self.usage.money + sum(map(self.prices.of, held))
+        return (self.cap_tokens is None or tokens <= self.cap_tokens) and (
+            self.cap_money is None or money <= self.cap_money
         )
 
     def hold(self, worst: Tokens) -> None:
         """A request is sent."""
         self._held.append(worst)
-        self.usage = msgspec.structs.replace(self.usage, requests=self.usage.requests + 1)
+        self.usage = self.usage.plus(requests=1)
 
     def settle(self, worst: Tokens, spent: Tokens, *, estimated: int = 0) -> None:
         """Notes that a request has ended. `estimated`: how many of the tokens spent nobody counted."""
         self._held.remove(worst)
-        usage = self.usage
-        self.usage = msgspec.structs.replace(
-            usage,
-            tokens_in=usage.tokens_in + spent.prompt,
-            tokens_out=usage.tokens_out + spent.reply,
-            tokens_estimated=usage.tokens_estimated + estimated,
-            money=usage.money + self._prices.of(spent),
+        money = self.prices.of(spent)
+        self.usage = self.usage.plus(
+            tokens_in=spent.prompt, tokens_out=spent.reply, tokens_estimated=estimated, money=money
         )
 
     def count_reply(self, *, trimmed: bool) -> None:
-        usage = self.usage
-        self.usage = msgspec.structs.replace(usage, replies=usage.replies + 1, trimmed=usage.trimmed + trimmed)
+        self.usage = self.usage.plus(replies=1, trimmed=trimmed)
+
+
+@dataclass
+class ServerLimits:
+    """Holds what bounds the requests to one server, from one generation to the next."""
+
+    budget: Budget = field(default_factory=Budget)
+    breaker: Breaker = field(default_factory=Breaker)
+    requests: Window = field(default_factory=lambda: Window(None))
+    tokens: Window = field(default_factory=lambda: Window(None))
+    paused_until: float = float("-inf")
+    """Throttled: nothing is sent before."""
 
 
 LONGEST_ASKED = 900.0

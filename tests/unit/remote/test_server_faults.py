@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from swarm.endpoint.key import Key
 from swarm.errors import GenerationServerError
-from swarm.served.policy import serve
+from swarm.remote.key import Key
+from swarm.remote.server import serve
 from swarm.types import GenerationCall, Groups
-from tests.engines.stub_vllm import Fault, broken, changed, forgetting, good, hanging, raw, refused, serving
+from tests.engines.stub_openai import hanging, raw, refused
+from tests.engines.stub_vllm import Fault, broken, changed, forgetting, good, serving
 from tests.patience import PATIENCE
-from tests.unit.served.factories import CONFIG, MODEL, QUESTIONS, ask, learn, policy_of, served, server_of
+from tests.unit.remote.factories import CONFIG, MODEL, QUESTIONS, ask, learn, policy_of, served, server_of
 
 # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 PASSING: dict[str, Fault] = {
@@ -164,15 +165,9 @@ def test_a_server_that_comes_later_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_request_that_hangs_is_given_up_and_repeated(tmp_path: Path) -> None:
-    def hanging_once(handler: Any, body: dict[str, Any]) -> None:
-        server._timeout = PATIENCE
-        hanging(handler, body)
-
     with serving(MODEL) as stub:
-        policy = served(stub, tmp_path)
+        policy = served(stub, tmp_path, patience=8.0)  # of which a request may take half
         expected = ask(policy)
-        server: Any = policy.generator.server  # type: ignore[attr-defined]
-        server._timeout = 0.5
-        stub.plan.append(hanging_once)
+        stub.plan.append(hanging)
         assert ask(policy) == expected
         assert policy.take_use().retries >= 1

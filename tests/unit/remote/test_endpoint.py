@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.endpoint.config import EndpointConfig
-from swarm.endpoint.generator import EndpointGenerator
-from swarm.endpoint.usage import Usage
 from swarm.errors import ConfigError, SpendingCapError
-from swarm.extras import installed_by
 from swarm.instruction import INSTRUCTION
-from swarm.types import Completion, Dialogue, Generator, Turn
+from swarm.remote.endpoint import EndpointGenerator
+from swarm.remote.endpoint_config import EndpointConfig
+from swarm.remote.limits import Usage
+from swarm.remote.outcomes import Failure
+from swarm.types import Completion, Dialogue, GenerationCall, Generator, Turn
 from tests.engines import stub_openai as stubs
 from tests.engines.stub_openai import Fault, Stub, good, refused, serving, throttled
 from tests.patience import PATIENCE
+from tests.unit.node.nodes import until
 
 SEVEN = Completion("<answer>7</answer>", finished=True)
 QUICK: dict[str, Any] = {"backoff": 0.001, "longest_backoff": 0.002, "patience": PATIENCE, "request_timeout": PATIENCE}
@@ -173,19 +175,17 @@ def test_a_pause_beyond_patience_is_not_waited_for() -> None:
     assert len(stub.asked) == 1
 
 
-def test_an_end_from_another_thread_gives_what_is_there() -> None:
-    with serving(good(), good(), then=stubs.hanging) as stub:
-        made = generator(stub, concurrency=1)
-        threading.Thread(target=lambda: (_until(lambda: len(stub.asked) == 3), made.stop())).start()
-        assert ask(made, questions=2) == [(SEVEN, SEVEN), ()]
-        assert ask(made) == [()]
+def test_who_does_not_wait_any_more_pays_the_worst_case_of_what_is_under_way() -> None:
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(made.ask(GenerationCall(["?"], 2, 1)).wait)
+            await until(lambda: len(stub.asked) == 2)
+            tasks.cancel_scope.cancel()
 
-
-def _until(condition: Any) -> None:
-    for _ in range(int(PATIENCE / 0.01)):
-        if condition():
-            return
-        threading.Event().wait(0.01)
+    with serving(then=stubs.hanging) as stub:
+        made = generator(stub)
+        asyncio.run(main())
+        assert (made.usage.requests, made.usage.tokens_out) == (2, 512)
 
 
 # ── an endpoint that is not there ─────────────────────────────────────────────────────────────────────────────────────
@@ -206,7 +206,7 @@ def test_nobody_at_the_address_is_said_with_the_reason_and_ends_nothing() -> Non
     with capture_logs() as logs:
         checked = made.check()
         assert ask(made, questions=2) == [(), ()]
-    assert checked.form is None
+    assert isinstance(checked, Failure)
     assert "ConnectError" in checked.detail
     assert [line["event"] for line in logs] == ["endpoint.down"]
     assert made.usage.tokens == 0
@@ -262,23 +262,16 @@ def test_an_endpoint_that_refuses_everything_is_told_at_the_start(fault: Fault, 
 def test_the_form_is_found_that_the_endpoint_takes(fault: Fault, form: str) -> None:
     with serving(then=fault) as stub:
         made = generator(stub, api="auto")
-        assert made.check().form == form
+        assert made.check() == form
         assert ask(made) == [(SEVEN, SEVEN)]
 
 
 def test_a_server_that_is_ill_is_not_taken_for_one_of_another_form() -> None:
     with serving(refused(500, "out of memory"), then=good()) as stub:
         made = generator(stub, api="auto", breaker_rest=1e-9)
-        assert made.check().form is None
+        assert isinstance(made.check(), Failure)
         assert ask(made) == [(SEVEN, SEVEN)]
     assert {asked.path for asked in stub.asked} == {"/v1/chat/completions"}
-
-
-def test_without_the_client_the_command_is_told_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "swarm.endpoint.client", None)
-    with pytest.raises(ConfigError) as error:
-        generator("http://127.0.0.1:1/v1")
-    assert installed_by("endpoint") in str(error.value)
 
 
 # ── what it costs ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -303,20 +296,19 @@ def test_where_the_server_does_not_count_totals_are_estimates_and_say_so() -> No
     assert made.usage.tokens_estimated == 131
 
 
-def test_the_cap_ends_the_generation_with_what_is_complete_and_the_next_one_by_an_error() -> None:
+def test_the_cap_ends_the_generation_with_what_is_complete_and_nothing_is_asked_any_more() -> None:
     with serving() as stub:
         made = generator(stub, cap_tokens=800, concurrency=1)
         groups = ask(made, questions=20, size=2)
-        assert made.spent
         complete = sum(1 for group in groups if group)
         assert 0 < complete < 20
         assert groups == [(SEVEN, SEVEN)] * complete + [()] * (20 - complete)
-        with pytest.raises(SpendingCapError, match=r"cap_tokens 800; raise it") as error:
-            ask(made)
-        assert error.value.tokens == made.usage.tokens <= 800
+        assert made.bill.closed, "the node ends after its round"
+        assert 0 < made.usage.tokens <= 800
         asked = len(stub.asked)
-        with pytest.raises(SpendingCapError):
-            generator(stub, usage=made.usage, cap_tokens=400, api="auto").check()
+        assert ask(made) == [()]
+        with pytest.raises(SpendingCapError, match=r"cap_tokens 300; raise it"):
+            generator(stub, usage=made.usage, cap_tokens=300, api="auto").check()
     assert len(stub.asked) == asked
 
 
@@ -391,8 +383,8 @@ def test_a_run_leaves_the_key_in_no_file_no_line_and_no_command_line(tmp_path: P
     code = """
 import json, logging, sys
 from pathlib import Path
-from swarm.endpoint.config import EndpointConfig
-from swarm.endpoint.generator import EndpointGenerator
+from swarm.remote.endpoint import EndpointGenerator
+from swarm.remote.endpoint_config import EndpointConfig
 logging.basicConfig(level=logging.DEBUG, filename="debug.log")
 config = EndpointConfig(
     base_url=sys.argv[1], model="m", api="chat", backoff=0.001, key_variable="MY_KEY", concurrency=1

@@ -1,0 +1,23 @@
+"""Completions that are written elsewhere: by an endpoint, by a generation server, or by a person (plugins/person).
+
+    GenerationCall ─ask─▶ RemoteWriter ─▶ Generation: what next? ─Send─▶ endpoint | server | person
+                            groups ◀─ complete, or given up ◀─ Reply | Failure ◀────────┘
+
+    ask      the compute thread: nothing changes the weights meanwhile
+    wait     the node's event loop: the compute thread is free
+    groups   the compute thread again
+
+What all have in common:
+
+client            one request over HTTP, bounded; the only module that knows httpx
+key               a server's address, and the key for it, which is shown nowhere
+outcomes          a reply, or a failure of a kind that says what follows
+limits            what holds the next request back: caps, limits per minute, failures; usage; the pause before another
+generation        which request is sent next, and when it is over; carries that out
+
+What differs:
+
+endpoint          any OpenAI-compatible API: what it may cost, how it is looked at (endpoint_config, endpoint_forms)
+server            vLLM with a worker's own adapter: published there, its log-probs checked (server_config, server_forms,
+                  server_adapters)
+"""

@@ -1,0 +1,202 @@
+"""What an endpoint is sent for a question, what that may cost, and what its reply says. Pure; it is a stranger.
+
+question | Dialogue ─turns─▶ body of a request
+bytes ─JSON─▶ first choice ─▶ text ─without the prompt, if it begins with it─▶ cut, no lone surrogates ─▶ Reply
+  any "no": Failure `unreadable`
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import chain, cycle
+from typing import Any
+
+from swarm.harmless import quoted
+from swarm.instruction import OURS, Asking
+from swarm.remote.endpoint_config import EndpointConfig, Form
+from swarm.remote.outcomes import Failure, Reply, RequestCost, Tokens
+from swarm.types import Completion, Dialogue
+
+TEMPLATE_TOKENS = 256
+"""Most tokens that a chat template adds to the own texts of two turns."""
+FINISHED = ("stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call")
+"""Names of `finish_reason` for a reply that the model ended."""
+_BYTES_PER_TOKEN = 3
+_MOST_TOKENS = 10**9
+_MARKS_OF_A_TURN = 1_000
+"""Most characters of a template's marks around a turn of a prompt that a reply begins with."""
+_OVERHEAD, _BYTES_PER_CHARACTER = 2**20, 12
+"""Bytes of a reply; JSON writes a character outside of Unicode's first plane as two escapes."""
+
+_TOKEN = r"<\|[^|<>\s]{1,40}\|>|</?s>|<bos>|<(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>"
+"""Marks of chat templates."""
+_MARKS = rf"((?:{_TOKEN}|\b(?:system|user|assistant|model)\b:?(?=\s)|\s)*)"
+"""Between a prompt's turns: marks, or their roles alone where the marks are left out of a text."""
+
+
+class _Unreadable(Exception):  # noqa: N818 - never leaves this module
+    pass
+
+
+# ── what is sent ────────────────────────────────────────────────────────────────────────────────────────────────────
+def turns(form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> tuple[str, ...]:
+    """Returns the texts of a prompt, in their order: of a chat the turns, else one text."""
+    question, later = (prompt.question, prompt.turns) if isinstance(prompt, Dialogue) else (prompt, ())
+    if form == "completions":
+        said = (f"{turn.text}{asking.reply_as_plain_text(turn.reply)}" for turn in later)
+        return ("".join((asking.as_plain_text(question), *said)),)
+    first = asking.turns(question) if form == "chat" else (asking.in_one_turn(question),)
+    return (*first, *chain.from_iterable((turn.text, turn.reply) for turn in later))
+
+
+def path_of(form: Form) -> str:
+    """Returns where such requests go, below the base URL."""
+    return "/completions" if form == "completions" else "/chat/completions"
+
+
+def request_body(
+    config: EndpointConfig, form: Form, prompt: str | Dialogue, max_tokens: int | None = None
+) -> dict[str, Any]:
+    """Returns one request for one reply: neither `n`, `seed` nor `logprobs`, which not every server knows."""
+    texts = turns(form, prompt, config.asking)
+    roles = chain(("system",) if form == "chat" else (), cycle(("user", "assistant")))
+    body: dict[str, Any] = {"model": config.model}
+    if form == "completions":
+        body["prompt"] = texts[0]
+    else:
+        body["messages"] = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+    body[config.max_tokens_field] = max_tokens or config.max_tokens
+    optional = {"temperature": config.temperature, "top_p": config.top_p, "stop": list(config.stop) or None}
+    return {**body, **{name: value for name, value in optional.items() if value is not None}, **config.extra}
+
+
+def cost_of(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> RequestCost:
+    """Bounds the tokens of a request: no tokenizer of these models makes more tokens of a text than it has bytes. What
+    is likely is for limits that correct themselves."""
+    texts = turns(form, prompt, asking)
+    worst = sum(map(_size, texts)) + TEMPLATE_TOKENS * -(-len(texts) // 2)
+    return RequestCost(Tokens(worst, max_tokens), Tokens(sum(map(_estimated, texts)), max_tokens))
+
+
+def _estimated(text: str) -> int:
+    """Returns tokens of a text that nobody counted."""
+    return -(-_size(text) // _BYTES_PER_TOKEN)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+# ── what comes back ─────────────────────────────────────────────────────────────────────────────────────────────────
+def most_bytes(config: EndpointConfig) -> int:
+    """Returns the most bytes that a reply may have."""
+    return _OVERHEAD + _BYTES_PER_CHARACTER * config.characters
+
+
+def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Dialogue) -> Reply | Failure:
+    """Reads the answer to one request: a reply, or why it is none."""
+    try:
+        reply = _object(_json(body), "the reply")
+        choice = _object(_first(reply.get("choices")), "a choice")
+        whole_text, reasoning = _texts(choice, form)
+    except _Unreadable as error:
+        return Failure("unreadable", str(error), billed=True, status=200)
+    text, beyond = _cut(whole_text, form, prompt, config)
+    rest = without_prompt(text, form, prompt, config.asking)
+    kept = f"<think>\n{reasoning}\n</think>\n\n{rest}" if reasoning and config.reasoning == "keep" else rest
+    whole = len(kept) <= config.characters and not beyond
+    finished = whole and choice.get("finish_reason") in FINISHED
+    spent, estimated = _spent(reply.get("usage"), form, prompt, config.asking, _encodable(reasoning + rest + beyond))
+    completion = Completion(_encodable(kept[: config.characters]), finished)
+    return Reply((completion,), spent, estimated, trimmed=rest != text)
+
+
+def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, written: str) -> tuple[Tokens, int]:
+    """Returns the tokens of a request, and how many of them are estimated: where the server does not count.
+
+    Args:
+        written: all that the model wrote, with what was left out.
+    """
+    counted = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    guessed = cost_of(form, prompt, _estimated(written), asking).likely
+    spent = Tokens(*(guess if count is None else count for count, guess in zip(counted, guessed, strict=True)))
+    return spent, sum(guess for count, guess in zip(counted, guessed, strict=True) if count is None)
+
+
+def _cut(text: str, form: Form, prompt: str | Dialogue, config: EndpointConfig) -> tuple[str, str]:
+    """Parts a reply into what can be kept or trimmed and the rest: patterns take a hundred times what they read."""
+    asked = turns(form, prompt, config.asking)
+    most = config.characters + sum(map(len, asked)) + _MARKS_OF_A_TURN * (1 + len(asked))
+    return text[:most], text[most:]
+
+
+def without_prompt(text: str, form: Form, prompt: str | Dialogue, asking: Asking = OURS) -> str:
+    """Returns the reply itself, of a server that repeats the prompt in front of it, as `transformers serve` may.
+
+    How a server renders a chat is not known here. So a prompt is the turns' texts in their order with nothing but marks
+    of templates around them, one of which there must be: a model may begin with the question's words by itself. A
+    template may leave out the system turn.
+    """
+    texts = turns(form, prompt, asking)
+    if form == "completions":
+        return text.removeprefix(texts[0])
+    system = f"(?:{re.escape(texts[0])}{_MARKS})?" if form == "chat" else ""
+    question, *later = texts[1:] if form == "chat" else texts
+    end, marked = 0, False
+    # one turn after another: a single pattern for all of them could be tried in very many ways
+    for pattern in (system + re.escape(question), *map(re.escape, later), ""):
+        if not (found := re.compile(_MARKS + pattern).match(text, end)):
+            return text
+        end, marked = found.end(), marked or any((marks or "").strip() for marks in found.groups())
+    return text[end:] if marked else text
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise _Unreadable(f"a reply that is no JSON: {quoted(body[:80].decode('utf-8', 'replace'))}") from None
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Unreadable(f"{what} is no object: {quoted(value)}")
+    return value
+
+
+def _first(choices: Any) -> Any:
+    if not isinstance(choices, list) or not choices:
+        raise _Unreadable(f"a reply without choices: {quoted(choices)}")
+    return choices[0]
+
+
+def _texts(choice: dict[str, Any], form: Form) -> tuple[str, str]:
+    """Returns the text, and what the server gives apart as reasoning."""
+    if form == "completions":
+        return _text(choice.get("text")), ""
+    message = _object(choice.get("message"), "a message")
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    return _text(message.get("content")), reasoning if isinstance(reasoning, str) else ""
+
+
+def _text(content: Any) -> str:
+    """Returns a content's text; a model that wrote nothing, or reasoning alone, leaves None."""
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        texts = [_object(part, "a part").get("text") for part in content]
+        return "".join(text for text in texts if isinstance(text, str))
+    if not isinstance(content, str):
+        raise _Unreadable(f"a content that is no text: {quoted(content)}")
+    return content
+
+
+def _count(usage: Any, name: str) -> int | None:
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def _encodable(text: str) -> str:
+    """Returns a text without halves of surrogate pairs, which JSON may hold and which are no text."""
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,312 @@
+"""One generation elsewhere: which request is sent next, what is waited for, and when it is over.
+
+    next(now) ─▶ Send ─▶ (the request) ─▶ replied | failed ─▶ next(now) ─▶ RemoteWait ─▶ next(now) ... ─▶ Done
+
+Some requests for each question, those of the first question first, so that what time or money leaves undone are whole
+groups. A group is complete with all of its replies; it is given up where one of its requests cannot succeed. Generation
+is pure: the clock is an argument. `carry_out` does what it says, on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import anyio
+
+from swarm.remote.limits import ServerLimits, Taken, backoff
+from swarm.remote.outcomes import FINAL, Failure, Kind, Reply, RequestCost, Tokens
+from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready, RemoteCompletions, RemoteUse
+
+Reason = Literal["complete", "patience", "down", "spent", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How one kind of writer is asked. Times are seconds."""
+
+    concurrency: int
+    """Most requests under way at once."""
+    patience: float
+    """For a generation: groups that are not complete by then are left out."""
+    renewed: bool = False
+    """The patience begins anew with each reply."""
+    whole: bool = False
+    """A question that is given up ends the generation."""
+    repeats: int = 0
+    """How often one request is repeated after failures that count."""
+    counted: frozenset[Kind] = frozenset({"down", "late", "unreadable"})
+    """Which do; all but the final ones are repeated."""
+    pause: float = 0.0
+    """Before the first repetition; twice as long each time."""
+    longest_pause: float = 0.0
+
+
+class Request(NamedTuple):
+    """One of those to a question; ordered as they are sent."""
+
+    question: int
+    number: int
+
+
+class Send(NamedTuple):
+    request: Request
+
+
+class RemoteWait(NamedTuple):
+    """Says until when to wait, unless a request ends before."""
+
+    until: float
+
+
+class Done(NamedTuple):
+    reason: Reason
+
+
+_LEFT = Failure("late", "not waited for", billed=True)
+_HANGS = Failure("late", "no reply to anything within the patience of a generation", billed=True)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request that is to be sent."""
+
+    since: float = float("-inf")
+    """Not before."""
+    failures: int = 0
+    counted: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    replies: dict[int, Reply] = field(default_factory=dict)
+    given_up: bool = False
+
+
+class Generation:
+    """The requests of one call, and what came of them."""
+
+    def __init__(
+        self, terms: Terms, limits: ServerLimits, costs: Sequence[RequestCost], size: int, seed: int, *, began: float
+    ) -> None:
+        """
+        Args:
+            costs: of one request to each question.
+            size: requests to each question.
+            seed: of the pauses between attempts.
+        """
+        self._terms, self._limits, self._costs = terms, limits, costs
+        self._size, self._seed = size, seed
+        self._deadline = began + terms.patience
+        self._groups = [_Group() for _ in costs]
+        self._open = set(range(len(costs)))
+        self._waiting = {Request(q, n): _Waiting() for q in range(len(costs)) for n in range(size)}
+        self._under_way: dict[Request, tuple[_Waiting, Taken]] = {}
+        self.failures: Counter[str] = Counter()
+        """By kind."""
+        self.last_failure: Failure | None = None
+
+    # ── what comes next ─────────────────────────────────────────────────────────────────────────────────────────────
+    def next(self, now: float) -> Send | RemoteWait | Done:
+        if self._terms.whole and any(group.given_up for group in self._groups):
+            return Done("failed")
+        if not self._open:
+            return Done("complete")
+        if now >= self._deadline:
+            return Done("patience")
+        state = self._limits.breaker.state(now)
+        if state == "open":
+            return Done("down")
+        if not self._waiting or len(self._under_way) >= (1 if state == "trial" else self._terms.concurrency):
+            return RemoteWait(self._deadline)
+        return self._next_to_send(now)
+
+    def _next_to_send(self, now: float) -> Send | RemoteWait | Done:
+        limits, start = self._limits, max(now, self._limits.paused_until)
+        request, waiting = min(self._waiting.items(), key=lambda item: (max(item[1].since, start), item[0]))
+        worst, likely = self._costs[request.question]
+        rate = max(limits.requests.wait(now, 1), limits.tokens.wait(now, sum(likely)))
+        due = max(start, waiting.since, now + rate)
+        if due > now:
+            is_over = due >= self._deadline and not self._under_way
+            return Done("patience") if is_over else RemoteWait(min(due, self._deadline))
+        if not limits.budget.allows(worst):
+            return RemoteWait(self._deadline) if self._under_way else Done("spent")
+        limits.budget.hold(worst)
+        limits.requests.take(now, 1)
+        self._under_way[request] = self._waiting.pop(request), limits.tokens.take(now, sum(likely))
+        return Send(request)
+
+    # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────────
+    def replied(self, request: Request, reply: Reply, now: float) -> tuple[Completion, ...]:
+        """Takes a reply; returns its group's completions if it was the last of them, else nothing."""
+        _, taken = self._under_way.pop(request)
+        self._settle(request, taken, reply)
+        self._limits.budget.count_reply(trimmed=reply.trimmed)
+        self._limits.breaker.succeeded()
+        if self._terms.renewed:
+            self._deadline = now + self._terms.patience
+        group = self._groups[request.question]
+        group.replies[request.number] = reply
+        if len(group.replies) < self._size or group.given_up:
+            return ()
+        self._open.discard(request.question)
+        return self._completions(group)
+
+    def failed(self, request: Request, failure: Failure, now: float) -> bool:
+        """Takes a failure; returns whether the request will be repeated."""
+        waiting, taken = self._under_way.pop(request)
+        self._settle(request, taken, failure)
+        self._note(failure)
+        terms = self._terms
+        waiting.failures += 1
+        waiting.counted += failure.kind in terms.counted
+        pause = backoff(terms.pause, terms.longest_pause, waiting.failures, self._seed, *request, asked=failure.asked)
+        waiting.since = now + pause
+        if failure.kind == "throttled":  # all wait: a limit is the server's, not one request's
+            self._limits.paused_until = max(self._limits.paused_until, waiting.since)
+        else:
+            self._limits.breaker.failed(now, at_once=failure.kind == "refused")
+        if failure.kind in FINAL or waiting.counted > terms.repeats:
+            self._give_up(request.question)
+        is_repeated = not self._groups[request.question].given_up
+        if is_repeated:
+            self._waiting[request] = waiting
+        return is_repeated
+
+    def _give_up(self, question: int) -> None:
+        self._groups[question].given_up = True
+        self._open.discard(question)
+        self._waiting = {request: kept for request, kept in self._waiting.items() if request.question != question}
+
+    def _note(self, failure: Failure) -> None:
+        self.failures[failure.kind] += 1
+        self.last_failure = failure
+
+    def _settle(self, request: Request, taken: Taken, outcome: Reply | Failure) -> None:
+        cost = self._costs[request.question]
+        self._limits.tokens.correct(taken, sum(settle(self._limits, cost, outcome)))
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def end(self, now: float) -> Groups:
+        """Returns for each question its completions, or nothing. What is still under way counts as its worst case.
+
+        Where time is over without a single reply, the server hangs: the next generation begins with a trial.
+        """
+        if now >= self._deadline and self._under_way and not any(group.replies for group in self._groups):
+            self._note(_HANGS)
+            self._limits.breaker.failed(now, at_once=True)
+        for request, (_, taken) in self._under_way.items():
+            self._settle(request, taken, _LEFT)
+        self._under_way.clear()
+        return [self._completions(group) for group in self._groups]
+
+    def _completions(self, group: _Group) -> tuple[Completion, ...]:
+        if group.given_up or len(group.replies) < self._size:
+            return ()
+        return tuple(one for number in range(self._size) for one in group.replies[number].completions)
+
+
+def settle(limits: ServerLimits, cost: RequestCost, outcome: Reply | Failure) -> Tokens:
+    """Notes what a request cost that was held, and returns it: a failure that may be billed costs the worst case."""
+    if isinstance(outcome, Reply):
+        spent, estimated = outcome.spent, outcome.estimated
+    else:
+        spent = cost.worst if outcome.billed else Tokens(0, 0)
+        estimated = sum(spent)
+    limits.budget.settle(cost.worst, spent, estimated=estimated)
+    return spent
+
+
+Ask = Callable[[Request], Awaitable[Reply | Failure]]
+Heard = Callable[[Reply | Failure, bool], None]
+"""Is told what came of a request, and whether it will be repeated."""
+
+
+async def carry_out(
+    generation: Generation, ask: Ask, clock: Callable[[], float], heard: Heard | None = None, ready: Ready | None = None
+) -> Reason:
+    """Does what the generation asks for, and tells it what came of that, until it is done."""
+    send, receive = anyio.create_memory_object_stream[tuple[Request, Reply | Failure]](math.inf)
+
+    async def one(request: Request) -> None:
+        send.send_nowait((request, await ask(request)))
+
+    with send, receive:
+        async with anyio.create_task_group() as tasks:
+            while not isinstance(step := generation.next(clock()), Done):
+                if isinstance(step, Send):
+                    tasks.start_soon(one, step.request)
+                    continue
+                with anyio.move_on_after(max(0.0, step.until - clock())):
+                    request, outcome = await receive.receive()
+                    is_repeated = False
+                    if isinstance(outcome, Failure):
+                        is_repeated = generation.failed(request, outcome, clock())
+                    elif (group := generation.replied(request, outcome, clock())) and ready:
+                        ready(request.question, group)
+                    if heard:
+                        heard(outcome, is_repeated)
+            tasks.cancel_scope.cancel()
+    assert isinstance(step, Done)
+    return step.reason
+
+
+# ── as a node has it ────────────────────────────────────────────────────────────────────────────────────────────────
+class RemoteWriter:
+    """A generator whose completions are written elsewhere. Implements swarm.types.Generator and RemoteGenerator by its
+    one method `write`."""
+
+    name: str
+    tokenizer = ""
+    """Of one that gives no token ids."""
+    repeats = False
+
+    @property
+    def bill(self) -> Bill | None:
+        """Returns what it has cost; None: nobody is asked for it."""
+        return None
+
+    def has_room(self, _prompt: str) -> bool:
+        """Says yes, where nobody can tell."""
+        return True
+
+    def take_use(self) -> RemoteUse | None:
+        """Returns nothing, where asking is no figure of a row."""
+        return None
+
+    async def write(self, call: GenerationCall) -> Groups:
+        """Has the completions written; a question that comes to nothing gets none."""
+        raise NotImplementedError
+
+    def ask(self, call: GenerationCall) -> RemoteCompletions:
+        """Begin: nothing depends on the weights of this node."""
+        return _Written(self, call)
+
+    def generate(
+        self, prompts: Sequence[str | Dialogue], *, group_size: int, seed: int, ready: Ready | None = None
+    ) -> Groups:
+        """Generates in all three steps at once, for a caller without an event loop."""
+        asked = self.ask(GenerationCall(prompts, group_size, seed, ready))
+        asyncio.run(asked.wait())  # anyio.run sees the caller's loop in the context of a compute thread
+        return asked.groups()
+
+
+class _Written:
+    """One call. Implements swarm.types.RemoteCompletions."""
+
+    def __init__(self, writer: RemoteWriter, call: GenerationCall) -> None:
+        self._writer, self._call = writer, call
+        self._groups: Groups = []
+
+    async def wait(self) -> None:
+        """Waits for them."""
+        self._groups = await self._writer.write(self._call)
+
+    def groups(self) -> Groups:
+        """Returns them."""
+        return self._groups
