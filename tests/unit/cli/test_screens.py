@@ -19,14 +19,17 @@ from unittest import mock
 
 import msgspec
 import pytest
+from rich.console import Console
 
-from swarm.cli.main import run
+from swarm.cli.main import app, run
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory
 from swarm.wire.messages import ExperimentFile, NodeStart
 from tests.layout import Layout
 from tests.unit.views.factories import append, append_events, make_event, make_experiment, write
 
+WIDTH = 120
+"""Characters of the terminal that is printed on, whatever the tests before had."""
 SCREENS = Path(__file__).parent / "screens"
 LINES: dict[str, list[str]] = {
     "status": [
@@ -143,7 +146,7 @@ def make_place(folder: Path) -> None:
 def alone(folder: Path) -> Iterator[None]:
     """In a folder, with the settings of nobody, in no time zone, on a machine of 10 GB."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    said = {"TZ": "UTC", "COLUMNS": "120", "SWARM_PATH": ".", "EXPERIMENT_NAME": "exp"}
+    said = {"TZ": "UTC", "COLUMNS": str(WIDTH), "SWARM_PATH": ".", "EXPERIMENT_NAME": "exp"}
     more = {"SWARM_KEY_FOLDER": "me", "XDG_RUNTIME_DIR": str(folder), "SWARM_HEARTBEAT_INTERVAL": "0.1"}
     memory = DeviceMemory(device="cpu", free=10**10, total=10**10, host_free=10**10)
     with (
@@ -153,7 +156,9 @@ def alone(folder: Path) -> Iterator[None]:
         mock.patch.object(planner, "device_memory", return_value=memory),
     ):
         time.tzset()
+        app.console, app.error_console = Console(width=WIDTH), Console(width=WIDTH, stderr=True)
         yield
+    app.console = app.error_console = None
     time.tzset()
 
 

@@ -462,7 +462,7 @@ SECTIONS = (
             measure(counts("seconds"), "wall_seconds", "mean"),
             counts("tokens_generated", tokens_trained="tokens trained on", of="mean"),
             decimals(2, "cumulative_reward", of="mean"),
-            decimals(2, cost="cost of one run", cost_of_all="cost of all runs"),
+            decimals(2, cost="{currency}, one run", cost_of_all="{currency}, all runs"),
             by=BY_CONFIGURATION,
             then=tables.priced,
             left_out=lambda evidence: set() if evidence.price else {"cost", "cost_of_all"},
