@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -77,9 +78,13 @@ def test_statements_copied_or_joined_earn_nothing(profile: str) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_conclusion_is_right_for_a_third_of_the_questions(profile: str) -> None:
     questions = drawn(profile)
-    variables = 4 if profile == "paper-2" else 8
-    for answer, _ in together.conclusions(variables):
-        assert sum(FAMILIES.score(question, answer) for question in questions) < QUESTIONS / 3, answer
+    right = Counter(
+        answer
+        for question in questions
+        for answer in together.right_conclusions(question.metadata["premises"], len(question.metadata["variables"]))
+    )
+    for answer, count in right.most_common(5):
+        assert sum(FAMILIES.score(question, answer) for question in questions) == count < QUESTIONS / 3, answer
 
 
 @pytest.mark.parametrize(
