@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from swarm.records.finished import can_be_written
 from swarm.records.listing import NodeFiles, nodes_in
 from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.retention import WorkerNeed
-from swarm.store.base import Kind, Store, get_many
+from swarm.store.base import Blob, Kind, Store, get_many
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.codec import DEEPEST, decode, nests_too_deeply
@@ -67,6 +67,25 @@ def read_signed(run: Run, key: str, form: type[Form]) -> Form | None:
     try:
         return decode(run.get_checked(key, SMALL_FILE).data, form, run.store.describe(key))
     except FileNotFoundError:
+        return None
+
+
+def read_each_signed(
+    run: Run, places: Sequence[str], form: type[Form], limit: int = SMALL_FILE
+) -> list[tuple[Form, str] | None]:
+    """Returns several files as read_signed does, each with its version; None for one that is not there, or that is not
+    to be taken or believed."""
+    blobs = get_many(run.store, places, limit)
+    return [_believed(run, place, blob, form) for place, blob in zip(places, blobs, strict=True)]
+
+
+def _believed(run: Run, place: str, blob: Blob | ProtocolError | None, form: type[Form]) -> tuple[Form, str] | None:
+    if not isinstance(blob, Blob):
+        return None
+    try:
+        run.trust.check(blob.data, place)
+        return decode(blob.data, form, run.store.describe(place)), blob.tag
+    except ProtocolError:
         return None
 
 
@@ -266,20 +285,8 @@ def _needs_nothing(peer: PeerFile) -> bool:
 
 def _peers(run: Run, nodes: list[str]) -> dict[str, _Read]:
     """Returns the registrations that can be read and are to be believed, each with its version."""
-    found = dict[str, _Read]()
-    of_nodes = [*map(keys.peer, nodes)]
-    blobs = get_many(run.store, of_nodes, LARGEST_REGISTRATION)
-    for node, key, blob in zip(nodes, of_nodes, blobs, strict=True):
-        if blob is None or isinstance(blob, ProtocolError):
-            continue
-        try:
-            run.trust.check(blob.data, key)
-            peer = decode(blob.data, PeerFile, run.store.describe(key))
-        except ProtocolError:
-            continue
-        if peer.peer_id == node:
-            found[node] = _Read(peer, blob.tag)
-    return found
+    read = read_each_signed(run, [*map(keys.peer, nodes)], PeerFile, LARGEST_REGISTRATION)
+    return {node: _Read(*one) for node, one in zip(nodes, read, strict=True) if one and one[0].peer_id == node}
 
 
 def read_exam(run: Run) -> list[ExamRow]:

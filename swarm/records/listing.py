@@ -58,6 +58,11 @@ def _pages(store: Store, prefix: str, *, tags: bool) -> Iterator[Page]:
         after, left, more = page.next, left - max(1, page.looked, len(page.entries)), bool(page.next)
 
 
+def good_for(names: int) -> float:
+    """Returns the seconds for which a listing of so many names is good enough."""
+    return SECONDS_PER_NAME * max(0, names - MOST_AT_ANY_TIME)
+
+
 def nodes_in(store: Store, prefix: str) -> set[str]:
     """Returns the nodes that have a `{node}.json` in this prefix. Raises StoreError if it cannot be listed."""
     return {node for entry in entries(store, prefix) if (node := keys.node_in(prefix, entry.name))}
@@ -115,10 +120,9 @@ class NodeFiles:
             StoreError: the prefix cannot be listed.
         """
         began = self._now()
-        if listed := self._listed.get((prefix, tags)):
-            lasts = max(max_age, SECONDS_PER_NAME * (len(listed[1]) - MOST_AT_ANY_TIME))
-            if began - listed[0] < lasts:
-                return listed[1]
+        listed = self._listed.get((prefix, tags))
+        if listed and began - listed[0] < max(max_age, good_for(len(listed[1]))):
+            return listed[1]
         if began < self._list_at.get(prefix, -math.inf):
             return self._by_name(prefix, known)
         pages = self._list(prefix, settled) if tags else [*_pages(self._store, prefix, tags=False)]

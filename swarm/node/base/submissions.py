@@ -7,18 +7,16 @@ enough: its rollouts may be late, cleaned away, or have somebody else's object i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 
-from swarm.errors import ProtocolError, StoreError
-from swarm.records.files import SMALL_FILE
+from swarm.errors import StoreError
+from swarm.records.files import read_each_signed
 from swarm.records.listing import NodeFiles
-from swarm.store.base import Blob, get_many
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
-from swarm.wire.codec import decode
 from swarm.wire.messages import RewardFile
 
 MOST_READ = 512
@@ -36,26 +34,9 @@ def has_submitted(run: Run, key: RoundKey, node: str) -> bool:
 
 def are_submitted(run: Run, key: RoundKey, nodes: Sequence[str]) -> dict[str, bool]:
     """Tells of each of some nodes what has_submitted tells. Blocking."""
-    places = [keys.reward(key, node) for node in nodes]
-    blobs = get_many(run.store, places, SMALL_FILE)
-    return {
-        node: _is_reward(run, key, node, place, blob) for node, place, blob in zip(nodes, places, blobs, strict=True)
-    }
-
-
-def _is_reward(run: Run, key: RoundKey, node: str, place: str, blob: Blob | ProtocolError | None) -> bool:
-    if not isinstance(blob, Blob):
-        return False
-    try:
-        run.trust.check(blob.data, place)
-        reward = decode(blob.data, RewardFile, run.store.describe(place))
-    except ProtocolError:
-        return False
-    return (reward.peer_id, reward.round, reward.stage) == (node, *key)
-
-
-def _tag(known: Mapping[str, tuple[str, bool]], node: str) -> str | None:
-    return known[node][0] if node in known else None
+    read = read_each_signed(run, [keys.reward(key, node) for node in nodes], RewardFile)
+    said = [one and (one[0].peer_id, one[0].round, one[0].stage) for one in read]
+    return {node: of_node == (node, *key) for node, of_node in zip(nodes, said, strict=True)}
 
 
 def is_expected(run: Run, node: str, expected: frozenset[str]) -> bool:
@@ -123,7 +104,11 @@ class Submissions:
         known_nodes = {*islice(self._proven, MOST_READ), *islice(known, MOST_READ)}
         settled = {node for node, (_, is_one) in known.items() if is_one}
         found = self._files.find(keys.rewards(key), known_nodes, tags=True, max_age=max_age, settled=settled)
-        new = [node for node, entry in found.items() if node not in settled and _tag(known, node) != entry.tag]
+        new = [
+            node
+            for node, entry in found.items()
+            if node not in settled and known.get(node, (None, False))[0] != entry.tag
+        ]
         read = sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]
         with suppress(StoreError):  # they cannot be read now
             known |= {node: (found[node].tag, is_one) for node, is_one in are_submitted(self._run, key, read).items()}

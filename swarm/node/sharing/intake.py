@@ -42,7 +42,7 @@ from swarm.node.sharing.intake_counts import IntakeCounts
 from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
 from swarm.node.sharing.selection import Quarantine, Selection, random_order
 from swarm.node.sharing.verification import TaskSource
-from swarm.records.listing import MOST_AT_ANY_TIME, SECONDS_PER_NAME
+from swarm.records.listing import good_for
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow
 
@@ -143,7 +143,7 @@ class Intake:
     def _was_just_listed(self, key: RoundKey) -> bool:
         """Tells whether many names were gone through a moment ago: what has come since is seen at the next look."""
         listed_at, names = self._listed_at.get(key, (-math.inf, 0))
-        return self._ctx.clock.monotonic() - listed_at < SECONDS_PER_NAME * (names - MOST_AT_ANY_TIME)
+        return self._ctx.clock.monotonic() - listed_at < good_for(names)
 
     async def draw(self, wanted: WantedDraw, sources: Sequence[Source], until: float, tasks: TaskGroup) -> DrawnSample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""

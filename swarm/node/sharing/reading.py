@@ -20,6 +20,7 @@ from msgspec import UNSET, UnsetType
 from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
 from swarm.node.sharing.selection import NOT_ITS_OWN
+from swarm.records.listing import MOST_BY_NAME
 from swarm.store.base import MOST_NAMES, PAGE, Kind, Page
 from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey
@@ -32,8 +33,6 @@ MOST_AGAIN = 3
 """Times that an unchanged file is read again, because somebody touched it, before it is left alone."""
 MOST_TRIES = 16
 """Times that what lies at one name is read, each time something else, until it is a file that can be taken."""
-MOST_BY_NAME = 64
-"""Files whose tags are looked for one by one; of more all tags are listed."""
 UNSEEN = "unseen"
 """Instead of a tag, where only names were listed."""
 GONE = "gone"

@@ -20,7 +20,8 @@ from swarm.algo.drawing import DrawnSample
 from swarm.errors import ProtocolError
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.sharing.intake_counts import LINES_PER_PEER, OTHERS
-from swarm.node.sharing.reading import MOST_AGAIN, MOST_BY_NAME, MOST_TRIES, UNSEEN, PeersFiles
+from swarm.node.sharing.reading import MOST_AGAIN, MOST_TRIES, UNSEEN, PeersFiles
+from swarm.records.listing import MOST_BY_NAME
 from swarm.store.base import PAGE
 from swarm.store.folder import fetch
 from swarm.store.folder.fetch import tag_of
