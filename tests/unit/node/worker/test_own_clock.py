@@ -367,7 +367,7 @@ def test_a_worker_that_finds_the_same_files_learns_the_same(files: list[tuple[st
             for peer, round_ in order:
                 make_ghost(layout, peer)
                 put(layout.rollout_file(RoundKey(round_), peer), encode(make_rollouts(peer, RoundKey(round_))))
-            worker = make_worker(layout, "alice", source=Slow(), max_rounds=3, liveness_timeout=60.0, **OWN)
+            worker = make_worker(layout, "alice", source=Slow(), max_rounds=3, liveness_timeout=60.0, clock="own")
             anyio.run(run_all, worker)
             return [(row.trained_on, row.cumulative_reward) for row in rows_of(layout, "alice")]
 
