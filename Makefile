@@ -85,7 +85,7 @@ $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 # would bring a second torch.
 $(SERVING)/.installed: Makefile | $(VENV)/bin/python
 	$(BIN)/python -m venv $(SERVING)
-	$(SERVING)/bin/pip install --quiet "fastapi==0.165.0" "uvicorn==0.54.0" "psutil>=7"
+	$(SERVING)/bin/pip install --quiet "fastapi==0.165.0" "uvicorn==0.54.0" "openai==2.54.0" "psutil>=7"
 	$(SERVING)/bin/pip install --quiet --no-deps "accelerate==1.15.0"
 	@touch $@
 
