@@ -343,12 +343,13 @@ PUBLISHED = (
     ),
     _of(
         "specialists",
-        f"came to {_LAST.replace('.3f', '.2f')} above the best constant answer on the "
-        "tables that only others had known, isolated ones stayed below it ({1[others_last]:.2f};",
+        f"came to {_LAST.replace('.3f', '.2f')} above the best constant answer on tables that only others had known; "
+        "isolated ones stayed below it ({1[others_last]:.2f}).",
         "together",
         "alone",
         page="../README.md",
     ),
+    _of("sapo", f"Eight nodes with I/J = 4/4 earn {EFFECT} over 8/0", "4/4", page="../README.md"),
     _of("sapo", f"| 8/0 | {MEAN} |", "8/0"),
     *(
         _of("sapo", f"| {j} | {MEAN} | {EFFECT} | {{0[declared_p_holm]:p}} | {FACTORS} |", j)
