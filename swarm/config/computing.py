@@ -104,7 +104,7 @@ class ModelSettings(SettingSection):
     scorer_processes: Annotated[int, whole(1, 64)] = setting(1, "SWARM_SCORER_PROCESSES")
     """Children that score answers, per worker process."""
     generation_server: GenerationServerTable = setting(GenerationServerTable(), "SWARM_GENERATION_SERVER")
-    """A vLLM server that writes a worker's completions with its adapter (docs/generation-server.md)."""
+    """A vLLM server that writes a worker's completions with its adapter (docs/generators.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
