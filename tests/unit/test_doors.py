@@ -179,8 +179,8 @@ def in_table() -> list[str]:
 
 def test_every_door_in_the_code_has_a_row_and_every_row_a_door() -> None:
     named = in_table()
-    assert sorted(in_code() - {*named}) == [], "a new door: add a row to tests/unit/doors.md, with its bound and its test"
-    assert sorted({*named} - in_code()) == [], "no door any more: remove it from tests/unit/doors.md"
+    assert sorted(in_code() - {*named}) == [], "a new door: add a row to doors.md, with its bound and its test"
+    assert sorted({*named} - in_code()) == [], "no door any more: remove it from doors.md"
     assert len(named) == len({*named})
 
 
