@@ -189,6 +189,7 @@ def _claims() -> Iterator[Published]:
     yield _of("sapo", f"| {_LATE} | 8/0: {{1[final_reward]:.3f}} of 1 |", "4/4", "8/0")
     yield _of("sapo", f"format {FACTORS.replace(' | ', ', content ')}", "4/4")
     yield _of("sapo", "by {0[lead_60]:.0f} % after 60 rounds and by {0[lead_100]:.0f} % after 100", "4/4")
+    yield _of("exploratory/five-node", f"with one step {SIGNED} | 8/0 with as many steps", "4/4")
     yield _of("empty-update", f"| {PAIRED} | 8/0 with the step: {{1[mean]:.1f}} of 800", "skip-8/0", "step-8/0")
     yield _of(
         "best-rates",
@@ -228,6 +229,10 @@ def _sharing() -> Iterator[Published]:
     yield _of("sapo", f"{_LATE} over 8/0, whose mean reward is {{1[final_reward]:.3f}} of 1", "4/4", "8/0", page=page)
     yield _of("empty-update", f"| 8/0 | {MEAN} | |", "skip-8/0", page=page)
     yield _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0", page=page)
+    template = f"4/4 earn {SIGNED} over 8/0 in 60 rounds"
+    yield _of("exploratory/five-node", template, "4/4", page=page)
+    template = f"With four steps, 4/4 earns {MEAN} of 240"
+    yield _of("exploratory/losses", template, "4-steps-grpo", page=page)
     drops = "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)"
     yield _of("sapo", drops, "2/6", "6/2", "8/0", page=page)
 
