@@ -139,7 +139,10 @@ def _tables(found: dict[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
             yield _prefixed(rows, prefix)
     if len(rows := found.get("exam", pd.DataFrame())):
         examined = rows.groupby("configuration", observed=True)
-        yield from (_prefixed(own.reset_index(), prefix) for own, prefix in ((examined.first(), "began_"), (examined.last(), "ended_")))
+        yield from (
+            _prefixed(own.reset_index(), prefix)
+            for own, prefix in ((examined.first(), "began_"), (examined.last(), "ended_"))
+        )
     for name, prefix in (("learned", ""), ("learned_exam", "exam_")):
         rows = found.get(name, pd.DataFrame())
         for whose, own in rows.groupby("whose", observed=True) if len(rows) else ():
@@ -204,7 +207,9 @@ def _claims() -> Iterator[Published]:
     yield _of("content-start", template.replace("declared", _BALANCED), "4/4")
     yield _of("judged", "| pass@1 {0[ended_pass_at_1]:.3f} | 8/0: {1[ended_pass_at_1]:.3f} |", "rare-4/4", "rare-8/0")
     yield _of("ten-seeds", f"| {PAIRED} | 6/2: {{1[mean]:.1f}} of 800 | 8x100, {{0[n]:.0f}} |", "supply", "6/2")
-    yield _of("specialists", f"+{_ABOVE_ALONE} | `alone`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}", "together", "alone")
+    yield _of(
+        "specialists", f"+{_ABOVE_ALONE} | `alone`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}", "together", "alone"
+    )
     template = f"+{_DIFFERENCE} without the negative half | `both-halves`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}"
     yield _of("specialists", template, "together", "both-halves")
     for name in ("central-32", "diloco-10"):
@@ -233,7 +238,9 @@ def _sharing() -> Iterator[Published]:
     yield _of("exploratory/five-node", template, "4/4", page=page)
     template = f"With four steps, 4/4 earns {MEAN} of 240"
     yield _of("exploratory/losses", template, "4-steps-grpo", page=page)
-    drops = "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)"
+    drops = (
+        "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)"
+    )
     yield _of("sapo", drops, "2/6", "6/2", "8/0", page=page)
 
 
@@ -243,9 +250,7 @@ def _starts() -> Iterator[Published]:
             f"| {start} % | {{1[start_starting_reward]:.3f}} | {MEAN} | {_second(MEAN)} | {_second(shown)} | "
             "{1[declared_p_holm]:p} | x{1[format]:.2f} | x{1[content]:.2f} |"
         )
-        yield _of(
-            "starting-reward", template, f"{start}pc-8/0", f"{start}pc-4/4", page="study/starting-reward.md"
-        )
+        yield _of("starting-reward", template, f"{start}pc-8/0", f"{start}pc-4/4", page="study/starting-reward.md")
     template = f"4/4 has {{0[declared_mean]:.3f}}, which is {PAIRED[:-1]}, p = {{0[declared_p]:p}}) over the "
     template = (template + "{0[declared_baseline_mean]:.3f} of 8/0").replace("declared", _BALANCED)
     yield _of("content-start", template, "4/4", page="study/content-start.md")
@@ -321,7 +326,11 @@ def _baselines() -> Iterator[Published]:
         names = [f"{rate}-{name}" for name in ("8/0", "4/4", "central-32")]
         yield _of("rates", f"| {rate} | {MEAN} | {' '.join(leads)}", *names, page=page)
     yield _of("best-rates", f"| 4/4 at 4e-4 | {MEAN} | | | {{0[final_reward]:.3f}} |", "4e-4-4/4", page=page)
-    for name, row in (("8/0 at 4e-4", "4e-4-8/0"), ("8/0 at 8e-4", "8e-4-8/0"), ("central-32 at 8e-4", "8e-4-central-32")):
+    for name, row in (
+        ("8/0 at 4e-4", "4e-4-8/0"),
+        ("8/0 at 8e-4", "8e-4-8/0"),
+        ("central-32 at 8e-4", "8e-4-central-32"),
+    ):
         template = f"| {name} | {MEAN} | {_LEADS} | {{0[final_reward]:.3f}} |".replace("OTHER", "4e-4-4/4")
         yield _of("best-rates", template, row, page=page)
     template = "and {0[mean_share_of_8e-4-central-32]:.0f} % of central-32"
@@ -345,7 +354,7 @@ def _poisoners() -> Iterator[Published]:
         ("poisoners-without", "four", "against `four-left` | FIRST |"),
     ):
         for place, word in enumerate(("FIRST", "SECOND", "THIRD")):
-            template = template.replace(word, _second(_COSTS, place))  # noqa: PLW2901
+            template = template.replace(word, _second(_COSTS, place))
         yield _of(study, template, *names.split(), page=page)
     yield _of("poisoners-cost", f"changed it by {_NEARER} against `two`", "two-share", page=page)
 
