@@ -59,15 +59,15 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet "$(TORCH)"
-	$(BIN)/pip install --quiet --editable ".[analysis]"
+	$(BIN)/pip install --quiet --editable ".[analysis,web,top]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.installed
-	$(BIN)/pip install --quiet --editable ".[analysis,dev]"
+	$(BIN)/pip install --quiet --editable ".[analysis,web,top,dev]"
 	@touch $@
 
 $(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
-	$(BIN)/pip install --quiet --editable ".[analysis,dev,engines]"
+	$(BIN)/pip install --quiet --editable ".[analysis,web,top,dev,engines]"
 	@touch $@
 
 # Servers and checkers for tests, whose packages want other versions of what swarm wants; and programs of the system's,
