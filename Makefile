@@ -63,11 +63,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.installed
-	$(BIN)/pip install --quiet --editable ".[analysis,web,top,dev]"
+	$(BIN)/pip install --quiet --editable ".[analysis,dev]"
 	@touch $@
 
 $(VENV)/.installed-engines: pyproject.toml | $(VENV)/.installed-dev
-	$(BIN)/pip install --quiet --editable ".[analysis,web,top,dev,engines]"
+	$(BIN)/pip install --quiet --editable ".[analysis,dev,engines]"
 	@touch $@
 
 # Servers and checkers for tests, whose packages want other versions of what swarm wants; and programs of the system's,

@@ -57,7 +57,7 @@ def _refuse_misspelled(settings: Settings) -> None:
     with suppress(StoreError):
         if name != Settings.experiment and (there := place.experiments()) and name not in there:
             raise ExperimentError(
-                place.without(name, "; without --experiment the folder is examined before one is begun")
+                place.without(name, "; without --experiment the only one that is not over is examined")
             )
 
 

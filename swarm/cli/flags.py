@@ -20,12 +20,21 @@ from typing import Annotated, Any, Literal, TypeVar
 from cyclopts import Group, Parameter
 
 from swarm.cli.say import warn
-from swarm.config import Settings, StartRequest, asked_in, given_variables, load_settings, sources_of
+from swarm.config import (
+    EXPERIMENT_NAME,
+    Settings,
+    StartRequest,
+    asked_in,
+    given_variables,
+    load_settings,
+    sources_of,
+)
 from swarm.config.constraints import options
 from swarm.config.declared import DECLARED, FLAGS, sections
 from swarm.config.names import PRESET_VARIABLE, PRESETS
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
+from swarm.config.sources import given as given_settings
 from swarm.errors import ExperimentError, StoreError
 from swarm.records.listing import MOST_LOOKED_INTO
 from swarm.records.made_by import as_ours
@@ -172,12 +181,11 @@ def settings_to_look(given_flags: CommonFlags | None) -> Settings:
         ExperimentError: there are several, and nobody said which.
         StoreError: the place cannot be listed.
     """
-    given = given_flags or CommonFlags()
-    settings = settings_from(given)
-    if is_named(given):
+    settings = settings_from(given_flags)
+    if is_named(given_flags or CommonFlags()):
         return settings
     place = open_place(settings.place)
-    there = place.experiments()
+    there = _not_empty(place, likely_experiments(place))
     return replace(settings, experiment=meant_experiment(place, there)) if there else settings
 
 
@@ -191,7 +199,23 @@ def settings_to_examine(given_flags: CommonFlags | None) -> Settings:
 
 def is_named(given_flags: CommonFlags) -> bool:
     """Tells whether a flag, a variable or the settings file names the experiment."""
-    return "experiment" in sources_of(as_settings(given_flags), os.environ, given_flags.config)
+    if given_flags.experiment is not None:
+        return True
+    preset, asked = given_settings(as_settings(given_flags), os.environ, given_flags.config)
+    return "experiment" in preset | asked
+
+
+def likely_experiments(place: Place) -> list[str]:
+    """Returns the experiments of a place that can be meant without a name: none of a name that a node would refuse, and
+    no link, for whoever may write there may make folders of any name, and links to anywhere."""
+    return [name for name in place.experiments() if EXPERIMENT_NAME.fullmatch(name) and not place.is_link(name)]
+
+
+def _not_empty(place: Place, names: list[str]) -> list[str]:
+    """Returns those of several that hold something, if any does: an empty folder is nothing to look at."""
+    if not 1 < len(names) <= MOST_LOOKED_INTO:
+        return names
+    return [name for name in names if place.open(name).store.list("", limit=1).entries] or names
 
 
 def meant_experiment(place: Place, names: Sequence[str]) -> str:

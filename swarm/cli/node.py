@@ -41,6 +41,7 @@ from swarm.cli.flags import (
     as_settings,
     asked_for,
     is_named,
+    likely_experiments,
     meant_experiment,
     open_experiment,
     settings_from,
@@ -50,7 +51,6 @@ from swarm.cli.local_swarm import show_dry_join
 from swarm.cli.processes import this_process_runs
 from swarm.cli.say import warn
 from swarm.config import (
-    EXPERIMENT_NAME,
     Settings,
     StartRequest,
     asked_in,
@@ -439,8 +439,7 @@ def only_experiment(place: Place, patience: float | None = None) -> str:
 
 
 def _of_this_program(place: Place) -> list[str]:
-    """Whoever may write there may make folders of any name, and links to anywhere."""
-    names = [name for name in place.experiments() if EXPERIMENT_NAME.fullmatch(name) and not place.is_link(name)]
+    names = likely_experiments(place)
     return names if len(names) > MOST_LOOKED_INTO else [name for name in names if not made_by(place.open(name))]
 
 

@@ -7,7 +7,6 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
-import re
 from math import comb
 from pathlib import Path
 
@@ -78,13 +77,3 @@ def test_the_page_says_how_small_the_p_of_a_permutation_test_can_be(runs: int, w
     smallest = 2 / comb(2 * runs, runs)
     assert float(words.split()[-1]) == pytest.approx(smallest, abs=1e-4)
     assert words in " ".join((DOCS / "study/README.md").read_text("utf-8").split())
-
-
-@pytest.mark.parametrize("page", sorted((DOCS / "study").glob("*.md")), ids=lambda page: page.name)
-def test_links_and_figures_of_a_study_s_page_lead_somewhere(page: Path) -> None:
-    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)", page.read_text("utf-8")):
-        file = (page.parent / target).resolve() if target else page
-        assert file.exists(), target
-        if anchor:
-            headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
-            assert anchor[1:] in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
