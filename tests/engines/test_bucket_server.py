@@ -251,7 +251,7 @@ def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_fol
         world = Served(port)
         for place in (str(tmp_path), world.url):
             env = environment(tmp_path, **CREDENTIALS, MAX_ROUNDS="", CHECKPOINT_INTERVAL=2) | {"GDRIVE_PATH": place}
-            done = run_swarm(env, "up", "--nodes", "2", "--rounds", "3", "--path", place)
+            done = run_swarm(env, "up", "--nodes", "2", "--in-process", "--rounds", "3", "--path", place)
             assert done.returncode == 0, done.stdout + done.stderr
             assert "3/3 done" in done.stdout
     calm = Served(server, world.prefix).url

@@ -18,7 +18,7 @@ from tests.engines.installed import install, run
 from tests.integration.swarms import environment, eventually, layout, rows, run_swarm
 
 ROOT = Path(__file__).parents[2]
-BEFORE = ("f29a9c0", "685a57c", "4d4064e")
+BEFORE = (*(pytest.param(old, marks=pytest.mark.slow) for old in ("f29a9c0", "685a57c")), "4d4064e")
 """The last commit with the form that files and settings had before stores, task families and `tiny-2`; the one before
 workers that start one after the other began together; the one before plugins."""
 ENDLESS = 1_000_000

@@ -13,10 +13,11 @@ from tests.adversaries.kinds import KINDS
 from tests.integration.swarms import daemons, environment, layout, rows
 from tests.unit.views.factories import run_of
 
+pytestmark = pytest.mark.engine
+
 ROUNDS = 5
 
 
-@pytest.mark.engine
 def test_honest_nodes_learn_from_each_other_alone_and_name_those_who_mean_harm(tmp_path: Path) -> None:
     env = environment(
         tmp_path,

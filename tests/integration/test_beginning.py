@@ -12,6 +12,8 @@ from swarm.records.files import read_peer
 from swarm.records.liveness import STARTING, STOPPED
 from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows
 
+pytestmark = pytest.mark.engine
+
 
 def status_of(path: Path, node: str) -> str | None:
     peer = read_peer(layout(path).run, node)

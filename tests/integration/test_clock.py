@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from swarm.records.files import read_state
 from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, layout, rows, run_swarm
+
+pytestmark = pytest.mark.engine
 
 SHORT = {
     "SWARM_LIVENESS_TIMEOUT": 4,

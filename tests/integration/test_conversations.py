@@ -13,6 +13,8 @@ from swarm.tasks.python.template import CONVERSATION, SETTINGS
 from tests.integration.swarms import events, rollouts, rows
 from tests.integration.test_redo import comparable, last_weights, run
 
+pytestmark = pytest.mark.engine
+
 NODES, ROUNDS = ("w0", "w1"), 5
 
 

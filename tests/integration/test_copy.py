@@ -11,11 +11,12 @@ import pytest
 from swarm.records.files import read_clock
 from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows, run_swarm
 
+pytestmark = pytest.mark.engine
+
 ROUNDS = 24
 NODES = ("alice", "bob")
 
 
-@pytest.mark.engine
 def test_a_swarm_whose_place_is_lost_at_a_random_moment_goes_on_from_its_copy(tmp_path: Path) -> None:
     here, mirror = tmp_path / "here", tmp_path / "mirror"
     env = environment(here, MAX_ROUNDS=ROUNDS, CHECKPOINT_INTERVAL=5, SWARM_EXPECTED_WORKERS=2, SWARM_REDO_ROUNDS=3)

@@ -9,11 +9,12 @@ import pytest
 
 from tests.integration.swarms import daemons, environment, layout, rollouts, rows, run_swarm
 
+pytestmark = pytest.mark.engine
+
 ROUNDS = 4
 NODES = ("anna", "ben")
 
 
-@pytest.mark.engine
 def test_an_evaluator_verifies_all_groups_votes_and_is_in_no_mean(tmp_path: Path) -> None:
     env = environment(
         tmp_path, MAX_ROUNDS=ROUNDS, SWARM_EXPECTED_WORKERS=3, NUM_TRAIN_SAMPLES=3, NUM_TRANSPLANT_TREES=1

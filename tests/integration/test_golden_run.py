@@ -8,11 +8,12 @@ import pytest
 
 from tests.integration.swarms import environment, rows, run_swarm
 
+pytestmark = pytest.mark.engine
+
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "tiny_rewards.json"
 OLD = {"SWARM_PROFILE": "tiny", "MODEL_NAME": "tiny-qwen2", "SWARM_EMPTY_UPDATE": "skip"}
 
 
-@pytest.mark.engine
 def test_the_demonstration_of_earlier_versions_earns_the_same_rewards_to_the_last_digit(tmp_path: Path) -> None:
     golden = json.loads(GOLDEN.read_text())
     clean = {name: value for name, value in environment(tmp_path).items() if name in {"PATH", "HOME", "LANG"}}

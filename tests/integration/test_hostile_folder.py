@@ -15,13 +15,13 @@ from tests.integration.hostile_folder import make_hostile, marks
 from tests.integration.swarms import environment
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.engine
+
 ROOT = Path(__file__).parents[2]
 
 COMMANDS = [
-    pytest.param(("up", "--nodes", "1", "--rounds", "2"), id="up", marks=pytest.mark.engine),
-    pytest.param(
-        ("up", "--nodes", "2", "--rounds", "2", "--in-process"), id="up, one process", marks=pytest.mark.engine
-    ),
+    pytest.param(("up", "--nodes", "1", "--rounds", "2"), id="up"),
+    pytest.param(("up", "--nodes", "2", "--rounds", "2", "--in-process"), id="up, one process"),
     pytest.param(("plan", "--nodes", "2"), id="plan"),
 ]
 

@@ -24,6 +24,8 @@ from tests.integration.swarms import (
 )
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.engine
+
 NODES = ("worker-0", "worker-1")
 
 
@@ -35,7 +37,6 @@ def up(path, *flags, **settings):
     return done.stdout
 
 
-@pytest.mark.engine
 def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders_of_their_own(tmp_path):
     one, several = tmp_path / "one", tmp_path / "several"
     models = ("--model", "tiny-2-qwen2-content,tiny-2-gpt2")
@@ -57,7 +58,6 @@ def test_one_process_gives_the_rollouts_and_rewards_that_several_give_in_folders
     assert "worker-*     trains" in output, "a line for all that share a process"
 
 
-@pytest.mark.engine
 def test_ctrl_c_stops_all_nodes_and_the_printed_command_goes_on_in_one_process(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=12)
     with daemons() as start:
@@ -95,7 +95,6 @@ def test_a_node_that_fails_ends_the_others_gently_and_says_so_in_its_own_log(tmp
     assert events(tmp_path, "worker-0", "node.finished")[-1]["reason"] == "stopped"
 
 
-@pytest.mark.engine
 def test_a_process_that_is_killed_is_started_again_and_all_its_nodes_go_on(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=1000)
     with daemons() as start:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.integration.swarms import daemons, environment, json_lines, layout, rollouts, rows, run_swarm
 
+pytestmark = pytest.mark.engine
+
 NODES, ROUNDS = ("worker-0", "worker-1"), 4
 LEARNED = ("round", "my_reward", "loss", "tokens_generated", "task_rewards", "updated")
 
@@ -15,7 +17,6 @@ def up(env):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.engine
 def test_a_judged_swarm_answers_nearly_everything_and_learns_what_it_would_have_without(tmp_path):
     alone, judged = tmp_path / "alone", tmp_path / "judged"
     up(environment(alone, MAX_ROUNDS=ROUNDS))

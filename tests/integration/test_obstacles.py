@@ -15,6 +15,8 @@ from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventu
 from tests.layout import Layout
 from tests.objects import KINDS, put
 
+pytestmark = pytest.mark.engine
+
 NODE = "anna"
 AHEAD = 6
 """Rounds that are spoiled at once."""

@@ -14,6 +14,8 @@ import pytest
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rollouts, rows
 from tests.unit.node.factories import MEASURED_COLUMNS
 
+pytestmark = pytest.mark.engine
+
 PLAIN = {"SWARM_AVERAGE_EVERY": 2}
 DILOCO = PLAIN | {"SWARM_AVERAGING": "diloco"}
 ARCHIVED = {"ROLLOUT_CLEANUP_ENABLED": True, "ROLLOUT_ARCHIVE_OLD": True, "ROLLOUT_KEEP_LAST_N_ROUNDS": 3}
@@ -80,13 +82,13 @@ def run(
 @pytest.mark.parametrize(
     ("workers", "external", "ends", "rounds", "more"),
     [
-        pytest.param(1, 0, [signal.SIGTERM, signal.SIGKILL], 40, {}, marks=pytest.mark.engine),
+        pytest.param(1, 0, [signal.SIGTERM, signal.SIGKILL], 20, {}),
         pytest.param(1, 0, [signal.SIGKILL, signal.SIGKILL], 40, {"SWARM_STALENESS": 1}, marks=pytest.mark.slow),
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 40, {}, marks=pytest.mark.slow),
         pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, {"MAX_STAGES": 2}, marks=pytest.mark.slow),
         # who is asked to stop waits for no peers: of nodes that share, only a kill leaves the rewards as they would be
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 16, {"MAX_STAGES": 2}, marks=pytest.mark.slow),
-        pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, LORA, marks=pytest.mark.engine),
+        pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, LORA, marks=pytest.mark.slow),
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 20, LORA, marks=pytest.mark.slow),
         pytest.param(2, 0, [signal.SIGKILL, signal.SIGKILL], 12, DILOCO, marks=pytest.mark.slow),
         pytest.param(3, 2, [signal.SIGKILL] * 3, 18, PLAIN, marks=pytest.mark.slow),
@@ -126,7 +128,6 @@ def test_a_swarm_that_was_stopped_or_killed_ends_as_if_nothing_had_happened(
             assert last_weights(broken, node, rounds) == last_weights(broken, "w0", rounds), "the last round averages"
 
 
-@pytest.mark.engine
 def test_a_swarm_that_was_killed_redoes_rounds_that_were_archived_and_ends_as_if_nothing_had_happened(
     tmp_path: Path,
 ) -> None:

@@ -16,6 +16,8 @@ from swarm.store.place import open_place
 from swarm.wire import keys
 from tests.integration.swarms import LIGHT, daemons, environment, eventually, layout, rows, run_swarm
 
+pytestmark = pytest.mark.engine
+
 ROUNDS = 30
 NODES = ("alice", "bob", "carol")
 
@@ -31,7 +33,6 @@ def published(path: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.engine
 def test_workers_that_are_killed_while_they_clean_up_lose_nothing_and_redo_their_rounds(tmp_path: Path) -> None:
     env = environment(tmp_path, MAX_ROUNDS=ROUNDS, CHECKPOINT_INTERVAL=10, SWARM_EXPECTED_WORKERS=3, LIGHT_STEP=0.05)
     env |= {"ROLLOUT_CLEANUP_ENABLED": "True", "ROLLOUT_ARCHIVE_OLD": "True", "ROLLOUT_KEEP_LAST_N_ROUNDS": "3"}

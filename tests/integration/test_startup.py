@@ -10,6 +10,8 @@ import pytest
 
 from tests.integration.swarms import daemons, environment, events, eventually
 
+pytestmark = pytest.mark.engine
+
 COMMAND = 40
 """Bare starts of CPU time that a light command may take; torch alone is more than 100."""
 COORDINATOR = 80

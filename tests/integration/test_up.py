@@ -18,8 +18,9 @@ from tests.integration.swarms import daemons, environment, events, eventually, j
 from tests.layout import Layout
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.engine
 
-@pytest.mark.engine
+
 def test_up_runs_a_mixed_swarm_whose_folder_validates_and_which_is_never_overwritten(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS="", NUM_TRAIN_SAMPLES="", NUM_GENERATIONS="", SWARM_MAX_NEW_TOKENS="")
     command = ("up", "--nodes", "2", "--test", "--model", "tiny-2-qwen2,tiny-2-gpt2")
@@ -64,7 +65,6 @@ def test_up_fails_with_the_last_lines_of_a_failed_child(tmp_path):
     assert "unheard-of" in failed.stdout
 
 
-@pytest.mark.engine
 def test_a_model_of_the_hub_is_fetched_once_by_up_and_every_node_finds_it(tmp_path):
     with fake_hub("owner/small", embedded_path("tiny-2-qwen2")) as hub:
         env = environment(tmp_path, HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "home"), HF_HUB_OFFLINE="")
@@ -75,7 +75,6 @@ def test_a_model_of_the_hub_is_fetched_once_by_up_and_every_node_finds_it(tmp_pa
     assert {row["model"] for row in rows(tmp_path, "worker-1")} == {"small"}
 
 
-@pytest.mark.engine
 def test_nodes_that_were_killed_start_again_and_ctrl_c_stops_all_and_says_how_to_go_on(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=100_000)
     with daemons() as start:
@@ -107,7 +106,6 @@ def test_nodes_that_were_killed_start_again_and_ctrl_c_stops_all_and_says_how_to
     assert numbers == sorted(set(numbers))
 
 
-@pytest.mark.engine
 def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):
     env = environment(tmp_path, MAX_ROUNDS=3)
     with daemons() as start:
@@ -120,7 +118,6 @@ def test_a_reader_that_has_seen_enough_does_not_end_the_swarm(tmp_path):
     assert layout(tmp_path).checkpoint(3, "worker-0").is_dir()
 
 
-@pytest.mark.engine
 def test_what_a_killed_up_leaves_is_refused_by_the_next_and_ended_by_down(tmp_path):
     """Two swarms in one folder: only the one that is named ends, and it saves what it has."""
     env = environment(tmp_path, MAX_ROUNDS=100_000, XDG_RUNTIME_DIR=tmp_path)

@@ -24,6 +24,8 @@ from tests.integration.folder_looker import LATE, NEVER, UNAVAILABLE
 from tests.integration.swarms import eventually
 from tests.layout import Layout
 
+pytestmark = pytest.mark.engine
+
 INTERVAL = 0.6
 """Seconds between two listings, whatever the watcher says."""
 SLACK, FACTOR = 1.0, 10.0

@@ -57,7 +57,9 @@ def python(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> 
     )
 
 
-each = pytest.mark.parametrize("without", [*PLUGINS, ALL], indirect=True)
+each = pytest.mark.parametrize(
+    "without", [*(pytest.param(name, marks=pytest.mark.slow) for name in PLUGINS), ALL], indirect=True
+)
 
 
 @each
@@ -72,9 +74,7 @@ def test_without_a_plugin_its_commands_alone_are_gone_which_is_said(without: Pat
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(
-    "without", [*(pytest.param(name, marks=pytest.mark.slow) for name in PLUGINS), ALL], indirect=True
-)
+@each
 def test_without_a_plugin_a_swarm_learns_and_is_whole(without: Path, tmp_path: Path) -> None:
     env = environment(tmp_path / "place", MAX_ROUNDS=2)
     done = python(without, "-m", "swarm", "up", "--nodes", "2", "--in-process", env=env)

@@ -17,6 +17,8 @@ from tests.integration.swarms import LIGHT, environment, rows
 from tests.patience import PATIENCE
 from tests.unit.development_page import ROOT, named_in, recipes
 
+pytestmark = pytest.mark.engine
+
 
 @dataclass
 class Tree:

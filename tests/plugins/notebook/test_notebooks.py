@@ -135,7 +135,7 @@ def test_a_swarm_over_a_bucket_is_joined(wheel: Path, machine: Machine, tmp_path
 
 def test_a_session_that_is_lost_in_mid_run_goes_on_in_a_new_one(wheel: Path, tmp_path: Path) -> None:
     """With the mirror's rows as they were; what the mirror had not yet is done again, each round once."""
-    rounds, drive, place = 60, tmp_path / "drive", tmp_path / "machine" / "content" / "runs"
+    rounds, drive, place = 30, tmp_path / "drive", tmp_path / "machine" / "content" / "runs"
     choices = {"PATH": str(place), "MIRROR": str(drive), "EXPERIMENT": "exp", "ARCHIVE": str(tmp_path / "exp.tar.gz")}
     command = f"up --nodes 2 --rounds {rounds} --in-process --checkpoint-interval 5 --unless-finished"
     notebook = filled_in("swarm.ipynb", **choices, COMMAND=command, PACKAGE=package(wheel))
@@ -165,14 +165,14 @@ def test_a_session_that_is_lost_in_mid_run_goes_on_in_a_new_one(wheel: Path, tmp
 def test_the_stop_button_and_the_end_of_the_kernel_end_no_swarm(wheel: Path, machine: Machine, tmp_path: Path) -> None:
     place, archive = machine.work / "runs", tmp_path / "exp.tar.gz"
     choices = {"PATH": str(place), "MIRROR": "", "EXPERIMENT": "exp", "ARCHIVE": str(archive)}
-    command = "up --nodes 2 --rounds 120 --in-process --unless-finished"
+    command = "up --nodes 2 --rounds 40 --in-process --unless-finished"
     notebook = filled_in("swarm.ipynb", **choices, COMMAND=command, PACKAGE=package(wheel))
     before = machine.run(notebook, leave_at="watch")
-    assert "120 done" in before["watch"]
+    assert "40 done" in before["watch"]
     assert "finished: " not in before["watch"]
     after = machine.run(notebook)
     assert "runs already, nothing was started" in after["start"]
-    assert "finished: 120 of 120 rounds" in after["watch"]
+    assert "finished: 40 of 40 rounds" in after["watch"]
     assert whole(place)
 
 

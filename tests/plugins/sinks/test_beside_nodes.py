@@ -65,7 +65,7 @@ def test_sinks_are_read_back_by_their_own_libraries() -> None:
 
 def test_every_row_of_a_swarm_is_in_every_sink_once_and_handing_them_over_again_adds_none(tmp_path: Path) -> None:
     env = apart(tmp_path)
-    up = start(env, "up", "--nodes", "2", "--sink", ",".join(KEPT))
+    up = start(env, "up", "--nodes", "2", "--in-process", "--sink", ",".join(KEPT))
     said, _ = up.communicate(timeout=PATIENCE)
     assert up.returncode == 0, said
     for kind in KEPT:
@@ -90,7 +90,7 @@ def sinks_of(place: Path) -> list[int]:
 
 def test_a_sink_that_was_killed_starts_again_and_the_swarm_hears_nothing_of_it(tmp_path: Path) -> None:
     env = apart(tmp_path, MAX_ROUNDS=30)
-    up = start(env, "up", "--nodes", "2", "--sink", "tensorboard")
+    up = start(env, "up", "--nodes", "2", "--in-process", "--sink", "tensorboard")
     eventually(lambda: [*(tmp_path / "sinks").rglob("events.out.*")], "the first rows")
     (pid,) = eventually(lambda: sinks_of(tmp_path / "place"), "the sink")
     os.kill(pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_a_sink_that_was_killed_starts_again_and_the_swarm_hears_nothing_of_it(t
 def test_a_sink_that_cannot_be_written_costs_the_run_nothing_but_a_warning(tmp_path: Path) -> None:
     env = apart(tmp_path)
     (tmp_path / "sinks").write_text("no folder")
-    up = start(env, "up", "--nodes", "1", "--sink", "tensorboard")
+    up = start(env, "up", "--nodes", "1", "--in-process", "--sink", "tensorboard")
     said, _ = up.communicate(timeout=PATIENCE)
     assert up.returncode == 0, said
     assert "tensorboard takes no rows" in said

@@ -118,7 +118,7 @@ def look_everywhere(path: Path) -> Iterator[tuple[tuple[str, ...], str]]:
     yield ("list",), shown(path, "experiment", "list")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), values, max_size=4), min_size=1, max_size=4), st.booleans())
 def test_no_line_of_a_stranger_ends_a_view(changes: list[dict[str, str]], as_events: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

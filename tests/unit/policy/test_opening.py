@@ -97,7 +97,12 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize(
-    ("template", "said"), [("fails", "ZeroDivisionError"), ("hangs", "time"), ("swells", "memory")]
+    ("template", "said"),
+    [
+        ("fails", "ZeroDivisionError"),
+        pytest.param("hangs", "time", marks=pytest.mark.engine),
+        pytest.param("swells", "memory", marks=pytest.mark.engine),
+    ],
 )
 def test_a_chat_template_that_fails_hangs_or_swells_costs_a_child_alone(folder: Path, template: str, said: str) -> None:
     (folder / "chat_template.jinja").write_text(TEMPLATES[template])

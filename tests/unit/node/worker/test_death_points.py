@@ -132,7 +132,7 @@ class Way(NamedTuple):
 @pytest.fixture(
     params=[
         pytest.param(Way(dies_here), id="by exception"),
-        pytest.param(Way(dies_in_a_child, every=5), id="in a child, some calls"),
+        pytest.param(Way(dies_in_a_child, every=15), id="in a child, some calls"),
         pytest.param(Way(dies_in_a_child), id="in a child", marks=pytest.mark.slow),
     ]
 )
