@@ -2,13 +2,16 @@
 
     logs/anna/metrics.jsonl~/{birth}-000000000000000     lines, put once
                              {birth}-000000000001834     the next ones
+                             {birth}-{at}-{start}        the bytes of several, the last of which began `at`; these go
     append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done ─▶ create the next segment
+             ─▶ sixteen of a size? join them: put their bytes as one, delete them
     read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
 
 A create whose answer was lost is known again (see BucketClient.create), and an append that failed makes the writer look
 anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
-first append writes its whole lines into a segment. Where segments overlap the later one counts, so that small ones can
-be put together into one larger, and half a line at the end goes. A cursor names a birth, a segment and a byte.
+first append writes its whole lines into a segment. Where segments overlap the later one counts, so that half a line at
+the end goes; what the earlier one has behind it goes on there. So nothing is missing while some of those that were
+joined are gone already. A cursor names a birth, a segment and a byte.
 """
 
 from __future__ import annotations
@@ -32,6 +35,11 @@ MOST_PER_APPEND = 64 * 2**20
 """Bytes of one segment; a larger one was not written by us, and is skipped."""
 _KEPT = 128 * 1024
 """Bytes of a file's end that its writer remembers."""
+_FEW = 16
+"""So many neighbours of one of these sizes are joined: however long the file is, few segments of it are small."""
+_SIZES = (32 * 1024, 512 * 1024)
+_MOST_RESTS = 8
+"""Of segments that lie within each other; joining makes two."""
 _ATTEMPTS = 3
 _AT_ONCE = 8
 """Segments that are read at the same time."""
@@ -76,20 +84,31 @@ class Piece(NamedTuple):
 
 def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
     """Returns the pieces of segments that count, in order; segments too large to be ours do not count."""
-    found = []
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
-        end = min(segment.end, following.start) if following and following.start > segment.start else segment.end
-        if segment.start < end and segment.size <= MOST_PER_APPEND:
-            found.append(Piece(f"{grown(name)}/{segment.name}", segment.start, segment.start, end))
+    found = list[Piece]()
+    for segment in sorted(segments, key=lambda one: (one.birth, one.start, -one.size)):
+        if not 0 < segment.size <= MOST_PER_APPEND:
+            continue
+        rests = list[Piece]()
+        while found and found[-1].end > segment.start:
+            last = found.pop()
+            rests += [rest] if (rest := last.within(segment.end, last.end)) else []
+            if before := last.within(last.begin, segment.start):
+                found.append(before)
+        found.append(Piece(f"{grown(name)}/{segment.name}", segment.start, segment.start, segment.end))
+        found += reversed(rests[-_MOST_RESTS:])
     return found
 
 
-def read_pieces(client: BucketClient, pieces: Sequence[Piece]) -> bytes:
-    """Reads the bytes of pieces. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
+def read_pieces(client: BucketClient, pieces: Sequence[Piece], *, strict: bool = False) -> bytes:
+    """Reads the bytes of pieces. One that cannot be read, is gone or became shorter is a line of zeros: junk.
+
+    Raises:
+        FileNotFoundError: one is gone, and `strict`.
+    """
 
     def read(piece: Piece) -> bytes:
         size, data = piece.end - piece.begin, b""
-        with suppress(FileNotFoundError, ProtocolError):
+        with suppress(ProtocolError) if strict else suppress(ProtocolError, FileNotFoundError):
             data = client.get_range(piece.name, piece.begin - piece.origin, piece.end - piece.origin)
         return data if len(data) == size else b"\0" * (size - 1) + b"\n"
 
@@ -100,12 +119,36 @@ def read_pieces(client: BucketClient, pieces: Sequence[Piece]) -> bytes:
 
 
 class _End(NamedTuple):
-    """Holds what the writer knows about the end of its file."""
+    """Holds what the writer knows about its file."""
 
     birth: str
     size: int
     tail: bytes
     """The last bytes."""
+    segments: tuple[Segment, ...] = ()
+    """Those that count."""
+
+    def and_then(self, lines: bytes, segments: Sequence[Segment]) -> _End:
+        """Returns the end of the file with these lines more."""
+        return _End(self.birth, self.size + len(lines), (self.tail + lines)[-_KEPT:], tuple(segments))
+
+
+def to_join(segments: Sequence[Segment]) -> list[Segment]:
+    """Returns the first neighbours that are to be joined; none if there are too few of each size."""
+    for least, most in zip((0, *_SIZES), _SIZES, strict=False):
+        run, size = list[Segment](), 0
+        for segment in segments:
+            fits = least <= segment.size < most
+            if not fits or size >= _FEW * most or (run and run[-1].end != segment.start):
+                if len(run) >= _FEW:
+                    break
+                run, size = [], 0
+            if fits:
+                run.append(segment)
+                size += segment.size
+        if len(run) >= _FEW:
+            return run
+    return []
 
 
 class GrowingWriter:
@@ -136,6 +179,7 @@ class GrowingWriter:
         with self._lock:
             for _ in range(_ATTEMPTS):
                 if self._append(lines, once=once):
+                    self._join()
                     return
             raise StoreError(f"cannot append to {self._where}: somebody else writes it; give each writer its own id")
 
@@ -147,12 +191,32 @@ class GrowingWriter:
             return True
         if end.size + len(lines) > MOST_GROWN:
             raise StoreError(f"cannot append to {self._where}: it claims to have {end.size} bytes", blocked=True)
+        added = Segment(end.birth, end.size, end.size, len(lines))
         try:
-            self._client.create(f"{grown(self._name)}/{Segment(end.birth, end.size, 0).name}", lines)
+            self._client.create(self._object(added), lines)
         except AlreadyThereError:
             return False
-        self._end = _End(end.birth, end.size + len(lines), (end.tail + lines)[-_KEPT:])
+        self._end = end.and_then(lines, [*end.segments, added])
         return True
+
+    def _join(self) -> None:
+        """Joins neighbours of one size, if there are many; what fails is tried again after the next append."""
+        if not (end := self._end) or not (some := to_join(end.segments)):
+            return
+        first, last = end.segments.index(some[0]), end.segments.index(some[-1])
+        joined = Segment(end.birth, some[-1].at, some[0].start, some[-1].end - some[0].start)
+        tail_begins = end.size - len(end.tail)
+        with suppress(StoreError, FileNotFoundError, ProtocolError):
+            if tail_begins <= joined.start:
+                data = end.tail[joined.start - tail_begins : joined.end - tail_begins]
+            else:
+                data = read_pieces(self._client, pieces_of(self._name, some), strict=True)
+            self._client.put(self._object(joined), data)
+            self._client.delete([self._object(segment) for segment in some])
+            self._end = end._replace(segments=(*end.segments[:first], joined, *end.segments[last + 1 :]))
+
+    def _object(self, segment: Segment) -> str:
+        return f"{grown(self._name)}/{segment.name}"
 
     @property
     def _where(self) -> str:
@@ -163,7 +227,12 @@ class GrowingWriter:
         found = segments_of(self._client, self._name)
         if not found:
             return self._take_over()
-        end = self._with_tail(_End(found[0].birth, found[-1].end, b""), 1, found)
+        if left := _left_by_joining(found):
+            with suppress(StoreError):
+                self._client.delete([self._object(segment) for segment in left])
+        kept = [segment for segment in found if segment not in left]
+        size = max(segment.end for segment in kept)
+        end = self._with_tail(_End(found[0].birth, size, b"", tuple(kept)), 1, found)
         if not end.size or end.tail.endswith(b"\n"):
             return end
         end = self._with_tail(end, MOST_TORN, found)
@@ -181,20 +250,32 @@ class GrowingWriter:
             data = b""
             say_that_it_went(self._where)
         data = data[: data.rfind(b"\n") + 1]
+        whole = Segment(birth, 0, 0, len(data))
         if data:
-            self._client.create(f"{grown(self._name)}/{Segment(birth, 0, 0).name}", data)
+            self._client.create(self._object(whole), data)
         self._client.delete([self._name])
-        return _End(birth, len(data), data[-_KEPT:])
+        return _End(birth, 0, b"").and_then(data, [whole] if data else [])
 
     def _with_tail(self, end: _End, wanted: int, found: Sequence[Segment] = ()) -> _End:
         """Returns the same, with so many bytes of the tail, or all that there are."""
         wanted = min(wanted, end.size)
         if len(end.tail) >= wanted:
             return end
-        pieces = pieces_of(self._name, found or segments_of(self._client, self._name))
+        pieces = pieces_of(self._name, found or end.segments or segments_of(self._client, self._name))
         stop = end.size - len(end.tail)
         data = read_pieces(self._client, [p for piece in pieces if (p := piece.within(end.size - wanted, stop))])
         return end._replace(tail=data + end.tail)
+
+
+def _left_by_joining(segments: Sequence[Segment]) -> set[Segment]:
+    """Returns those that lie within a joined one: their writer died before it had deleted them."""
+    found, reached = set[Segment](), 0
+    for segment in sorted(segments, key=lambda one: (one.start, -one.size)):
+        if segment.end <= reached:
+            found.add(segment)
+        elif segment.joined:
+            reached = segment.end
+    return found
 
 
 def _ends_with(end: _End, lines: bytes) -> bool:
@@ -227,11 +308,18 @@ class _Cursor(NamedTuple):
     @property
     def before(self) -> str:
         """Name behind which a listing shows that segment and all that follow."""
-        return Segment(self.birth, self.segment - 1, 0).name if self.segment else self.birth
+        return Segment(self.birth, self.segment - 1, self.segment - 1, 1).name if self.segment else self.birth
 
 
 def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
     """Reads on from a cursor; it implements Store.read_records."""
+    for _ in range(_ATTEMPTS):  # what was listed may have been joined since
+        with suppress(FileNotFoundError):
+            return _read_on(client, name, text, limit, strict=True)
+    return _read_on(client, name, text, limit, strict=False)
+
+
+def _read_on(client: BucketClient, name: str, text: str, limit: int, *, strict: bool) -> Records:
     cursor = _Cursor.of(text)
     birth, pieces = _find(client, name, cursor, limit)
     if not birth:
@@ -245,10 +333,10 @@ def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
         limit = min(limit, ahead[records.MOST_RECORDS - 1].end - offset)
 
     def read(begin: int, end: int) -> bytes:
-        return read_pieces(client, _together(ahead, begin, end))
+        return read_pieces(client, _together(ahead, begin, end), strict=strict)
 
     found = records.read_on(read, pieces[-1].end if pieces else 0, offset, limit, in_long=in_long)
-    segment = max((piece.begin for piece in pieces if piece.begin < found.offset), default=0)
+    segment = max((piece.origin for piece in pieces if piece.begin < found.offset), default=0)
     at = _Cursor(birth, segment, found.offset, found.in_long)
     return Records(found.records, str(at), found.torn, found.more, restarted)
 
@@ -258,7 +346,7 @@ def _find(client: BucketClient, name: str, cursor: _Cursor, limit: int) -> tuple
     none."""
     enough = cursor.offset + limit + MOST_PER_RECORD
     segments = segments_of(client, name, "" if cursor.birth.startswith("=") else cursor.before, enough)
-    if cursor.offset and not (segments and segments[0].start <= cursor.offset):
+    if cursor.offset and not any(segment.start <= cursor.offset for segment in segments):
         segments = segments_of(client, name, enough=enough)  # gone, or put together into larger ones
     if segments:
         return segments[0].birth, pieces_of(name, segments)

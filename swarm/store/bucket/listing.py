@@ -29,7 +29,7 @@ BEHIND = "\U0010ffff"
 MANIFEST = "~manifest"
 BEHIND_DATA = "~g"
 """Behind all `~{id}`, before the manifest."""
-_SEGMENT = re.compile(r"([0-9a-f]{20})-([0-9]{15})")
+_SEGMENT = re.compile(r"([0-9a-f]{20})-([0-9]{15})(?:-([0-9]{15}))?")
 _DATA = re.compile(r"~[0-9a-f]{32}/[0-9]{1,6}")
 _UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -44,22 +44,32 @@ class Segment(NamedTuple):
 
     birth: str
     """Birth of the file: the later, the greater."""
+    at: int
+    """Its place among the others: its start, or that of the last one that it joins. Who lists from one of those on
+    finds it."""
     start: int
     size: int
 
     @classmethod
     def of(cls, name: str, size: int) -> Segment | None:
         """Parses the last part of a segment's name; None if it is none."""
-        match = _SEGMENT.fullmatch(name)
-        return cls(match[1], int(match[2]), size) if match else None
+        if not (match := _SEGMENT.fullmatch(name)):
+            return None
+        found = cls(match[1], int(match[2]), int(match[3] or match[2]), size)
+        return found if found.name == name and (not found.joined or found.end > found.at) else None
 
     @property
     def end(self) -> int:
         return self.start + self.size
 
     @property
+    def joined(self) -> bool:
+        """Tells whether it holds the bytes of several that were there before."""
+        return self.start < self.at
+
+    @property
     def name(self) -> str:
-        return f"{self.birth}-{self.start:015}"
+        return f"{self.birth}-{self.at:015}" + (f"-{self.start:015}" if self.joined else "")
 
 
 class Tail(NamedTuple):
@@ -316,7 +326,7 @@ class _Found:
         assert segment is not None
         if tail := onward(self._tails.get(shown), segment):
             self._tails[shown] = tail
-            self.entries[shown, False] = self._file(shown, tail.last.end, f"{tail.last.birth}-{tail.last.end}")
+            self.entries[shown, False] = self._file(shown, tail.end, f"{tail.last.birth}-{tail.last.end}-{tail.end}")
 
     def _file(self, name: str, size: int, tag: str) -> Entry:
         return Entry(name, Kind.FILE, size, tag) if self._tags else Entry(name, Kind.FILE)

@@ -119,8 +119,8 @@ class BucketStore:
         if found:
             return Entry(last, Kind.FILE, found["size"], tag_of(found))
         if may_grow(key) and (segments := growing.segments_of(self._client, name)):
-            end = segments[-1]
-            return Entry(last, Kind.FILE, end.end, f"{end.birth}-{end.end}")
+            end = max(segment.end for segment in segments)
+            return Entry(last, Kind.FILE, end, f"{segments[-1].birth}-{segments[-1].end}-{end}")
         bundle = bundle_of(key)
         if bundle and key != bundle and (manifest := self._manifest(bundle, again=True)):
             below = key[len(bundle) + 1 :].rpartition("/")[0]

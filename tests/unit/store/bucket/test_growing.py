@@ -9,6 +9,8 @@ from typing import Any
 
 import obstore
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from swarm.store.base import MOST_PER_READ, Records
 from swarm.store.bucket import growing
@@ -33,20 +35,82 @@ def whole(bucket: MemoryBucket, limit: int = MOST_PER_READ) -> list[bytes]:
     return found
 
 
-def test_small_segments_put_together_into_one_are_read_on_where_the_reader_was() -> None:
+def appended(bucket: MemoryBucket, count: int, size: int = 8) -> list[bytes]:
+    """Appends so many records, each by itself, by one writer; returns all of them."""
+    anna, rows = bucket.open("anna"), [b"%0*d" % (size, number) for number in range(count)]
+    for row in rows:
+        anna.append_records(LOG, [row], durable=True)
+    return rows
+
+
+def test_however_many_records_were_appended_a_reader_asks_for_few_segments() -> None:
     bucket = MemoryBucket()
-    bucket.write(segment(0), b"one\n")
-    bucket.write(segment(4), b"two\n")
-    bucket.write(segment(8), b"three\n")
-    found = bucket.open().read_records(LOG, limit=5)
-    assert found.records == [b"one", b"two"]
-    bucket.write(segment(0), b"one\ntwo\nthree\n")
-    assert bucket.open().read_records(LOG, found.cursor).records == [b"three"]
-    for start in (4, 8):
-        bucket.open("anna")._client.delete([f"{ROOT}/{segment(start)}"])
-    later = bucket.open().read_records(LOG, found.cursor)
-    assert (later.records, later.restarted) == ([b"three"], False)
-    assert whole(bucket) == [b"one", b"two", b"three"]
+    rows = appended(bucket, 1200, size=3000)
+    reader = bucket.open()
+    assert reader.read_records(LOG, limit=2**30).records == rows
+    assert reader.facts().spent.requests["list"] == 1
+    assert reader.facts().spent.requests["get"] <= 3 * 16
+
+
+def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back() -> None:
+    bucket = MemoryBucket()
+    for number in range(600):
+        bucket.write(segment(9 * number), b"%08d\n" % number)
+    bucket.open("anna").append_records(LOG, [b"last"], durable=True)
+    assert len(bucket.names(f"{LOG}~")) <= 16
+    assert whole(bucket) == [*(b"%08d" % number for number in range(600)), b"last"]
+
+
+class _Forgetful:
+    """A client that leaves some of what it is to delete."""
+
+    def __init__(self, client: Any, kept: set[int]) -> None:
+        self._client, self._kept = client, kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def delete(self, names: list[str]) -> None:
+        self._client.delete([name for place, name in enumerate(names) if place not in self._kept])
+
+
+@given(st.lists(st.integers(1, 40), max_size=8), st.sets(st.integers(0, 40)), st.integers(1, 400))
+def test_whoever_reads_while_segments_are_joined_gets_each_record_once(
+    appends: list[int], kept: set[int], limit: int
+) -> None:
+    """Some of the segments that were joined stay, as a death or a slow server leaves them."""
+    bucket, number, found, cursor = MemoryBucket(), 0, list[bytes](), ""
+    for count in appends:
+        anna = bucket.open("anna")
+        anna._client = _Forgetful(anna._client, kept)  # type: ignore[assignment]
+        for _ in range(count):
+            anna.append_records(LOG, [b"%d" % number], durable=True)
+            number += 1
+        more = True
+        while more:
+            records, cursor, torn, more, restarted = bucket.open().read_records(LOG, cursor, limit)
+            assert not torn
+            assert not restarted
+            found += records
+    rows = [b"%d" % one for one in range(number)]
+    assert found == rows
+    assert whole(bucket) == rows
+
+
+def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_is_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket, get = MemoryBucket(), obstore.get
+    rows = appended(bucket, 15)
+    joins = iter([lambda: bucket.open("anna").append_records(LOG, [b"last"], durable=True)])
+
+    def late(objects: Any, name: str, **options: Any) -> Any:
+        if (join := next(joins, None)) is not None:
+            join()
+        return get(objects, name, **options)
+
+    monkeypatch.setattr(obstore, "get", late)
+    assert whole(bucket) == [*rows, b"last"]
 
 
 def test_what_is_gone_from_the_middle_is_left_out() -> None:
@@ -168,7 +232,7 @@ def test_a_segment_that_is_another_one_when_it_is_read_costs_its_own_lines_alone
         return get(objects, name, **options)
 
     monkeypatch.setattr(obstore, "get", changed)
-    assert whole(bucket) == [b"one", b"\0" * 3, b"three"]
+    assert whole(bucket) == [b"one", *([] if fate == "deleted" else [b"\0" * 3]), b"three"]
 
 
 def test_what_lies_at_a_logs_name_and_is_no_log_goes_when_its_writer_comes() -> None:
