@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import NamedTuple
 
-from swarm.records.liveness import STANDBY, STARTING, STOPPED
+import msgspec
+
+from swarm.records.liveness import ACTIVE, STANDBY, STARTING, STOPPED
 from swarm.views.text import age, shorten
 from swarm.wire.messages import MetricsRow, PeerFile
 
@@ -39,6 +41,13 @@ class Missing(NamedTuple):
     """Live workers that have not submitted their reward."""
     clocked: bool
     """There is a clock that has not finished."""
+
+
+def up_to_date(peer: PeerFile, last: MetricsRow | None) -> PeerFile:
+    """Returns a registration as the last row of its node has it, where that is newer: in a bucket beats are seldom."""
+    if last is None or last.timestamp <= peer.last_seen or peer.status == STOPPED:
+        return peer
+    return msgspec.structs.replace(peer, status=ACTIVE, round=last.round, phase="idle", phase_since=last.timestamp)
 
 
 def in_words(peer: PeerFile, missing: Missing, wall: float, *, live: bool) -> str:

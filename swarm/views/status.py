@@ -19,7 +19,7 @@ from swarm.records.table import Odd, measured
 from swarm.store.replication import Replication
 from swarm.store.run import Run
 from swarm.views.distrust import Distrust, distrusted, render_distrusted
-from swarm.views.node_state import Missing, in_words, seen, shortage
+from swarm.views.node_state import Missing, in_words, seen, shortage, up_to_date
 from swarm.views.replication import render_replication
 from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.summary import render_maker, render_odd
@@ -188,8 +188,9 @@ class StatusReader:
         )
 
     def _node(self, node: str, now: RunSnapshot, missing: Missing, wall: float, *, live: bool) -> NodeStatus:
-        peer, progress = now.peers.get(node), now.progress.get(node, NO_LOGS)
+        progress = now.progress.get(node, NO_LOGS)
         last = progress.last
+        peer = up_to_date(now.peers[node], last) if node in now.peers else None
         return NodeStatus(
             node=node,
             role=_role(peer, node),

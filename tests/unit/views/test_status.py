@@ -233,6 +233,18 @@ def test_before_the_first_round_the_coordinator_waits_for_workers(tmp_path: Path
     assert node_of(read(layout), "alice").state == "starts: loads its model, 8.0s"
 
 
+def test_a_row_that_is_newer_than_the_last_heartbeat_says_where_its_node_is(tmp_path: Path) -> None:
+    """In a bucket a node beats once a minute, and its rows come at once."""
+    layout = make_experiment(tmp_path, workers=("alice",), rounds=3)
+    write(layout.state_file, make_state(layout, round=4, max_rounds=9, updated_at=NOW - 4))
+    make_peer(layout, "alice", status="starting", phase="", round=-1, last_seen=NOW - 12)
+    row = msgspec.structs.replace(make_row(layout, "alice", 3), timestamp=NOW - 5)
+    append(layout.metrics_file("alice"), msgspec.json.encode(row))
+    alice = node_of(read(layout), "alice")
+    assert alice.round == 3
+    assert alice.state == "waits for a round, 5.0s"
+
+
 def test_of_many_that_are_waited_for_two_are_named(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("a1", "a2", "a3", "a4"), rounds=2)
     write(layout.state_file, make_state(layout, round=2, max_rounds=9, updated_at=NOW - 4))
