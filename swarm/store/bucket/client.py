@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
+from swarm.store.bucket.answers import Trouble, no_bucket, trouble_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -304,78 +304,14 @@ class BucketClient:
     def _missing(self, kind: str, verb: str, name: str, error: Exception) -> Exception:
         if kind in ("get", "head", "delete") and not no_bucket(error):
             return FileNotFoundError(self.describe(name))
-        advice = "make the bucket first, or see that its name and the endpoint are right"
-        return StoreError(f"cannot {verb} {self.describe(name)}: there is no such bucket; {advice}")
+        trouble = trouble_of(error)
+        return StoreError(f"cannot {verb} {self.describe(name)}: {trouble.said}; {trouble.advice}")
 
 
 def tag_of(meta: ObjectMeta) -> str:
     """Returns the version of an object."""
     tag = meta["e_tag"]
     return tag.removeprefix("W/").strip('"') if tag else f"{meta['last_modified'].timestamp()}-{meta['size']}"
-
-
-# ── what an error means ──────────────────────────────────────────────────────────────────────────────────────────────
-_STATUS = re.compile(r"status code: ([1-5][0-9]{2})\b")
-_CODE = re.compile(r"<Code>([A-Za-z]{1,40})</Code>")
-_ODD_HEADER = re.compile(r"(header|Metadata value for .*) contain(ed|ing) non[- ](UTF|ASCII)", re.IGNORECASE)
-_NOT_REMOVED = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z]{1,40})\)", re.DOTALL)
-"""Of several that were to be removed by one request; the rest is."""
-_PASSING_CODES = ("InternalError", "SlowDown", "ServiceUnavailable")
-_PASSING = (408, 425, 429, 500, 502, 503, 504)
-_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
-_ADVICE = {
-    401: "see that the credentials in the environment or the usual files are those of this place",
-    403: "see that the credentials in the environment or the usual files may do this here, and that the clock is right",
-    404: "see that the bucket is there, and its name and the endpoint are right",
-    400: "see that the bucket's name, the region and the endpoint are right",
-    301: "name the bucket's region, as ?region=eu-central-1",
-    307: "name the bucket's region, as ?region=eu-central-1",
-    501: "this server does not know the request; take another one",
-}
-
-
-class Trouble(NamedTuple):
-    """Says why a request failed."""
-
-    said: str
-    """In words, with a status where there is one."""
-    passing: bool
-    """Trying again may help."""
-    advice: str = "see that the server can be reached"
-
-
-def trouble_of(error: Exception) -> Trouble:
-    """Returns what an error means that obstore raised: whether it passes by itself, and the advice for people."""
-    text = str(error).partition("\n\nDebug source")[0]
-    status, code = _STATUS.search(text), _CODE.search(text)
-    if status:
-        said = " ".join(filter(None, (status[1], code and code[1])))
-        number = int(status[1])
-        missing = bool(code) and code is not None and code[1] in _NO_BUCKET
-        advice = _ADVICE.get(404 if missing else number, "the server is overloaded or out of order: try again later")
-        return Trouble(f"the server answered {said}", number in _PASSING, advice)
-    if refused := _NOT_REMOVED.search(text):
-        return Trouble(f"the server answered {refused[1]}", refused[1] in _PASSING_CODES, _ADVICE[403])
-    if "169.254.169.254" in text or "metadata" in text or "credential" in text.lower():
-        return Trouble(
-            "there are no credentials",
-            False,
-            "set them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...) or in the provider's files",
-        )
-    if _ODD_HEADER.search(text):
-        return Trouble("its headers are no text", False, "whoever wrote it has to write it again")
-    if "invalid list response" in text:
-        advice = "remove the object whose name holds control characters, by the provider's own tools"
-        return Trouble("a name there is no text", False, advice)
-    if "request or response body" in text:
-        return Trouble("the connection broke off", True)
-    return Trouble("the server gave no answer", True)
-
-
-def no_bucket(error: Exception) -> bool:
-    """Tells whether what is not there is the bucket itself."""
-    code = _CODE.search(str(error))
-    return code is not None and code[1] in _NO_BUCKET
 
 
 def say_that_it_went(where: str) -> None:

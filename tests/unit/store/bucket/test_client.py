@@ -35,7 +35,7 @@ def test_what_stays_refused_is_an_error_that_says_what_and_where_and_no_secret(m
 def test_what_trying_again_cannot_help_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     Faults(monkeypatch, "put", ("before", "- Server returned non-2xx status code: 403 Forbidden: "))
     bucket = MemoryBucket()
-    with pytest.raises(StoreError, match="may do this here"):
+    with pytest.raises(StoreError, match="403"):
         bucket.open("anna").put(KEY, b"{}")
     assert bucket.paused == []
 
@@ -179,7 +179,7 @@ def test_one_object_that_a_server_does_not_give_is_its_writers_trouble_and_no_tr
 def test_where_nothing_is_given_or_listed_it_is_the_buckets_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     Faults(monkeypatch, "get", ("before", FORBIDDEN))
     Faults(monkeypatch, "list", ("before", FORBIDDEN))
-    with pytest.raises(StoreError, match="may do this here"):
+    with pytest.raises(StoreError, match="403"):
         MemoryBucket().open().get("peers/anna.json", 9)
 
 
@@ -187,7 +187,7 @@ def test_a_removal_that_is_not_allowed_is_not_tried_again(monkeypatch: pytest.Mo
     bucket = MemoryBucket()
     said = "DeleteObjects request failed for key place/(code: SlowDown): Access Denied (code: AccessDenied)"
     Faults(monkeypatch, "delete", ("before", said))
-    with pytest.raises(StoreError, match="the server answered AccessDenied; see that the credentials"):
+    with pytest.raises(StoreError, match="the server answered AccessDenied"):
         bucket.open("anna").remove("peers/anna.json")
     assert bucket.paused == []
 
