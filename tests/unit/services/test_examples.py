@@ -29,7 +29,7 @@ def unit_commands() -> list[list[str]]:
 
 
 def containers() -> list[dict[str, Any]]:
-    return [one for m in MANIFESTS if m["kind"] == "StatefulSet" for one in m["spec"]["template"]["spec"]["containers"]]
+    return [one for m in MANIFESTS if m["kind"] == "Job" for one in m["spec"]["template"]["spec"]["containers"]]
 
 
 def commands() -> list[list[str]]:
@@ -44,7 +44,9 @@ def variables() -> set[str]:
     }
     env |= {name for service in COMPOSE.values() for name in service.get("environment", {})}
     env |= {name for m in MANIFESTS if m["kind"] == "ConfigMap" for name in m["data"]}
-    return env | {one["name"] for c in containers() for one in c["env"]} | {*SKY["envs"], *SKY["secrets"]}
+    given = [one for container in containers() for one in container["env"]]
+    parts = {name for one in given for name in re.findall(r"\$\((\w+)\)", one.get("value", ""))}
+    return env | {one["name"] for one in given} - parts | {*SKY["envs"], *SKY["secrets"]}
 
 
 def settings_file() -> str:
@@ -80,7 +82,7 @@ def test_every_container_is_no_root_and_has_its_health_checked() -> None:
     user = re.findall(r"^USER (\d+)$", dockerfile, re.MULTILINE)
     assert user == ["10001"]
     assert "HEALTHCHECK" in dockerfile
-    for manifest in (m for m in MANIFESTS if m["kind"] == "StatefulSet"):
+    for manifest in (m for m in MANIFESTS if m["kind"] == "Job"):
         spec = manifest["spec"]["template"]["spec"]
         assert spec["securityContext"]["runAsUser"] == int(user[0])
         for container in spec["containers"]:
