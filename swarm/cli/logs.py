@@ -24,6 +24,7 @@ from swarm.records.stream import METRICS_EVENT, UNREADABLE, Event, EventStream, 
 from swarm.spelling import did_you_mean
 from swarm.store.run import Run
 from swarm.views.events import Repeats, render
+from swarm.views.looks import Looks
 from swarm.views.text import shorten
 from swarm.wire import keys
 
@@ -88,9 +89,11 @@ def logs(
         warn(said)
     stream, repeats = EventStream(run, wanted), Repeats()
     _show(_last(stream, lines, wanted, run, follow=follow), repeats, form)
+    looks, events = Looks(run.store, POLL_SECONDS), True
     while follow:
-        time.sleep(POLL_SECONDS)
-        _show(stream.read_on(), repeats, form)
+        time.sleep(looks.pause(news=bool(events)))
+        events = stream.read_on()
+        _show(events, repeats, form)
     _write(render(repeats.rest(), wide=form == "wide"))
 
 

@@ -22,6 +22,7 @@ from swarm.store.place import open_place
 from swarm.views import status as status_view
 from swarm.views import summary as summary_view
 from swarm.views import validate as validate_view
+from swarm.views.looks import Looks
 from swarm.views.plot import save_reward_plot
 from swarm.views.run_records import Expected
 from swarm.views.starts import render_starts
@@ -42,7 +43,8 @@ def status(
 
     Args:
         experiment_flags: which experiment.
-        watch: Refresh every 2 seconds until Ctrl-C; an experiment that is not there yet is waited for.
+        watch: Refresh every 2 seconds, in a bucket more seldom, until the experiment is over or Ctrl-C is pressed;
+            one that is not there yet is waited for.
         started: Show what each node was started with: settings, versions, code, models, machine, command.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
@@ -56,13 +58,18 @@ def status(
     run = open_experiment_when_there(settings) if watch else open_experiment(settings)
     replication = partial(open_place(settings.place).replication, settings.experiment)
     reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_process(), replication=replication)
+    looks, before = Looks(run.store, REFRESH_SECONDS), None
     while True:
         now = reader.read(time.time())
         if watch and not as_json and sys.stdout.isatty():
             sys.stdout.write(_CLEAR)
         if not print_result(now, status_view.render, as_json=as_json) or not watch:
             return
-        time.sleep(REFRESH_SECONDS)
+        if now.finished and not any(node.live for node in now.nodes):
+            return
+        seen = (now.round, now.stage, now.rollouts, [(node.node, node.state.partition(",")[0]) for node in now.nodes])
+        time.sleep(looks.pause(news=seen != before))
+        before = seen
 
 
 def summary(

@@ -45,7 +45,7 @@ class Missing(NamedTuple):
 
 def up_to_date(peer: PeerFile, last: MetricsRow | None) -> PeerFile:
     """Returns a registration as the last row of its node has it, where that is newer: in a bucket beats are seldom."""
-    if last is None or last.timestamp <= peer.last_seen or peer.status == STOPPED:
+    if last is None or last.timestamp <= max(peer.last_seen, peer.phase_since) or peer.status == STOPPED:
         return peer
     return msgspec.structs.replace(peer, status=ACTIVE, round=last.round, phase="idle", phase_since=last.timestamp)
 

@@ -36,6 +36,7 @@ class Journal:
     """Follows the events of a run. Blocking."""
 
     def __init__(self, run: Run, asked: WantedEvents) -> None:
+        self.run = run
         self._stream = EventStream(run, asked)
         self._is_new = True
         self.is_whole = False

@@ -34,6 +34,7 @@ from swarm.config import EXPERIMENT_NAME
 from swarm.errors import ConfigError, SwarmError
 from swarm.harmless import printable_lines
 from swarm.types import RoundKey
+from swarm.views.looks import Looks
 from swarm.web import assets, prometheus
 from swarm.web.connections import LET_IN
 from swarm.web.guard import HEADERS, LONGEST_HEAD, Guard, RequestHead, RequestVerdict
@@ -59,10 +60,10 @@ class WatchedRun:
             clock, wall: monotonic and Unix seconds.
         """
         self.look = look
-        self._interval = interval
         self._clock = clock
         self._wall = wall
-        self._read_at: float | None = None
+        self._looks = Looks(look.run.store, interval)
+        self._next_at: float | None = None
         self._lock = anyio.Lock()
 
     async def ask(self, question: Callable[[WebLook], Found]) -> Found:
@@ -76,9 +77,9 @@ class WatchedRun:
 
     def _answer(self, question: Callable[[WebLook], Found]) -> Found:
         now = self._clock()
-        if self._read_at is None or now - self._read_at >= self._interval:
+        if self._next_at is None or now >= self._next_at:
             self.look.refresh(self._wall())
-            self._read_at = now
+            self._next_at = now + self._looks.pause(news=True)
         return question(self.look)
 
 
@@ -233,7 +234,7 @@ class Service:
         return self._stream(request, self._events(Journal(watched.look.run, which)))
 
     async def _events(self, journal: Journal) -> AsyncIterator[str]:
-        first = True
+        first, looks, events = True, Looks(journal.run.store, self._interval), list[Any]()
         while True:
             try:
                 events = await to_thread.run_sync(journal.more)
@@ -243,7 +244,7 @@ class Service:
                 told = {"events": events, "first": first, "whole": journal.is_whole}
                 yield _sent(told) if events or first else ": nothing new\n\n"
                 first = False
-            await anyio.sleep(self._interval)
+            await anyio.sleep(looks.pause(news=bool(events)))
 
     def _stream(self, request: Request, lines: AsyncIterator[str]) -> Response:
         if request.method == "HEAD":

@@ -22,6 +22,7 @@ from swarm.errors import StoreError
 from swarm.harmless import printable_lines
 from swarm.plugins.top.frame import COLUMNS, LEFT, Frame, fitted, moment_lines
 from swarm.plugins.top.reader import TopLook, TopReader
+from swarm.views.looks import Looks
 
 HELP = """\
 up, down     choose a node
@@ -116,10 +117,11 @@ class TopApp(App[None]):
         wall: Unix seconds.
         """
         super().__init__()
-        self._reader, self._every, self._wall = reader, every, wall
+        self._reader, self._wall = reader, wall
         self._reading = Lock()
         """Held by the thread that reads: one look or page at a time."""
         self._last: TopLook | None = None
+        self._looks = Looks(reader.run.store, every)
 
     def compose(self) -> ComposeResult:
         yield Static(Text("reading ..."), id="head")
@@ -134,20 +136,17 @@ class TopApp(App[None]):
             nodes.add_column(name, key=name)
         nodes.focus()
         self.look()
-        self.set_interval(self._every, self.look)
 
     @work(thread=True)
     def look(self) -> None:
-        if not self._reading.acquire(blocking=False):
-            return  # the look before takes its time
         try:
-            found = self._reader.look(self._wall())
+            with self._reading:
+                found = self._reader.look(self._wall())
         except StoreError as error:
             self.call_from_thread(self.say, f"cannot be read now: {error}")
-            return
-        finally:
-            self._reading.release()
-        self.call_from_thread(self.show, found)
+        else:
+            self.call_from_thread(self.show, found)
+        self.call_from_thread(self.set_timer, self._looks.pause(news=True), self.look)
 
     def say(self, text: str) -> None:
         """Shows a text in the place of what is wrong with nodes."""

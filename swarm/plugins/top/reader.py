@@ -34,7 +34,7 @@ class TopReader:
     """Reads one run. Its verbs block; one thread at a time."""
 
     def __init__(self, run: Run, *, liveness_timeout: float, here: Machine | None = None) -> None:
-        self._run = run
+        self.run = run
         self._reader = HistoryReader(run)
         self._status = StatusReader(self._reader.run, liveness_timeout=liveness_timeout, here=here)
         self._moment: Moment | None = None
@@ -51,7 +51,7 @@ class TopReader:
         now = (status.round, status.stage, status.rollouts)
         if now != self._moment_of:
             self._moment_of = now
-            found = read_groups(self._run, WantedGroups(), GROUPS_LOOKED_AT, learners=False)
+            found = read_groups(self.run, WantedGroups(), GROUPS_LOOKED_AT, learners=False)
             self._moment = moment_of(history, found.groups) or self._moment
 
     def node_text(self, look: TopLook, node: str, width: int) -> str:
@@ -62,10 +62,10 @@ class TopReader:
     def groups_text(self, node: str, width: int) -> str:
         """Renders the newest rollout groups of a node, or with "" everybody's."""
         wanted = WantedGroups(nodes=frozenset({node} if node else ()))
-        return group_view.render(read_groups(self._run, wanted, GROUPS_SHOWN), width=width)
+        return group_view.render(read_groups(self.run, wanted, GROUPS_SHOWN), width=width)
 
     def events_text(self, node: str) -> str:
         """Returns the last events, of one node or with "" of all."""
-        events = EventStream(self._run, WantedEvents(nodes=frozenset({node} if node else ()))).read_last(EVENTS_SHOWN)
+        events = EventStream(self.run, WantedEvents(nodes=frozenset({node} if node else ()))).read_last(EVENTS_SHOWN)
         repeats = Repeats()
         return "\n".join(render_events([*repeats.take(events), *repeats.rest()])) or "no event yet"

@@ -17,7 +17,7 @@ from swarm.errors import StoreError
 from tests.integration.swarms import listen_to_ctrl_c
 from tests.layout import Layout
 from tests.patience import PATIENCE
-from tests.unit.views.factories import append_events, make_event, make_experiment
+from tests.unit.views.factories import append_events, make_event, make_experiment, set_clock
 
 HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "pandas", "matplotlib", "asyncio", "anyio", "structlog")
 
@@ -92,7 +92,7 @@ def test_a_closed_pipe_hides_no_failure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["logs", "--follow"], ["status", "--watch"]])
 def test_ctrl_c_ends_quietly_with_130(tmp_path: Path, command: list[str]) -> None:
-    make_experiment(tmp_path)
+    set_clock(make_experiment(tmp_path), 3, max_rounds=9)
     process = subprocess.Popen(
         swarm(*command, "--path", str(tmp_path), "--experiment", "exp"),
         stdout=subprocess.PIPE,
@@ -105,6 +105,12 @@ def test_ctrl_c_ends_quietly_with_130(tmp_path: Path, command: list[str]) -> Non
         os.kill(process.pid, signal.SIGINT)
         assert process.stderr is not None
         assert (process.wait(PATIENCE), process.stderr.read()) == (130, "")
+
+
+def test_a_status_that_is_watched_ends_with_its_experiment(tmp_path: Path) -> None:
+    make_experiment(tmp_path)
+    command = swarm("status", "--watch", "--path", str(tmp_path), "--experiment", "exp")
+    assert subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE).returncode == 0
 
 
 def test_following_shows_events_of_a_node_that_joins(tmp_path: Path) -> None:
