@@ -89,11 +89,12 @@ def logs(
         warn(said)
     stream, repeats = EventStream(run, wanted), Repeats()
     _show(_last(stream, lines, wanted, run, follow=follow), repeats, form)
-    looks, events = Looks(run.store, POLL_SECONDS), True
+    looks, news = Looks(run.store, POLL_SECONDS), True
     while follow:
-        time.sleep(looks.pause(news=bool(events)))
+        time.sleep(looks.pause(news=news))
         events = stream.read_on()
         _show(events, repeats, form)
+        news = bool(events)
     _write(render(repeats.rest(), wide=form == "wide"))
 
 
