@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import filecmp
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import groupby
 from pathlib import Path
 from statistics import median_low
+from threading import Lock
 from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
@@ -49,6 +51,8 @@ _ONCE = (keys.EXPERIMENT, keys.STUDY_RUN, keys.IMPORT)
 _BEFORE_ROWS = (keys.JUDGE_QUESTIONS, keys.COMPLETIONS, keys.ROLLOUTS, keys.WEIGHTS, keys.JUDGE_ANSWERS)
 """In the order in which nodes write them, as those below."""
 _BEHIND_ROWS = (keys.REWARDS, keys.WINNERS, keys.CHECKPOINTS)
+_AT_ONCE = 8
+"""Files that are copied at the same time."""
 _DEEPEST = 3
 """Prefixes below one of these."""
 _IsOpen = Callable[[int], bool]
@@ -115,6 +119,9 @@ class Copier:
         self._saved: set[str] = set()
         """Prefixes of checkpoints that the target has."""
         self._pass = Copied()
+        self._counting = Lock()
+        self._is_far = any(store.facts().spent is not None for store in (source, target))
+        """Each request takes its time on the way."""
 
     def run(self, *, whole: bool = True) -> Copied:
         """Copy what is new.
@@ -149,16 +156,15 @@ class Copier:
         tasks = list(self._listed(keys.TASKS))
         for key in _ONCE:
             self._put_all(self._hold(key, LARGEST_FILE))
-        for key, entry in chain(tasks, *(listed[prefix] for prefix in _BEFORE_ROWS)):
-            with self._leaving_out(key):
-                self._copy(key, entry)
+        for files in (tasks, *(listed[prefix] for prefix in _BEFORE_ROWS)):
+            self._copy_all(files)
         for key in logs:
             if key != keys.metrics(_node_of_log(key)):
                 with self._leaving_out(key):
                     self._logs.copy(key, whole=whole)
-        for row, key, entry in sorted((_row_of(key), key, entry) for p in _BEHIND_ROWS for key, entry in listed[p]):
-            with self._leaving_out(key):
-                self._copy_behind(row, key, entry)
+        behind = sorted((_row_of(key), key, entry) for prefix in _BEHIND_ROWS for key, entry in listed[prefix])
+        for _, files_of_row in groupby(behind, key=lambda each: each[0][:2]):
+            self._copy_all([*self._whose_row_is_there(files_of_row)])
         for node in nodes:
             with self._leaving_out(keys.metrics(node)):
                 self._logs.finish_rows(node, whole=whole)
@@ -243,20 +249,36 @@ class Copier:
                 raise
             self._leave_out(key, error)
 
-    def _copy_behind(self, row: _Row, key: str, entry: Entry) -> None:
-        """Copies a file that a node writes after a row, once that row is in the target; else it waits for the next
-        pass."""
-        if self._versions.get(key) == entry.tag or key in self._saved:
+    def _whose_row_is_there(self, files: Iterable[tuple[_Row, str, Entry]]) -> Iterator[tuple[str, Entry]]:
+        """Yields files that nodes write after a row, once that row is in the target; others wait for the next pass."""
+        for row, key, entry in files:
+            if self._versions.get(key) != entry.tag and key not in self._saved:
+                with self._leaving_out(key):
+                    self._logs.write_to(row.node, row.place)
+                    if not self._logs.is_late(row.node, row.place):
+                        yield key, entry
+
+    def _copy_all(self, files: Sequence[tuple[str, Entry]]) -> None:
+        """Copies files whose order among each other does not matter; several at a time where each is a request."""
+        if len(files) < 2 or not self._is_far:
+            for each in files:
+                self._copy(*each)
             return
-        self._logs.write_to(row.node, row.place)
-        if not self._logs.is_late(row.node, row.place):
-            self._copy(key, entry)
+        with ThreadPoolExecutor(min(_AT_ONCE, len(files))) as threads:
+            tried = [threads.submit(self._copy, *each) for each in files]
+            try:
+                for copying in tried:
+                    copying.result()
+            except BaseException:
+                threads.shutdown(cancel_futures=True)
+                raise
 
     def _copy(self, key: str, entry: Entry) -> None:
-        if entry.kind is Kind.PREFIX:
-            self._copy_checkpoint(key)
-        elif self._versions.get(key) != entry.tag:
-            self._copy_file(key)
+        with self._leaving_out(key):
+            if entry.kind is Kind.PREFIX:
+                self._copy_checkpoint(key)
+            elif self._versions.get(key) != entry.tag:
+                self._copy_file(key)
 
     def _copy_file(self, key: str) -> None:
         small = key.startswith((f"{keys.REWARDS}/", f"{keys.WINNERS}/"))
@@ -276,13 +298,17 @@ class Copier:
             self._there[prefix] = frozenset(entry.name for entry in entries(self._target, prefix))
         known = name in self._there[prefix] or held.key in self._versions
         if known and self._in_target(held.key) == held.data:
-            self._pass.same += 1
+            self._count(same=1)
             return
         self._target.put(held.key, held.data, durable=durable)
         if self._in_target(held.key) != held.data:
             raise changed(self._target, held.key)
-        self._pass.files += 1
-        self._pass.bytes += len(held.data)
+        self._count(files=1, bytes=len(held.data))
+
+    def _count(self, **more: int) -> None:
+        with self._counting:
+            for name, number in more.items():
+                setattr(self._pass, name, getattr(self._pass, name) + number)
 
     def _in_target(self, key: str) -> bytes | None:
         try:
@@ -308,30 +334,30 @@ class Copier:
             target.put(key, data)
             if target.get(key, LARGEST_PART).data != data:
                 raise changed(target, key)
-            self._pass.files += 1
-            self._pass.bytes += len(data)
+            self._count(files=1, bytes=len(data))
 
     # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────
     def _copy_checkpoint(self, prefix: str) -> None:
         if prefix in self._saved:
             return
         if (there := _shape(self._target, prefix)) and there == _shape(self._source, prefix):
-            self._pass.same += 1
+            self._count(same=1)
         else:
             with self._source.open_bundle(prefix) as bundle:
                 self._target.put_bundle(prefix, partial(copy_opened, bundle))
                 with self._target.open_bundle(prefix) as copy:
                     if not _are_same(bundle, copy):
                         raise changed(self._target, prefix)
-                self._pass.bytes += sum(file.stat().st_size for file in bundle.rglob("*") if file.is_file())
-            self._pass.checkpoints += 1
+                self._count(bytes=sum(file.stat().st_size for file in bundle.rglob("*") if file.is_file()))
+            self._count(checkpoints=1)
         self._saved.add(prefix)
 
     def _leave_out(self, key: str, why: Exception) -> None:
-        if len(self._pass.left_out) < MOST_NAMED:
-            self._pass.left_out.append(f"{key}: {why}")
-        else:
-            self._pass.strays += 1
+        with self._counting:
+            if len(self._pass.left_out) < MOST_NAMED:
+                self._pass.left_out.append(f"{key}: {why}")
+            else:
+                self._pass.strays += 1
 
 
 def _is_checkpoint(key: str) -> bool:

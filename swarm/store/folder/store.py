@@ -253,10 +253,11 @@ class FolderStore:
         """
         if self._writer is None:
             raise StoreError(f"{self._root} was opened to read, and not to write")
+        held_something = self._held_something  # before the look: another thread may write the first thing meanwhile
         why_not = self._why_empty()
-        if self._held_something and why_not:
+        if held_something and why_not:
             raise StoreError(why_not)
-        self._held_something = not why_not
+        self._held_something |= not why_not
         self._known.see()
         return replace(self._at(""), names=(".tmp", self._writer))
 
