@@ -22,7 +22,7 @@ SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _OPTIONS = ("endpoint", "region", "compress")
-_FORM = "expected s3://BUCKET/PREFIX (or gs://, az://), with ?endpoint=URL for another server than the provider's"
+_FORM = "expected s3://BUCKET/PREFIX (or az://), with ?endpoint=URL for another server than the provider's, or gs://"
 
 
 CADENCE = {"heartbeat_interval": 60.0, "liveness_timeout": 240.0, "reconcile_interval": 10.0}
@@ -105,7 +105,7 @@ def _check(url: BucketUrl, scheme: str, host: str) -> None:
             f"the shared place names the prefix {url.prefix!r}: expected names between single slashes, none of them "
             "`.` or `..`, without `~`"
         )
-    if url.endpoint and (url.scheme != "s3" or scheme not in ("http", "https") or not host):
+    if url.endpoint and (url.scheme == "gs" or scheme not in ("http", "https") or not host):
         raise ConfigError(f"the shared place names the endpoint {url.endpoint!r}: {_FORM}")
     if not re.fullmatch(r"[a-z0-9-]*", url.region):
         raise ConfigError(f"the shared place names the region {url.region!r}: expected one such as eu-central-1")

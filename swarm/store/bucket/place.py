@@ -141,7 +141,7 @@ def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retr
 
 def _config(url: BucketUrl, environ: Mapping[str, str]) -> Any:
     if url.scheme != "s3":
-        return {}
+        return {"endpoint": url.endpoint} if url.endpoint else {}
     found = _profile(environ) if not any(environ.get(name) for name in _SAID) else {}
     found = {**found, **{field: value for field in ("endpoint", "region") if (value := getattr(url, field))}}
     if "endpoint" not in found and (named := environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")):

@@ -1,0 +1,81 @@
+"""The store over Azure's emulator, and a swarm over it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import StoreError
+from swarm.store.base import Store
+from swarm.store.place import open_place
+from tests.conformance import reading, writing  # noqa: F401 - they name the checks
+from tests.conformance.promises import PROMISES
+from tests.engines.azure_server import CONTAINER, CREDENTIALS, azurite
+from tests.integration.swarms import daemons, environment, rows, run_swarm
+
+pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("azure")]
+CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
+_count = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The endpoint of its one account."""
+    with azurite(tmp_path_factory.mktemp("azurite")) as port:
+        yield f"http://127.0.0.1:{port}/{CREDENTIALS['AZURE_STORAGE_ACCOUNT_NAME']}"
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+class Container:
+    """A world of the conformance suite: a prefix of its own."""
+
+    logs_wait = True
+
+    def __init__(self, endpoint: str) -> None:
+        self.url = f"az://{CONTAINER}/place-{next(_count)}?endpoint={endpoint}"
+
+    def open(self, writer: str | None = None) -> Store:
+        return open_place(self.url).store("demo", writer)
+
+    def cut_power(self, writer: str) -> None:
+        pass
+
+    def put_odd(self, key: str, kind: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_store_keeps_its_promises_on_azure(server: str, name: str, tmp_path: Path) -> None:
+    CHECKS[name](Container(server), tmp_path)
+
+
+def test_a_wrong_key_and_a_container_that_is_not_there_are_said(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StoreError, match="there is no such container"):
+        open_place(f"az://nothing/place?endpoint={server}").store("demo", "anna").put("experiment.json", b"{}")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "d3Jvbmc=")
+    with pytest.raises(StoreError, match="AZURE_STORAGE_ACCOUNT_KEY"):
+        Container(server).open("anna").put("experiment.json", b"{}")
+
+
+def test_a_swarm_over_azure_is_whole(server: str, tmp_path: Path) -> None:
+    place = Container(server).url
+    env = environment(tmp_path, **CREDENTIALS, SWARM_EXPECTED_WORKERS="anna,ben") | {"GDRIVE_PATH": place}
+    with daemons() as start:
+        nodes = [start("services.coordinator", env)]
+        nodes += [start("tests.chaos.light_worker", env | {"NODE_ID": name}) for name in ("anna", "ben")]
+        assert [node.wait() for node in nodes] == [0, 0, 0], nodes[1].output
+    checked = run_swarm(env, "validate")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    copied = run_swarm(env, "copy", place, str(tmp_path), "--experiment", "test")
+    assert copied.returncode == 0, copied.stdout + copied.stderr
+    for name in ("anna", "ben"):
+        assert [row["round"] for row in rows(tmp_path, name)] == list(range(4))
+        assert any(row["peers_heard"] for row in rows(tmp_path, name))
