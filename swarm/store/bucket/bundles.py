@@ -23,8 +23,8 @@ import msgspec
 from swarm import forms
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Entry, Kind
-from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.listing import MANIFEST, objects
+from swarm.store.bucket.objects import Objects
 from swarm.store.copies import MOST_BYTES_IN_A_BUNDLE, MOST_IN_A_BUNDLE, no_room, opened
 
 _MOST_MANIFEST = 8 * 2**20
@@ -48,7 +48,7 @@ class BundleManifest(msgspec.Struct, frozen=True):
     files: list[File]
 
 
-def put_bundle(client: BucketClient, prefix: str, fill: Callable[[Path], None]) -> None:
+def put_bundle(client: Objects, prefix: str, fill: Callable[[Path], None]) -> None:
     """Writes a bundle; it implements Store.put_bundle."""
     where, id_ = client.describe(prefix), uuid.uuid4().hex
     try:
@@ -69,12 +69,12 @@ def _files(folder: Path) -> list[tuple[Path, str]]:
     return [(path, path.relative_to(folder).as_posix()) for path in found]
 
 
-def _sent(client: BucketClient, prefix: str, id_: str, number: int, at: tuple[Path, str]) -> File:
+def _sent(client: Objects, prefix: str, id_: str, number: int, at: tuple[Path, str]) -> File:
     sent = client.upload(f"{prefix}/~{id_}/{number}", at[0])
     return File(at[1], sent.size, sent.digest)
 
 
-def _id_of(client: BucketClient, prefix: str) -> str:
+def _id_of(client: Objects, prefix: str) -> str:
     """Returns the id of the bundle that is there, "" if none can be read."""
     try:
         return manifest_of(client, prefix).id
@@ -82,7 +82,7 @@ def _id_of(client: BucketClient, prefix: str) -> str:
         return ""
 
 
-def _data_but(client: BucketClient, prefix: str, ids: set[str]) -> list[str]:
+def _data_but(client: Objects, prefix: str, ids: set[str]) -> list[str]:
     """Returns names of all data in a prefix that is not of these ids."""
     kept = tuple(f"{prefix}/~{id_}/" for id_ in ids if id_)
     there = (meta["path"] for meta in objects(client, prefix))
@@ -97,14 +97,14 @@ def _is_manifest(name: str) -> bool:
     return name.endswith(f"/{MANIFEST}")
 
 
-def remove_prefix(client: BucketClient, prefix: str) -> None:
+def remove_prefix(client: Objects, prefix: str) -> None:
     """Remove all below a prefix, manifests first: nobody finds half of a bundle."""
     there = [meta["path"] for meta in objects(client, prefix)]
     client.delete([name for name in there if _is_manifest(name)])
     client.delete([name for name in there if not _is_manifest(name)])
 
 
-def recover(client: BucketClient, below: str, writer: str) -> None:
+def recover(client: Objects, below: str, writer: str) -> None:
     """Remove the data of bundles of this writer that never had a manifest.
 
     Where no checkpoint of his lies, he may not be allowed to remove what strangers put there.
@@ -118,7 +118,7 @@ def recover(client: BucketClient, below: str, writer: str) -> None:
     client.delete([name for prefix, names in data.items() if prefix not in whole for name in names])
 
 
-def manifest_of(client: BucketClient, prefix: str) -> BundleManifest:
+def manifest_of(client: Objects, prefix: str) -> BundleManifest:
     """Returns the manifest of a bundle, checked.
 
     Raises:
@@ -176,7 +176,7 @@ def entries_of(manifest: BundleManifest, below: str, *, tags: bool) -> list[Entr
     return [found[name] for name in sorted(found)]
 
 
-def open_bundle(client: BucketClient, prefix: str) -> AbstractContextManager[Path]:
+def open_bundle(client: Objects, prefix: str) -> AbstractContextManager[Path]:
     """A local folder with a bundle's files; it implements Store.open_bundle."""
 
     def gather(folder: Path) -> bool:
@@ -190,7 +190,7 @@ def open_bundle(client: BucketClient, prefix: str) -> AbstractContextManager[Pat
     return opened(client.describe(prefix), gather)
 
 
-def _fetched(client: BucketClient, prefix: str, manifest: BundleManifest, folder: Path) -> bool:
+def _fetched(client: Objects, prefix: str, manifest: BundleManifest, folder: Path) -> bool:
     """Bring the files here; False if one of them is gone.
 
     Raises:

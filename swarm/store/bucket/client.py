@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -21,37 +20,17 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
+from swarm.store.bucket.objects import PAUSES, PIECE, Got, ObjectMeta, OddNameError, Upload, tag_of
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
-PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
-"""Seconds, at most, before each further try."""
-PIECE = 8 * 2**20
-"""Bytes that are sent or taken in at once."""
 _MOST_PARTS = 9_000
 _TOGETHER = 4
 """Parts of one upload at a time."""
 _MARK = "swarmput"
 """Metadata by which a create whose answer was lost is known again."""
-
-
-class Got(NamedTuple):
-    """An object."""
-
-    data: bytes
-    tag: str
-    mark: str
-
-
-@dataclass(frozen=True)
-class Upload:
-    """Holds the size and digest of a local file as it was sent."""
-
-    size: int
-    digest: str
 
 
 class BucketClient:
@@ -246,7 +225,7 @@ class BucketClient:
         A page that breaks off is asked for again, from the last name on. Odd names (listing.py) are among them.
 
         Raises:
-            InvalidPathError: one of them cannot be named in obstore.
+            OddNameError: one of them cannot be named in obstore.
             StoreError: the server does not begin behind `after`: it would be asked without end.
         """
         more = True
@@ -273,8 +252,10 @@ class BucketClient:
             self.spent.requests[kind] += 1
             try:
                 return request()
-            except (AlreadyExistsError, InvalidPathError):
+            except AlreadyExistsError:
                 raise
+            except InvalidPathError as error:
+                raise OddNameError(str(error)) from None
             except FileNotFoundError as error:
                 raise self._missing(kind, verb, name, error) from None
             except BaseError as error:
@@ -297,7 +278,7 @@ class BucketClient:
             self._ask("list", "list", prefix, lambda: self._page(prefix, ""))
         except StoreError:
             return False
-        except InvalidPathError:
+        except OddNameError:
             pass
         return True
 
@@ -306,12 +287,6 @@ class BucketClient:
             return FileNotFoundError(self.describe(name))
         advice = "make the bucket first, or see that its name and the endpoint are right"
         return StoreError(f"cannot {verb} {self.describe(name)}: there is no such bucket; {advice}")
-
-
-def tag_of(meta: ObjectMeta) -> str:
-    """Returns the version of an object."""
-    tag = meta["e_tag"]
-    return tag.removeprefix("W/").strip('"') if tag else f"{meta['last_modified'].timestamp()}-{meta['size']}"
 
 
 # ── what an error means ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -376,13 +351,6 @@ def no_bucket(error: Exception) -> bool:
     """Tells whether what is not there is the bucket itself."""
     code = _CODE.search(str(error))
     return code is not None and code[1] in _NO_BUCKET
-
-
-def say_that_it_went(where: str) -> None:
-    """An object that stood where a writer writes."""
-    from swarm.logs import get_logger  # here, for commands that only look do without it
-
-    get_logger(__name__).warning("obstacle.removed", path=where)
 
 
 def say_that_conditions_are_ignored(address: str) -> None:

@@ -5,7 +5,7 @@
     append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done ─▶ create the next segment
     read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
 
-A create whose answer was lost is known again (see BucketClient.create), and an append that failed makes the writer look
+A create whose answer was lost is known again (see Objects.create), and an append that failed makes the writer look
 anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
 first append writes its whole lines into a segment. Where segments overlap the later one counts, so that small ones can
 be put together into one larger, and half a line at the end goes. A cursor names a birth, a segment and a byte.
@@ -25,8 +25,8 @@ from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
 from swarm.store import records
 from swarm.store.base import MOST_PER_RECORD, PAGE, Records
-from swarm.store.bucket.client import BucketClient, say_that_it_went, tag_of
 from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest, objects
+from swarm.store.bucket.objects import Objects, say_that_it_went, tag_of
 
 MOST_PER_APPEND = 64 * 2**20
 """Bytes of one segment; a larger one was not written by us, and is skipped."""
@@ -37,7 +37,7 @@ _AT_ONCE = 8
 """Segments that are read at the same time."""
 
 
-def segments_of(client: BucketClient, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
+def segments_of(client: Objects, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
     """Returns the segments of the growing file that is there now, in order; none if there is none.
 
     Args:
@@ -54,7 +54,7 @@ def segments_of(client: BucketClient, name: str, after: str = "", enough: int | 
     return newest(found, Segment.of(after, 0))
 
 
-def remove(client: BucketClient, name: str) -> None:
+def remove(client: Objects, name: str) -> None:
     """Remove all segments, those of former files too."""
     client.delete([meta["path"] for meta in objects(client, grown(name))])
 
@@ -84,7 +84,7 @@ def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
     return found
 
 
-def read_pieces(client: BucketClient, pieces: Sequence[Piece]) -> bytes:
+def read_pieces(client: Objects, pieces: Sequence[Piece]) -> bytes:
     """Reads the bytes of pieces. A piece that is gone, cannot be read or became shorter is a line of zeros: junk."""
 
     def read(piece: Piece) -> bytes:
@@ -111,7 +111,7 @@ class _End(NamedTuple):
 class GrowingWriter:
     """The writer's side of one growing file; callable from any thread."""
 
-    def __init__(self, client: BucketClient, name: str) -> None:
+    def __init__(self, client: Objects, name: str) -> None:
         self._client = client
         self._name = name
         self._end: _End | None = None
@@ -230,7 +230,7 @@ class _Cursor(NamedTuple):
         return Segment(self.birth, self.segment - 1, 0).name if self.segment else self.birth
 
 
-def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
+def read_on(client: Objects, name: str, text: str, limit: int) -> Records:
     """Reads on from a cursor; it implements Store.read_records."""
     cursor = _Cursor.of(text)
     birth, pieces = _find(client, name, cursor, limit)
@@ -253,7 +253,7 @@ def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
     return Records(found.records, str(at), found.torn, found.more, restarted)
 
 
-def _find(client: BucketClient, name: str, cursor: _Cursor, limit: int) -> tuple[str, list[Piece]]:
+def _find(client: Objects, name: str, cursor: _Cursor, limit: int) -> tuple[str, list[Piece]]:
     """Returns the birth and the pieces of the file, from the cursor on and as far as one reading goes; "": there is
     none."""
     enough = cursor.offset + limit + MOST_PER_RECORD

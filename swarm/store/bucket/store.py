@@ -27,10 +27,10 @@ from swarm.store.base import (
     parts_of,
 )
 from swarm.store.bucket import bundles, growing, packing
-from swarm.store.bucket.client import BucketClient, tag_of
 from swarm.store.bucket.growing import GrowingWriter
 from swarm.store.bucket.listing import Walk, bundle_of, holds_bundles, list_page, may_grow
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
+from swarm.store.bucket.objects import Objects, tag_of
 from swarm.wire import keys
 
 
@@ -38,7 +38,7 @@ class BucketStore:
     """Keys are the names of objects below a root. See swarm.store.bucket for what is one object and what several."""
 
     def __init__(
-        self, client: BucketClient, root: str, kind: str, writer: str | None = None, *, packs: bool = False
+        self, client: Objects, root: str, kind: str, writer: str | None = None, *, packs: bool = False
     ) -> None:
         """Asks nothing of the bucket yet.
 
