@@ -349,10 +349,10 @@ class Settings(
         """Returns the shared folder as an absolute path, for what works in a folder alone.
 
         Raises:
-            ConfigError: the shared place is a bucket.
+            ConfigError: the shared place is no folder.
         """
         if is_url(self.path):
-            raise ConfigError(f"this works in a folder alone, and {self.place} is a bucket: name a folder with --path")
+            raise ConfigError(f"this works in a folder alone, and {self.place} is none: name a folder with --path")
         return Path(self.place)
 
     @property

@@ -1,0 +1,103 @@
+"""Swarms and commands over a real WebDAV server, which is killed in mid-run and answers with faults."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from swarm.errors import StoreError
+from swarm.store.place import open_place
+from tests.conformance.promises import content, filled
+from tests.engines.s3_servers import Chances, between
+from tests.integration.swarms import LIGHT, daemons, environment, eventually, run_swarm
+from tests.plugins.webdav.servers import CREDENTIALS, DavServer, serving
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+LOG = "logs/anna/metrics.jsonl"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DavServer]:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with serving(tmp_path / "served") as server:
+        yield server
+
+
+def settings(server: DavServer, tmp_path: Path, **others: object) -> dict[str, str]:
+    return environment(tmp_path / "unused", **others) | {"GDRIVE_PATH": server.url}
+
+
+def test_two_workers_and_a_coordinator_learn_over_it_and_leave_no_password(server: DavServer, tmp_path: Path) -> None:
+    env = settings(server, tmp_path, MAX_ROUNDS=2, SWARM_EXPECTED_WORKERS=2)
+    done = run_swarm(env, "up", "--nodes", "2", "--in-process")
+    assert done.returncode == 0, done.stdout + done.stderr
+    checked = run_swarm(env, "validate", "--rounds", "2", "--nodes", "2")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    listed = run_swarm(env, "experiment", "list", "--json")
+    assert json.loads(listed.stdout)
+    for said in (done, checked, listed):
+        assert CREDENTIALS["WEBDAV_PASSWORD"] not in said.stdout + said.stderr
+    for file in [*server.folder.rglob("*"), *tmp_path.glob("unused*/**/*")]:
+        assert not file.is_file() or CREDENTIALS["WEBDAV_PASSWORD"].encode() not in file.read_bytes(), file
+
+
+def test_a_run_goes_on_after_its_server_was_killed(server: DavServer, tmp_path: Path) -> None:
+    env = settings(
+        server,
+        tmp_path,
+        MODEL_NAME="fake",
+        SWARM_PROFILE="tiny-2",
+        SWARM_EXPECTED_WORKERS=2,
+        MAX_ROUNDS=4,
+        LIGHT_STEP=0.1,
+    )
+    run = open_place(server.url).store("test", None)
+
+    def rows(name: str) -> list[int]:
+        with suppress(StoreError):
+            return [row["round"] for row in map(json.loads, run.read_records(f"logs/{name}/metrics.jsonl").records)]
+        return []
+
+    with daemons() as start:
+        nodes = [start("services.coordinator", env)]
+        nodes += [start(LIGHT, env | {"NODE_ID": name, "NODE_ROLE": "worker"}) for name in ("anna", "ben")]
+        eventually(lambda: rows("anna"), "the first round")
+        server.kill()
+        server.start()
+        for node in nodes:
+            assert node.wait() == 0, node.output
+    for name in ("anna", "ben"):
+        assert rows(name) == [0, 1, 2, 3]
+    assert run_swarm(env, "validate", "--partial").returncode == 0
+
+
+def test_what_a_server_acknowledged_outlives_its_death_and_faults(server: DavServer) -> None:
+    plan = Chances(1, busy=0.1, lost=0.1, cut=0.1)
+    rows = [b"%d" % number for number in range(10)]
+    with between(server.port, plan) as port:
+        anna = open_place(f"http://127.0.0.1:{port}/dav").store("demo", "anna")
+        for number, row in enumerate(rows):
+            if number == 5:
+                server.kill()
+                threading.Thread(target=server.start).start()
+            until_taken(lambda row=row: anna.append_records(LOG, [row], durable=True))  # type: ignore[misc]
+        until_taken(lambda: anna.put("experiment.json", b"anna", if_absent=True))
+        until_taken(lambda: anna.put_bundle("checkpoints/round_1/anna", filled(a=b"x" * 1000)))
+    calm = open_place(server.url).store("demo", None)
+    assert calm.read_records(LOG).records == rows
+    assert calm.get("experiment.json", 100).data == b"anna"
+    assert content(calm, "checkpoints/round_1/anna")["a"] == b"x" * 1000
+
+
+def until_taken(attempt: object) -> None:
+    for _ in range(20):
+        with suppress(StoreError):
+            attempt()  # type: ignore[operator]
+            return
+    raise AssertionError("refused again and again")
