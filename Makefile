@@ -59,7 +59,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install --quiet "$(TORCH)"
-	$(BIN)/pip install --quiet --editable ".[analysis]"
+	$(BIN)/pip install --quiet --editable ".[analysis,web,top]"
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.installed
@@ -86,7 +86,7 @@ $(SERVERS)/.installed: Makefile | $(VENV)/bin/python
 # would bring a second torch.
 $(SERVING)/.installed: Makefile | $(VENV)/bin/python
 	$(BIN)/python -m venv $(SERVING)
-	$(SERVING)/bin/pip install --quiet "fastapi==0.165.0" "uvicorn==0.54.0" "psutil>=7"
+	$(SERVING)/bin/pip install --quiet "fastapi==0.165.0" "uvicorn==0.54.0" "openai==2.54.0" "psutil>=7"
 	$(SERVING)/bin/pip install --quiet --no-deps "accelerate==1.15.0"
 	@touch $@
 

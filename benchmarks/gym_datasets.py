@@ -143,7 +143,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table of docs/tasks.md."""
+    """The table of benchmarks/results/gym_datasets.md."""
     lines = ["| dataset | same | own | make, score | levels | |", "|---|---|---|---|---|---|"]
     for row in rows:
         if row.refused:
@@ -181,7 +181,9 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", help="these alone")
     parser.add_argument("--questions", type=int, default=24, help="of each dataset")
     parser.add_argument("--levels", action="store_true", help="start a scorer for each level")
-    parser.add_argument("--markdown", action="store_true", help="print the table of docs/tasks.md, keep nothing")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the table of benchmarks/results/gym_datasets.md, keep nothing"
+    )
     arguments = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     datasets = arguments.datasets or [*modules()][: 5 if arguments.quick else None]

@@ -4,7 +4,7 @@
 
 Datasets are asked at the library's own sizes, under the scoring of new runs. Where these sizes are refused, the
 smaller ones of `benchmarks.gym_datasets` are asked. Each row is kept as soon as it is there. A run that was stopped
-goes on with the datasets that have no row of as many questions. `--markdown` prints the table of docs/tasks.md.
+goes on with the datasets that have no row of as many questions. `--markdown` prints the table of the page beside it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def audit_all(
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table of docs/tasks.md: those that pay most for no thought come first."""
+    """The table of benchmarks/results/task_audit_cpu.md: those that pay most for no thought come first."""
     heads = "| dataset | usual key | best constant | from its text | less or more than the key | without meaning |"
     ordered = sorted(rows, key=lambda row: (-_most(row), row.dataset))
     return "\n".join([heads, "|---|---|---|---|---|---|", *map(_line, ordered)])

@@ -199,8 +199,10 @@ def _shown(value: object) -> str:
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _errors() -> str:
-    rows = [(_link(kind.code), f"`{kind.__name__}`", _exit(kind), _first_line(kind)) for kind in error_tree()]
-    return _table(("code", "class", "exit", "meaning"), *rows)
+    of_exit = groupby(sorted(error_tree(), key=_exit), key=_exit)
+    return _table(
+        ("exit", "codes"), *((code, ", ".join(_link(kind.code) for kind in kinds)) for code, kinds in of_exit)
+    )
 
 
 def error_tree(root: type[SwarmError] = SwarmError) -> list[type[SwarmError]]:
@@ -215,10 +217,6 @@ def _link(code: str) -> str:
 
 def _exit(kind: type[SwarmError]) -> str:
     return "-" if issubclass(kind, ProtocolError) else str(kind.exit_code)
-
-
-def _first_line(kind: type[SwarmError]) -> str:
-    return (kind.__doc__ or "").split("\n")[0]
 
 
 # ── examples ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,12 +22,12 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli import doctor as doctor_view
-from swarm.cli.flags import CommonFlags, NodeFlags, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, NodeFlags, open_experiment, settings_from, settings_to_examine
 from swarm.cli.say import painted, say
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
 from swarm.config.constraints import as_text
-from swarm.errors import ConfigError, SwarmError
+from swarm.errors import ConfigError, ExperimentError, SwarmError
 from swarm.harmless import printable, printable_lines
 from swarm.node.process.host import this_process
 from swarm.provenance import machine, versions
@@ -81,7 +81,10 @@ def bugreport(
     left out. Names of nodes, experiments and models stay: read it before you send it.
     """
     experiment_flags = experiment_flags or CommonFlags()
-    settings = settings_from(experiment_flags)
+    try:
+        settings = settings_to_examine(experiment_flags)
+    except ExperimentError:  # there are several, which the report says: it is made all the same
+        settings = settings_from(experiment_flags)
     run = _run(settings)
     redaction = redaction_here(os.environ, settings.place, _paths(settings, run))
     text = "\n".join(_parts(settings, experiment_flags, run, redaction, doctor=doctor))

@@ -24,7 +24,7 @@ import anyio
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment_when_there, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment_when_there, settings_to_look
 from swarm.cli.processes import COPY, GRACE, EndRequest, end, running, this_process_runs
 from swarm.cli.say import say, warn
 from swarm.cli.supervisor import STOPPED, DaemonChild, Supervisor
@@ -74,7 +74,7 @@ def copy(
             not there yet is waited for. SIGTERM: copy once more, then end. One that runs already is ended so.
         every: Seconds between looks, with --follow.
     """
-    named = settings_from(CommonFlags(path=source, experiment=experiment))
+    named = settings_to_look(CommonFlags(path=source, experiment=experiment))
     run = open_experiment_when_there(named) if follow else open_place(source).open(named.experiment)
     with _hearing(follow) as asked, suppress(KeyboardInterrupt):
         there = _target(target, run)

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, settings_to_examine
 from swarm.cli.say import print_result
 from swarm.config import Settings
 from swarm.errors import ExperimentError, StoreError
@@ -39,7 +39,7 @@ def doctor(
         as_json: JSON instead of a table.
     """
     signal.signal(signal.SIGTERM, _end)  # so that the probe files go
-    settings = settings_from(experiment_flags)
+    settings = settings_to_examine(experiment_flags)
     _refuse_misspelled(settings)
     diagnosis = examine(settings, seconds=seconds)
     width = min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
@@ -57,7 +57,7 @@ def _refuse_misspelled(settings: Settings) -> None:
     with suppress(StoreError):
         if name != Settings.experiment and (there := place.experiments()) and name not in there:
             raise ExperimentError(
-                place.without(name, "; without --experiment the folder is examined before one is begun")
+                place.without(name, "; without --experiment the only one that is not over is examined")
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, settings_from, settings_to_look
 from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.errors import ConfigError
@@ -46,7 +46,7 @@ def export(
         output: The file, or - for the standard output; without one, a name made of the source and the table, here.
         force: Replace the file that is there.
     """
-    settings = settings_from(experiment_flags)
+    settings = (settings_from if name or study else settings_to_look)(experiment_flags)
     source = _source(settings, name, study, experiment_flags)
     chosen = form or _format_of(output)
     target = output or Path(f"{source.name}-{table}.{chosen}")

@@ -12,7 +12,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,21 +20,36 @@ from typing import Annotated, Any, Literal, TypeVar
 from cyclopts import Group, Parameter
 
 from swarm.cli.say import warn
-from swarm.config import Settings, StartRequest, asked_in, given_variables, load_settings, sources_of
+from swarm.config import (
+    EXPERIMENT_NAME,
+    Settings,
+    StartRequest,
+    asked_in,
+    given_variables,
+    load_settings,
+    sources_of,
+)
 from swarm.config.constraints import options
 from swarm.config.declared import DECLARED, FLAGS, sections
 from swarm.config.names import PRESET_VARIABLE, PRESETS
 from swarm.config.settings import FIELDS
 from swarm.config.sources import Given
+from swarm.config.sources import given as given_settings
+from swarm.errors import ExperimentError, StoreError
+from swarm.records.listing import MOST_LOOKED_INTO
 from swarm.records.made_by import as_ours
+from swarm.records.reader import snapshot
 from swarm.spelling import did_you_mean, named
-from swarm.store.place import open_place
+from swarm.store.place import Place, open_place
 from swarm.store.run import Run
 from swarm.tasks.universe import completed
+from swarm.wire import keys
 
 Flags = TypeVar("Flags")
 Found = TypeVar("Found")
 POLL_SECONDS = 0.25
+MOST_NAMED = 10
+"""Experiments of a place that a message names."""
 SAID_EVERY = 30.0
 """Seconds between two lines that say that one waits; the first comes at once."""
 
@@ -156,6 +171,75 @@ def settings_from(
     given = given_flags or CommonFlags()
     settings = load_settings(as_settings(given) | dict(own or {}), environ, given.config, base=base, **defaults)
     return completed(settings, Path.cwd()) if settings.task_table or settings.tasks else settings
+
+
+def settings_to_look(given_flags: CommonFlags | None) -> Settings:
+    """Returns the settings of a command that looks at an experiment: where nobody named one, at the one that is meant.
+
+    Raises:
+        ConfigError: an unknown or malformed setting.
+        ExperimentError: there are several, and nobody said which.
+        StoreError: the place cannot be listed.
+    """
+    settings = settings_from(given_flags)
+    if is_named(given_flags or CommonFlags()):
+        return settings
+    place = open_place(settings.place)
+    there = _not_empty(place, likely_experiments(place))
+    return replace(settings, experiment=meant_experiment(place, there)) if there else settings
+
+
+def settings_to_examine(given_flags: CommonFlags | None) -> Settings:
+    """Returns the same for a command that examines the place as well, which may be one that cannot be listed."""
+    try:
+        return settings_to_look(given_flags)
+    except StoreError:
+        return settings_from(given_flags)
+
+
+def is_named(given_flags: CommonFlags) -> bool:
+    """Tells whether a flag, a variable or the settings file names the experiment."""
+    if given_flags.experiment is not None:
+        return True
+    preset, asked = given_settings(as_settings(given_flags), os.environ, given_flags.config)
+    return "experiment" in preset | asked
+
+
+def likely_experiments(place: Place) -> list[str]:
+    """Returns the experiments of a place that can be meant without a name: none of a name that a node would refuse, and
+    no link, for whoever may write there may make folders of any name, and links to anywhere."""
+    return [name for name in place.experiments() if EXPERIMENT_NAME.fullmatch(name) and not place.is_link(name)]
+
+
+def _not_empty(place: Place, names: list[str]) -> list[str]:
+    """Returns those of several that hold something, if any does: an empty folder is nothing to look at."""
+    if not 1 < len(names) <= MOST_LOOKED_INTO:
+        return names
+    return [name for name in names if place.open(name).store.list("", limit=1).entries] or names
+
+
+def meant_experiment(place: Place, names: Sequence[str]) -> str:
+    """Returns the experiment that is meant where nobody names one: the only one, or the only one that is not over.
+
+    Args:
+        names: those of the place that it can be, one at least.
+
+    Raises:
+        ExperimentError: there are several.
+    """
+    if len(names) == 1:
+        return names[0]
+    if len(names) > MOST_LOOKED_INTO:
+        raise ExperimentError(f"{place.describe()} holds {len(names)} experiments: name one with --experiment")
+    running = [name for name in names if snapshot(place.open(name)).finished is None]
+    begun = [name for name in running if place.open(name).store.stat(keys.EXPERIMENT)]
+    if len(found := begun or running) == 1:
+        return found[0]
+    shown = found or names
+    raise ExperimentError(
+        f"{place.describe()} holds {len(names)} experiments, {len(running)} of them not over: "
+        f"{', '.join(shown[:MOST_NAMED])}{', ...' if len(shown) > MOST_NAMED else ''}; name one with --experiment"
+    )
 
 
 def asked_for(

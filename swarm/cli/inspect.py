@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from msgspec.structs import replace
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, settings_to_look
 from swarm.cli.say import print_result
 from swarm.config import Settings
 from swarm.errors import ProtocolError
@@ -55,7 +55,7 @@ def inspect(
         score: Score the completions again, by this machine's own scorer.
         output: text or json.
     """
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     run = open_experiment(settings)
     found = read_groups(run, WantedGroups(frozenset(round_), frozenset(stage), frozenset(node), task), groups)
     if score:

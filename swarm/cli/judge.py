@@ -20,7 +20,7 @@ import anyio
 import msgspec
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from, settings_to_look
 from swarm.cli.node import experiment_in, with_tasks_of
 from swarm.cli.say import say, warn
 from swarm.config import JUDGE, Settings
@@ -72,7 +72,7 @@ def run(*, experiment_flags: CommonFlags | None = None) -> int:
     is such an experiment it waits, and says so.
     """
     require_for("`swarm judge run`")
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     _await_experiment(settings)
     run = open_experiment(settings, JUDGE)
     opened = run.store.open_log
@@ -130,7 +130,7 @@ def exam(
     for name, value in (("questions", questions), ("samples", samples)):
         if not 1 <= value <= 1024:
             raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
-    settings = settings_from(experiment_flags)
+    settings = (settings_from if study else settings_to_look)(experiment_flags)
     if study is None:
         open_place(settings.place).require(settings.experiment)
         run = open_experiment(settings, WRITER)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.say import painted, warn
 from swarm.errors import ConfigError
 from swarm.harmless import escaped, printable_lines
@@ -76,7 +76,7 @@ def logs(
         sys.stdout.write((files("swarm") / LNAV_FORMAT).read_text("utf-8"))
         return
     form: Form = "json" if as_json else output
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     wanted = WantedEvents(
         frozenset(node), event, level, metrics, moment(since, time.time(), "--since") if since else 0.0
     )

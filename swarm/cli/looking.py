@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.logs import nodes_without_logs
 from swarm.cli.say import print_result
 from swarm.errors import ConfigError
@@ -46,7 +46,7 @@ def status(
         started: Show what each node was started with: settings, versions, code, models, machine, command.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     if started and watch:
         raise ConfigError("--started shows what does not change, and --watch what does: give one of them")
     if started:
@@ -78,7 +78,7 @@ def summary(
         plot: Draw reward per round to this PNG or SVG file.
         as_json: JSON instead of tables.
     """
-    run = open_experiment(settings_from(experiment_flags))
+    run = open_experiment(settings_to_look(experiment_flags))
     print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
     if plot is not None:
         save_reward_plot(read_to_sum_up(run)[0], plot)
@@ -109,7 +109,7 @@ def validate(
     """
     if node and nodes is not None:
         raise ConfigError("--nodes counts all workers, and --node leaves some out: give one of them")
-    run = open_experiment(settings_from(experiment_flags))
+    run = open_experiment(settings_to_look(experiment_flags))
     if unknown := [*nodes_without_logs(node, run)]:
         raise ConfigError("; ".join(unknown))
     expected = Expected(rounds=rounds, nodes=nodes, external=external)

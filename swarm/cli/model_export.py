@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, settings_to_look
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError, StoreError
 from swarm.policy.named_by_others import own_model
@@ -57,7 +57,7 @@ def export(
         output: A folder that is not there yet; without one, named as the node, here.
         merged: Add the adapter to its base, which is loaded, and write the whole model in fp32.
     """
-    settings, target = settings_from(experiment_flags), output or Path(node)
+    settings, target = settings_to_look(experiment_flags), output or Path(node)
     run = open_place(settings.place).open(settings.experiment)
     if target.exists() or target.is_symlink():
         raise ConfigError(f"{target} is there already: name another folder with --output")

@@ -40,6 +40,9 @@ from swarm.cli.flags import (
     RunFlags,
     as_settings,
     asked_for,
+    is_named,
+    likely_experiments,
+    meant_experiment,
     open_experiment,
     settings_from,
     wait_for,
@@ -48,7 +51,6 @@ from swarm.cli.local_swarm import show_dry_join
 from swarm.cli.processes import this_process_runs
 from swarm.cli.say import warn
 from swarm.config import (
-    EXPERIMENT_NAME,
     Settings,
     StartRequest,
     asked_in,
@@ -87,8 +89,6 @@ WRITER = "joining"
 """Who looks for the experiment; nothing is written by that name."""
 SHOWN = ("seed", "local_groups", "external_groups", "generations", "profile", "tasks", "max_rounds", "clock")
 """Settings that a node that joins is told in any case."""
-MOST_NAMED = 10
-"""Experiments of a place that a message names."""
 
 
 class NodeToStart(NamedTuple):
@@ -181,8 +181,7 @@ def joined_as(role: str, words: Sequence[str], node_flags: NodeFlags, **own: Any
     Raises:
         SwarmError: it cannot take part.
     """
-    sources = sources_of(as_settings(node_flags), os.environ, node_flags.config)
-    if node_flags.experiment is None and "experiment" not in sources:
+    if not is_named(node_flags):
         node_flags = replace(node_flags, experiment=only_experiment(place_named(settings_from(node_flags).place)))
     named = _named(node_flags) | own
     alone = settings_from(node_flags, own={**named, "role": role})
@@ -430,34 +429,17 @@ def experiment_in(run: Run, patience: float | None) -> ExperimentFile | None:
 
 
 def only_experiment(place: Place, patience: float | None = None) -> str:
-    """Returns the one experiment of a place that this program made, or the one of several that is not over; waits for
-    the first.
+    """Returns the experiment of this program's that is meant where nobody names one; waits for the first.
 
     Raises:
         ExperimentError: there are several.
     """
-    names = (
-        wait_for(lambda: _of_this_program(place), f"an experiment in {place.describe()}: there is none yet", patience)
-        or []
-    )
-    if len(names) == 1:
-        return names[0]
-    if len(names) > MOST_LOOKED_INTO:
-        raise ExperimentError(f"{place.describe()} holds {len(names)} experiments: name one with --experiment")
-    running = [name for name in names if snapshot(place.open(name)).finished is None]
-    begun = [name for name in running if place.open(name).store.stat(keys.EXPERIMENT)]
-    if len(found := begun or running) == 1:
-        return found[0]
-    raise ExperimentError(
-        f"{place.describe()} holds {len(names)} experiments, {len(running)} of them not over: "
-        f"{', '.join((found or names)[:MOST_NAMED])}{', ...' if len(found or names) > MOST_NAMED else ''}; name one "
-        "with --experiment"
-    )
+    what = f"an experiment in {place.describe()}: there is none yet"
+    return meant_experiment(place, wait_for(lambda: _of_this_program(place), what, patience) or [])
 
 
 def _of_this_program(place: Place) -> list[str]:
-    """Whoever may write there may make folders of any name, and links to anywhere."""
-    names = [name for name in place.experiments() if EXPERIMENT_NAME.fullmatch(name) and not place.is_link(name)]
+    names = likely_experiments(place)
     return names if len(names) > MOST_LOOKED_INTO else [name for name in names if not made_by(place.open(name))]
 
 

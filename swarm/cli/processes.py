@@ -37,7 +37,7 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm import forms
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, settings_to_look
 from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.config.place import is_url
@@ -301,7 +301,7 @@ def down(
     require_for("`swarm down`")
     if not 0 <= timeout < float("inf"):
         raise ConfigError(f"--timeout: expected seconds from 0 on, got {timeout}")
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     any_found = left = False
     while not left:  # again: a node may have started while its `swarm up` was asked
         with running(settings) as found:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.config.place import is_url
@@ -59,7 +59,7 @@ def web(
         export: Write the page as it is now into this one file, and end.
         force: Replace the file that is there.
     """
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     if export is not None:
         _export(settings, export, force=force)
     else:

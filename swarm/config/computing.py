@@ -27,7 +27,7 @@ class AdapterTable(SettingTable):
     kind: Literal["none", "lora"] = setting("none", "SWARM_ADAPTER", run_flag="adapter")
     """`lora` trains small matrices, `none` all weights."""
     rank: Annotated[int, whole(1, 1024)] = setting(16, "SWARM_ADAPTER_RANK")
-    """r of LoRA."""
+    """Rank r of the matrices."""
     alpha: Annotated[float, above(0)] = setting(32.0, "SWARM_ADAPTER_ALPHA")
     """What the matrices add is scaled by this divided by the rank."""
     targets: Names | None = setting(None, "SWARM_ADAPTER_TARGETS")
@@ -45,10 +45,10 @@ class OptimizerTable(SettingTable):
     weight_decay: Annotated[float, real(0)] = setting(0.0, "SWARM_WEIGHT_DECAY")
     """Decoupled weight decay of AdamW."""
     max_grad_norm: Annotated[float, real(0)] = setting(1.0, "SWARM_MAX_GRAD_NORM")
-    """Gradients with a larger norm are scaled down to it; 0: none is."""
+    """Gradients with a larger norm are scaled down to it; 0: never."""
     empty_update: Literal["skip", "step"] = setting("step", "SWARM_EMPTY_UPDATE")
-    """A round in which no group has an advantage: `step`: Adam steps on a gradient of zero, so its momentum goes on, as
-    in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
+    """What happens in a round in which no group has an advantage. `step`: Adam steps on a gradient of zero and its
+    momentum goes on, as in genrl 0.1, the paper's framework; `skip`: weights and Adam stay as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,12 @@ class GenerationServerTable(SettingTable):
     """Declares which server writes a worker's completions."""
 
     url: Text | None = setting(None, "SWARM_GENERATION_SERVER", run_flag="generation_server", reaches=True)
-    """Where it is, such as `http://127.0.0.1:8000`; None: the worker writes them."""
+    """Address of the server, such as `http://127.0.0.1:8000`; None: the worker itself generates."""
     patience: Annotated[float, above(0)] = setting(600.0, "SWARM_GENERATION_SERVER_PATIENCE")
     """Seconds without a usable reply after which it counts as away; a request may take half of it."""
     away: Literal["end", "own"] = setting("end", "SWARM_GENERATION_SERVER_AWAY")
-    """Then the node ends, or with `own` generates by itself and asks the server again in the next round."""
+    """What a node does when the server is away: `end` ends it, `own` generates by itself and asks again in the next
+    round."""
     key: Text | None = setting(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
     """The key that the server was started with (`--api-key`); None: it asks for none."""
     folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER", reaches=True)
@@ -76,18 +77,18 @@ class ModelSettings(SettingSection):
     model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model")
     """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
     endpoint: Table | None = setting(None, "SWARM_ENDPOINT", reaches=True)
-    """Of a generator: the server that answers, an OpenAI-compatible one (docs/generators.md); None: its model does."""
+    """For a generator: the OpenAI-compatible server that answers (docs/generators.md); None: its model answers."""
     hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
     """Access to gated models of the Hugging Face Hub."""
     device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device")
-    """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU, as on a Mac: its
-    GPU (MPS) is not used."""
+    """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU. The GPU of a Mac
+    (MPS) is not used."""
     threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
     """CPU threads of the compute step; None: one for an embedded model, else all cores (`swarm up`: a share for each
     process)."""
     adapter: AdapterTable = setting(AdapterTable(), "SWARM_ADAPTER")
-    """Small matrices that are trained beside the frozen weights of a base, which all nodes of a process share
-    (docs/adapters.md). Nodes of one run may differ."""
+    """Trains small matrices beside the frozen weights of a base, which all nodes of a process share (docs/adapters.md).
+    Nodes of one run may differ."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting("auto", "SWARM_PRECISION")
     """What the model computes in; the weights that are trained stay fp32. `auto`: bf16 on GPUs that have it; with an
     adapter fp16 on those that do not. fp16 scales the loss."""
@@ -104,7 +105,7 @@ class ModelSettings(SettingSection):
     scorer_processes: Annotated[int, whole(1, 64)] = setting(1, "SWARM_SCORER_PROCESSES")
     """Children that score answers, per worker process."""
     generation_server: GenerationServerTable = setting(GenerationServerTable(), "SWARM_GENERATION_SERVER")
-    """A vLLM server that writes a worker's completions with its adapter (docs/generation-server.md)."""
+    """A vLLM server that writes a worker's completions with its adapter (docs/generators.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,19 +120,20 @@ class GenerationSettings(SettingSection):
     top_k: Annotated[int, whole(0)] = setting(0, "SWARM_TOP_K")
     """Sample from the k likeliest tokens; 0: all, 1: always the likeliest."""
     min_p: Annotated[float, real(0, 1)] = setting(0.0, "SWARM_MIN_P")
-    """Sample from tokens at least so likely as this share of the likeliest one's probability; 0: all."""
+    """Sample only tokens that have at least this share of the likeliest token's probability; 0: all."""
     max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens")
     """Length limit of a completion; None: what the model's generation config says up to 1024, else 256."""
     max_reasoning_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_REASONING_TOKENS")
     """Tokens of a turn with no `</think>` or `<answer>` after which one is forced (docs/models.md); None: never."""
     stop: Names | None = setting(None, "SWARM_STOP")
-    """Strings behind which a completion ends, which stay in it (such as `</answer>`); None: at an end of text alone."""
+    """Strings such as `</answer>` that end a completion and stay in it; None: only the end of text ends it."""
     system_prompt: Text | None = setting(None, "SWARM_SYSTEM_PROMPT")
     """The system turn (docs/models.md); None: the instruction, which otherwise stands in front of the question."""
     instruction: Text | None = setting(None, "SWARM_INSTRUCTION")
-    """What a model is told about its answer; None: ours, unless the system prompt has `<answer>`."""
+    """What a model is told about its answer; None: the built-in one, unless the system prompt has `<answer>`."""
     chat_template_args: Table | None = setting(None, "SWARM_CHAT_TEMPLATE_ARGS")
-    """Handed to the model's chat template, which is told `enable_thinking` = false if it has it and this does not."""
+    """Values for the model's chat template. `enable_thinking` is false where the template has it and this does not name
+    it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,11 +144,11 @@ class TrainingSettings(SettingSection):
     learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
     """Adam's step size; None: what suits the model (docs/models.md: the embedded ones 2e-4 or 3e-4, others 1e-6)."""
     optimizer: OptimizerTable = setting(OptimizerTable(), "SWARM_OPTIMIZER")
-    """How AdamW steps, beside the learning rate."""
+    """How AdamW steps, apart from the learning rate."""
     loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
-    """What the rewards of a group, less their mean, are divided by: their standard deviation, nothing, or with
+    """What a group's rewards, less their mean, are divided by: `std` their standard deviation, `none` nothing,
     `std_batch` the standard deviation of all such differences in the update."""
     grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
     """Optimizer steps per round on the same groups."""
@@ -157,5 +159,5 @@ class TrainingSettings(SettingSection):
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
-    """Attempts per round: after the first one a node asks as many fresh questions as groups without a signal are to be
-    made up for, until I groups have one (DAPO). The reward is measured on the first I questions; 1: none is."""
+    """Attempts per round to have I groups with a signal (DAPO): each further attempt asks fresh questions for the
+    groups without one. The reward is measured on the first I questions; 1: no further attempt."""

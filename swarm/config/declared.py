@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -88,14 +89,20 @@ def meanings(cls: type) -> dict[str, str]:
 
 
 def _meanings(cls: type) -> dict[str, str]:
-    source = Path(str(sys.modules[cls.__module__].__file__)).read_text("utf-8")
-    body = next(n.body for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == cls.__name__)
+    body = _classes_of(cls.__module__)[cls.__name__]
     return {
         node.target.id: " ".join(after.value.value.split())
         for node, after in pairwise(body)
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
     }
+
+
+@cache
+def _classes_of(module: str) -> dict[str, list[ast.stmt]]:
+    """Class of a module -> its statements. Parsing is a tenth of a command's start: each file is parsed once."""
+    source = Path(str(sys.modules[module].__file__)).read_text("utf-8")
+    return {node.name: node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
 
 
 def declared() -> dict[str, Declared]:

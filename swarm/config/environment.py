@@ -140,7 +140,9 @@ def _is_slip(name: str, known: str) -> bool:
     if first == known_first and first in OURS and 1 in (_more(words, known_words), _more(known_words, words)):
         return True
     allowed = 2 if len(known) >= 16 else 1 if len(known) >= 10 and first == known_first else 0
-    return abs(len(name) - len(known)) <= allowed and slips(name, known) <= allowed
+    if abs(len(name) - len(known)) > allowed or len({*name} ^ {*known}) > 2 * allowed:
+        return False  # one slip brings one letter that was not there, and takes one away, at most
+    return slips(name, known) <= allowed
 
 
 def _more(words: list[str], others: list[str]) -> int:

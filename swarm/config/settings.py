@@ -58,12 +58,12 @@ class CadenceTable(SettingTable):
     """Declares how often a node shows itself and looks at others."""
 
     heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
-    """Seconds between a node's signs of life. In a bucket 60 unless it is set."""
+    """Seconds between a node's heartbeats. In a bucket 60 unless it is set."""
     liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
     """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
     reconcile_interval: Annotated[float, above(0)] = setting(2.0, "SWARM_RECONCILE_INTERVAL")
-    """The folder is listed at least so often, whatever the watcher says. In a bucket 10 unless it is set, by who waits
-    for something alone."""
+    """Seconds between two listings of the folder, whatever the watcher says. In a bucket 10 unless it is set, and only
+    while a node waits for something."""
     watch: Literal["auto", "off"] = setting("auto", "SWARM_WATCH")
     """`off` finds everything by listing alone."""
 
@@ -75,13 +75,12 @@ class LimitsTable(SettingTable):
     max_file_bytes: Annotated[int, whole(1024)] = setting(8 * 2**20, "SWARM_MAX_FILE_BYTES")
     """A peer's file above this is refused unread."""
     peer_groups: Annotated[int, whole(1, 1024)] = setting(64, "SWARM_PEER_GROUPS")
-    """Groups of one peer and round that are scored, and 16 completions for each, however they are spread; a file with
-    more is refused."""
+    """Groups of one peer and round that are scored, with 16 completions for each; a file with more is refused."""
     completion_characters: Annotated[int, whole(1)] | None = setting(None, "SWARM_COMPLETION_CHARACTERS")
-    """Longest completion of a peer that is taken, in characters; None: 64 for each token that an own one may have
-    (SWARM_MAX_NEW_TOKENS, 256 where that is not set). A group with a longer one is refused and counted, no more."""
+    """Characters of the longest completion of a peer that is taken; a group with a longer one is refused. None: 64 for
+    each token of SWARM_MAX_NEW_TOKENS (256 where that is not set)."""
     pool_bytes: Annotated[int, whole(2**16)] = setting(64 * 2**20, "SWARM_POOL_BYTES")
-    """What all groups of peers together may take in memory; where they take more, those of the largest files go."""
+    """Memory that all groups of peers together may take; beyond it those of the largest files go."""
     max_peers: Annotated[int, whole(1, 65536)] = setting(256, "SWARM_MAX_PEERS")
     """Peers whose files are read in one round, live ones first; the names beyond are counted."""
     quarantine_rounds: Annotated[int, whole(0)] = setting(20, "SWARM_QUARANTINE_ROUNDS")
@@ -97,8 +96,8 @@ class PlaceSettings(SettingSection):
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
     `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
     mirror: Text | None = setting(None, "SWARM_MIRROR", reaches=True)
-    """Of `swarm up` and `swarm study run`: another place, which has all that a restart needs, ten seconds later: where
-    the shared place is behind it, or gone, it is brought back from there before the start."""
+    """`swarm up` and `swarm study run` copy the run into this place every ten seconds. Where the shared place is gone
+    or behind it, the next start brings the run back from there."""
     experiment: Annotated[str, named(EXPERIMENT_NAME, "a folder name")] = setting(
         "default_experiment", "EXPERIMENT_NAME"
     )
@@ -106,12 +105,12 @@ class PlaceSettings(SettingSection):
     role: Literal["worker", "generator", "evaluator", "coordinator", "person"] = setting(
         "worker", "NODE_ROLE", node_flag="role"
     )
-    """`worker` trains, `generator` answers its questions and trains nothing, `evaluator` verifies what all others
-    answer, and no more, `coordinator` owns the round clock, `person` is what `swarm answer` starts."""
+    """`worker` trains; `generator` answers and trains nothing; `evaluator` only verifies what others answer;
+    `coordinator` owns the round clock; `person` is what `swarm answer` starts."""
     node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(None, "NODE_ID", node_flag="node_id")
     """Unique per node; None: a readable one is generated."""
     awaited: bool = setting(False, "SWARM_AWAITED")
-    """Of a generator or person: workers wait for its groups as for each other's, and the clock for its rounds."""
+    """For a generator or person: workers wait for its groups, and the clock waits for its rounds."""
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "SWARM_LOG_LEVEL", run_flag="log_level")
     """What the terminal shows; the folder gets info and above always."""
 
@@ -122,7 +121,7 @@ class ExperimentSettings(SettingSection):
 
     section = "The experiment"
     seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
-    """Of every draw of the run: questions, sampling, external groups."""
+    """Seeds every draw of the run: questions, sampling, external groups."""
     max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds")
     """Rounds of the experiment; an experiment that is finished goes on if asked for more."""
     local_groups: Annotated[int, whole(1)] = setting(8, "NUM_TRAIN_SAMPLES", run_flag="local")
@@ -134,8 +133,8 @@ class ExperimentSettings(SettingSection):
     profile: Literal["tiny-3", "tiny-2", "tiny", "paper-2", "paper", "rl-swarm"] = setting(
         "tiny-3", "SWARM_PROFILE", run_flag="profile"
     )
-    """Difficulty and scoring: `tiny-3` for the embedded models, `paper-2` for real ones, which who begins an experiment
-    gets where nobody says it and no model is embedded. The others are those of earlier runs and of replications."""
+    """Difficulty and scoring: `tiny-3` suits the embedded models, `paper-2` real ones. If you name no profile and begin
+    an experiment with a real model, it is `paper-2`. The others repeat earlier runs."""
     tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
     """Tasks to draw from, of other families as `family/task`; None: those of the task table, or else of the profile."""
     task_table: TaskTable | None = setting(None, "SWARM_TASK_TABLE")
@@ -150,7 +149,7 @@ class ExperimentSettings(SettingSection):
     max_stages: Annotated[int, whole(1, 16)] = setting(1, "MAX_STAGES", run_flag="stages")
     """Stages per round: in each after the first a question is asked again, with answers to it (docs/stages.md)."""
     revise: Table | None = setting(None, "SWARM_REVISE")
-    """How they ask: templates, and how many answers are shown; None: ours."""
+    """How later stages ask: templates, and how many answers are shown (docs/stages.md); None: the built-in ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,20 +160,20 @@ class SharingSettings(SettingSection):
     sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER", run_flag="sampler")
     """How the J external groups are drawn from the informative ones of the pool."""
     peer_share: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_PEER_SHARE")
-    """The largest share of a round's J external groups that comes from one peer, one group in any case; where there are
-    too few peers, fewer groups are trained on (docs/bounds.md)."""
+    """The largest share of a round's J external groups that may come from one peer; one group always may. With too few
+    peers, fewer groups are trained on (docs/bounds.md)."""
     staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
     """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
     publish_logprobs: bool = setting(False, "SWARM_PUBLISH_LOGPROBS")
-    """Publish token ids and log-probs beside the text, for peers of the same tokenizer that weigh them (below)."""
+    """Publish token ids and log-probs beside the text, for peers with the same tokenizer (SWARM_IMPORTANCE_CAP)."""
     terms: TermsTable = setting(TermsTable(), "SWARM_TERMS")
     """Under which terms texts are published, and which peers' texts are taken in (docs/generators.md)."""
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
-    """Weigh tokens whose publisher's log-probs are usable by min(this, policy / publisher); 0: weigh none; None: 2 with
-    a generation server, else 0."""
+    """Weigh a token by min(this, own / publisher's probability) where its publisher says log-probs; 0: weigh none.
+    None: 2 with a generation server, else 0."""
     publish_frequency: Literal["generation", "stage", "round"] = setting("stage", "ROLLOUT_PUBLISH_FREQUENCY")
-    """When groups are published: with every `stage`, or once per `round`, the same as long as a round has one stage;
-    with `generation` each once its completions are written, while others are generated. Nodes of one run may differ."""
+    """When groups are published: `stage` with every stage, `round` once per round, `generation` each as soon as its
+    completions are written. Nodes of one run may differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,20 +182,20 @@ class AdaptiveSettings(SettingSection):
 
     section = "Adaptive I and J"
     adaptive: bool = setting(False, "ADAPTIVE_IJ_ENABLED", run_flag="adaptive")
-    """Let I and J follow what the rounds tell, I + J constant."""
+    """Let I and J follow the rewards; I + J stays constant."""
     adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting(
         "gradient", "SWARM_ADAPTIVE_RULE", run_flag="adaptive_rule"
     )
-    """How they follow it (docs/adaptive.md): `gradient`, `reward-trend` and `multi-signal` literally as in their
-    source; ours that are named after them look at rewards in units of their spread, and at shares of I + J."""
+    """The rule that moves J (docs/adaptive.md): `gradient`, `reward-trend` and `multi-signal` follow their source to
+    the letter; the `-scaled` ones see rewards in units of their spread, and J as a share of I + J."""
     adaptive_alpha: Annotated[float, above(0, 1)] = setting(0.1, "ADAPTIVE_IJ_ALPHA")
     """Step size: `gradient`: J += alpha (reward - baseline); scaled rules: J += alpha (I + J) signal; `supply`: the
     weight of a new round in its averages. `reward-trend` and `multi-signal` have steps of 1."""
     adaptive_baseline_alpha: Annotated[float, real(0, 1)] = setting(0.95, "ADAPTIVE_IJ_BASELINE_ALPHA")
     """Memory of the reward baseline: baseline = memory baseline + (1 - memory) reward. In scaled rules it begins as a
-    plain mean, and with 1 stays one."""
+    plain mean; with 1 it stays one."""
     adaptive_initial_j: Annotated[float, real(0)] | None = setting(None, "ADAPTIVE_IJ_INITIAL_J")
-    """J to begin with; None: (I + J) / 2, or the end of the allowed range that is nearest to it."""
+    """J to begin with; None: (I + J) / 2, or the nearest J that is allowed."""
     adaptive_min_j: Annotated[int, whole(0)] = setting(0, "ADAPTIVE_IJ_MIN_J")
     """The smallest J of an adaptive rule."""
     adaptive_max_j: Annotated[int, whole(0)] | None = setting(None, "ADAPTIVE_IJ_MAX_J")
@@ -211,24 +210,23 @@ class ClockSettings(SettingSection):
     clock: Literal["coordinator", "own"] = setting("coordinator", "SWARM_CLOCK")
     """Who says which round comes next: a coordinator, or every node for itself."""
     round_interval: Annotated[float, above(0)] = setting(60.0, "COORDINATOR_ROUND_INTERVAL", run_flag="round_interval")
-    """The longest a round stays open."""
+    """Seconds that a round stays open at most."""
     expected_workers: Annotated[int, whole(1)] | WorkerNames | None = setting(
         None, "SWARM_EXPECTED_WORKERS", node_flag="expected_workers"
     )
-    """Round 0 opens when so many workers are ready, or those of these names or public keys (`anna,ben`), or after one
-    round interval with at least one of them. A number can be filled by strangers; with names only theirs move the
-    clock forward. None: it opens for all who came, once they have settled (below)."""
+    """Round 0 opens when so many workers, or the workers of these names or public keys (`anna,ben`), are ready, or
+    after one round interval with at least one of them. Strangers can fill a number; with names, only these move the
+    clock. None: it opens as SWARM_SETTLE_TIME says."""
     settle_time: Annotated[float, real(0)] = setting(15.0, "SWARM_SETTLE_TIME", node_flag="settle_time")
-    """Where no workers are expected by number or name, round 0 opens when a worker is ready, none is still loading, and
-    no new one has come for so long; two round intervals after the first was ready at the latest. In a bucket at least
-    two heartbeat intervals; 0: no wait for new ones."""
+    """Without expected workers, round 0 opens when a worker is ready, none is loading, and no new one has come for so
+    many seconds; at the latest two round intervals after the first was ready. In a bucket at least two heartbeat
+    intervals; 0: no wait for new ones."""
     standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
     """A coordinator that waits until no other is alive, and takes the clock over then."""
     coordinator_patience: Annotated[float, above(0)] | None = setting(None, "SWARM_COORDINATOR_PATIENCE")
-    """After so long without a live coordinator, and a look that still sees none, workers go on by themselves; None:
-    twice the round interval."""
+    """Seconds without a live coordinator after which workers go on by themselves; None: twice the round interval."""
     staleness_window: Annotated[int, whole(0, 1000)] = setting(2, "SWARM_STALENESS_WINDOW")
-    """Without a coordinator: rounds by which a peer's groups may be older or newer than the node's own round."""
+    """Without a coordinator: how many rounds a peer's groups may be older or newer than the node's own round."""
     cadence: CadenceTable = setting(CadenceTable(), "SWARM_CADENCE")
     """How often a node beats and looks, and when it counts as dead. A bucket has other defaults."""
 
@@ -243,16 +241,15 @@ class KeepingSettings(SettingSection):
     checkpoint_keep: Annotated[int, whole(1)] = setting(2, "CHECKPOINT_KEEP")
     """How many of a node's own checkpoints stay on disk."""
     redo_rounds: Annotated[int, whole(0)] = setting(100, "SWARM_REDO_ROUNDS")
-    """Rounds since the last checkpoint that a node redoes after it was killed, so that it goes on with the weights that
-    it had; of more, or 0, it goes on with those of the checkpoint."""
+    """A killed node redoes so many rounds since its last checkpoint, and then has the weights that it had. Of more
+    rounds, or with 0, it goes on with the checkpoint's weights."""
     cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
     """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
     keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
-    """Rounds of rollouts that a cleanup leaves, at least 3. Where older ones are deleted, those since the newest
-    checkpoint of each worker stay as well: it may have to redo them."""
+    """Rounds of rollouts that a cleanup leaves, at least 3. Where older ones are deleted, those since each worker's
+    newest checkpoint stay as well."""
     archive_old: bool = setting(False, "ROLLOUT_ARCHIVE_OLD")
-    """A cleanup moves old rollouts to {path}/archives/{experiment}/rollouts, a file per round, instead of deleting
-    them; of no effect without a cleanup."""
+    """A cleanup moves old rollouts to {path}/archives/{experiment}/rollouts instead of deleting them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,10 +262,10 @@ class PeerSettings(SettingSection):
     round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
     where their question comes from, held against the publisher's own answer by equality of text alone."""
     limits: LimitsTable = setting(LimitsTable(), "SWARM_LIMITS")
-    """How much is taken of what peers send (docs/bounds.md)."""
+    """How much is taken of what peers send (docs/doors.md)."""
     signing: Literal["off", "on", "require"] = setting("off", "SWARM_SIGNING")
-    """`on`: sign what is published, and hold peers to the key they were first seen with; `require`: refuse what is not
-    signed as well. Needs the extra `signing`, and a key (`swarm keys new`)."""
+    """`on`: sign what is published, and hold peers to the key that was first seen; `require`: also refuse what is not
+    signed. Needs the extra `signing`, and a key (`swarm keys new`)."""
     key_folder: Text = setting("~/.swarm", "SWARM_KEY_FOLDER", reaches=True)
     """Where this user's key and the keys that peers were first seen with are kept; never in the shared folder."""
 

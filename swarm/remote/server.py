@@ -55,7 +55,7 @@ _SHORT = 2**22
 """Bytes of any other reply than completions."""
 _LOADING, _LOOKING = 120.0, 30.0
 """Most seconds in which a server reads an adapter, and answers anything else."""
-_START = "start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True (docs/generation-server.md)"
+_START = "start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True (docs/generators.md)"
 _NO_ROOM = Completion(text="", finished=False, token_ids=(), logprobs=())
 
 

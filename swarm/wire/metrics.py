@@ -50,14 +50,14 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     cumulative_reward: Reward = 0.0
     """Sum of `my_reward` over this node's rounds so far, restarts included."""
     full_answer_rate: Share = 0.0
-    """Of own completions, those with the full reward: free of the floors that some tasks give."""
+    """Share of own completions with the full reward, pass@1."""
     answer_tag_rate: Share = 0.0
-    """Of own completions, those with a closed `<answer>`; the others earn 0."""
+    """Share of own completions with a closed `<answer>`; the others earn 0."""
     reward_given_tagged: Reward | UnsetType = UNSET
     """Mean reward of own completions with a closed `<answer>`: `my_reward` / `answer_tag_rate`. Missing where there is
     none."""
     finished_rate: Share = 0.0
-    """Of own completions, those that the model ended itself, not cut at the length limit."""
+    """Share of own completions that the model ended itself, before the length limit."""
     turns_mean: Annotated[float, unit("turns")] | UnsetType = UNSET
     """Mean turns of the model per own completion. Missing where no own question is of a task that converses."""
     task_rewards: Annotated[dict[str, float], unit("reward")] = {}
@@ -73,11 +73,11 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     local_groups: Groups = 0
     """Own rollout groups (I)."""
     zero_advantage_local: Share = 0.0
-    """Of own groups, those whose rewards do not differ, so that they teach nothing."""
+    """Share of own groups whose rewards do not differ, so that they teach nothing."""
     external_wanted: Groups = 0
     """Peers' groups to be trained on (J)."""
     external_groups: Groups = 0
-    """How many of them there were."""
+    """Peers' groups that were trained on."""
     external_by_model: Annotated[dict[str, int], unit("groups")] = {}
     """Policy -> how many of the external groups it wrote."""
     external_by_peer: Annotated[dict[str, int], unit("groups")] = {}
@@ -90,7 +90,7 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Groups of peers this round, before the zero-advantage filter; estimated from the draw unless that went through
     all of them."""
     pool_informative: Groups = 0
-    """Of these, with some advantage."""
+    """Groups of `pool_groups` whose rewards differ."""
     pool_reward: Reward = 0.0
     """Mean reward per completion of the pool's groups, in this node's own scoring."""
     peers_heard: Nodes = 0
@@ -122,20 +122,20 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     trained_on: list[str] = []
     """The external groups trained on, as `node/round/stage/slot`."""
     score_killed: Completions = 0
-    """Whose scoring took too long or too much memory, and was killed."""
+    """Completions, own and peers', whose scoring took too long or too much memory and was killed."""
     score_errors: Completions = 0
-    """Whose scoring failed."""
+    """Completions, own and peers', whose scoring failed."""
     bytes_published: Bytes = 0
-    """Of the node's own rollout files, and of its weights where they are averaged; 0: rollouts never reached the
+    """Bytes of the node's own rollout files, and of its weights where they are averaged; 0: rollouts never reached the
     folder, which refused writes for too long."""
     bytes_fetched: Bytes = 0
-    """Of peers' rollout files, and of their weights where they are averaged."""
+    """Bytes of peers' rollout files, and of their weights where they are averaged."""
     tokens_generated: Tokens = 0
-    """Sampled for the own groups."""
+    """Tokens sampled for the own groups."""
     tokens_trained: Tokens = 0
-    """That took part in the backward pass."""
+    """Tokens that took part in the backward pass."""
     loss: Nats = 0.0
-    """Of the update, over the tokens that are learned from."""
+    """The loss of the update, over the tokens that are learned from."""
     grad_norm: float = 0.0
     """Global L2 norm of the gradient before clipping."""
     clip_fraction: Share = 0.0
@@ -157,32 +157,33 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     seconds_gather: Seconds = 0.0
     """Waiting for peers' groups."""
     seconds_train: Seconds = 0.0
-    """For the update."""
+    """Making the update."""
     seconds_round: Seconds = 0.0
     """The whole round."""
     seconds_wait: Seconds = 0.0
     """Idle between the end of the round before and the start of this one."""
     seconds_sharing: Seconds = 0.0
-    """In which publishing, or reading, verifying and scoring peers' files, was going on."""
+    """Time in which the node published, or read, verified and scored peers' files."""
     seconds_sharing_hidden: Seconds = 0.0
-    """The part of it that ran while the node was computing."""
+    """The part of `seconds_sharing` in which the node was computing too."""
     generating: Spans = []
-    """When the node generated, questions included: what has ended since the last row, whatever round it was for. Pairs
-    of begin and end in seconds after this round's start, which is `timestamp` - `seconds_round`; below 0 before it. Of
-    more than eight the nearest are one."""
+    """When the node generated, questions included: all that ended since the last row. Pairs of begin and end in seconds
+    after the round's start, which is `timestamp` - `seconds_round`; below 0 before it. Of more than eight pairs the
+    nearest are joined."""
     publishing: Spans = []
-    """When own rollouts were on their way into the shared place, likewise; cut at the row, and goes on in the next."""
+    """When own rollouts were on their way into the place, as pairs like `generating`; what is not over goes on in the
+    next row."""
     fetching: Spans = []
-    """When peers' files were read, verified and scored, likewise."""
+    """When peers' files were read, verified and scored, as pairs like `generating`."""
     updating: Spans = []
-    """When gradients were computed and the update made, as of `generating`."""
+    """When gradients were computed and the update was made, as pairs like `generating`."""
     publish_to_pool: Annotated[list[float], unit("seconds")] = []
-    """Per peer file that came while the node looked, from its publisher's timestamp until it was seen (clocks of two
-    hosts differ). What lay there at the first look, as after a restart, says nothing of the place."""
+    """Seconds from a peer's timestamp until its file was seen, for each file that came while the node looked. Clocks of
+    two hosts differ."""
     loop_lag_max: Seconds = 0.0
     """The longest that the event loop was held up."""
     executor_busy: Share = 0.0
-    """Of the time since the end of the round before, that in which the node was computing."""
+    """Share of the time since the last round's end in which the node was computing."""
     seconds_lease: Seconds = 0.0
     """Waited for the device that several nodes share."""
     generated_ahead: bool = False
@@ -203,32 +204,34 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     memory_total: Bytes | UnsetType = UNSET
     """Of the device; on a CPU what the machine has, or the process's control groups allow. At most 10^12."""
     memory_free: Bytes | UnsetType = UNSET
-    """What of `memory_total` nobody holds."""
+    """The part of `memory_total` that nobody holds."""
     disk_free: Bytes | UnsetType = UNSET
-    """That may still be written to the shared place, at most 10^12; missing, like `disk_used`, where nobody knows."""
+    """Bytes that may still be written to the shared place, at most 10^12; missing, like `disk_used`, where nobody
+    knows."""
     disk_used: Share | UnsetType = UNSET
     """Of what the shared place can hold."""
     store_writes: Annotated[int, counted("requests")] | UnsetType = UNSET
     """Requests of this node to a bucket since its last row, or its start: objects written, further tries included.
     Missing, like all `store_*`, where the shared place is no bucket."""
     store_lists: Annotated[int, counted("requests")] | UnsetType = UNSET
-    """Pages of listings."""
+    """Pages of listings that were asked for."""
     store_reads: Annotated[int, counted("requests")] | UnsetType = UNSET
     """Objects read or looked at."""
     store_sent: Bytes | UnsetType = UNSET
-    """Contents that were written."""
+    """Bytes of contents that were written."""
     store_received: Bytes | UnsetType = UNSET
-    """Contents that were read."""
+    """Bytes of contents that were read."""
     store_spared: Bytes | UnsetType = UNSET
-    """By which contents, written and read, were longer before they were packed."""
+    """Bytes that packing saved, in what was written and read."""
     endpoint_requests: Annotated[int, counted("requests")] | UnsetType = UNSET
-    """Sent to the endpoint of a generator since its last row; missing, like all `endpoint_*`, where there is none."""
+    """Requests sent to the endpoint of a generator since its last row; missing, like all `endpoint_*`, where there is
+    none."""
     endpoint_tokens_in: Annotated[int, counted("tokens")] | UnsetType = UNSET
-    """Of prompts, as the endpoint counts them, else estimated."""
+    """Tokens of prompts, as the endpoint counts them, else estimated."""
     endpoint_tokens_out: Annotated[int, counted("tokens")] | UnsetType = UNSET
-    """Of replies, likewise."""
+    """Tokens of replies, counted in the same way."""
     endpoint_money: Annotated[float, unit("money")] | UnsetType = UNSET
-    """That they cost, at the prices of the settings."""
+    """What these requests cost, at the prices of the settings."""
     server_gap: Nats | UnsetType = UNSET
     """Mean difference between trainer and generation server over the tokens that were checked before they were taken;
     missing, like all `server_*`, where there is no such server, and where it was asked for nothing."""
@@ -268,7 +271,7 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """Of own completions, those that begin with the planted words of a study, as sampled; missing, like `plants`, where
     none are named."""
     plants: bool | UnsetType = UNSET
-    """This node puts them in front of its right answers when it publishes these."""
+    """This node puts the planted words in front of its right answers when it publishes them."""
     averaged: dict[str, str] | UnsetType = UNSET
     """Node -> SHA-256 of the file of its weights that went into this node's, which are the mean after this round, or an
     outer step towards it; missing where no averaging was due."""
@@ -284,9 +287,9 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     """What this round's reward was held against; it does not contain this round's. Missing where the rule uses none,
     and before its first."""
     adaptive_round_reward: Reward | UnsetType = UNSET
-    """What the rule was given for this round."""
+    """The reward that the rule saw for this round."""
     schema_version: int = SCHEMA_VERSION
-    """Of the row."""
+    """Version of the row's form."""
 
     @property
     def key(self) -> RoundKey:

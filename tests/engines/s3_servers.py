@@ -134,23 +134,30 @@ Seen = Callable[[Request], None]
 
 
 class Chances:
-    """Faults by chance, out of one seed; counts what happened."""
+    """Faults by chance, out of one seed; counts what happened.
+
+    An object meets at most three faults in a row: whoever tries again as often as a store does gets through.
+    """
 
     def __init__(self, seed: int, **chances: float) -> None:
         self._random = random.Random(seed)
         self._chances = chances
         self.happened: Counter[str] = Counter()
+        self._in_a_row: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def __call__(self, method: str, path: str) -> str:
         with self._lock:
             draw, what = self._random.random(), "pass"
+            if self._in_a_row[path] >= 3:
+                draw = 1.0
             for kind, chance in self._chances.items():
                 if draw < chance:
                     what = kind
                     break
                 draw -= chance
             self.happened[what] += 1
+            self._in_a_row[path] = 0 if what == "pass" else self._in_a_row[path] + 1
             return what
 
 

@@ -1,4 +1,4 @@
-"""No reader asks a place for more bytes of a file than its row in docs/doors.md says."""
+"""No reader asks a place for more bytes of a file than its row in doors.md says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/doors.md names every place in the code at which bytes come in, and the test that holds its bound."""
+"""doors.md, beside this file, names every function by which bytes come in, and the test that holds its bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.unit.named_tests import is_there, named_in
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "doors.md"
+PAGE = Path(__file__).with_name("doors.md")
 OF_A_STORE = {
     *("get", "list", "open_bundle", "get_to_file", "read_records"),
     *("get_range", "head", "download", "pages"),
@@ -179,8 +179,8 @@ def in_table() -> list[str]:
 
 def test_every_door_in_the_code_has_a_row_and_every_row_a_door() -> None:
     named = in_table()
-    assert sorted(in_code() - {*named}) == [], "a new door: add a row to docs/doors.md, with its bound and its test"
-    assert sorted({*named} - in_code()) == [], "no door any more: remove it from docs/doors.md"
+    assert sorted(in_code() - {*named}) == [], "a new door: add a row to doors.md, with its bound and its test"
+    assert sorted({*named} - in_code()) == [], "no door any more: remove it from doors.md"
     assert len(named) == len({*named})
 
 

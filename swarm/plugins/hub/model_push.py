@@ -17,7 +17,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.model_export import rounds_to_take, write_model_folder
 from swarm.cli.processes import EndRequest, following, look_every
 from swarm.cli.say import say, warn
@@ -64,7 +64,7 @@ def push(
         follow: Stay with the run: push its last model when it is over, and try again while that fails.
         every: With --follow, push every so many rounds, too, from the newest checkpoint. [default: SWARM_PUSH_EVERY]
     """
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     own = settings.of(HubSettings)
     target = repo or own.push_repo
     if target is None:

@@ -21,10 +21,10 @@ class LabSettings(PluginSettings):
     section = "Instruments of studies"
 
     planters: Names | None = setting(None, "SWARM_PLANTERS")
-    """An instrument of studies (docs/bounds.md): the names of workers that publish their right answers with planted
-    words in front, and say so in their registration. Refused in a run that is no study's."""
+    """For studies (docs/bounds.md): names of workers that publish their right answers with planted words in front, and
+    say so in their registration. Refused outside a study."""
     planted_words: Text | None = setting(None, "SWARM_PLANTED_WORDS")
-    """What they plant; all workers then count how many of their own completions begin with it."""
+    """The words that planters plant; all workers count how many of their own completions begin with them."""
     average_every: Annotated[int, whole(0)] = setting(0, "SWARM_AVERAGE_EVERY", identity=True)
     """Rounds after which the workers of a run take the mean of their weights (docs/averaging.md); 0: never."""
     averaging: Literal["plain", "diloco"] = setting("plain", "SWARM_AVERAGING", identity=True)
@@ -35,13 +35,14 @@ class LabSettings(PluginSettings):
     """Nesterov momentum of DiLoCo's outer optimizer."""
 
     external_reasoning: Literal["whole", "answer"] = setting("whole", "SWARM_EXTERNAL_REASONING")
-    """What of a peer's completion is learned from (docs/bounds.md): `answer`: `<answer>...</answer>` and the end of
-    text alone, the rest is only read; `whole`: all of it."""
+    """What is learned of a peer's completion (docs/bounds.md): `answer`: only `<answer>...</answer>` and the end of
+    text; `whole`: all of it."""
     external_logprob_floor: Annotated[float, below(0)] | None = setting(None, "SWARM_EXTERNAL_LOGPROB_FLOOR")
-    """External tokens whose log-prob under the own policy before the update is below this are not learned from
-    (docs/bounds.md), such as -5; None: all are."""
+    """Nothing is learned from external tokens whose log-prob under the own policy is below this, such as -5
+    (docs/bounds.md); None: from all."""
     external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
-    """The same for external tokens of negative advantage alone; 0: none of these is learned from; None: all are."""
+    """The same floor for external tokens with a negative advantage; 0: nothing is learned from any of these; None: from
+    all."""
     gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
     """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
     more copies of it are held. None: where the adaptive rule needs it."""

@@ -13,7 +13,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, setting_parameter, settings_from
+from swarm.cli.flags import (
+    CommonFlags,
+    open_experiment,
+    open_experiment_when_there,
+    setting_parameter,
+    settings_to_look,
+)
 from swarm.cli.processes import EndRequest, following, look_every
 from swarm.cli.say import say, warn
 from swarm.config import Settings
@@ -51,7 +57,7 @@ def run(
     Args:
         experiment_flags: which experiment.
     """
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     refuse_kinds([kind], "KIND")
     run_ = open_experiment(settings) if once else open_experiment_when_there(settings)
     with following(settings, ROLE) as asked:

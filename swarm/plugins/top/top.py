@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_from
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.say import print_result
 from swarm.extras import lacking
 from swarm.node.process.host import this_process
@@ -34,7 +34,7 @@ def top(
         experiment_flags: which experiment; one that is not there yet is waited for.
         watch: Seconds between two frames. [default: 1 on a terminal]
     """
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     live = sys.stdout.isatty() and sys.stdin.isatty()
     run = open_experiment_when_there(settings) if live or watch else open_experiment(settings)
     reader = TopReader(run, liveness_timeout=settings.cadence.liveness_timeout, here=this_process())

@@ -48,7 +48,7 @@ class ComputedColumn(NamedTuple):
 
 RUN_COLUMNS = {
     "configuration": ComputedColumn("str", "", "Name of the run's configuration, such as `4/4`."),
-    "seed": ComputedColumn("int64", "", "Of the run: the unit of every statistic."),
+    "seed": ComputedColumn("int64", "", "Seed of the run: the unit of every statistic."),
     "experiment": ComputedColumn("str", "", "Name of the run's experiment."),
 }
 """In front of each row of a study's frames: which run it belongs to."""

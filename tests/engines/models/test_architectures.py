@@ -1,6 +1,7 @@
 """All causal architectures of the installed transformers: computed as transformers computes them, or refused in a line.
 
-What is equal and what is refused stands in docs/models.md, which is held against what is found here.
+What is equal and what is refused stands in benchmarks/results/architectures.md, which is held against what is found
+here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ pytestmark = [
 ]
 PROMPTS = [[5, 9, 11, 40, 7], [3, 250, 17, 8, 9, 10, 33, 34, 35, 36, 90, 91, 92, 93]]
 """Shorter and longer than a window."""
-DOC = Path(__file__).parents[3] / "docs" / "models.md"
+DOC = Path(__file__).parents[3] / "benchmarks" / "results" / "architectures.md"
 
 
 def outcome(model_type: str) -> str:
@@ -129,7 +130,7 @@ def gradients(model: LanguageModel, samples: Samples, way: str) -> dict[str, Ten
 
 
 def said() -> dict[str, str]:
-    """Architecture -> what docs/models.md says of it."""
+    """Architecture -> what that page says of it."""
     rows = re.findall(r"^\| (equal|refused|not built)[^|]* \| \d+ \| (.*) \|$", DOC.read_text("utf-8"), re.MULTILINE)
     return {name: row for row, names in rows for name in re.findall(r"`([\w.-]+)`", names)}
 

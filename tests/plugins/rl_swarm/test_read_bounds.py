@@ -1,4 +1,4 @@
-"""Of a run that rl-swarm made no more bytes of a file are asked for than docs/doors.md says."""
+"""Of a run that rl-swarm made no more bytes of a file are asked for than tests/unit/doors.md says."""
 
 from __future__ import annotations
 

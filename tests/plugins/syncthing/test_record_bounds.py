@@ -1,4 +1,4 @@
-"""Of this machine's record of members no more is held than docs/doors.md says."""
+"""Of this machine's record of members no more is held than tests/unit/doors.md says."""
 
 from __future__ import annotations
 

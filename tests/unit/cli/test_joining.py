@@ -178,7 +178,8 @@ def test_what_strangers_put_beside_an_experiment_is_not_joined_in_its_place(layo
 def test_more_experiments_than_anybody_has_are_not_looked_into(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(layout)
     monkeypatch.setattr("swarm.cli.node.MOST_LOOKED_INTO", 5)
-    monkeypatch.setattr("swarm.cli.node.snapshot", lambda run: pytest.fail("an experiment was looked into"))
+    monkeypatch.setattr("swarm.cli.flags.MOST_LOOKED_INTO", 5)
+    monkeypatch.setattr("swarm.cli.flags.snapshot", lambda run: pytest.fail("an experiment was looked into"))
     monkeypatch.setattr("swarm.cli.node.made_by", lambda run: pytest.fail("an experiment was looked into"))
     for number in range(5):
         (layout.root.parent / f"empty-{number}").mkdir()

@@ -173,7 +173,9 @@ def transcript(line: str, folder: Path) -> str:
     said = texts[0] + "".join(f"! {part}\n" for part in texts[1].splitlines())
     said = said.replace(str(folder.resolve()), "PLACE").replace(str(folder), "PLACE")
     said = re.sub(r"\d+(\.\d+)?[smhd] ago", "some time ago", re.sub(r" +\d{4}\.\dd ", " long ago ", said))
-    said = re.sub(r'("(?:seen_ago|updated_ago)":)[\d.e+-]+', r"\g<1>0", said)
+    said = re.sub(
+        r'("(?:seen_ago|updated_ago)":)[\d.e+-]+', r"\g<1>0", re.sub(r'"seen":"[^"]+"', '"seen":"then"', said)
+    )
     said = re.sub(r"(?<=\S) {2,}", "  ", said)  # columns are as wide as the longest path
     return f"$ swarm {line}\n{said}[exit {code}]\n"
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from swarm.plugins.study.analysis.effect_size import improvement
 from swarm.plugins.study.report.sections import frames
 from swarm.plugins.study.report.seed_tables import read_tables
 
@@ -25,6 +26,8 @@ EFFECT = "{0[improvement]:+.1f} % ({0[improvement_low]:.1f} to {0[improvement_hi
 SIGNED = "{0[improvement]:+.1f} % ({0[improvement_low]:+.1f} to {0[improvement_high]:+.1f})"
 PAIRED = SIGNED.replace("[", "[declared_")
 MEAN = "{0[mean]:.1f} ± {0[sd]:.1f}"
+HORIZONS = (40, 60, 80, 100)
+"""Rounds up to which the reward is summed."""
 FACTORS = (
     "x{0[format]:.2f} ({0[format_low]:.2f} to {0[format_high]:.2f}) | "
     "x{0[content]:.2f} ({0[content_low]:.2f} to {0[content_high]:.2f})"
@@ -80,7 +83,39 @@ def numbers_of(study: str) -> dict[str, dict[str, Any]]:
     for table in (adaptive, *_tables(frames(evidence))):
         for row in table.to_dict("records"):
             found.setdefault(str(row["configuration"]), {}).update({str(name): value for name, value in row.items()})
+    final = {str(name): rows["final_reward"].tolist() for name, rows in runs}
+    rounds = pd.read_csv(DOCS / "study" / study / "tables" / "rounds.csv")
+    for own in found.values():
+        own |= _shares(own, found)
+    for name in final:
+        own, baseline = found[name], str(found[name].get("baseline"))
+        own |= {f"by_{last}": _reward_by(rounds, name, last) for last in HORIZONS}
+        if baseline in final:
+            lead = improvement(final[name], final[baseline])
+            own |= {"final_lead": lead.value, "final_lead_low": lead.low, "final_lead_high": lead.high}
+            own |= {f"lead_{last}": _lead(own[f"by_{last}"], _reward_by(rounds, baseline, last)) for last in HORIZONS}
     return found
+
+
+def _shares(own: dict[str, Any], found: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Some columns as percent of those of each other configuration."""
+    columns = ("mean", "final_reward", "price_tokens_generated")
+    return {
+        f"{column}_share_of_{name}": 100 * own[column] / other[column]
+        for name, other in found.items()
+        for column in columns
+        if column in own and column in other
+    }
+
+
+def _reward_by(rounds: pd.DataFrame, configuration: str, last: int) -> float:
+    """The cumulative reward of the rounds before `last`, in the mean over seeds."""
+    rows = rounds[(rounds["configuration"] == configuration) & (rounds["round"] < last)]
+    return float((rows["mean"] * rows["nodes"]).sum() / rows["seed"].nunique())
+
+
+def _lead(own: float, baseline: float) -> float:
+    return 100 * (own / baseline - 1)
 
 
 def _tables(found: dict[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -98,15 +133,23 @@ def _tables(found: dict[str, pd.DataFrame]) -> Iterator[pd.DataFrame]:
         ("price", "price_"),
         ("taught_by", "taught_"),
         ("informative_groups", "supply_"),
+        ("effect_by_start", "start_"),
     ):
         if len(rows := found.get(name, pd.DataFrame())):
             yield _prefixed(rows, prefix)
+    if len(rows := found.get("exam", pd.DataFrame())):
+        examined = rows.groupby("configuration", observed=True)
+        yield from (
+            _prefixed(own.reset_index(), prefix)
+            for own, prefix in ((examined.first(), "began_"), (examined.last(), "ended_"))
+        )
     for name, prefix in (("learned", ""), ("learned_exam", "exam_")):
         rows = found.get(name, pd.DataFrame())
         for whose, own in rows.groupby("whose", observed=True) if len(rows) else ():
             yield _prefixed(own.groupby("configuration", observed=True).last().reset_index(), f"{prefix}{whose}_")
     if len(rows := found.get("by_model", pd.DataFrame())):
-        yield rows.assign(configuration=rows["configuration"].astype(str) + " " + rows["model"])
+        models = rows["configuration"].astype(str) + " " + rows["model"]
+        yield rows.assign(configuration=models, gain=100 * rows["improvement"])
 
 
 def _prefixed(rows: pd.DataFrame, prefix: str) -> pd.DataFrame:
@@ -117,294 +160,242 @@ def _prefixed(rows: pd.DataFrame, prefix: str) -> pd.DataFrame:
 _RULES = ("supply", "gradient", "gradient-scaled", "reward-trend-scaled", "reward-trend", "multi-signal")
 _LAST = "{0[others_last]:.3f} ({0[others_last_low]:.3f} to {0[others_last_high]:.3f})"
 _DIFFERENCE = "{0[declared_difference]:.3f} ({0[declared_difference_low]:.3f} to {0[declared_difference_high]:.3f})"
+_ABOVE_ALONE = _DIFFERENCE.replace("declared", "against_alone")
 _ABOVE = "exam_others_above_constant"
 _EXAM = f"{{0[{_ABOVE}]:.3f}} ({{0[{_ABOVE}_low]:.3f}} to {{0[{_ABOVE}_high]:.3f}})"
 _POISONED = (
-    "{0[pieces_final]:.3f} | {0[shards_final]:.3f} | {0[honest_tagged_final]:.3f} | {0[planters_logprob]:.2f} | "
-    "{0[honest_given_tagged]:.3f} | **{0[honest_reward]:.2f}** |"
+    "{0[pieces_final]:.3f} | {0[honest_tagged_final]:.3f} | {0[honest_given_tagged]:.3f} | {0[honest_reward]:.2f} |"
 )
-_UNPLANTED = _POISONED.replace(" {0[planters_logprob]:.2f}", "")
-_COSTS = (
-    "{0[declared_honest_reward_improvement]:+.1f} % ({0[declared_honest_reward_improvement_low]:+.1f} to "
-    "{0[declared_honest_reward_improvement_high]:+.1f})"
-)
+_COSTS = PAIRED.replace("declared_", "declared_honest_reward_")
 _NEARER = (
     "{0[declared_planters_logprob_difference]:+.2f} ({0[declared_planters_logprob_difference_low]:+.2f} to "
     "{0[declared_planters_logprob_difference_high]:+.2f})"
 )
-_LEADS = (
-    "{0[against_OTHER_improvement]:+.1f} % ({0[against_OTHER_improvement_low]:+.1f} to "
-    "{0[against_OTHER_improvement_high]:+.1f}) | {0[against_OTHER_p_holm]:p}"
-)
+_OVER = PAIRED.replace("declared_", "against_OTHER_")
+_LEADS = _OVER + " | {0[against_OTHER_p_holm]:p}"
 _AGAINST = f" | {SIGNED} | {{0[declared_p_holm]:p}}"
-_PRICE = (
-    "{0[final_reward]:.3f} | {0[price_tokens_generated]:,.0f} | {0[price_tokens_trained]:,.0f} | "
-    "{0[price_bytes_per_reward]:,.0f}"
-)
-PUBLISHED = (
-    *(
-        _of(study, f"| `{name}` | {about} | {_POISONED if planters else _UNPLANTED}", name, page="study/poisoners.md")
-        for study, name, planters, about in (
-            ("poisoners", "honest", 0, "0 | none"),
-            ("poisoners", "one", 1, "1 | none"),
-            ("poisoners", "two", 2, "2 | none"),
-            ("poisoners", "four", 4, "4 | none"),
-            ("poisoners", "two-answer", 2, "2 | the answer alone"),
-            ("poisoners", "two-floor", 2, "2 | floor of -5"),
-            ("poisoners", "four-floor", 4, "4 | floor of -5"),
-            ("poisoners-cost", "two-share", 2, "2 | one group of a peer"),
-            ("poisoners-cost", "honest-answer", 0, "0 | the answer alone"),
-            ("poisoners-cost", "honest-floor", 0, "0 | floor of -5"),
-            ("poisoners-without", "six", 0, "none, six nodes | none"),
-            ("poisoners-without", "four-left", 0, "none, four nodes | none"),
-        )
-    ),
-    *(
-        _of(study, f"{words} {template}", name, page="study/poisoners.md")
-        for study, name, words, template in (
-            ("poisoners", "two", "two planters", _COSTS),
-            ("poisoners", "four", "four", _COSTS),
-            ("poisoners", "two-answer", "the answers alone", _COSTS),
-            ("poisoners", "two-floor", "a floor of -5", _COSTS),
-            ("poisoners", "four-floor", "with four planters", _COSTS),
-            ("poisoners-cost", "honest-answer", "learning of the answers alone", _COSTS),
-            ("poisoners-cost", "honest-floor", "the floor", _COSTS),
-            ("poisoners-without", "two", "two planters, unbounded", _COSTS),
-            ("poisoners-without", "two-answer", "with the answers alone", _COSTS),
-            ("poisoners-without", "two-floor", "with the floor", _COSTS),
-            ("poisoners-without", "four", "unbounded", _COSTS),
-            ("poisoners", "two", "two against one", _NEARER),
-            ("poisoners", "four", "four against two", _NEARER),
-            ("poisoners", "two-answer", "the answers alone", _NEARER),
-            ("poisoners", "two-floor", "a floor of -5", _NEARER),
-            ("poisoners-cost", "two-share", "one group of a peer", _NEARER),
-        )
-    ),
-    *(
-        _of(
-            "exploratory/rate-by-split",
-            f"| {rate} | {MEAN} | {MEAN.replace('{0', '{1')} | {MEAN.replace('{0', '{2')} | "
-            "{0[steep_drops]:.1f}, {1[steep_drops]:.1f}, {2[steep_drops]:.1f} |",
-            *(f"{rate}-{j}" for j in ("8/0", "4/4", "2/6")),
-            page="study/exploratory.md",
-        )
-        for rate in ("1e-4", "2e-4", "4e-4", "8e-4")
-    ),
-    *(
-        _of("second-try", f"| {shown} | {MEAN} | {{0[final_reward]:.3f}}", name, page="study/second-try.md")
-        for name, shown in (
-            *((split, split) for split in ("6/2", "5/3", "4/4", "3/5")),
-            *((rule, f"`{rule}`") for rule in ("supply", "supply-measured")),
-        )
-    ),
-    *(
-        _of("second-try", _LEADS.replace("OTHER", other), "supply-measured", page="study/second-try.md")
-        for other in ("6/2", "5/3", "4/4", "3/5", "supply")
-    ),
-    *(
-        _of(
-            "second-try",
-            f"| `{rule}` | {{0[J_first]:.1f}} | {{0[J_middle]:.1f}} | {{0[J_last]:.1f}} | {{0[settled]:.0f}} |",
-            rule,
-            page="study/second-try.md",
-        )
-        for rule in ("supply", "supply-measured")
-    ),
-    *(
-        _of(
-            f"exploratory/{study}",
-            f"| {name} | {MEAN} | {SIGNED if compared else ''}{' ' * compared}| {{0[final_reward]:.3f}}",
-            name,
-            page="study/exploratory.md",
-        )
-        for study, baselines, others in (
-            ("staleness", "4/4", "8/0 4/4-cap 4/4-stale 4/4-stale-cap"),
-            ("samplers", "4/4", "informative balanced"),
-            ("losses", "4/4", "grpo_sequence no-std dr_grpo batch-std masked no-negatives 4-steps-grpo"),
-            ("losses", "", "4-steps-grpo_sequence 4-steps-masked 4-steps-gspo 4-steps-cispo"),
-            ("rules", "4/4", "8/0 6/2"),
-            ("five-node", "4/0 8/0", "3/1 2/2 1/3 4/4"),
-        )
-        for compared, names in enumerate((baselines, others))
-        for name in names.split()
-    ),
-    *(
-        _of(
-            "exploratory/rules",
-            f"| {name} | {MEAN} | {SIGNED} | {{0[final_reward]:.3f}} | "
-            "{0[J_first]:.1f}, {0[J_middle]:.1f}, {0[J_last]:.1f} | {0[changes]:.2f}",
-            name,
-            page="study/exploratory.md",
-        )
-        for name in (
-            *(f"{rule}-alpha-{alpha}" for rule in ("gradient", "gradient-scaled") for alpha in ("0.05", "0.1", "0.2")),
-            *("gradient-from-2", "gradient-from-6"),
-            *(f"{rule}-from-{start}" for rule in ("reward-trend", "multi-signal") for start in (2, 4, 6)),
-        )
-    ),
-    *(
-        _of(
-            "exploratory/model-size",
-            f"| {width} | {parameters} | {MEAN} | {MEAN.replace('{0', '{1')} | {SIGNED.replace('{0', '{1')} | "
-            "x{1[format]:.2f} | x{1[content]:.2f} |",
-            f"{width}-8/0",
-            f"{width}-4/4",
-            page="study/exploratory.md",
-        )
-        for width, parameters in ((32, "67,872"), (64, "234,048"), (128, "861,312"), (192, "1,881,792"))
-    ),
-    *(
-        _of(
-            "exploratory/weak-with-strong",
-            " | ".join(
-                f"{{{place}[node_reward]:.2f}} ({{{place}[node_reward_low]:.2f}} to {{{place}[node_reward_high]:.2f}})"
-                for place in range(4)
-            ),
-            *(f"{where}-{split} {model}" for where in (own, "mixed") for split in ("8/0", "4/4")),
-            page="study/exploratory.md",
-        )
-        for own, model in (("weak", "tiny-2-qwen2-rare-w32"), ("strong", "tiny-2-qwen2-rare"))
-    ),
-    *(
-        _of(
-            "exploratory/swarm-size",
-            f"| {name} | {{0[supply_expected_start]:.3f}} | {{0[supply_expected]:.2f}} | {{0[supply_measured]:.2f}} | "
-            f"{MEAN} | {{0[final_reward]:.3f}} |",
-            name,
-            page="study/exploratory.md",
-        )
-        for name in ("8/0", "4/4-of-1", "4/4-of-2", "4/4", "4/4-of-8", "4/4-of-16", "4/4-of-32")
-    ),
-    *(
-        _of(
-            "rates",
-            f"| {rate} | {MEAN} | "
-            + " ".join(
-                f"{MEAN} | {_LEADS} |".replace("OTHER", f"{rate}-{other}").replace("{0", f"{{{place}")
-                for place, other in ((1, "8/0"), (2, "4/4"))
-            ),
-            *(f"{rate}-{name}" for name in ("8/0", "4/4", "central-32")),
-            page="study/baselines.md",
-        )
-        for rate in ("2e-4", "4e-4", "8e-4")
-    ),
-    _of(
-        "rates",
-        _LEADS.replace("OTHER", "8e-4-8/0").replace(" | ", ", p = "),
+_PRICE = "{0[final_reward]:.3f} | {0[price_tokens_generated]:,.0f} | {0[price_bytes_per_reward]:,.0f}"
+_LATE = "{0[final_lead]:+.1f} % ({0[final_lead_low]:+.1f} to {0[final_lead_high]:+.1f})"
+_BALANCED = "declared_reward_given_tagged_balanced"
+_STARTS = (("0.6", EFFECT), ("1", EFFECT), ("3", EFFECT), ("10", SIGNED), ("30", SIGNED))
+_EXAMINED = "{0[began_pass_at_1]:.3f} | {0[ended_pass_at_1]:.3f} | PERCENT % | {0[ended_given_answered]:.2f} |"
+
+
+def _second(template: str, place: int = 1) -> str:
+    """The template over the configuration in another place than the first."""
+    return template.replace("{0", f"{{{place}")
+
+
+def _claims() -> Iterator[Published]:
+    """The table of claims and what stands below it, in README.md of docs/study."""
+    yield _of("sapo", f"| {EFFECT} | 8/0: {{1[mean]:.1f}} of 800 | 8x100, {{0[n]:.0f}} |", "4/4", "8/0")
+    yield _of("sapo", f"| {_LATE} | 8/0: {{1[final_reward]:.3f}} of 1 |", "4/4", "8/0")
+    yield _of("sapo", f"format {FACTORS.replace(' | ', ', content ')}", "4/4")
+    yield _of("sapo", "by {0[lead_60]:.0f} % after 60 rounds and by {0[lead_100]:.0f} % after 100", "4/4")
+    yield _of("exploratory/five-node", f"with one step {SIGNED} | 8/0 with as many steps", "4/4")
+    yield _of("empty-update", f"| {PAIRED} | 8/0 with the step: {{1[mean]:.1f}} of 800", "skip-8/0", "step-8/0")
+    yield _of(
+        "best-rates",
+        f"| 8/0 {_OVER.replace('OTHER', '4e-4-4/4')} | 4/4: {{1[mean]:.1f}} of 480 | 8x60, {{1[n]:.0f}}",
+        "8e-4-8/0",
         "4e-4-4/4",
-        page="study/baselines.md",
-    ),
-    *(
-        _of(
-            "best-rates",
-            f"| {name} | {MEAN} | {_LEADS} | {{0[final_reward]:.3f}} |".replace("OTHER", "4e-4-4/4"),
-            row,
-            page="study/baselines.md",
+    )
+    for start, shown in (("0.6", EFFECT), ("10", SIGNED)):
+        template = f"| {shown} at {{0[start_starting_reward]:.3f}} | 8/0: {{1[mean]:.1f}} of 480 | 8x60, {{0[n]:.0f}}"
+        yield _of("starting-reward", template, f"{start}pc-4/4", f"{start}pc-8/0")
+    template = f"| {PAIRED} | 8/0: content {{0[declared_baseline_mean]:.3f}} of 1 | 8x60, {{0[n]:.0f}}"
+    yield _of("content-start", template.replace("declared", _BALANCED), "4/4")
+    yield _of("judged", "| pass@1 {0[ended_pass_at_1]:.3f} | 8/0: {1[ended_pass_at_1]:.3f} |", "rare-4/4", "rare-8/0")
+    yield _of("ten-seeds", f"| {PAIRED} | 6/2: {{1[mean]:.1f}} of 800 | 8x100, {{0[n]:.0f}} |", "supply", "6/2")
+    yield _of(
+        "specialists", f"+{_ABOVE_ALONE} | `alone`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}", "together", "alone"
+    )
+    template = f"+{_DIFFERENCE} without the negative half | `both-halves`: {{1[others_last]:.3f}} | 3x100, {{0[n]:.0f}}"
+    yield _of("specialists", template, "together", "both-halves")
+    for name in ("central-32", "diloco-10"):
+        yield _of("baselines", f"| {SIGNED} | 4/4: {{1[mean]:.1f}} of 480 | 8x60, {{0[n]:.0f}}", name, "4/4")
+    honest = "| `honest`: {1[honest_reward]:.2f} of 80 | 8x80, {0[n]:.0f}"
+    yield _of("poisoners", f"| {_COSTS} {honest}", "two", "honest")
+    yield _of("poisoners", f"| {_COSTS}, answer alone {honest.replace('honest`', 'two`')}", "two-answer", "two")
+
+
+def _sharing() -> Iterator[Published]:
+    page = "study/sharing.md"
+    yield _of("sapo", f"| 8/0 | {MEAN} |", "8/0", page=page)
+    for split in ("6/2", "4/4", "2/6"):
+        row = f"| {split} | {MEAN} | {EFFECT} | {{0[declared_p_holm]:p}} | {FACTORS} |"
+        yield _of("sapo", row, split, page=page)
+        short = f"| {split} | {MEAN} | {EFFECT} | x{{0[format]:.2f}} | x{{0[content]:.2f}} |"
+        yield _of("sapo", short, split, page="studies.md")
+        yield _of("empty-update", f"| {split} | {MEAN} | {EFFECT} |", f"skip-{split}", page=page)
+    for split in ("8/0", "4/4"):
+        yield _of("sapo", f"| {split} | " + " | ".join(f"{{0[by_{n}]:.1f}}" for n in HORIZONS) + " |", split, page=page)
+    yield _of("sapo", " | ".join(f"+{{0[lead_{n}]:.0f}} %" for n in HORIZONS), "4/4", page=page)
+    yield _of("sapo", f"{_LATE} over 8/0, whose mean reward is {{1[final_reward]:.3f}} of 1", "4/4", "8/0", page=page)
+    yield _of("empty-update", f"| 8/0 | {MEAN} | |", "skip-8/0", page=page)
+    yield _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0", page=page)
+    template = f"4/4 earn {SIGNED} over 8/0 in 60 rounds"
+    yield _of("exploratory/five-node", template, "4/4", page=page)
+    template = f"With four steps, 4/4 earns {MEAN} of 240"
+    yield _of("exploratory/losses", template, "4-steps-grpo", page=page)
+    drops = (
+        "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)"
+    )
+    yield _of("sapo", drops, "2/6", "6/2", "8/0", page=page)
+
+
+def _starts() -> Iterator[Published]:
+    for start, shown in _STARTS:
+        template = (
+            f"| {start} % | {{1[start_starting_reward]:.3f}} | {MEAN} | {_second(MEAN)} | {_second(shown)} | "
+            "{1[declared_p_holm]:p} | x{1[format]:.2f} | x{1[content]:.2f} |"
         )
-        for name, row in (
-            ("8/0 at 4e-4", "4e-4-8/0"),
-            ("8/0 at 8e-4", "8e-4-8/0"),
-            ("central-32 at 8e-4", "8e-4-central-32"),
-        )
-    ),
-    *(
-        _of("baselines", f"| {name} | **{MEAN}**{_AGAINST} | {_PRICE} |", name, page="study/baselines.md")
-        for name in ("8/0", "4/0", "central-32", "central-64", "dynamic-4", "average-10", "diloco-10")
-    ),
-    _of(
-        "baselines",
-        "central model against 4/4: {0[declared_improvement_low]:+.0f} to {0[declared_improvement_high]:+.0f} %",
-        "central-32",
-    ),
-    _of("baselines", f"| 4/4 | **{MEAN}** | | | {_PRICE} |", "4/4", page="study/baselines.md"),
-    *(
-        _of(
-            "specialists",
+        yield _of("starting-reward", template, f"{start}pc-8/0", f"{start}pc-4/4", page="study/starting-reward.md")
+    template = f"4/4 has {{0[declared_mean]:.3f}}, which is {PAIRED[:-1]}, p = {{0[declared_p]:p}}) over the "
+    template = (template + "{0[declared_baseline_mean]:.3f} of 8/0").replace("declared", _BALANCED)
+    yield _of("content-start", template, "4/4", page="study/content-start.md")
+    for start in ("demo", "rare"):
+        template = f"| {_second(MEAN)} | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | {FACTORS} |"
+        yield _of("judged", template, f"{start}-4/4", f"{start}-8/0", page="study/judged.md")
+    for name, percent in (("demo-8/0", 90), ("demo-4/4", 91), ("rare-8/0", 40), ("rare-4/4", 72)):
+        model = "tiny-2-qwen2" + "-rare" * name.startswith("rare")
+        template = f"| `{model}`, {name[5:]} | {_EXAMINED.replace('PERCENT', str(percent))}"
+        yield _of("judged", template, name, page="study/judged.md")
+
+
+def _adaptive() -> Iterator[Published]:
+    page = "study/adaptive.md"
+    for rule in (*_RULES, "multi-signal-scaled"):
+        template = f"| `{rule}` | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | {{0[mean_adaptive_J]:.1f}} |"
+        yield _of("adaptive", template, rule, page=page)
+    yield _of("adaptive", f"| `random`, control | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} |", "random", page=page)
+    yield _of("adaptive", f"| fixed 4/4 | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | 4 |", "4/4", page=page)
+    yield _of("adaptive", f"| fixed 6/2 | {MEAN} |", "6/2", page=page)
+    yield _of("drawn-first", f"`supply` over 6/2 | {PAIRED} | {{0[declared_p_holm]:p}} |", "supply", page=page)
+    template = f"`supply` over 6/2, {{1[mean]:.1f}} of 800, paired | {PAIRED} | {{0[declared_p_holm]:p}} |"
+    yield _of("ten-seeds", template, "supply", "6/2", page=page)
+    for rule in ("supply", "random"):
+        template = f"| `{rule}` over J = 3.75 for ever, paired | {PAIRED} | {{0[declared_p_holm]:p}} |"
+        yield _of("frozen", template, rule, page=page)
+    template = f"`supply-measured` over 6/2, {{1[mean]:.1f}} of 400, paired | {_LEADS.replace('OTHER', '6/2')} |"
+    yield _of("second-try", template, "supply-measured", "6/2", page=page)
+    template = f"`supply-measured` over `supply`, paired | {_LEADS.replace('OTHER', 'supply')} |"
+    yield _of("second-try", template, "supply-measured", page=page)
+
+
+def _specialists() -> Iterator[Published]:
+    page = "study/specialists.md"
+    for name, bold in (("alone", ""), ("together", "**"), ("two-tokenizers", "**"), ("both-halves", "")):
+        template = (
             f"| `{name}` | {{0[others_start]:.3f}} | {bold}{_LAST}{bold} | {{0[own_start]:.3f}} | "
-            f"{_LAST.replace('others', 'own')} | {{0[others_tagged]:.3f}} |",
-            name,
-            page="study/specialists.md",
+            f"{_LAST.replace('others', 'own')} | {{0[others_tagged]:.3f}} |"
         )
-        for name, bold in (("alone", ""), ("together", "**"), ("two-tokenizers", "**"), ("both-halves", ""))
-    ),
-    *(
-        _of("specialists", f"`{name}` {_EXAM}", name, page="study/specialists.md")
-        for name in ("alone", "together", "two-tokenizers", "both-halves")
-    ),
-    _of("specialists", f"`two-tokenizers` {_DIFFERENCE}", "two-tokenizers", page="study/specialists.md"),
-    _of("specialists", f"without it {_DIFFERENCE} more", "together", page="study/specialists.md"),
-    *(
-        _of("specialists-control", template, name, page="study/specialists.md")
-        for name, template in (
-            ("same-knowledge", _LAST),
-            ("together", _LAST),
-            ("together", f"difference {_DIFFERENCE}, p {{0[declared_p_holm]:p}}"),
-        )
-    ),
-    _of(
+        yield _of("specialists", template, name, page=page)
+    yield _of("specialists", f"`together` is {_ABOVE_ALONE} above `alone`", "together", page=page)
+    yield _of("specialists", f"`two-tokenizers` is {_DIFFERENCE} above `alone`", "two-tokenizers", page=page)
+    yield _of("specialists", f"`together` is {_DIFFERENCE} above `both-halves`", "together", page=page)
+    yield from (_of("specialists", f"`{name}` {_EXAM}", name, page=page) for name in ("together", "alone"))
+    yield _of("specialists-control", f"came to {_LAST} on the other four", "same-knowledge", page=page)
+    template = f"came to {_LAST}; difference {_DIFFERENCE}, p {{0[declared_p_holm]:p}}"
+    yield _of("specialists-control", template, "together", page=page)
+    yield _of(
         "specialists",
-        f"came to {_LAST.replace('.3f', '.2f')} above the best constant answer on the "
-        "tables that only others had known, isolated ones stayed below it ({1[others_last]:.2f};",
+        f"came to {_LAST.replace('.3f', '.2f')} above the best constant answer on tables that only others had known; "
+        "isolated ones stayed below it ({1[others_last]:.2f}).",
         "together",
         "alone",
         page="../README.md",
-    ),
-    _of("sapo", f"| 8/0 | {MEAN} |", "8/0"),
-    *(
-        _of("sapo", f"| {j} | {MEAN} | {EFFECT} | {{0[declared_p_holm]:p}} | {FACTORS} |", j)
-        for j in ("6/2", "4/4", "2/6")
-    ),
-    *(
-        _of("sapo", f"| {j} | {MEAN} | {EFFECT} | x{{0[format]:.2f}} | x{{0[content]:.2f}} |", j, page="studies.md")
-        for j in ("6/2", "4/4", "2/6")
-    ),
-    _of(
-        "sapo",
-        "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)",
-        "2/6",
-        "6/2",
-        "8/0",
-    ),
-    *(
-        _of(
-            "empty-update",
-            f"| {j} | {MEAN} | {EFFECT} | {(MEAN + ' | ' + EFFECT).replace('{0', '{1')} |",
-            f"step-{j}",
-            f"skip-{j}",
-        )
-        for j in ("6/2", "4/4", "2/6")
-    ),
-    _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0"),
-    *(
-        _of(
-            "starting-reward",
-            f"| {MEAN} | {MEAN.replace('{0', '{1')} | {shown.replace('{0', '{1')} | {{1[declared_p_holm]:p}} "
-            "| x{1[format]:.2f} | x{1[content]:.2f} |",
-            f"{start}-8/0",
-            f"{start}-4/4",
-        )
-        for start, shown in (("3pc", EFFECT), ("10pc", SIGNED), ("30pc", SIGNED))
-    ),
-    *(
-        _of(
-            "adaptive",
-            f"| `{rule}` | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | x{{0[format]:.2f}} "
-            "| {0[mean_adaptive_J]:.1f} |",
-            rule,
-        )
-        for rule in _RULES
-    ),
-    _of(
-        "drawn-first",
-        f"| `supply` | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | {{0[mean_adaptive_J]:.1f}} |",
-        "supply",
-    ),
-    _of("frozen", f"| `supply` | {MEAN} | {PAIRED} | {{0[declared_p_holm]:p}} |", "supply"),
-    _of("ten-seeds", f"| `supply` | {MEAN} |", "supply"),
-    _of(
-        "judged",
-        f"| {MEAN.replace('{0', '{1')} | {MEAN} | {SIGNED} | {{0[declared_p_holm]:p}} | {FACTORS} |",
-        "demo-4/4",
-        "demo-8/0",
-    ),
+    )
+    yield _of("sapo", f"Eight nodes with I/J = 4/4 earn {EFFECT} over 8/0", "4/4", page="../README.md")
+
+
+def _baselines() -> Iterator[Published]:
+    page = "study/baselines.md"
+    yield _of("baselines", f"| 4/4 | {MEAN} | | | {_PRICE} |", "4/4", page=page)
+    for name in ("8/0", "4/0", "central-32", "central-64", "dynamic-4", "average-10", "diloco-10"):
+        yield _of("baselines", f"| {name} | {MEAN}{_AGAINST} | {_PRICE} |", name, page=page)
+    template = (
+        "**{0[mean_share_of_central-32]:.0f} % is of 60 rounds**: {0[mean]:.1f} of {1[mean]:.1f}. In the last "
+        "ten rounds the swarm is at {0[final_reward_share_of_central-32]:.0f} % of central-32"
+    )
+    yield _of("baselines", template, "4/4", "central-32", page=page)
+    for rate in ("2e-4", "4e-4", "8e-4"):
+        leads = [
+            _second(f"{MEAN} | {_LEADS} |", place).replace("OTHER", f"{rate}-{other}")
+            for place, other in ((1, "8/0"), (2, "4/4"))
+        ]
+        names = [f"{rate}-{name}" for name in ("8/0", "4/4", "central-32")]
+        yield _of("rates", f"| {rate} | {MEAN} | {' '.join(leads)}", *names, page=page)
+    yield _of("best-rates", f"| 4/4 at 4e-4 | {MEAN} | | | {{0[final_reward]:.3f}} |", "4e-4-4/4", page=page)
+    for name, row in (
+        ("8/0 at 4e-4", "4e-4-8/0"),
+        ("8/0 at 8e-4", "8e-4-8/0"),
+        ("central-32 at 8e-4", "8e-4-central-32"),
+    ):
+        template = f"| {name} | {MEAN} | {_LEADS} | {{0[final_reward]:.3f}} |".replace("OTHER", "4e-4-4/4")
+        yield _of("best-rates", template, row, page=page)
+    template = "and {0[mean_share_of_8e-4-central-32]:.0f} % of central-32"
+    yield _of("best-rates", template, "4e-4-4/4", page=page)
+
+
+def _poisoners() -> Iterator[Published]:
+    page = "study/poisoners.md"
+    for study, names in (
+        ("poisoners", "honest one two four two-answer two-floor four-floor"),
+        ("poisoners-cost", "two-share honest-answer honest-floor"),
+        ("poisoners-without", "six four-left"),
+    ):
+        yield from (_of(study, f"| `{name}` | {_POISONED}", name, page=page) for name in names.split())
+    for study, names, template in (
+        ("poisoners", "two four", "against `honest` | two FIRST, four SECOND |"),
+        ("poisoners", "two-answer two-floor", "against `two` | the answer alone FIRST, the floor SECOND |"),
+        ("poisoners", "four-floor", "against `four` | FIRST |"),
+        ("poisoners-cost", "honest-answer honest-floor", "`honest` | the answer alone FIRST, the floor SECOND |"),
+        ("poisoners-without", "two two-answer two-floor", "two FIRST, the answer alone SECOND, the floor THIRD |"),
+        ("poisoners-without", "four", "against `four-left` | FIRST |"),
+    ):
+        for place, word in enumerate(("FIRST", "SECOND", "THIRD")):
+            template = template.replace(word, _second(_COSTS, place))
+        yield _of(study, template, *names.split(), page=page)
+    yield _of("poisoners-cost", f"changed it by {_NEARER} against `two`", "two-share", page=page)
+
+
+def _looked_at() -> Iterator[Published]:
+    page = "study/exploratory.md"
+    losses, five = "exploratory/losses", "exploratory/five-node"
+    template = f"baselines earn {MEAN} (8/0) and {_second(MEAN)} (4/4)"
+    yield _of(losses, template, "8/0", "4/4", page=page)
+    yield _of(losses, f"from 4/4: {SIGNED} to {_second(SIGNED)}", "grpo_sequence", "dr_grpo", page=page)
+    yield _of(losses, f"Four steps bring {SIGNED} over 4/4 with one", "4-steps-grpo", page=page)
+    yield _of("exploratory/staleness", f"| {SIGNED} against 4/4", "4/4-stale", page=page)
+    yield _of("exploratory/samplers", f"`informative` {SIGNED} against 4/4", "informative", page=page)
+    yield _of("exploratory/rules", f"6/2, which earns {MEAN}", "6/2", page=page)
+    yield _of(five, f"3/1 earns {MEAN}, 8/0 {_second(MEAN)}", "3/1", "8/0", page=page)
+    gains = ", ".join(f"{{{place}[improvement]:+.1f}}" for place in range(3)) + " and {3[improvement]:+.1f} % over 8/0"
+    yield _of("exploratory/model-size", gains, *(f"{width}-4/4" for width in (32, 64, 128, 192)), page=page)
+    weak, strong = "tiny-2-qwen2-rare-w32", "tiny-2-qwen2-rare"
+    template = (
+        "weak nodes +{0[gain]:.0f} %, strong ones +{1[gain]:.0f} % over 8/0; "
+        "among their like +{2[gain]:.0f} and +{3[gain]:.0f} %"
+    )
+    names = (f"mixed-4/4 {weak}", f"mixed-4/4 {strong}", f"weak-4/4 {weak}", f"strong-4/4 {strong}")
+    yield _of("exploratory/weak-with-strong", template, *names, page=page)
+    for rate in ("1e-4", "2e-4", "4e-4", "8e-4"):
+        template = f"| {rate} | {MEAN} | {_second(MEAN)} |"
+        yield _of("exploratory/rate-by-split", template, f"{rate}-8/0", f"{rate}-4/4", page=page)
+    sizes = [f"4/4-of-{nodes}".replace("-of-4", "") for nodes in (1, 2, 4, 8, 16, 32)]
+    for cell in (MEAN, "{0[supply_measured]:.2f}"):
+        template = "| " + " | ".join(_second(cell, place) for place in range(6)) + " |"
+        yield _of("exploratory/swarm-size", template, *sizes, page=page)
+
+
+PUBLISHED = (
+    *_claims(),
+    *_sharing(),
+    *_starts(),
+    *_adaptive(),
+    *_specialists(),
+    *_baselines(),
+    *_poisoners(),
+    *_looked_at(),
 )

@@ -7,8 +7,12 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
+from math import comb
 from pathlib import Path
 
+import pandas as pd
+
+from swarm.plugins.study.analysis.significance import holm
 from swarm.plugins.study.report.sections import frames
 from swarm.plugins.study.report.seed_tables import csv_bytes, read_tables, write_tables
 from tests.plugins.study.report.published import DOCS, PUBLISHED, fields, said
@@ -51,3 +55,25 @@ def test_the_pages_say_what_the_committed_tables_come_to(study: str) -> None:
 
 def test_twenty_numbers_and_more_are_held() -> None:
     assert sum(map(fields, PUBLISHED)) >= 20
+
+
+def test_the_page_counts_what_was_declared_and_what_came_out() -> None:
+    declared = [pd.read_csv(tables / "declared.csv") for tables in STUDIES]
+    rows = pd.concat(declared)
+    beyond = rows[rows["p_holm"] < 0.05]
+    three = int((beyond["n"] == 3).sum())
+    page = " ".join((DOCS / "study/README.md").read_text("utf-8").split())
+    assert (
+        f"{len(rows)} were declared, in {len(declared)} files, each a Holm family. {len(beyond)} have p < 0.05" in page
+    )
+    as_one = [p for p in holm(rows["p"].tolist()) if p is not None and p < 0.05]
+    assert f"As one single family {len(as_one)} would" in page
+    assert three == 5
+    assert f"Five of the {len(beyond)} rest on three seeds" in page
+
+
+@pytest.mark.parametrize(("runs", "words"), [(5, "no p below 0.008"), (3, "none below 0.10")])
+def test_the_page_says_how_small_the_p_of_a_permutation_test_can_be(runs: int, words: str) -> None:
+    smallest = 2 / comb(2 * runs, runs)
+    assert float(words.split()[-1]) == pytest.approx(smallest, abs=1e-4)
+    assert words in " ".join((DOCS / "study/README.md").read_text("utf-8").split())

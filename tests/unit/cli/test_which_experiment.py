@@ -1,0 +1,85 @@
+"""Where nobody names an experiment, a command looks at the only one, or the only one that is not over, or asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swarm.cli.main import run
+from tests.unit.views.factories import make_experiment, set_clock
+
+LOOKING = (
+    "status",
+    "status --json",
+    "logs",
+    "inspect",
+    "summary",
+    "validate --partial",
+    "export --table rewards -o -",
+    "doctor --seconds 0.1",
+)
+
+
+@pytest.fixture(autouse=True)
+def nobody_names_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("EXPERIMENT_NAME", raising=False)
+    monkeypatch.setenv("SWARM_PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_the_only_one_is_looked_at(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path, name="demo")
+    assert run(command.split()) in (0, 1)  # a doctor may find something to say of this machine
+    said = capsys.readouterr()
+    assert said.out
+    assert "no experiment" not in said.out + said.err
+
+
+def test_of_several_the_one_that_is_not_over_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_experiment(tmp_path, name="over")
+    going = make_experiment(tmp_path, name="going")
+    set_clock(going, 1, finished=False)
+    assert run(["status", "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["experiment"] == "going"
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_several_that_are_over_are_asked_for(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("first", "second"):
+        make_experiment(tmp_path, name=name)
+    assert run(command.split()) != 0
+    said = capsys.readouterr().err
+    assert "first, second" in said
+    assert "--experiment" in said
+    assert run(["status", "--experiment", "second"]) == 0
+
+
+def test_empty_folders_odd_names_and_links_are_not_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    beside = make_experiment(tmp_path, name="demo").root.parent
+    (beside / "empty").mkdir()
+    (beside / "weird\nname").mkdir()
+    (beside / "link").symlink_to("/usr")
+    assert run(["status", "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["experiment"] == "demo"
+    make_experiment(tmp_path, name="other")
+    assert run(["status"]) != 0
+    said = capsys.readouterr().err
+    assert "holds 2 experiments" in said
+    assert "weird" not in said
+
+
+def test_of_several_a_report_of_a_fault_is_made_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("first", "second"):
+        make_experiment(tmp_path, name=name)
+    assert run(["bugreport", "--no-doctor"]) == 0
+    assert "first" in capsys.readouterr().out
+
+
+def test_an_empty_place_is_said_to_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status"]) != 0
+    assert str(tmp_path) in capsys.readouterr().err
