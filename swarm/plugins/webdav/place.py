@@ -1,6 +1,6 @@
 """A shared place in a folder of a WebDAV server (RFC 4918), asked by httpx.
 
-    DavPlace ─▶ DavStore, a BucketStore ─▶ DavObjects: ten verbs over whole objects ─▶ httpx ─▶ server
+    DavPlace ─▶ DavStore, a BucketStore ─▶ DavObjects: the verbs of swarm.store.bucket.objects ─▶ httpx ─▶ server
 
 Each promise of swarm.store.base rests on something that servers with ordinary folders do alike:
 
@@ -13,13 +13,13 @@ Each promise of swarm.store.base rests on something that servers with ordinary f
                 A MOVE whose answer was lost is known by its draft, which is gone.
     own order   One request after the other.
     growing     Segments, as in a bucket: WebDAV knows no append. The Range of a GET reads what is new.
-    bounded     Content-Length before the body, and the bytes that came. A GET of a folder is a redirect, or refused.
+    bounded     Content-Length before the body, and the bytes that came; an answer is never unpacked, its XML is read
+                piece by piece, and refused where it declares entities. A GET of a folder is a redirect, or refused.
     own way     A folder at a key is deleted, before the draft moves there.
     listing     PROPFIND with Depth 1. What lies below one name, or holds a `~`, is as in swarm.store.bucket.
     bundles     As in a bucket: data under a random id, and a manifest, put last. A prefix that goes moves to `.tmp`.
 
 Tags are the server's ETags. What failed for a moment (429, 423, 5xx, a cut connection) is tried again, with jitter.
-
 Credentials come from WEBDAV_USER and WEBDAV_PASSWORD, or WEBDAV_TOKEN, or ~/.netrc, and go to the server alone: they
 stand in no URL, and no redirect is followed.
 """
@@ -27,6 +27,7 @@ stand in no URL, and no redirect is followed.
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
 import random
@@ -34,52 +35,53 @@ import re
 import ssl
 import time
 import uuid
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http.cookiejar import DefaultCookiePolicy
 from netrc import NetrcParseError
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 from urllib.parse import quote, unquote
-from xml.etree import ElementTree
+from xml.etree.ElementTree import ParseError, XMLParser
 
 import httpx
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
-from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page, Spent, Store, page_of
-from swarm.store.bucket import growing
-from swarm.store.bucket.health import bucket_health
+from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page, Spent, page_of
+from swarm.store.bucket.growing import segments_of
 from swarm.store.bucket.listing import BEHIND, MANIFEST, bundle_of, holds_bundles, is_odd
-from swarm.store.bucket.objects import PAUSES, PIECE, Got, ObjectMeta, Upload, say_that_it_went, tag_of
+from swarm.store.bucket.objects import PAUSES, Got, ObjectMeta, Upload, say_that_it_went, tag_of
+from swarm.store.bucket.place import ObjectsPlace
 from swarm.store.bucket.store import BucketStore
-from swarm.store.health import Health
-from swarm.store.place import EXPERIMENTS, Place
+from swarm.store.place import Place
 from swarm.wire import keys
 
-T = TypeVar("T")
-MOST_LISTED = 128 * 2**20
-"""Bytes of one PROPFIND's answer; a name has some 400."""
+MOST_LISTED, _MOST_TEXT, _DEEPEST = 64 * 2**20, 8192, 32
+"""Bytes that are read of a folder's names, some 400 each; characters of one value there; folders in each other."""
 _SILENCE, _CONNECT = 30.0, 5.0
 """Seconds after which a server that says nothing gives no answer."""
 _WAS, _CLAIM = "~was", "~claim"
-_FIXED = re.compile(r"~[^/]*/")
-"""In names of segments and of data of bundles, which are written once."""
+_ONCE = re.compile(r"~[^/]*/")
+"""In names of segments and of data of bundles, which have one writer and are written once."""
 _ATTEMPTS = 5
+_LOOK, _LIST = ({"Depth": depth, "Content-Type": "application/xml"} for depth in "01")
 _PROPERTIES = (
     b'<?xml version="1.0"?><propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getetag/>'
     b"<getlastmodified/></prop></propfind>"
 )
+_VERBS = {"PUT": "write", "MOVE": "write", "MKCOL": "make", "DELETE": "remove", "GET": "read", "PROPFIND": "look at"}
+_COUNTED = {"PUT": "put", "MOVE": "put", "MKCOL": "put", "DELETE": "delete", "GET": "get", "PROPFIND": "list"}
 
 
 class Answer(NamedTuple):
-    """An answer that the asker knows what to make of."""
+    """An answer that the asker understands."""
 
     status: int
-    body: object = None
-    tried: int = 0
-    """Requests before it whose answers did not come, or were passing failures."""
+    headers: Mapping[str, str]
+    late: bool
+    """An earlier try may have been done, for it was answered by a passing failure, or not at all."""
 
 
 class Child(NamedTuple):
@@ -88,32 +90,24 @@ class Child(NamedTuple):
     name: str
     is_folder: bool
     meta: ObjectMeta
+    """Its `path` is what the server says, without slashes at its ends."""
 
 
 class DavObjects:
     """One handle's way to the server; it implements swarm.store.bucket.objects.Objects."""
 
     def __init__(
-        self,
-        http: httpx.Client,
-        address: str,
-        drafts: str,
-        writer: str = "",
-        *,
-        pause: Callable[[float], object] = time.sleep,
-        chance: Callable[[], float] = random.random,
+        self, http: httpx.Client, address: str, drafts: str, pause: Callable[[float], object] | None = None
     ) -> None:
         """Asks nothing yet.
 
         Args:
             address: URL of the place's folder; names are below it.
-            drafts: where what is half-written lies.
-            writer: whose drafts these are.
-            pause: waits for some seconds before a further try.
-            chance: a random number below 1.
+            drafts: folder of what this writer has half-written.
+            pause: waits before a further try, for at most some seconds.
         """
-        self._http, self._address, self._drafts, self._writer = http, address, drafts, writer
-        self._pause, self._chance = pause, chance
+        self._http, self._address, self._drafts = http, address, drafts
+        self._pause = pause or (lambda most: time.sleep(most * random.random()))
         self._replaced: set[str] = set()
         """Names that this handle found something at: there a draft takes the long way at once."""
         self.spent = Spent()
@@ -126,84 +120,50 @@ class DavObjects:
         """Write an object in the place of what is there, which can be read until then."""
         draft = self._draft(data)
         for _ in range(_ATTEMPTS):
-            if name not in self._replaced:
-                if self._move(draft, name):
-                    return
-                self.clear(name, of_files=False)
-                self._replaced.add(name)
-            self._move(name, f"{name}{_WAS}", overwrite=True)
+            if name in self._replaced:
+                self._move(name, f"{name}{_WAS}", overwrite=True)
             if self._move(draft, name):
                 return
+            self.make_way(name, for_folder=False)
+            self._replaced.add(name)
         raise StoreError(f"cannot write {self.describe(name)}: somebody else writes it; give each writer its own id")
 
     def create(self, name: str, data: bytes, *, trusting: bool = False) -> None:
         """Write an object where there is none; it implements Objects.create."""
-        draft, claimed = self._draft(data), not (trusting or _FIXED.search(name))  # of segments there is one writer
-        try:
-            if claimed:
-                self._claim(name)
-            if not self._move(draft, name):
-                raise AlreadyThereError(f"{self.describe(name)} is there already")
-        except BaseException:
-            with suppress(StoreError):
-                self._ask("delete", "remove", "DELETE", draft, (404,))
-            raise
-        finally:
-            if claimed:
-                self._ask("delete", "remove", "DELETE", f"{name}{_CLAIM}/", (404,))
-
-    def _claim(self, name: str) -> None:
-        """Returns who is to be first, or whose predecessor died at it. Raises AlreadyThereError: another one was."""
-        for pause in PAUSES:
-            if self._make(f"{name}{_CLAIM}"):
-                return
-            self._pause(pause * self._chance())
+        claim = "" if trusting or _ONCE.search(name) else f"{name}{_CLAIM}"
+        for pause in PAUSES if claim else ():  # a claim that stays is of somebody who died at it
+            if self._make(claim):
+                break
+            self._pause(pause)
             if self.head(name):
                 raise AlreadyThereError(f"{self.describe(name)} is there already")
+        try:
+            if (claim and self.head(name)) or not self._move(self._draft(data), name):
+                raise AlreadyThereError(f"{self.describe(name)} is there already")
+        finally:
+            if claim:
+                self._remove(f"{claim}/")
 
     def _draft(self, data: bytes) -> str:
-        name = f"{self._drafts}/{self._writer}~{uuid.uuid4().hex}"
+        name = f"{self._drafts}/{uuid.uuid4().hex}"
         self.spent.sent += len(data)
-        self._write(name, "PUT", content=lambda: data)
+        self._ask("PUT", name, body=lambda: data)
         return name
 
     def upload(self, name: str, file: Path) -> Upload:
-        self.spent.sent += (size := file.stat().st_size)
         with open(file, "rb") as data:
-
-            def from_the_beginning() -> Iterator[bytes]:
-                data.seek(0)
-                return iter(lambda: data.read(PIECE), b"")
-
-            self._write(name, "PUT", content=from_the_beginning, headers={"Content-Length": str(size)})
-            data.seek(0)
-            return Upload(size, hashlib.file_digest(data, "sha256").hexdigest())
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+            self.spent.sent += (size := data.tell())
+            self._ask("PUT", name, body=lambda: data if data.seek(0) == 0 else b"")
+            return Upload(size, digest)
 
     def _move(self, source: str, target: str, *, overwrite: bool = False) -> bool:
-        """Tells whether it went there, or an earlier try did it; False: something is there."""
+        """Tells whether it went there, or an earlier try did it; False: something is there, or nothing was to go."""
         headers = {"Destination": self._url(target), "Overwrite": "T" if overwrite else "F"}
-        answer = self._write(source, "MOVE", target, headers=headers, taken=(404, 412))
-        if answer.status == 404 and not answer.tried and not overwrite:
+        answer = self._ask("MOVE", source, (404, 412), headers=headers, folder=_above(target))
+        if answer.status == 404 and not answer.late and not overwrite:
             raise StoreError(f"cannot write {self.describe(target)}: its draft is gone; is its writer's id used twice?")
-        return answer.status != 412
-
-    def _write(
-        self,
-        name: str,
-        method: str,
-        target: str = "",
-        *,
-        content: Callable[[], bytes | Iterator[bytes]] | None = None,
-        headers: Mapping[str, str] = {},
-        taken: Collection[int] = (),
-    ) -> Answer:
-        """Sends something to a folder, which is made where it is missing: a server says 409 then, a few 404."""
-        missing = (409,) if method == "MOVE" else (404, 409)
-        answer = self._ask("put", "write", method, name, (*taken, *missing), content=content, headers=headers)
-        if answer.status not in missing:
-            return answer
-        self._make((target or name).rpartition("/")[0])
-        return self._ask("put", "write", method, name, taken, content=content, headers=headers)
+        return answer.status != 412 and (answer.status != 404 or answer.late)
 
     def _make(self, folder: str) -> bool:
         """Tells whether a folder was made, with those above it; False: something is there.
@@ -211,98 +171,97 @@ class DavObjects:
         Raises:
             StoreError: the place itself is not there, or what is above is no folder.
         """
-        answer = self._ask("put", "make", "MKCOL", f"{folder}/", (405, 409)) if folder else Answer(409)
-        if answer.status == 409 and "/" in folder:
-            self._make(folder.rpartition("/")[0])
-            answer = self._ask("put", "make", "MKCOL", f"{folder}/", (405, 409))
-        if answer.status == 409 and not self.look(""):
-            raise StoreError(f"cannot write {self.describe(folder)}: {no_folder(self._address)}")
-        if answer.status == 409:
-            raise StoreError(f"cannot write {self.describe(folder)}: no folder is above it", blocked=True)
-        return answer.status != 405
+        status = self._ask("MKCOL", f"{folder}/", (405, 409)).status
+        if status == 409 and (above := _above(folder)):
+            self._make(above)
+            status = self._ask("MKCOL", f"{folder}/", (405, 409)).status
+        if status == 409:
+            blocked = bool(self.look(""))
+            said = "what is above it is no folder" if blocked else no_folder(self._address)
+            raise StoreError(f"cannot make {self.describe(folder)}: {said}", blocked=blocked)
+        return status != 405
 
-    def clear(self, name: str, *, of_files: bool) -> None:
+    def make_way(self, name: str, *, for_folder: bool) -> None:
         """Remove the file, or the folder, that stands where its writer writes the other."""
-        if (found := self.look(name)) and found.is_folder is not of_files:
+        if (found := self.look(name)) and found.is_folder is not for_folder:
             say_that_it_went(self.describe(name))
-            self.delete([f"{name}/" if found.is_folder else name])
+            self._remove(f"{name}/" if found.is_folder else name)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects, and no folders; segments and data of bundles go with the folder that they alone lie in."""
-        whole = {name[: found.end()] if (found := _FIXED.search(name)) else name for name in names}
-        for name in sorted(whole):
-            if not name.endswith("/"):  # the former version first, or it would be found again
+        """Remove objects, and no folders: DELETE would take all below them."""
+        for name in names:
+            if not _ONCE.search(name):
                 if (found := self.look(name)) and found.is_folder:
-                    continue  # which is no object, and DELETE would take all below it
-                self._ask("delete", "remove", "DELETE", f"{name}{_WAS}", (404,))
-            self._ask("delete", "remove", "DELETE", name, (404,))
+                    continue
+                self._remove(f"{name}{_WAS}")  # first, or it would be found again
+            self._remove(name)
 
-    def delete_folder(self, folder: str) -> None:
-        """Remove all below a prefix: out of sight at once, unless it is the whole experiment."""
-        aside = f"{self._drafts}/{self._writer}~{uuid.uuid4().hex}"
-        if not self._drafts.startswith(f"{folder}/"):
-            headers = {"Destination": f"{self._url(aside)}/", "Overwrite": "F"}
-            if self._write(f"{folder}/", "MOVE", aside, headers=headers, taken=(404,)).status == 404:
-                return
-            folder = aside
-        self._ask("delete", "remove", "DELETE", f"{folder}/", (404,))
+    def clear(self, prefix: str) -> None:
+        """Remove all below a prefix: out of sight at once, unless that is the whole experiment."""
+        aside = f"{self._drafts}/{uuid.uuid4().hex}"
+        if self._drafts.startswith(f"{prefix}/"):
+            self._remove(f"{prefix}/")
+        elif self._move(f"{prefix}/", f"{aside}/", overwrite=True):
+            self._remove(f"{aside}/")
+
+    def _remove(self, name: str) -> None:
+        self._ask("DELETE", name, (404,))
 
     def recover(self) -> None:
         """Remove the drafts of a former life of this writer."""
-        left = [child.name for child in self.children(self._drafts) if child.name.startswith(f"{self._writer}~")]
-        for name in left:
-            self._ask("delete", "remove", "DELETE", f"{self._drafts}/{name}", (404,))
+        self._remove(f"{self._drafts}/")
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def get(self, name: str, limit: int) -> Got:
-        def read(answer: httpx.Response) -> Got:
-            return Got(b"".join(self._pieces(answer, name, limit)), tag_of(_meta(name, answer.headers)))
-
-        got = self._get(name, read)
-        self.spent.received += len(got.data)
-        return got
+        headers = self._whole(name, taken := io.BytesIO(), limit)
+        meta = _meta(name, str(taken.tell()), headers.get("ETag"), headers.get("Last-Modified"))
+        return Got(taken.getvalue(), tag_of(meta))
 
     def get_range(self, name: str, start: int, end: int) -> bytes:
-        def read(answer: httpx.Response) -> bytes:
-            if answer.status_code == 206:
-                return b"".join(self._pieces(answer, name, end - start))
-            found = bytearray()  # a server that ignores Range gives all
-            for piece in answer.iter_raw():
-                found += piece
-                if len(found) >= end:
-                    break
-            return bytes(found[start:end])
-
-        data = self._get(name, read, {"Range": f"bytes={start}-{end - 1}"}) if start < end else b""
-        self.spent.received += len(data)
-        return data
+        taken = io.BytesIO()
+        if start < end:
+            self._fetch(name, taken, start, end, {"Range": f"bytes={start}-{end - 1}"})
+        return taken.getvalue()
 
     def download(self, name: str, target: Path, limit: int) -> Upload:
-        def read(answer: httpx.Response) -> Upload:
-            digest, size = hashlib.sha256(), 0
-            with open(target, "wb") as file:
-                for piece in self._pieces(answer, name, limit):
-                    digest.update(piece)
-                    size += file.write(piece)
-            return Upload(size, digest.hexdigest())
-
         try:
-            found = self._get(name, read)
+            with open(target, "w+b") as file:
+                self._whole(name, file, limit)
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                return Upload(file.tell(), digest)
         except BaseException:
             target.unlink(missing_ok=True)
             raise
-        self.spent.received += found.size
-        return found
 
-    def _get(self, name: str, read: Callable[[httpx.Response], T], headers: Mapping[str, str] = {}) -> T:
-        """Reads a name, or its former version while it is replaced."""
-        folder = (300, 301, 302, 307, 308, 405)
+    def _whole(self, name: str, into: BinaryIO, limit: int) -> Mapping[str, str]:
+        headers = self._fetch(name, into, 0, limit + 1, {})
+        if (size := max(into.tell(), _size(headers.get("Content-Length")))) > limit:
+            raise ProtocolError("oversized", f"{self.describe(name)} has {size} bytes or more, the limit is {limit}")
+        return headers
+
+    def _fetch(self, name: str, into: BinaryIO, begin: int, end: int, asked: Mapping[str, str]) -> Mapping[str, str]:
+        """Writes bytes `begin` to `end` of an object, as far as it has them, and returns the answer's headers.
+
+        Args:
+            asked: headers that ask for these bytes alone; none: of an object that has more nothing is taken in.
+        """
+
+        def take(answer: httpx.Response) -> None:
+            into.seek(0)
+            into.truncate()
+            at = begin if answer.status_code == 206 else 0  # a server that ignores Range gives all
+            too_large = not asked and _size(answer.headers.get("Content-Length")) >= end
+            for piece in () if too_large else answer.iter_raw():
+                into.write(piece[max(begin - at, 0) : end - at])
+                if (at := at + len(piece)) >= end:
+                    return
+
         for path in self._ways(name):
-            answer = self._ask("get", "read", "GET", path, (403, 404, 416, *folder), read=read, headers=headers)
+            answer = self._ask("GET", path, (301, 302, 307, 308, 403, 404, 405, 416), take=take, headers=asked)
             if answer.status in (200, 206):
-                return answer.body  # type: ignore[return-value]
-            if answer.status == 416:
-                raise ProtocolError("unreadable", f"{self.describe(path)} is shorter than it was")
+                self.spent.received += into.tell()
+                return answer.headers
             if answer.status != 404:
                 found = self.look(name)  # raises what is the server's, and no single file's
                 reason = "not_a_file" if found and found.is_folder else "unreadable"
@@ -311,17 +270,7 @@ class DavObjects:
 
     @staticmethod
     def _ways(name: str) -> Sequence[str]:
-        return (name,) if _FIXED.search(name) else (name, f"{name}{_WAS}", name)
-
-    def _pieces(self, answer: httpx.Response, name: str, limit: int) -> Iterator[bytes]:
-        size, came = int(answer.headers.get("Content-Length", 0)), 0
-        for piece in answer.iter_raw(PIECE) if size <= limit else ():
-            if (came := came + len(piece)) > limit:
-                break
-            yield piece
-        if max(size, came) > limit:
-            said = f"{self.describe(name)} has {max(size, came)} bytes or more, the limit is {limit}"
-            raise ProtocolError("oversized", said)
+        return (name,) if _ONCE.search(name) else (name, f"{name}{_WAS}", name)
 
     def head(self, name: str) -> ObjectMeta | None:
         found = next((found for path in self._ways(name) if (found := self.look(path))), None)
@@ -329,49 +278,37 @@ class DavObjects:
 
     def look(self, name: str) -> Child | None:
         """Returns what stands at a name itself; None: nothing."""
-        return next(iter(self._propfind("head", name, "0")), None)
+        return next(iter(self._names(name, _LOOK)), None)
 
     def children(self, folder: str) -> list[Child]:
         """Returns the names in a folder, in order; none if it is not there. Those that are no text are left out."""
-        found = self._propfind("list", f"{folder}/" if folder else "", "1")
+        found = self._names(f"{folder}/", _LIST)
         own = min((child.meta["path"].count("/") for child in found), default=0)
-        below = (child for child in found if child.meta["path"].count("/") > own)
-        return sorted(below, key=lambda child: child.name)
+        return sorted((child for child in found if child.meta["path"].count("/") == own + 1), key=lambda c: c.name)
 
-    def _propfind(self, kind: str, name: str, depth: str) -> list[Child]:
-        headers = {"Depth": depth, "Content-Type": "application/xml"}
+    def _names(self, name: str, headers: Mapping[str, str]) -> list[Child]:
+        found: list[Child] = []
 
-        def read(answer: httpx.Response) -> list[Child]:
-            data = bytearray()
-            for piece in answer.iter_raw():
-                data += piece
-                if len(data) > MOST_LISTED:
-                    raise StoreError(f"cannot list {self.describe(name)}: more than {MOST_LISTED} bytes of names")
-            return _children(bytes(data))
+        def take(answer: httpx.Response) -> None:
+            found[:] = _named_in(answer.iter_raw())
 
-        answer = self._ask(
-            kind, "look at", "PROPFIND", name, (404,), read=read, content=lambda: _PROPERTIES, headers=headers
-        )
-        return answer.body if isinstance(answer.body, list) else []
+        self._ask("PROPFIND", name, (404,), take=take, body=lambda: _PROPERTIES, headers=headers)
+        return found
 
     def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
-        """Yields all objects below a prefix: folder by folder, each step some requests, the first ones few."""
-        page, size = list[ObjectMeta](), 1
-        for meta in self._below(prefix, after):
-            page.append(meta)
-            if len(page) >= size:
-                yield page
-                page, size = [], min(PAGE, 10 * size)
-        yield page
-
-    def _below(self, prefix: str, after: str) -> Iterator[ObjectMeta]:
-        there = self.children(prefix)
-        for child in sorted(there, key=lambda child: f"{child.name}/" if child.is_folder else child.name):
-            path = f"{prefix}/{child.name}" if prefix else child.name
-            if child.is_folder and f"{path}/{BEHIND}" > after:
-                yield from self._below(path, after)
-            elif not child.is_folder and path > after:
-                yield {**child.meta, "path": path}
+        """Yields all objects below a prefix; each folder is a request."""
+        page = list[ObjectMeta]()
+        for child in sorted(self.children(prefix), key=lambda c: f"{c.name}/" if c.is_folder else c.name):
+            path = f"{prefix}/{child.name}"
+            if not child.is_folder and path > after:
+                page.append({**child.meta, "path": path})
+            elif child.is_folder and f"{path}/{BEHIND}" > after and path.count("/") < _DEEPEST:
+                if page:
+                    yield page
+                page = []
+                yield from self.pages(path, after)
+        if page:
+            yield page
 
     # ── trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def _url(self, name: str) -> str:
@@ -379,80 +316,120 @@ class DavObjects:
 
     def _ask(
         self,
-        kind: str,
-        verb: str,
         method: str,
         name: str,
-        taken: Collection[int],
+        taken: Collection[int] = (),
         *,
-        read: Callable[[httpx.Response], object] = httpx.Response.read,
-        content: Callable[[], bytes | Iterator[bytes]] | None = None,
+        take: Callable[[httpx.Response], object] = lambda answer: None,
+        body: Callable[[], bytes | Iterable[bytes]] = lambda: b"",
         headers: Mapping[str, str] = {},
+        folder: str = "",
     ) -> Answer:
-        """Sends a request until it is answered.
+        """Sends a request until it is answered; the folder that it writes to is made where it is missing.
 
         Args:
             taken: statuses that the caller understands, beside success.
-            read: takes in the body of a success.
-            content: gives the body, once for each try.
+            take: takes in the body of a success, once for each try.
+            body: gives what is sent, once for each try.
+            folder: where a MOVE leads.
 
         Raises:
             StoreError: no such answer came; says why, and what to do.
         """
-        for tried, pause in enumerate((*PAUSES, None)):
-            self.spent.requests[kind] += 1
+        late, missing = False, {"PUT": (404, 409), "MOVE": (409,)}.get(method, ())
+        for pause in (*PAUSES, None):
+            self.spent.requests["head" if headers is _LOOK else _COUNTED[method]] += 1
             try:
-                sent = content() if content else None
-                with self._http.stream(method, self._url(name), content=sent, headers=dict(headers)) as answer:
-                    if answer.is_success:
-                        return Answer(answer.status_code, read(answer), tried)
-                    if answer.status_code in taken:
-                        return Answer(answer.status_code, None, tried)
-                    said, advice, passing = trouble_of(answer, self._address)
-            except (httpx.RequestError, ElementTree.ParseError) as error:
-                said, advice, passing = broken_by(error)
+                with self._http.stream(method, self._url(name), content=body(), headers=dict(headers)) as answer:
+                    status, said = answer.status_code, answer.headers
+                    if answer.is_success and (status == 207) is (method == "PROPFIND"):
+                        take(answer)
+                        return Answer(status, said, late)
+                if status in missing:
+                    self._make(folder or _above(name))
+                    missing = ()
+                    continue
+                if status in taken:
+                    return Answer(status, said, late)
+                problem, passing = refusal(status, self._address), status in _PASSING
+            except (httpx.RequestError, ParseError) as error:
+                problem, passing = failure(error), not isinstance(error, ParseError)
             if pause is None or not passing:
-                raise StoreError(f"cannot {verb} {self.describe(name)}: {said}; {advice}")
-            self._pause(pause * self._chance())
-        raise AssertionError("unreachable")
+                break
+            late = True
+            self._pause(pause)
+        raise StoreError(f"cannot {_VERBS[method]} {self.describe(name)}: {problem}")
 
 
-def _meta(name: str, headers: Mapping[str, str]) -> ObjectMeta:
-    modified = datetime.fromtimestamp(0, UTC)
-    with suppress(ValueError):
-        modified = parsedate_to_datetime(headers.get("Last-Modified") or "")
-    length = headers.get("Content-Length") or ""
-    size = int(length) if length.isdecimal() else 0
-    return {"path": name, "size": size, "e_tag": headers.get("ETag"), "last_modified": modified}
+# ── what a server says ───────────────────────────────────────────────────────────────────────────────────────────────
+def _above(name: str) -> str:
+    return name.rstrip("/").rpartition("/")[0]
 
 
-def _children(multistatus: bytes) -> list[Child]:
-    """Returns what an answer to PROPFIND names; `path` of each is what the server says, without slashes at its ends."""
-    found = []
-    for response in ElementTree.fromstring(multistatus).iterfind("{DAV:}response"):
+def _size(length: str | None) -> int:
+    return int(length) if length and length.isdecimal() and len(length) < 19 else 0
+
+
+def _meta(path: str, length: str | None, tag: str | None, modified: str | None) -> ObjectMeta:
+    dated = datetime.fromtimestamp(0, UTC)
+    with suppress(ValueError, TypeError, OverflowError, IndexError):
+        dated = parsedate_to_datetime(modified or "").astimezone(UTC)
+    return {"path": path, "size": _size(length), "e_tag": tag, "last_modified": dated}
+
+
+class _Names:
+    """Takes in an answer to PROPFIND element by element, and keeps no tree."""
+
+    def __init__(self) -> None:
+        self.found: list[Child] = []
+        self._said: dict[str, str] = {}
+        self._text = ""
+
+    def doctype(self, *_: object) -> None:
+        raise ParseError("no answer of WebDAV declares entities")
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._text = ""
+
+    def data(self, text: str) -> None:
+        self._text = (self._text + text)[:_MOST_TEXT]
+
+    def end(self, tag: str) -> None:
+        name, text, self._text = tag.removeprefix("{DAV:}"), self._text.strip(), ""
+        if name != "response":
+            self._said[name] = self._said.get(name) or text  # what has no value is named once more, with 404
+            return
+        said, self._said = self._said, {}
         with suppress(UnicodeDecodeError):  # no name of ours
-            path = unquote(response.findtext("{DAV:}href") or "", errors="strict").strip("/")
-            said = {
-                each.tag.removeprefix("{DAV:}"): each
-                for each in response.iterfind("{DAV:}propstat/{DAV:}prop/*")
-                if each.text or len(each)
-            }
-            headers = {"Content-Length": "getcontentlength", "ETag": "getetag", "Last-Modified": "getlastmodified"}
-            meta = _meta(path, {ours: said[theirs].text or "" for ours, theirs in headers.items() if theirs in said})
-            found.append(Child(path.rpartition("/")[2], "resourcetype" in said, meta))
-    return found
+            path = unquote(said.get("href", ""), errors="strict").strip("/")
+            meta = _meta(path, *map(said.get, ("getcontentlength", "getetag", "getlastmodified")))
+            self.found.append(Child(path.rpartition("/")[2], "collection" in said, meta))
 
 
-# ── what an error means ──────────────────────────────────────────────────────────────────────────────────────────────
+def _named_in(pieces: Iterable[bytes]) -> list[Child]:
+    """Returns what an answer to PROPFIND names, as far as its bounds go. Raises ParseError: it is none."""
+    names, size = _Names(), 0
+    parser = XMLParser(target=names, encoding="utf-8")
+    for piece in pieces:
+        parser.feed(piece)
+        if (size := size + len(piece)) > MOST_LISTED or len(names.found) > MOST_NAMES:
+            return names.found
+    parser.close()
+    if not names.found:
+        raise ParseError("it names nothing")
+    return names.found
+
+
 _CREDENTIALS = "set WEBDAV_USER and WEBDAV_PASSWORD (or WEBDAV_TOKEN), or give ~/.netrc an entry for the host"
+_NO_DAV = "see that the URL is that of WebDAV: of a Nextcloud https://HOST/remote.php/dav/files/USER/FOLDER"
 _ADVICE = {
     401: f"{_CREDENTIALS}; Nextcloud and ownCloud make an app password under Settings, Security",
     403: "have the folder shared with this user, with the right to edit, create and delete",
-    405: "see that the URL is that of WebDAV: of a Nextcloud https://HOST/remote.php/dav/files/USER/FOLDER",
     413: "the server takes no file of this size: have its limit raised",
     507: "the storage is full: free space there, its trash and old versions too",
+    **dict.fromkeys((200, 400, 405, 501), _NO_DAV),
+    **dict.fromkeys((301, 302, 303, 307, 308), "it moved, or wants a login: name the URL where WebDAV answers itself"),
 }
-_ADVICE |= {501: _ADVICE[405], 400: _ADVICE[405]}
 _PASSING = (408, 423, 425, 429, 500, 502, 503, 504)
 
 
@@ -461,37 +438,33 @@ def no_folder(address: str) -> str:
     return f"there is no folder {address}; make it on the server first, or correct the URL"
 
 
-def trouble_of(answer: httpx.Response, address: str) -> tuple[str, str, bool]:
-    """Returns what an answer says that nobody expected, the advice for people, and whether trying again may help."""
-    status = answer.status_code
-    if status in (404, 409):
-        return f"the server answered {status}", no_folder(address), False
-    if answer.is_redirect:
-        return f"the server answered {status}, it moved", "name the address that a browser ends at", False
+def refusal(status: int, address: str) -> str:
+    """Returns what an answer means that nobody expected, and what to do."""
     otherwise = "the server is overloaded or out of order: try again later"
-    return f"the server answered {status}", _ADVICE.get(status, otherwise), status in _PASSING
+    advice = no_folder(address) if status in (404, 409) else _ADVICE.get(status, otherwise)
+    return f"the server answered {status}; {advice}"
 
 
-def broken_by(error: BaseException) -> tuple[str, str, bool]:
+def failure(error: BaseException) -> str:
     """Returns the same of a request that was not answered, or not in words of WebDAV."""
-    if isinstance(error, ElementTree.ParseError):
-        return "the server's answer is not WebDAV's", _ADVICE[405], False
     cause: BaseException | None = error
     while cause and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
+    if isinstance(error, ParseError):
+        return f"the server's answer is not WebDAV's; {_NO_DAV}"
     if isinstance(cause, ssl.SSLCertVerificationError):
-        advice = "have whoever runs the server renew it; name the file of an authority of your own in SSL_CERT_FILE"
-        return f"the server's certificate is not valid: {cause.verify_message}", advice, False
-    if isinstance(cause, ssl.SSLError) or isinstance(error, httpx.UnsupportedProtocol):
-        return "there is no TLS at this address", "see whether the URL begins with https:// or http://", False
+        said = f"the server's certificate is not valid: {cause.verify_message}"
+        return f"{said}; have it renewed, or name the file of an authority of your own in SSL_CERT_FILE"
+    if isinstance(cause, ssl.SSLError):
+        return "there is no TLS at this address; see whether the URL begins with https:// or http://"
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return "the server cannot be reached", "see that it runs, that its name is right, and that you are online", True
-    return "the connection broke off, or the server says nothing", "see that the server can be reached", True
+        return "the server cannot be reached; see that it runs, that its name is right, and that you are online"
+    return "the connection broke off, or the server says nothing; see that the server can be reached"
 
 
 # ── the store and the place ──────────────────────────────────────────────────────────────────────────────────────────
 class DavStore(BucketStore):
-    """One handle of an experiment: a bucket's store, which lists and removes by folders."""
+    """One handle of an experiment: a bucket's store, which lists folder by folder."""
 
     def __init__(self, objects: DavObjects, root: str, writer: str | None) -> None:
         super().__init__(objects, root, "webdav", writer)
@@ -500,67 +473,48 @@ class DavStore(BucketStore):
     def list(self, prefix: str, *, after: str = "", limit: int = PAGE, tags: bool = False) -> Page:
         if bundle_of(prefix):
             return super().list(prefix, after=after, limit=limit, tags=tags)
-        there = [child for child in self._objects.children(self._name(prefix)) if not is_odd(child.name)]
-        found = [entry for child in there if (entry := self._entry(prefix, child, tags))]
-        names = {entry.name for entry in found}
-        for child in there:  # a former version, while it is replaced
-            name = child.name.removesuffix(_WAS)
-            if child.name != name and "~" not in name and not child.is_folder and name not in names:
-                found.append(Entry(name, Kind.FILE, *_tagged(child, tags)))
-        return page_of(sorted(found), after, limit)
-
-    def _entry(self, prefix: str, child: Child, tags: bool) -> Entry | None:
-        """Returns what a name of the server shows; None: nothing."""
-        key = f"{prefix}/{child.name}" if prefix else child.name
-        if "~" not in child.name and not child.is_folder:
-            return Entry(child.name, Kind.FILE, *_tagged(child, tags))
-        if "~" not in child.name:
-            shown = key != keys.DRAFTS and (
-                not holds_bundles(prefix) or self._objects.head(f"{self._name(key)}/{MANIFEST}")
-            )
-            return Entry(child.name, Kind.PREFIX) if shown else None
-        name = child.name.removesuffix("~")
-        if not child.is_folder or not name or "~" in name:
-            return None
-        if not tags:
-            return Entry(name, Kind.FILE)
-        segments = growing.segments_of(self._objects, self._name(key.removesuffix("~")))
-        return (
-            Entry(name, Kind.FILE, segments[-1].end, f"{segments[-1].birth}-{segments[-1].end}") if segments else None
-        )
+        found = dict[tuple[str, Kind], Entry]()
+        for child in self._objects.children(self._name(prefix)):  # `a` before `a~`, and that before `a~was`
+            name, tilde, rest = child.name.partition("~")
+            key = f"{prefix}/{name}" if prefix else name
+            if is_odd(name) or key == keys.DRAFTS:
+                continue
+            if child.is_folder and not tilde:
+                if not holds_bundles(prefix) or self._objects.head(f"{self._name(key)}/{MANIFEST}"):
+                    found[name, Kind.PREFIX] = Entry(name, Kind.PREFIX)
+            elif child.is_folder and not rest:
+                segments = segments_of(self._objects, self._name(key)) if tags else ()
+                end = (segments[-1].end, f"{segments[-1].birth}-{segments[-1].end}") if segments else ()
+                if segments or not tags:
+                    found[name, Kind.FILE] = Entry(name, Kind.FILE, *end)
+            elif not child.is_folder and f"{tilde}{rest}" in ("", _WAS):  # the former version counts while it is moved
+                version = (child.meta["size"], tag_of(child.meta)) if tags else ()
+                found.setdefault((name, Kind.FILE), Entry(name, Kind.FILE, *version))
+        return page_of(sorted(found.values()), after, limit)
 
     def put_bundle(self, prefix: str, fill: Callable[[Path], None]) -> None:
-        self._objects.clear(self._writing(prefix), of_files=True)
+        self._objects.make_way(self._writing(prefix), for_folder=True)
         super().put_bundle(prefix, fill)
-
-    def remove_prefix(self, prefix: str) -> None:
-        self._check_writer()
-        self._objects.delete_folder(self._name(prefix))
 
     def recover(self) -> None:
         super().recover()
         self._objects.recover()
 
 
-def _tagged(child: Child, tags: bool) -> tuple[int, str]:
-    return (child.meta["size"], tag_of(child.meta)) if tags else (0, "")
-
-
-class DavPlace(Place):
+class DavPlace(ObjectsPlace):
     """A folder of a WebDAV server."""
 
     KIND = "a folder of a WebDAV server"
 
     def __init__(self, url: str, http: httpx.Client) -> None:
         self._url, self._http = url, http
-        weakref.finalize(self, http.close)
 
     def describe(self) -> str:
         return self._url
 
     def problem(self) -> str:
         try:
-            found = self._objects("").look("")
+            found = self.objects().look("")
         except StoreError as error:
             return str(error)
         return "" if found and found.is_folder else no_folder(self._url)
@@ -568,34 +522,14 @@ class DavPlace(Place):
     def experiments(self) -> list[str]:
         if problem := self.problem():
             raise StoreError(problem)
-        there = self.beside(EXPERIMENTS).list("", limit=MOST_NAMES).entries
-        return [entry.name for entry in there if entry.kind is Kind.PREFIX]
+        return super().experiments()
 
-    def has(self, name: str) -> bool:
-        return bool(self.store(name, None).list("", limit=1).entries)
+    def beside(self, folder: str, writer: str | None = None) -> DavStore:
+        objects = DavObjects(self._http, self._url, f"{folder}/{keys.DRAFTS}/{writer}")
+        return DavStore(objects, folder, writer)
 
-    def remove(self, name: str) -> None:
-        self.beside(keys.archive(name), "@remove").remove_prefix("")
-        self.store(name, "@remove").remove_prefix("")
-
-    def beside(self, folder: str, writer: str | None = None) -> Store:
-        return DavStore(self._objects(folder, writer or ""), folder, writer)
-
-    def store(self, name: str, writer: str | None) -> DavStore:
-        return DavStore(self._objects(folder := f"{EXPERIMENTS}/{name}", writer or ""), folder, writer)
-
-    def _objects(self, folder: str, writer: str = "") -> DavObjects:
-        return DavObjects(self._http, self._url, "/".join(filter(None, (folder, keys.DRAFTS))), writer)
-
-    @contextmanager
-    def health(self, name: str) -> Iterator[Health]:
-        objects = self._objects("", "doctor")
-        with bucket_health(objects, "", f"{EXPERIMENTS}/{name}") as health:
-            try:
-                yield health
-            finally:
-                with suppress(StoreError):
-                    objects.delete([f"{health.tried[0].rpartition('/')[0]}/", f"{keys.DRAFTS}/"])
+    def objects(self) -> DavObjects:
+        return DavObjects(self._http, self._url, f"{keys.DRAFTS}/doctor")
 
 
 def open_place(url: str, environ: Mapping[str, str] = os.environ) -> Place:
@@ -609,8 +543,14 @@ def open_place(url: str, environ: Mapping[str, str] = os.environ) -> Place:
     return DavPlace(url, client(environ))
 
 
+class _Client(httpx.Client):
+    def __del__(self) -> None:
+        """Lets go of its connections with the last store that asks by it."""
+        self.close()
+
+
 def client(environ: Mapping[str, str] = os.environ, transport: httpx.BaseTransport | None = None) -> httpx.Client:
-    """Returns what asks servers, with this user's credentials."""
+    """Returns what asks servers, with this user's credentials, and remembers nothing of them."""
     headers, auth = {"Accept-Encoding": "identity", "User-Agent": "swarm"}, httpx.Auth()
     netrc = Path(environ.get("NETRC") or "~/.netrc").expanduser()
     try:
@@ -623,4 +563,6 @@ def client(environ: Mapping[str, str] = os.environ, transport: httpx.BaseTranspo
     except (OSError, NetrcParseError, UnicodeDecodeError) as error:
         raise StoreError(f"cannot read {netrc}: {type(error).__name__}; correct it, or {_CREDENTIALS}") from None
     timeout, limits = httpx.Timeout(_SILENCE, connect=_CONNECT), httpx.Limits(keepalive_expiry=60.0)
-    return httpx.Client(auth=auth, headers=headers, timeout=timeout, limits=limits, transport=transport)
+    http = _Client(auth=auth, headers=headers, timeout=timeout, limits=limits, transport=transport)
+    http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+    return http

@@ -61,7 +61,11 @@ def put_bundle(client: Objects, prefix: str, fill: Callable[[Path], None]) -> No
         raise StoreError(f"cannot write {where}: {error.strerror or error}") from error
     former = _id_of(client, prefix)
     client.put(f"{prefix}/{MANIFEST}", msgspec.json.encode(BundleManifest(_VERSION, id_, files)))
-    client.delete([prefix, *_data_but(client, prefix, {id_, former})])
+    client.delete([prefix])
+    there = {meta["path"].removeprefix(f"{prefix}/").partition("/") for meta in objects(client, prefix)}
+    for data in sorted({name for name, slash, _ in there if slash and name.startswith("~")}):
+        if data not in (f"~{id_}", f"~{former}"):
+            client.clear(f"{prefix}/{data}")
 
 
 def _files(folder: Path) -> list[tuple[Path, str]]:
@@ -82,40 +86,18 @@ def _id_of(client: Objects, prefix: str) -> str:
         return ""
 
 
-def _data_but(client: Objects, prefix: str, ids: set[str]) -> list[str]:
-    """Returns names of all data in a prefix that is not of these ids."""
-    kept = tuple(f"{prefix}/~{id_}/" for id_ in ids if id_)
-    there = (meta["path"] for meta in objects(client, prefix))
-    return [
-        name
-        for name in there
-        if name.startswith(f"{prefix}/~") and not name.startswith(kept) and not _is_manifest(name)
-    ]
-
-
-def _is_manifest(name: str) -> bool:
-    return name.endswith(f"/{MANIFEST}")
-
-
-def remove_prefix(client: Objects, prefix: str) -> None:
-    """Remove all below a prefix, manifests first: nobody finds half of a bundle."""
-    there = [meta["path"] for meta in objects(client, prefix)]
-    client.delete([name for name in there if _is_manifest(name)])
-    client.delete([name for name in there if not _is_manifest(name)])
-
-
 def recover(client: Objects, below: str, writer: str) -> None:
     """Remove the data of bundles of this writer that never had a manifest.
 
     Where no checkpoint of his lies, he may not be allowed to remove what strangers put there.
     """
-    data, whole = dict[str, list[str]](), set[str]()
+    begun, whole = set[str](), set[str]()
     for meta in objects(client, below):
         prefix, tilde, _ = meta["path"].partition("/~")
         if tilde and prefix.endswith(f"/{writer}") and prefix.removeprefix(f"{below}/").count("/") == 1:
-            data.setdefault(prefix, []).append(meta["path"])
-            whole |= {prefix} if meta["path"] == f"{prefix}/{MANIFEST}" else set()
-    client.delete([name for prefix, names in data.items() if prefix not in whole for name in names])
+            (whole if meta["path"] == f"{prefix}/{MANIFEST}" else begun).add(prefix)
+    for prefix in sorted(begun - whole):
+        client.clear(prefix)
 
 
 def manifest_of(client: Objects, prefix: str) -> BundleManifest:

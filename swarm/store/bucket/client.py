@@ -20,6 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
+from swarm.store.bucket.listing import MANIFEST, objects
 from swarm.store.bucket.objects import PAUSES, PIECE, Got, ObjectMeta, OddNameError, Upload, tag_of
 
 if TYPE_CHECKING:
@@ -154,6 +155,12 @@ class BucketClient:
                 if len(some) > 1:
                     for name in some:
                         self.delete([name])
+
+    def clear(self, prefix: str) -> None:
+        """Remove all objects below a prefix, manifests first: nobody finds half of a bundle."""
+        there = [meta["path"] for meta in objects(self, prefix)]
+        for of_manifests in (True, False):
+            self.delete([name for name in there if name.endswith(f"/{MANIFEST}") is of_manifests])
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def get(self, name: str, limit: int) -> Got:

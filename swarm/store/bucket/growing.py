@@ -25,7 +25,7 @@ from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
 from swarm.store import records
 from swarm.store.base import MOST_PER_RECORD, PAGE, Records
-from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest, objects
+from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest
 from swarm.store.bucket.objects import Objects, say_that_it_went, tag_of
 
 MOST_PER_APPEND = 64 * 2**20
@@ -52,11 +52,6 @@ def segments_of(client: Objects, name: str, after: str = "", enough: int | None 
             if enough is not None and segment.start > enough and of_birth >= PAGE:
                 walk.leap(f"{grown(name)}/{segment.birth}{BEHIND}")
     return newest(found, Segment.of(after, 0))
-
-
-def remove(client: Objects, name: str) -> None:
-    """Remove all segments, those of former files too."""
-    client.delete([meta["path"] for meta in objects(client, grown(name))])
 
 
 class Piece(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a store of whole objects needs of a place: ten verbs, over which files, growing files and bundles are built.
+"""What a store of whole objects needs of a place: eleven verbs, over which files, growing files and bundles are built.
 
     BucketStore, growing, bundles, listing ─▶ Objects ─┬ BucketClient   obstore: S3, Google Cloud Storage, Azure
                                                        └ a plugin's     any place that keeps whole objects by name
@@ -79,6 +79,9 @@ class Objects(Protocol):
 
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects; what is not there is removed already."""
+
+    def clear(self, prefix: str) -> None:
+        """Remove all objects below a prefix: out of sight first, so that nobody finds half of a bundle."""
 
     def get(self, name: str, limit: int) -> Got:
         """Read an object of at most `limit` bytes.

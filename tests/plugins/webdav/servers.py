@@ -74,8 +74,7 @@ class Dav:
         self._http = undo.enter_context(client(CREDENTIALS))
 
     def open(self, writer: str | None = None) -> Store:
-        objects = DavObjects(self._http, self._url, f"{self._root}/.tmp", writer or "")
-        return DavStore(objects, self._root, writer)
+        return DavStore(DavObjects(self._http, self._url, f"{self._root}/.tmp/{writer}"), self._root, writer)
 
     def cut_power(self, writer: str) -> None:
         pass

@@ -14,7 +14,7 @@ from swarm.errors import StoreError
 from swarm.store.place import open_place
 from tests.conformance.promises import content, filled
 from tests.engines.s3_servers import Chances, between
-from tests.integration.swarms import LIGHT, daemons, environment, eventually, run_swarm
+from tests.integration.swarms import LIGHT, Daemon, daemons, environment, eventually, run_swarm
 from tests.plugins.webdav.servers import CREDENTIALS, DavServer, serving
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
@@ -29,34 +29,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DavServe
         yield server
 
 
-def settings(server: DavServer, tmp_path: Path, **others: object) -> dict[str, str]:
-    return environment(tmp_path / "unused", **others) | {"GDRIVE_PATH": server.url}
-
-
-def test_two_workers_and_a_coordinator_learn_over_it_and_leave_no_password(server: DavServer, tmp_path: Path) -> None:
-    env = settings(server, tmp_path, MAX_ROUNDS=2, SWARM_EXPECTED_WORKERS=2)
-    done = run_swarm(env, "up", "--nodes", "2", "--in-process")
-    assert done.returncode == 0, done.stdout + done.stderr
-    checked = run_swarm(env, "validate", "--rounds", "2", "--nodes", "2")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    listed = run_swarm(env, "experiment", "list", "--json")
-    assert json.loads(listed.stdout)
-    for said in (done, checked, listed):
-        assert CREDENTIALS["WEBDAV_PASSWORD"] not in said.stdout + said.stderr
-    for file in [*server.folder.rglob("*"), *tmp_path.glob("unused*/**/*")]:
-        assert not file.is_file() or CREDENTIALS["WEBDAV_PASSWORD"].encode() not in file.read_bytes(), file
-
-
-def test_a_run_goes_on_after_its_server_was_killed(server: DavServer, tmp_path: Path) -> None:
-    env = settings(
-        server,
-        tmp_path,
-        MODEL_NAME="fake",
-        SWARM_PROFILE="tiny-2",
-        SWARM_EXPECTED_WORKERS=2,
-        MAX_ROUNDS=4,
-        LIGHT_STEP=0.1,
-    )
+def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no_password(
+    server: DavServer, tmp_path: Path
+) -> None:
+    settings = {"MODEL_NAME": "fake", "SWARM_PROFILE": "tiny-2", "SWARM_EXPECTED_WORKERS": 2, "LIGHT_STEP": 0.1}
+    env = environment(tmp_path / "unused", **settings) | {"GDRIVE_PATH": server.url}
     run = open_place(server.url).store("test", None)
 
     def rows(name: str) -> list[int]:
@@ -64,17 +41,32 @@ def test_a_run_goes_on_after_its_server_was_killed(server: DavServer, tmp_path: 
             return [row["round"] for row in map(json.loads, run.read_records(f"logs/{name}/metrics.jsonl").records)]
         return []
 
+    def started(name: str) -> Daemon:
+        return start(LIGHT, env | {"NODE_ID": name, "NODE_ROLE": "worker"})
+
     with daemons() as start:
-        nodes = [start("services.coordinator", env)]
-        nodes += [start(LIGHT, env | {"NODE_ID": name, "NODE_ROLE": "worker"}) for name in ("anna", "ben")]
-        eventually(lambda: rows("anna"), "the first round")
+        nodes = [start("services.coordinator", env), started("anna")]
+        killed = started("ben")
+        eventually(lambda: rows("ben"), "the first round")
+        killed.kill()
         server.kill()
         server.start()
+        nodes.append(started("ben"))
         for node in nodes:
             assert node.wait() == 0, node.output
-    for name in ("anna", "ben"):
-        assert rows(name) == [0, 1, 2, 3]
-    assert run_swarm(env, "validate", "--partial").returncode == 0
+        said = [node.output for node in [*nodes, killed]]
+    assert {name: rows(name) for name in ("anna", "ben")} == {"anna": [0, 1, 2, 3], "ben": [0, 1, 2, 3]}
+    for command in (
+        ("validate", "--rounds", "4", "--nodes", "2", "--external", "2"),
+        ("status",),
+        ("experiment", "list"),
+    ):
+        done = run_swarm(env, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        said.append(done.stdout + done.stderr)
+    assert not any(CREDENTIALS["WEBDAV_PASSWORD"] in text for text in said)
+    for file in [*server.folder.rglob("*"), *tmp_path.glob("unused*/**/*")]:
+        assert not file.is_file() or CREDENTIALS["WEBDAV_PASSWORD"].encode() not in file.read_bytes(), file
 
 
 def test_what_a_server_acknowledged_outlives_its_death_and_faults(server: DavServer) -> None:

@@ -15,7 +15,8 @@ if __name__ == "__main__":
     folder, port, *certificate = sys.argv[1:]
     users = {"*": {"anna": {"password": "hunter2"}}}
     settings = {"provider_mapping": {"/dav": folder}, "simple_dc": {"user_mapping": users}, "verbose": 0}
-    server = Server(("127.0.0.1", int(port)), WsgiDAVApp({**settings, "logging": {"enable": False}}), numthreads=16)
+    without = {"logging": {"enable": False}, "dir_browser": {"enable": False}, "lock_storage": False}
+    server = Server(("127.0.0.1", int(port)), WsgiDAVApp({**settings, **without}), numthreads=16)
     if certificate:
         server.ssl_adapter = BuiltinSSLAdapter(certificate[0], certificate[0])
     server.start()
