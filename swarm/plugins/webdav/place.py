@@ -71,17 +71,11 @@ _PROPERTIES = (
     b'<?xml version="1.0"?><propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getetag/>'
     b"<getlastmodified/></prop></propfind>"
 )
+_MOVED = (301, 302, 303, 307, 308)
+_MISSING = {"PUT": (404, 409), "MOVE": (409,)}
+"""Statuses that say that there is no folder to write to."""
 _VERBS = {"PUT": "write", "MOVE": "write", "MKCOL": "make", "DELETE": "remove", "GET": "read", "PROPFIND": "look at"}
 _COUNTED = {"PUT": "put", "MOVE": "put", "MKCOL": "put", "DELETE": "delete", "GET": "get", "PROPFIND": "list"}
-
-
-class Answer(NamedTuple):
-    """An answer that the asker understands."""
-
-    status: int
-    headers: Mapping[str, str]
-    late: bool
-    """An earlier try may have been done, for it was answered by a passing failure, or not at all."""
 
 
 class Child(NamedTuple):
@@ -138,7 +132,7 @@ class DavObjects:
             if self.head(name):
                 raise AlreadyThereError(f"{self.describe(name)} is there already")
         try:
-            if (claim and self.head(name)) or not self._move(self._draft(data), name):
+            if (claim and self.look(f"{name}{_WAS}")) or not self._move(self._draft(data), name):
                 raise AlreadyThereError(f"{self.describe(name)} is there already")
         finally:
             if claim:
@@ -154,16 +148,21 @@ class DavObjects:
         with open(file, "rb") as data:
             digest = hashlib.file_digest(data, "sha256").hexdigest()
             self.spent.sent += (size := data.tell())
-            self._ask("PUT", name, body=lambda: data if data.seek(0) == 0 else b"")
+
+            def body() -> BinaryIO:
+                data.seek(0)
+                return data
+
+            self._ask("PUT", name, body=body)
             return Upload(size, digest)
 
     def _move(self, source: str, target: str, *, overwrite: bool = False) -> bool:
-        """Tells whether it went there, or an earlier try did it; False: something is there, or nothing was to go."""
+        """Tells whether it went, or did so at a try whose answer was lost; False: something else is there."""
         headers = {"Destination": self._url(target), "Overwrite": "T" if overwrite else "F"}
-        answer = self._ask("MOVE", source, (404, 412), headers=headers, folder=_above(target))
-        if answer.status == 404 and not answer.late and not overwrite:
+        status = self._ask("MOVE", source, (404, 412), headers=headers, folder=_above(target)).status_code
+        if status == 404 and not overwrite and not self.look(target):
             raise StoreError(f"cannot write {self.describe(target)}: its draft is gone; is its writer's id used twice?")
-        return answer.status != 412 and (answer.status != 404 or answer.late)
+        return status != 412 or self.look(source) is None
 
     def _make(self, folder: str) -> bool:
         """Tells whether a folder was made, with those above it; False: something is there.
@@ -171,10 +170,10 @@ class DavObjects:
         Raises:
             StoreError: the place itself is not there, or what is above is no folder.
         """
-        status = self._ask("MKCOL", f"{folder}/", (405, 409)).status
+        status = self._ask("MKCOL", f"{folder}/", (405, 409)).status_code
         if status == 409 and (above := _above(folder)):
             self._make(above)
-            status = self._ask("MKCOL", f"{folder}/", (405, 409)).status
+            status = self._ask("MKCOL", f"{folder}/", (405, 409)).status_code
         if status == 409:
             blocked = bool(self.look(""))
             said = "what is above it is no folder" if blocked else no_folder(self._address)
@@ -201,7 +200,8 @@ class DavObjects:
         aside = f"{self._drafts}/{uuid.uuid4().hex}"
         if self._drafts.startswith(f"{prefix}/"):
             self._remove(f"{prefix}/")
-        elif self._move(f"{prefix}/", f"{aside}/", overwrite=True):
+        else:
+            self._move(f"{prefix}/", f"{aside}/", overwrite=True)
             self._remove(f"{aside}/")
 
     def _remove(self, name: str) -> None:
@@ -258,14 +258,14 @@ class DavObjects:
                     return
 
         for path in self._ways(name):
-            answer = self._ask("GET", path, (301, 302, 307, 308, 403, 404, 405, 416), take=take, headers=asked)
-            if answer.status in (200, 206):
+            answer = self._ask("GET", path, (*_MOVED, 403, 404, 405, 416), take=take, headers=asked)
+            if answer.is_success:
                 self.spent.received += into.tell()
                 return answer.headers
-            if answer.status != 404:
+            if answer.status_code != 404:
                 found = self.look(name)  # raises what is the server's, and no single file's
                 reason = "not_a_file" if found and found.is_folder else "unreadable"
-                raise ProtocolError(reason, f"{self.describe(path)}: the server answered {answer.status}")
+                raise ProtocolError(reason, f"{self.describe(path)}: the server answered {answer.status_code}")
         raise FileNotFoundError(self.describe(name))
 
     @staticmethod
@@ -292,8 +292,9 @@ class DavObjects:
         def take(answer: httpx.Response) -> None:
             found[:] = _named_in(answer.iter_raw())
 
-        self._ask("PROPFIND", name, (404,), take=take, body=lambda: _PROPERTIES, headers=headers)
-        return found
+        moved = _MOVED if name and not name.endswith("/") else ()  # Apache names a folder by its slash alone
+        answer = self._ask("PROPFIND", name, (404, *moved), take=take, body=lambda: _PROPERTIES, headers=headers)
+        return self._names(f"{name}/", headers) if answer.status_code in moved else found
 
     def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
         """Yields all objects below a prefix; each folder is a request."""
@@ -324,7 +325,7 @@ class DavObjects:
         body: Callable[[], bytes | Iterable[bytes]] = lambda: b"",
         headers: Mapping[str, str] = {},
         folder: str = "",
-    ) -> Answer:
+    ) -> httpx.Response:
         """Sends a request until it is answered; the folder that it writes to is made where it is missing.
 
         Args:
@@ -336,27 +337,25 @@ class DavObjects:
         Raises:
             StoreError: no such answer came; says why, and what to do.
         """
-        late, missing = False, {"PUT": (404, 409), "MOVE": (409,)}.get(method, ())
+        missing = _MISSING.get(method, ())
         for pause in (*PAUSES, None):
             self.spent.requests["head" if headers is _LOOK else _COUNTED[method]] += 1
             try:
                 with self._http.stream(method, self._url(name), content=body(), headers=dict(headers)) as answer:
-                    status, said = answer.status_code, answer.headers
-                    if answer.is_success and (status == 207) is (method == "PROPFIND"):
+                    status = answer.status_code
+                    if understood := answer.is_success and (status == 207) is (method == "PROPFIND"):
                         take(answer)
-                        return Answer(status, said, late)
                 if status in missing:
                     self._make(folder or _above(name))
                     missing = ()
                     continue
-                if status in taken:
-                    return Answer(status, said, late)
+                if understood or status in taken:
+                    return answer
                 problem, passing = refusal(status, self._address), status in _PASSING
             except (httpx.RequestError, ParseError) as error:
                 problem, passing = failure(error), not isinstance(error, ParseError)
             if pause is None or not passing:
                 break
-            late = True
             self._pause(pause)
         raise StoreError(f"cannot {_VERBS[method]} {self.describe(name)}: {problem}")
 
@@ -428,7 +427,7 @@ _ADVICE = {
     413: "the server takes no file of this size: have its limit raised",
     507: "the storage is full: free space there, its trash and old versions too",
     **dict.fromkeys((200, 400, 405, 501), _NO_DAV),
-    **dict.fromkeys((301, 302, 303, 307, 308), "it moved, or wants a login: name the URL where WebDAV answers itself"),
+    **dict.fromkeys(_MOVED, "it moved, or wants a login: name the URL where WebDAV answers itself"),
 }
 _PASSING = (408, 423, 425, 429, 500, 502, 503, 504)
 
@@ -455,11 +454,8 @@ def failure(error: BaseException) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         said = f"the server's certificate is not valid: {cause.verify_message}"
         return f"{said}; have it renewed, or name the file of an authority of your own in SSL_CERT_FILE"
-    if isinstance(cause, ssl.SSLError):
-        return "there is no TLS at this address; see whether the URL begins with https:// or http://"
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-        return "the server cannot be reached; see that it runs, that its name is right, and that you are online"
-    return "the connection broke off, or the server says nothing; see that the server can be reached"
+    broken = "cannot be reached" if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else "breaks off"
+    return f"the server {broken}; see that it runs, that its name and http:// or https:// are right, and your network"
 
 
 # ── the store and the place ──────────────────────────────────────────────────────────────────────────────────────────
@@ -532,37 +528,34 @@ class DavPlace(ObjectsPlace):
         return DavObjects(self._http, self._url, f"{keys.DRAFTS}/doctor")
 
 
-def open_place(url: str, environ: Mapping[str, str] = os.environ) -> Place:
-    """Returns the folder of a WebDAV server as a place, and asks nothing of it yet; the entry point's contract.
+class Http(httpx.Client):
+    """Asks servers with this user's credentials, and keeps nothing that they give, such as cookies."""
 
-    Raises:
-        StoreError: ~/.netrc cannot be read.
-    """
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    return DavPlace(url, client(environ))
+    def __init__(self, environ: Mapping[str, str] = os.environ, transport: httpx.BaseTransport | None = None) -> None:
+        """Raises StoreError: ~/.netrc cannot be read."""
+        headers, auth = {"Accept-Encoding": "identity", "User-Agent": "swarm"}, httpx.Auth()
+        netrc = Path(environ.get("NETRC") or "~/.netrc").expanduser()
+        try:
+            if user := environ.get("WEBDAV_USER"):
+                auth = httpx.BasicAuth(user, environ.get("WEBDAV_PASSWORD", ""))
+            elif token := environ.get("WEBDAV_TOKEN"):
+                headers["Authorization"] = f"Bearer {token}"
+            elif netrc.is_file():
+                auth = httpx.NetRCAuth(str(netrc))
+        except (OSError, NetrcParseError, UnicodeDecodeError) as error:
+            raise StoreError(f"cannot read {netrc}: {type(error).__name__}; correct it, or {_CREDENTIALS}") from None
+        timeout, limits = httpx.Timeout(_SILENCE, connect=_CONNECT), httpx.Limits(keepalive_expiry=60.0)
+        super().__init__(auth=auth, headers=headers, timeout=timeout, limits=limits, transport=transport)
+        self.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
-
-class _Client(httpx.Client):
     def __del__(self) -> None:
         """Lets go of its connections with the last store that asks by it."""
-        self.close()
+        with suppress(AttributeError):  # it never began
+            self.close()
 
 
-def client(environ: Mapping[str, str] = os.environ, transport: httpx.BaseTransport | None = None) -> httpx.Client:
-    """Returns what asks servers, with this user's credentials, and remembers nothing of them."""
-    headers, auth = {"Accept-Encoding": "identity", "User-Agent": "swarm"}, httpx.Auth()
-    netrc = Path(environ.get("NETRC") or "~/.netrc").expanduser()
-    try:
-        if user := environ.get("WEBDAV_USER"):
-            auth = httpx.BasicAuth(user, environ.get("WEBDAV_PASSWORD", ""))
-        elif token := environ.get("WEBDAV_TOKEN"):
-            headers["Authorization"] = f"Bearer {token}"
-        elif netrc.is_file():
-            auth = httpx.NetRCAuth(str(netrc))
-    except (OSError, NetrcParseError, UnicodeDecodeError) as error:
-        raise StoreError(f"cannot read {netrc}: {type(error).__name__}; correct it, or {_CREDENTIALS}") from None
-    timeout, limits = httpx.Timeout(_SILENCE, connect=_CONNECT), httpx.Limits(keepalive_expiry=60.0)
-    http = _Client(auth=auth, headers=headers, timeout=timeout, limits=limits, transport=transport)
-    http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
-    return http
+def open_place(url: str) -> Place:
+    """Returns the folder of a WebDAV server as a place, and asks nothing of it yet; the entry point's contract."""
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return DavPlace(url, Http())

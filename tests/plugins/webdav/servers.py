@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from swarm.plugins.webdav.place import DavObjects, DavStore, client
+from swarm.plugins.webdav.place import DavObjects, DavStore, Http
 from swarm.store.base import Store
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +71,7 @@ class Dav:
 
     def __init__(self, server: DavServer, undo: ExitStack) -> None:
         self._url, self._root = server.url, f"experiments/{uuid.uuid4().hex}"
-        self._http = undo.enter_context(client(CREDENTIALS))
+        self._http = undo.enter_context(Http(CREDENTIALS))
 
     def open(self, writer: str | None = None) -> Store:
         return DavStore(DavObjects(self._http, self._url, f"{self._root}/.tmp/{writer}"), self._root, writer)
@@ -85,5 +85,5 @@ class Dav:
 
 def ask(server: DavServer, method: str, name: str, **options: object) -> httpx.Response:
     """One request, as a stranger makes it who may."""
-    with client(CREDENTIALS) as http:
+    with Http(CREDENTIALS) as http:
         return http.request(method, f"{server.url}/{name}", **options)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 
 from swarm.config.place import place_of
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
-from swarm.plugins.webdav.place import MOST_LISTED, DavObjects, DavPlace, client
+from swarm.plugins.webdav.place import MOST_LISTED, DavObjects, DavPlace, Http
 
 URL = "https://cloud.example/dav/swarm"
 PASSWORD = "hunter2"
@@ -35,7 +35,7 @@ def answer(status: int, *pieces: bytes, **headers: str) -> httpx.Response:
 
 
 def objects(handler: Handler) -> DavObjects:
-    http = client(CREDENTIALS, httpx.MockTransport(handler))
+    http = Http(CREDENTIALS, httpx.MockTransport(handler))
     return DavObjects(http, URL, ".tmp/anna", pause=lambda most: None)
 
 
@@ -74,15 +74,15 @@ def cut(request: httpx.Request) -> httpx.Response:
         (lambda request: answer(207, b"<html>a page"), "remote.php/dav"),
         (lambda request: answer(207, multistatus("/")), "make it"),
         (expired, "SSL_CERT_FILE"),
-        (away, "online"),
-        (cut, "can be reached"),
+        (away, "cannot be reached"),
+        (cut, "breaks off"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_place_the_remedy_and_no_password(
     handler: Handler, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    place = DavPlace(URL, client(CREDENTIALS, httpx.MockTransport(handler)))
+    place = DavPlace(URL, Http(CREDENTIALS, httpx.MockTransport(handler)))
     with pytest.raises(StoreError) as refused:
         place.experiments()
     for said in (place.problem(), str(refused.value)):
@@ -102,7 +102,8 @@ def test_a_folder_that_is_gone_is_said_at_the_first_write() -> None:
     assert not refused.value.blocked
 
 
-def test_a_create_whose_answer_was_lost_is_known_by_its_draft() -> None:
+@pytest.mark.parametrize("status", [404, 412], ids=["looks for the draft first", "looks at the target first"])
+def test_a_create_whose_answer_was_lost_is_known_by_its_draft(status: int) -> None:
     moved = []
 
     def lose_the_first_answer(request: httpx.Request) -> httpx.Response:
@@ -110,11 +111,19 @@ def test_a_create_whose_answer_was_lost_is_known_by_its_draft() -> None:
             moved.append(request)
             if len(moved) == 1:
                 raise httpx.ReadError("cut")
-            return answer(404)
-        return answer(404 if request.method == "PROPFIND" else 201)
+            return answer(status)
+        if request.method == "PROPFIND":
+            there = moved and "/.tmp/" not in request.url.path
+            return answer(207, multistatus("/experiment.json")) if there else answer(404)
+        return answer(201)
 
     objects(lose_the_first_answer).create("experiment.json", b"{}")
     assert len(moved) == 2
+
+
+def test_a_draft_that_somebody_removed_is_said() -> None:
+    with pytest.raises(StoreError, match="twice"):
+        objects(lambda request: answer(404 if request.method in ("MOVE", "PROPFIND") else 201)).put(KEY, b"{}")
 
 
 def test_who_died_while_he_was_first_hinders_nobody_and_who_was_first_does() -> None:
@@ -250,6 +259,20 @@ def test_folders_in_each_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [*objects(endless).pages("experiments", "")] == []
 
 
+def test_a_folder_whose_name_leads_to_itself_with_a_slash_is_one() -> None:
+    def like_apache(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/"):
+            return answer(207, multistatus("/peers/", kind="<collection/>"))
+        return answer(301, Location=f"{request.url}/")
+
+    found = objects(like_apache).look("peers")
+    assert found
+    assert found.is_folder
+    with pytest.raises(ProtocolError) as refused:
+        objects(like_apache).get("peers", 10)
+    assert refused.value.reason == "not_a_file"
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_credentials_go_to_the_server_alone(status: int, tmp_path: Path) -> None:
     asked = []
@@ -289,7 +312,7 @@ def test_credentials_come_from_the_environment_or_a_file_of_this_user(tmp_path: 
         handler = httpx.MockTransport(
             lambda request: seen.append(request.headers.get("Authorization", "")) or answer(200)
         )
-        client({"NETRC": str(netrc)} | environ, handler).get(url)
+        Http({"NETRC": str(netrc)} | environ, handler).get(url)
         return seen[0]
 
     assert asked({"WEBDAV_TOKEN": "abc"}) == "Bearer abc"
