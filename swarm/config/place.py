@@ -125,7 +125,9 @@ def _prefix(path: str) -> str:
 
 def _check(url: BucketUrl, scheme: str, host: str) -> None:
     if url.scheme not in SCHEMES:
-        raise ConfigError(f"the shared place {url.scheme}://{url.bucket} is no folder and no bucket: {_FORM}")
+        raise ConfigError(
+            f"the shared place {url.scheme}://{url.bucket} is no folder and no bucket: {_FORM}, or https://HOST/FOLDER"
+        )
     if not _BUCKET.fullmatch(url.bucket):
         raise ConfigError(f"the shared place names the bucket {url.bucket!r}, which is no bucket's name: {_FORM}")
     names = url.prefix.split("/") if url.prefix else []

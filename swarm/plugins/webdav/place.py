@@ -132,7 +132,9 @@ class DavObjects:
             if self.head(name):
                 raise AlreadyThereError(f"{self.describe(name)} is there already")
         try:
-            if (claim and self.look(f"{name}{_WAS}")) or not self._move(self._draft(data), name):
+            draft = self._draft(data)
+            if (claim and self.look(f"{name}{_WAS}")) or not self._move(draft, name):
+                self._remove(draft)
                 raise AlreadyThereError(f"{self.describe(name)} is there already")
         finally:
             if claim:

@@ -40,12 +40,14 @@ def bucket_health(client: Objects, prefix: str, experiment: str) -> Iterator[Buc
     except StoreError as error:
         problem = str(error)
     own = f"{root}/{keys.DRAFTS}/" if there else f"{prefix}/.swarm-" if prefix else ".swarm-"
-    health = BucketHealth(client, f"{own}{PREFIX}{uuid.uuid4().hex}", root, there=there, unlistable=problem)
+    probe = f"{own}{PREFIX}{uuid.uuid4().hex}"
+    health = BucketHealth(client, probe, root, there=there, unlistable=problem)
     try:
         yield health
     finally:
         with suppress(StoreError):  # who may not remove was told so
             client.delete(health.tried)
+            client.clear(probe)  # where a prefix is a folder, that is left
 
 
 class BucketHealth(Health):

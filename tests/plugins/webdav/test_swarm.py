@@ -32,7 +32,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DavServe
 def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no_password(
     server: DavServer, tmp_path: Path
 ) -> None:
-    settings = {"MODEL_NAME": "fake", "SWARM_PROFILE": "tiny-2", "SWARM_EXPECTED_WORKERS": 2, "LIGHT_STEP": 0.1}
+    settings = {"MODEL_NAME": "fake", "SWARM_PROFILE": "tiny-2", "SWARM_EXPECTED_WORKERS": 2, "MAX_ROUNDS": 3}
     env = environment(tmp_path / "unused", **settings) | {"GDRIVE_PATH": server.url}
     run = open_place(server.url).store("test", None)
 
@@ -55,9 +55,9 @@ def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no
         for node in nodes:
             assert node.wait() == 0, node.output
         said = [node.output for node in [*nodes, killed]]
-    assert {name: rows(name) for name in ("anna", "ben")} == {"anna": [0, 1, 2, 3], "ben": [0, 1, 2, 3]}
+    assert {name: rows(name) for name in ("anna", "ben")} == {"anna": [0, 1, 2], "ben": [0, 1, 2]}
     for command in (
-        ("validate", "--rounds", "4", "--nodes", "2", "--external", "2"),
+        ("validate", "--rounds", "3", "--nodes", "2", "--external", "2"),
         ("status",),
         ("experiment", "list"),
     ):
@@ -67,6 +67,20 @@ def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no
     assert not any(CREDENTIALS["WEBDAV_PASSWORD"] in text for text in said)
     for file in [*server.folder.rglob("*"), *tmp_path.glob("unused*/**/*")]:
         assert not file.is_file() or CREDENTIALS["WEBDAV_PASSWORD"].encode() not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize(
+    ("password", "folder", "remedy"), [("wrong", "", "WEBDAV_PASSWORD"), ("hunter2", "/none", "make it on the server")]
+)
+def test_a_command_that_cannot_read_the_place_says_what_to_do(
+    server: DavServer, tmp_path: Path, password: str, folder: str, remedy: str
+) -> None:
+    env = environment(tmp_path / "unused") | {"GDRIVE_PATH": server.url + folder, "WEBDAV_PASSWORD": password}
+    done = run_swarm(env, "status")
+    assert done.returncode == 1
+    assert server.url in done.stderr
+    assert remedy in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_what_a_server_acknowledged_outlives_its_death_and_faults(server: DavServer) -> None:
