@@ -48,7 +48,7 @@ from xml.etree.ElementTree import ParseError, XMLParser
 
 import httpx
 
-from swarm.errors import AlreadyThereError, ProtocolError, StoreError
+from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page, Spent, page_of
 from swarm.store.bucket.growing import segments_of
 from swarm.store.bucket.listing import BEHIND, MANIFEST, bundle_of, holds_bundles, is_odd
@@ -557,7 +557,15 @@ class Http(httpx.Client):
 
 
 def open_place(url: str) -> Place:
-    """Returns the folder of a WebDAV server as a place, and asks nothing of it yet; the entry point's contract."""
+    """Returns the folder of a WebDAV server as a place, and asks nothing of it yet; the entry point's contract.
+
+    Raises:
+        ConfigError: that is no URL.
+    """
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    return DavPlace(url, Http())
+    try:
+        address = str(httpx.URL(url))
+    except httpx.InvalidURL as error:
+        raise ConfigError(f"the shared place is no URL ({error}): expected https://HOST/FOLDER") from None
+    return DavPlace(address, Http())

@@ -32,8 +32,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DavServe
 def test_a_swarm_goes_on_after_kills_of_a_worker_and_of_the_server_and_leaves_no_password(
     server: DavServer, tmp_path: Path
 ) -> None:
-    settings = {"MODEL_NAME": "fake", "SWARM_PROFILE": "tiny-2", "SWARM_EXPECTED_WORKERS": 2, "MAX_ROUNDS": 3}
-    env = environment(tmp_path / "unused", **settings) | {"GDRIVE_PATH": server.url}
+    settings = {"MODEL_NAME": "fake", "SWARM_PROFILE": "tiny-2", "SWARM_EXPECTED_WORKERS": 2, "LIGHT_STEP": 0.1}
+    env = environment(tmp_path / "unused", MAX_ROUNDS=3, **settings) | {"GDRIVE_PATH": server.url}
     run = open_place(server.url).store("test", None)
 
     def rows(name: str) -> list[int]:
@@ -87,7 +87,8 @@ def test_what_a_server_acknowledged_outlives_its_death_and_faults(server: DavSer
     plan = Chances(1, busy=0.1, lost=0.1, cut=0.1)
     rows = [b"%d" % number for number in range(10)]
     with between(server.port, plan) as port:
-        anna = open_place(f"http://127.0.0.1:{port}/dav").store("demo", "anna")
+        (server.folder / "Größe 100% x").mkdir()
+        anna = open_place(f"http://127.0.0.1:{port}/dav/Größe 100%25 x").store("demo", "anna")
         for number, row in enumerate(rows):
             if number == 5:
                 server.kill()
@@ -95,7 +96,7 @@ def test_what_a_server_acknowledged_outlives_its_death_and_faults(server: DavSer
             until_taken(lambda row=row: anna.append_records(LOG, [row], durable=True))  # type: ignore[misc]
         until_taken(lambda: anna.put("experiment.json", b"anna", if_absent=True))
         until_taken(lambda: anna.put_bundle("checkpoints/round_1/anna", filled(a=b"x" * 1000)))
-    calm = open_place(server.url).store("demo", None)
+    calm = open_place(f"{server.url}/Größe 100%25 x").store("demo", None)
     assert calm.read_records(LOG).records == rows
     assert calm.get("experiment.json", 100).data == b"anna"
     assert content(calm, "checkpoints/round_1/anna")["a"] == b"x" * 1000

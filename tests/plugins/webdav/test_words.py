@@ -12,6 +12,7 @@ import pytest
 from swarm.config.place import place_of
 from swarm.errors import AlreadyThereError, ConfigError, ProtocolError, StoreError
 from swarm.plugins.webdav.place import MOST_LISTED, DavObjects, DavPlace, Http
+from swarm.store.place import open_place
 
 URL = "https://cloud.example/dav/swarm"
 PASSWORD = "hunter2"
@@ -328,6 +329,12 @@ def test_a_url_that_holds_a_secret_is_refused_and_not_repeated(url: str) -> None
     with pytest.raises(ConfigError) as refused:
         place_of(url)
     assert PASSWORD not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["https://cloud.example:abc/dav", "https://cloud.example/\x01"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="expected https://HOST/FOLDER"):
+        open_place(place_of(url))
 
 
 def test_every_process_has_one_name_for_the_place() -> None:
