@@ -58,8 +58,9 @@ from swarm.store.bucket.store import BucketStore
 from swarm.store.place import Place
 from swarm.wire import keys
 
-MOST_LISTED, _MOST_TEXT, _DEEPEST = 64 * 2**20, 8192, 32
-"""Bytes that are read of a folder's names, some 400 each; characters of one value there; folders in each other."""
+MOST_LISTED, _MOST_TEXT, _DEEPEST = 32 * 2**20, 8192, 32
+"""Bytes that are read of a folder's names, some 400 each; characters of one value there; folders, and elements of an
+answer, in each other."""
 _SILENCE, _CONNECT = 30.0, 5.0
 """Seconds after which a server that says nothing gives no answer."""
 _WAS, _CLAIM = "~was", "~claim"
@@ -378,32 +379,40 @@ def _meta(path: str, length: str | None, tag: str | None, modified: str | None) 
     return {"path": path, "size": _size(length), "e_tag": tag, "last_modified": dated}
 
 
+_VALUES = ("href", "collection", "getcontentlength", "getetag", "getlastmodified")
+"""Elements of an answer that say something."""
+
+
 class _Names:
     """Takes in an answer to PROPFIND element by element, and keeps no tree."""
 
     def __init__(self) -> None:
         self.found: list[Child] = []
         self._said: dict[str, str] = {}
-        self._text = ""
+        self._text, self._depth = "", 0
 
     def doctype(self, *_: object) -> None:
         raise ParseError("no answer of WebDAV declares entities")
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._text = ""
+        self._text, self._depth = "", self._depth + 1
+        if self._depth > _DEEPEST:
+            raise ParseError("no answer of WebDAV is so deep")
 
     def data(self, text: str) -> None:
         self._text = (self._text + text)[:_MOST_TEXT]
 
     def end(self, tag: str) -> None:
         name, text, self._text = tag.removeprefix("{DAV:}"), self._text.strip(), ""
+        self._depth -= 1
         if name != "response":
-            self._said[name] = self._said.get(name) or text  # what has no value is named once more, with 404
+            if name in _VALUES:
+                self._said[name] = self._said.get(name) or text  # what has no value is named once more, with 404
             return
         said, self._said = self._said, {}
         with suppress(UnicodeDecodeError):  # no name of ours
             path = unquote(said.get("href", ""), errors="strict").strip("/")
-            meta = _meta(path, *map(said.get, ("getcontentlength", "getetag", "getlastmodified")))
+            meta = _meta(path, *map(said.get, _VALUES[2:]))
             self.found.append(Child(path.rpartition("/")[2], "collection" in said, meta))
 
 
