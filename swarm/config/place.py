@@ -5,6 +5,7 @@
     gs://bucket/prefix                                      Google Cloud Storage
     az://container/prefix                                   Azure Blob Storage
     s3://bucket/prefix?compress=zstd                        what this node writes there is packed
+    https://host/folder                                     what a plugin opens that registered this scheme
 
 Credentials come from the environment and the usual files alone: a URL is printed, logged, and seen in a process list.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from swarm import entry_points
 from swarm.errors import ConfigError
 
 SCHEMES = ("s3", "gs", "az")
@@ -61,9 +63,36 @@ def place_of(text: str) -> str:
     """Returns the name by which every process finds the same place: a bucket's URL, or the absolute path of a folder.
 
     Raises:
-        ConfigError: it is a URL, and none of a bucket.
+        ConfigError: it is a URL that nobody here opens, or one that holds a secret.
     """
-    return str(bucket_url(text)) if is_url(text) else str(Path(text).expanduser().absolute())
+    if not is_url(text):
+        return str(Path(text).expanduser().absolute())
+    return _plain_url(text) if plugin_of(text) else str(bucket_url(text))
+
+
+def plugin_of(text: str) -> str:
+    """Returns the entry point of `swarm.places` that opens a URL, which is called as its scheme; empty: none does."""
+    found = _URL.match(text.strip())
+    scheme = found[1].lower() if found else ""
+    if not scheme or scheme in SCHEMES:
+        return ""
+    there = scheme in entry_points.bundled(entry_points.PLACES) or scheme in entry_points.found(entry_points.PLACES)
+    return scheme if there else ""
+
+
+def _plain_url(text: str) -> str:
+    """Returns a URL of a plugin's as every process has it. Raises ConfigError: it may hold a secret."""
+    try:
+        parts = urlsplit(text.strip())
+        secret = "@" in parts.netloc or parts.query or parts.fragment
+    except ValueError:
+        raise ConfigError("the shared place is no URL that can be read: expected https://HOST/FOLDER") from None
+    if secret or not parts.hostname:
+        raise ConfigError(
+            "the URL of the shared place holds a user, a password, a token or an option, or no host, and URLs are "
+            "printed and logged: expected https://HOST/FOLDER; credentials come from the environment"
+        )
+    return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def bucket_url(text: str) -> BucketUrl:
@@ -96,7 +125,9 @@ def _prefix(path: str) -> str:
 
 def _check(url: BucketUrl, scheme: str, host: str) -> None:
     if url.scheme not in SCHEMES:
-        raise ConfigError(f"the shared place {url.scheme}://{url.bucket} is no folder and no bucket: {_FORM}")
+        raise ConfigError(
+            f"the shared place {url.scheme}://{url.bucket} is no folder and no bucket: {_FORM}, or https://HOST/FOLDER"
+        )
     if not _BUCKET.fullmatch(url.bucket):
         raise ConfigError(f"the shared place names the bucket {url.bucket!r}, which is no bucket's name: {_FORM}")
     names = url.prefix.split("/") if url.prefix else []

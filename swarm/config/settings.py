@@ -94,7 +94,7 @@ class PlaceSettings(SettingSection):
     section = "Place and node"
     path: Text = setting("./runs", "GDRIVE_PATH", "SWARM_PATH")
     """The shared place: a folder, or a bucket such as `s3://bucket/prefix`, `gs://...`, `az://...` (extra `bucket`);
-    `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3."""
+    `s3://bucket/prefix?endpoint=URL` for any other server that speaks S3; `https://HOST/FOLDER` of a WebDAV server."""
     mirror: Text | None = setting(None, "SWARM_MIRROR", reaches=True)
     """`swarm up` and `swarm study run` copy the run into this place every ten seconds. Where the shared place is gone
     or behind it, the next start brings the run back from there."""
@@ -346,10 +346,10 @@ class Settings(
         """Returns the shared folder as an absolute path, for what works in a folder alone.
 
         Raises:
-            ConfigError: the shared place is a bucket.
+            ConfigError: the shared place is no folder.
         """
         if is_url(self.path):
-            raise ConfigError(f"this works in a folder alone, and {self.place} is a bucket: name a folder with --path")
+            raise ConfigError(f"this works in a folder alone, and {self.place} is none: name a folder with --path")
         return Path(self.place)
 
     @property

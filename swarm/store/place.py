@@ -2,7 +2,8 @@
 
 --path ─▶ open_place ─┬ FolderPlace       swarm.store.folder.place
                       ├ plugin syncthing  a folder with this machine's record of members
-                      └ BucketPlace       swarm.store.bucket.place
+                      ├ BucketPlace       swarm.store.bucket.place
+                      └ a plugin          a URL of its scheme, such as https://
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from swarm import entry_points
-from swarm.config.place import bucket_url, is_url
+from swarm.config.place import bucket_url, is_url, plugin_of
 from swarm.errors import ExperimentError, StoreError
 from swarm.spelling import did_you_mean, named
 from swarm.store.base import Store
@@ -36,8 +37,11 @@ def open_place(path: Path | str) -> Place:
     """Returns the place that people name by --path; it need not be there yet.
 
     Raises:
-        ConfigError: it is a URL, and none of a bucket; or the extra for buckets is not installed.
+        ConfigError: it is a URL that nobody here opens; or the extra for buckets is not installed.
     """
+    if isinstance(path, str) and (plugin := plugin_of(path)):
+        opened: Place = entry_points.needed(entry_points.PLACES, plugin, f"the shared place {path}").open_place(path)
+        return opened
     if isinstance(path, str) and is_url(path):
         from swarm.store.bucket.place import BucketPlace  # here, for nobody else needs obstore
 

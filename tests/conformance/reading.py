@@ -33,10 +33,10 @@ from tests.conformance.worlds import World
 @promise("growing")
 def check_records_come_whole_once_and_in_order_while_they_are_appended(world: World, tmp: Path) -> None:
     anna, ben = world.open("anna"), world.open()
-    cursor, found, width, lead = "", list[bytes](), 300, threading.Semaphore(50)
+    cursor, found, width, lead = "", list[bytes](), 300, threading.Semaphore(10)
 
     def append(version: int) -> None:
-        lead.acquire(timeout=0.1)  # a writer that runs far ahead of its reader shows no more
+        lead.acquire(timeout=1.0)  # a writer that runs far ahead of its reader shows no more
         anna.append_records(LOG, [b"%d" % version * width, b"-%d" % version], durable=False)
 
     def look() -> int:

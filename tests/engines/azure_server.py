@@ -1,4 +1,4 @@
-"""Azurite, the emulator of Azure's blob storage, on loopback: `make .venv-servers/.installed` brings it where npm is."""
+"""Azurite, the emulator of Azure's blob storage; `make .venv-servers/.installed` brings it where npm is."""
 
 from __future__ import annotations
 

@@ -122,6 +122,7 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/remote/server_adapters.py": "the folder of adapters that server and node share",
     "swarm/plugins/sinks/tensorboard.py": "the user's folder of sinks",
     "swarm/plugins/sinks/wandb.py": "the user's folder of sinks",
+    "swarm/plugins/webdav/place.py": "a local file to send, and a copy of its own",
     "swarm/plugins/syncthing/membership.py": "this machine's own record of members",
     "swarm/plugins/syncthing/setting_up.py": "the folder that the user names",
     "swarm/plugins/slurm/backend.py": "the user's private folder of jobs",

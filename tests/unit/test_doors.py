@@ -24,7 +24,17 @@ OF_ANYTHING = {
     *("recvfrom", "recvmsg", "accept", "makefile", "create_connection", "open_connection", "connect_tcp", "fdopen"),
     *("safe_open", "load_file", "snapshot_download", "hf_hub_download", "load_dataset", "urlopen", "build_opener"),
     *("open_regular", "H11Protocol", "create_server", "ParquetFile", "fromstring", "extractall", "from_url", "OpenAI"),
-    *("aiter_raw", "aiter_bytes", "model_info", "list_repo_files", "create_repo", "GzipFile", "ZipFile", "TarFile"),
+    *(
+        "aiter_raw",
+        "iter_raw",
+        "aiter_bytes",
+        "model_info",
+        "list_repo_files",
+        "create_repo",
+        "GzipFile",
+        "ZipFile",
+        "TarFile",
+    ),
     *("mmap", "memmap", "fromfile", "read_parquet", "copyfile", "copytree", "open_process", "run_process"),
     *("check_output", "open_code", "FileIO", "input", "get_many"),
 }

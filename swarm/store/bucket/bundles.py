@@ -23,8 +23,8 @@ import msgspec
 from swarm import forms
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Entry, Kind
-from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.listing import MANIFEST, objects
+from swarm.store.bucket.objects import Objects
 from swarm.store.copies import MOST_BYTES_IN_A_BUNDLE, MOST_IN_A_BUNDLE, no_room, opened
 
 _MOST_MANIFEST = 8 * 2**20
@@ -48,7 +48,7 @@ class BundleManifest(msgspec.Struct, frozen=True):
     files: list[File]
 
 
-def put_bundle(client: BucketClient, prefix: str, fill: Callable[[Path], None]) -> None:
+def put_bundle(client: Objects, prefix: str, fill: Callable[[Path], None]) -> None:
     """Writes a bundle; it implements Store.put_bundle."""
     where, id_ = client.describe(prefix), uuid.uuid4().hex
     try:
@@ -61,7 +61,11 @@ def put_bundle(client: BucketClient, prefix: str, fill: Callable[[Path], None]) 
         raise StoreError(f"cannot write {where}: {error.strerror or error}") from error
     former = _id_of(client, prefix)
     client.put(f"{prefix}/{MANIFEST}", msgspec.json.encode(BundleManifest(_VERSION, id_, files)))
-    client.delete([prefix, *_data_but(client, prefix, {id_, former})])
+    client.delete([prefix])
+    there = {meta["path"].removeprefix(f"{prefix}/").partition("/") for meta in objects(client, prefix)}
+    for data in sorted({name for name, slash, _ in there if slash and name.startswith("~")}):
+        if data not in (f"~{id_}", f"~{former}"):
+            client.clear(f"{prefix}/{data}")
 
 
 def _files(folder: Path) -> list[tuple[Path, str]]:
@@ -69,12 +73,12 @@ def _files(folder: Path) -> list[tuple[Path, str]]:
     return [(path, path.relative_to(folder).as_posix()) for path in found]
 
 
-def _sent(client: BucketClient, prefix: str, id_: str, number: int, at: tuple[Path, str]) -> File:
+def _sent(client: Objects, prefix: str, id_: str, number: int, at: tuple[Path, str]) -> File:
     sent = client.upload(f"{prefix}/~{id_}/{number}", at[0])
     return File(at[1], sent.size, sent.digest)
 
 
-def _id_of(client: BucketClient, prefix: str) -> str:
+def _id_of(client: Objects, prefix: str) -> str:
     """Returns the id of the bundle that is there, "" if none can be read."""
     try:
         return manifest_of(client, prefix).id
@@ -82,43 +86,21 @@ def _id_of(client: BucketClient, prefix: str) -> str:
         return ""
 
 
-def _data_but(client: BucketClient, prefix: str, ids: set[str]) -> list[str]:
-    """Returns names of all data in a prefix that is not of these ids."""
-    kept = tuple(f"{prefix}/~{id_}/" for id_ in ids if id_)
-    there = (meta["path"] for meta in objects(client, prefix))
-    return [
-        name
-        for name in there
-        if name.startswith(f"{prefix}/~") and not name.startswith(kept) and not _is_manifest(name)
-    ]
-
-
-def _is_manifest(name: str) -> bool:
-    return name.endswith(f"/{MANIFEST}")
-
-
-def remove_prefix(client: BucketClient, prefix: str) -> None:
-    """Remove all below a prefix, manifests first: nobody finds half of a bundle."""
-    there = [meta["path"] for meta in objects(client, prefix)]
-    client.delete([name for name in there if _is_manifest(name)])
-    client.delete([name for name in there if not _is_manifest(name)])
-
-
-def recover(client: BucketClient, below: str, writer: str) -> None:
+def recover(client: Objects, below: str, writer: str) -> None:
     """Remove the data of bundles of this writer that never had a manifest.
 
     Where no checkpoint of his lies, he may not be allowed to remove what strangers put there.
     """
-    data, whole = dict[str, list[str]](), set[str]()
+    begun, whole = set[str](), set[str]()
     for meta in objects(client, below):
         prefix, tilde, _ = meta["path"].partition("/~")
         if tilde and prefix.endswith(f"/{writer}") and prefix.removeprefix(f"{below}/").count("/") == 1:
-            data.setdefault(prefix, []).append(meta["path"])
-            whole |= {prefix} if meta["path"] == f"{prefix}/{MANIFEST}" else set()
-    client.delete([name for prefix, names in data.items() if prefix not in whole for name in names])
+            (whole if meta["path"] == f"{prefix}/{MANIFEST}" else begun).add(prefix)
+    for prefix in sorted(begun - whole):
+        client.clear(prefix)
 
 
-def manifest_of(client: BucketClient, prefix: str) -> BundleManifest:
+def manifest_of(client: Objects, prefix: str) -> BundleManifest:
     """Returns the manifest of a bundle, checked.
 
     Raises:
@@ -176,7 +158,7 @@ def entries_of(manifest: BundleManifest, below: str, *, tags: bool) -> list[Entr
     return [found[name] for name in sorted(found)]
 
 
-def open_bundle(client: BucketClient, prefix: str) -> AbstractContextManager[Path]:
+def open_bundle(client: Objects, prefix: str) -> AbstractContextManager[Path]:
     """A local folder with a bundle's files; it implements Store.open_bundle."""
 
     def gather(folder: Path) -> bool:
@@ -190,7 +172,7 @@ def open_bundle(client: BucketClient, prefix: str) -> AbstractContextManager[Pat
     return opened(client.describe(prefix), gather)
 
 
-def _fetched(client: BucketClient, prefix: str, manifest: BundleManifest, folder: Path) -> bool:
+def _fetched(client: Objects, prefix: str, manifest: BundleManifest, folder: Path) -> bool:
     """Bring the files here; False if one of them is gone.
 
     Raises:

@@ -11,9 +11,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
@@ -21,37 +20,18 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.store.base import PAGE, Spent
 from swarm.store.bucket.answers import Trouble, no_bucket, trouble_of
+from swarm.store.bucket.listing import MANIFEST, objects
+from swarm.store.bucket.objects import PAUSES, PIECE, Got, ObjectMeta, OddNameError, Upload, tag_of
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
-PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
-"""Seconds, at most, before each further try."""
-PIECE = 8 * 2**20
-"""Bytes that are sent or taken in at once."""
 _MOST_PARTS = 9_000
 _TOGETHER = 4
 """Parts of one upload at a time."""
 _MARK = "swarmput"
 """Metadata by which a create whose answer was lost is known again."""
-
-
-class Got(NamedTuple):
-    """An object."""
-
-    data: bytes
-    tag: str
-    mark: str
-
-
-@dataclass(frozen=True)
-class Upload:
-    """Holds the size and digest of a local file as it was sent."""
-
-    size: int
-    digest: str
 
 
 class BucketClient:
@@ -176,6 +156,12 @@ class BucketClient:
                     for name in some:
                         self.delete([name])
 
+    def clear(self, prefix: str) -> None:
+        """Remove all objects below a prefix, manifests first: nobody finds half of a bundle."""
+        there = [meta["path"] for meta in objects(self, prefix)]
+        for of_manifests in (True, False):
+            self.delete([name for name in there if name.endswith(f"/{MANIFEST}") is of_manifests])
+
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def get(self, name: str, limit: int) -> Got:
         """Read an object of at most `limit` bytes.
@@ -246,7 +232,7 @@ class BucketClient:
         A page that breaks off is asked for again, from the last name on. Odd names (listing.py) are among them.
 
         Raises:
-            InvalidPathError: one of them cannot be named in obstore.
+            OddNameError: one of them cannot be named in obstore.
             StoreError: the server does not begin behind `after`: it would be asked without end.
         """
         more = True
@@ -273,8 +259,10 @@ class BucketClient:
             self.spent.requests[kind] += 1
             try:
                 return request()
-            except (AlreadyExistsError, InvalidPathError):
+            except AlreadyExistsError:
                 raise
+            except InvalidPathError as error:
+                raise OddNameError(str(error)) from None
             except FileNotFoundError as error:
                 raise self._missing(kind, verb, name, error) from None
             except BaseError as error:
@@ -297,7 +285,7 @@ class BucketClient:
             self._ask("list", "list", prefix, lambda: self._page(prefix, ""))
         except StoreError:
             return False
-        except InvalidPathError:
+        except OddNameError:
             pass
         return True
 
@@ -306,19 +294,6 @@ class BucketClient:
             return FileNotFoundError(self.describe(name))
         trouble = trouble_of(error)
         return StoreError(f"cannot {verb} {self.describe(name)}: {trouble.said}; {trouble.advice}")
-
-
-def tag_of(meta: ObjectMeta) -> str:
-    """Returns the version of an object."""
-    tag = meta["e_tag"]
-    return tag.removeprefix("W/").strip('"') if tag else f"{meta['last_modified'].timestamp()}-{meta['size']}"
-
-
-def say_that_it_went(where: str) -> None:
-    """An object that stood where a writer writes."""
-    from swarm.logs import get_logger  # here, for commands that only look do without it
-
-    get_logger(__name__).warning("obstacle.removed", path=where)
 
 
 def say_that_conditions_are_ignored(address: str) -> None:

@@ -7,7 +7,7 @@
              ─▶ sixteen of a size? join them: put their bytes as one, delete them
     read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
 
-A create whose answer was lost is known again (see BucketClient.create), and an append that failed makes the writer look
+A create whose answer was lost is known again (see Objects.create), and an append that failed makes the writer look
 anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
 first append writes its whole lines into a segment. Where segments overlap the later one counts, so that half a line at
 the end goes; what the earlier one has behind it goes on there. So nothing is missing while some of those that were
@@ -28,8 +28,8 @@ from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
 from swarm.store import records
 from swarm.store.base import MOST_PER_RECORD, PAGE, Records
-from swarm.store.bucket.client import BucketClient, say_that_it_went, tag_of
-from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest, objects
+from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest
+from swarm.store.bucket.objects import Objects, say_that_it_went, tag_of
 
 MOST_PER_APPEND = 64 * 2**20
 """Bytes of one segment; a larger one was not written by us, and is skipped."""
@@ -45,7 +45,7 @@ _AT_ONCE = 8
 """Segments that are read at the same time."""
 
 
-def segments_of(client: BucketClient, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
+def segments_of(client: Objects, name: str, after: str = "", enough: int | None = None) -> list[Segment]:
     """Returns the segments of the growing file that is there now, in order; none if there is none.
 
     Args:
@@ -60,11 +60,6 @@ def segments_of(client: BucketClient, name: str, after: str = "", enough: int | 
             if enough is not None and segment.start > enough and of_birth >= PAGE:
                 walk.leap(f"{grown(name)}/{segment.birth}{BEHIND}")
     return newest(found, Segment.of(after, 0))
-
-
-def remove(client: BucketClient, name: str) -> None:
-    """Remove all segments, those of former files too."""
-    client.delete([meta["path"] for meta in objects(client, grown(name))])
 
 
 class Piece(NamedTuple):
@@ -99,7 +94,7 @@ def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
     return found
 
 
-def read_pieces(client: BucketClient, pieces: Sequence[Piece], *, strict: bool = False) -> bytes:
+def read_pieces(client: Objects, pieces: Sequence[Piece], *, strict: bool = False) -> bytes:
     """Reads the bytes of pieces. One that cannot be read, is gone or became shorter is a line of zeros: junk.
 
     Raises:
@@ -154,7 +149,7 @@ def to_join(segments: Sequence[Segment]) -> list[Segment]:
 class GrowingWriter:
     """The writer's side of one growing file; callable from any thread."""
 
-    def __init__(self, client: BucketClient, name: str) -> None:
+    def __init__(self, client: Objects, name: str) -> None:
         self._client = client
         self._name = name
         self._end: _End | None = None
@@ -311,7 +306,7 @@ class _Cursor(NamedTuple):
         return Segment(self.birth, self.segment - 1, self.segment - 1, 1).name if self.segment else self.birth
 
 
-def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
+def read_on(client: Objects, name: str, text: str, limit: int) -> Records:
     """Reads on from a cursor; it implements Store.read_records."""
     for _ in range(_ATTEMPTS):  # what was listed may have been joined since
         with suppress(FileNotFoundError):
@@ -319,7 +314,7 @@ def read_on(client: BucketClient, name: str, text: str, limit: int) -> Records:
     return _read_on(client, name, text, limit, strict=False)
 
 
-def _read_on(client: BucketClient, name: str, text: str, limit: int, *, strict: bool) -> Records:
+def _read_on(client: Objects, name: str, text: str, limit: int, *, strict: bool) -> Records:
     cursor = _Cursor.of(text)
     birth, pieces = _find(client, name, cursor, limit)
     if not birth:
@@ -341,7 +336,7 @@ def _read_on(client: BucketClient, name: str, text: str, limit: int, *, strict: 
     return Records(found.records, str(at), found.torn, found.more, restarted)
 
 
-def _find(client: BucketClient, name: str, cursor: _Cursor, limit: int) -> tuple[str, list[Piece]]:
+def _find(client: Objects, name: str, cursor: _Cursor, limit: int) -> tuple[str, list[Piece]]:
     """Returns the birth and the pieces of the file, from the cursor on and as far as one reading goes; "": there is
     none."""
     enough = cursor.offset + limit + MOST_PER_RECORD

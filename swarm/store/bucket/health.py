@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
-from swarm.store.bucket.client import BucketClient
 from swarm.store.bucket.listing import is_odd, objects
+from swarm.store.bucket.objects import Objects
 from swarm.store.health import MOST_ENTRIES, Health, Latency, Permission, Survey, Visibility
 from swarm.wire import keys
 
@@ -28,7 +28,7 @@ VISIBLE, SAMPLES = 5, 20
 
 
 @contextmanager
-def bucket_health(client: BucketClient, prefix: str, experiment: str) -> Iterator[BucketHealth]:
+def bucket_health(client: Objects, prefix: str, experiment: str) -> Iterator[BucketHealth]:
     """The health of a bucket, and of an experiment in it, for the block.
 
     What is tried out lies in the experiment's `.tmp`, or beside the experiments where it is not there yet.
@@ -40,18 +40,20 @@ def bucket_health(client: BucketClient, prefix: str, experiment: str) -> Iterato
     except StoreError as error:
         problem = str(error)
     own = f"{root}/{keys.DRAFTS}/" if there else f"{prefix}/.swarm-" if prefix else ".swarm-"
-    health = BucketHealth(client, f"{own}{PREFIX}{uuid.uuid4().hex}", root, there=there, unlistable=problem)
+    probe = f"{own}{PREFIX}{uuid.uuid4().hex}"
+    health = BucketHealth(client, probe, root, there=there, unlistable=problem)
     try:
         yield health
     finally:
         with suppress(StoreError):  # who may not remove was told so
             client.delete(health.tried)
+            client.clear(probe)  # where a prefix is a folder, that is left
 
 
 class BucketHealth(Health):
     """Measures a bucket's health."""
 
-    def __init__(self, client: BucketClient, probe: str, root: str, *, there: bool, unlistable: str = "") -> None:
+    def __init__(self, client: Objects, probe: str, root: str, *, there: bool, unlistable: str = "") -> None:
         """Tries out at once what may be done.
 
         Args:

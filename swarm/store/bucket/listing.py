@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-from obstore.exceptions import InvalidPathError
+from typing import NamedTuple
 
 from swarm.errors import StoreError
 from swarm.store.base import MOST_NAMES, PAGE, Entry, Kind, Page
-from swarm.store.bucket.client import BucketClient, tag_of
+from swarm.store.bucket.objects import ObjectMeta, Objects, OddNameError, tag_of
 from swarm.wire import keys
 
 BEHIND = "\U0010ffff"
@@ -171,14 +169,11 @@ def behind_odd(said: str, prefix: str) -> str:
     return f"{before} " if odd and odd < " " else f"{before}{odd}0"
 
 
-if TYPE_CHECKING:
-    from obstore import ObjectMeta
-
 MOST_PAGES = MOST_NAMES // PAGE
 """Requests of one listing; a flood beyond that is not seen whole."""
 
 
-def objects(client: BucketClient, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
+def objects(client: Objects, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
     """Yields all objects below a prefix whose names lie behind `after`, in the server's order, at most MOST_NAMES of
     them.
 
@@ -192,7 +187,7 @@ def objects(client: BucketClient, prefix: str, after: str = "") -> Iterator[Obje
 class Walk:
     """Goes through the objects below a prefix, and may leap."""
 
-    def __init__(self, client: BucketClient, prefix: str, after: str = "") -> None:
+    def __init__(self, client: Objects, prefix: str, after: str = "") -> None:
         self._client = client
         self._prefix = prefix
         self._left = MOST_PAGES
@@ -234,7 +229,7 @@ class Walk:
         self._left -= 1
         try:
             page = next(self._pages, None)
-        except InvalidPathError as error:
+        except OddNameError as error:
             behind = behind_odd(str(error), self._prefix)
             if behind <= self._after:
                 raise self._unreadable("".join(odd_part(str(error)))) from None
@@ -246,7 +241,7 @@ class Walk:
         return True
 
 
-def list_page(client: BucketClient, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
+def list_page(client: Objects, prefix: str, after: str, limit: int, *, tags: bool, bundles: bool = False) -> Page:
     """Returns one page of a prefix that is no bundle; it implements Store.list.
 
     Args:

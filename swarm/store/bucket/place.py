@@ -1,8 +1,9 @@
-"""The experiments of a bucket."""
+"""The experiments of a place of whole objects: a bucket here, or what a plugin asks in the same verbs."""
 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
 from configparser import ConfigParser, Error
 from contextlib import AbstractContextManager
@@ -13,67 +14,78 @@ from typing import TYPE_CHECKING, Any
 from swarm.config.place import BucketUrl
 from swarm.errors import StoreError
 from swarm.extras import lacking
-from swarm.store.base import MOST_NAMES, Kind, Store
+from swarm.store.base import MOST_NAMES, Kind
 from swarm.store.health import Health
 from swarm.store.place import EXPERIMENTS, Place
 from swarm.wire import keys
 
 if TYPE_CHECKING:
     from swarm.store.bucket.client import BucketClient
+    from swarm.store.bucket.objects import Objects
     from swarm.store.bucket.store import BucketStore
 
 
-class BucketPlace(Place):
-    """A prefix of a bucket."""
+class ObjectsPlace(Place):
+    """Experiments that are prefixes of names."""
 
-    KIND = "a bucket"
+    prefix = ""
+    """Part of all names."""
 
-    def __init__(self, url: BucketUrl) -> None:
-        from swarm.store.bucket.place import open_bucket
+    @abstractmethod
+    def objects(self) -> Objects:
+        """Opens a way to the objects, for trials of the place."""
 
-        self._url = url
-        self._bucket = open_bucket(url)
-        self._uploads = open_bucket(url, retries=True)
-
-    def describe(self) -> str:
-        return self._url.address
+    @abstractmethod
+    def beside(self, folder: str, writer: str | None = None) -> BucketStore:
+        """Opens what lies below a prefix of the place."""
 
     def problem(self) -> str:
         try:
-            self._at(EXPERIMENTS).list("", limit=1)
+            self.beside(EXPERIMENTS).list("", limit=1)
         except StoreError as error:
             return str(error)
         return ""
 
     def experiments(self) -> list[str]:
-        there = self._at(EXPERIMENTS).list("", limit=MOST_NAMES).entries
+        there = self.beside(EXPERIMENTS).list("", limit=MOST_NAMES).entries
         return [entry.name for entry in there if entry.kind is Kind.PREFIX]
 
     def has(self, name: str) -> bool:
         return bool(self.store(name, None).list("", limit=1).entries)
 
     def remove(self, name: str) -> None:
-        self._at(keys.archive(name), "@remove").remove_prefix("")
+        self.beside(keys.archive(name), "@remove").remove_prefix("")
         self.store(name, "@remove").remove_prefix("")
-
-    def beside(self, folder: str, writer: str | None = None) -> Store:
-        return self._at(folder, writer)
 
     def health(self, name: str) -> AbstractContextManager[Health]:
         from swarm.store.bucket.health import bucket_health
 
-        return bucket_health(self._client(), self._url.prefix, f"{EXPERIMENTS}/{name}")
+        return bucket_health(self.objects(), self.prefix, f"{EXPERIMENTS}/{name}")
 
     def store(self, name: str, writer: str | None) -> BucketStore:
-        return self._at(f"{EXPERIMENTS}/{name}", writer)
+        return self.beside(f"{EXPERIMENTS}/{name}", writer)
 
-    def _at(self, folder: str, writer: str | None = None) -> BucketStore:
+
+class BucketPlace(ObjectsPlace):
+    """A prefix of a bucket."""
+
+    KIND = "a bucket"
+
+    def __init__(self, url: BucketUrl) -> None:
+        self._url, self.prefix = url, url.prefix
+        self._bucket = open_bucket(url)
+        self._uploads = open_bucket(url, retries=True)
+
+    def describe(self) -> str:
+        return self._url.address
+
+    def beside(self, folder: str, writer: str | None = None) -> BucketStore:
         from swarm.store.bucket.store import BucketStore
 
-        root = "/".join(filter(None, (self._url.prefix, folder)))
-        return BucketStore(self._client(), root, self._url.scheme, writer, packs=bool(self._url.compress))
+        root = "/".join(filter(None, (self.prefix, folder)))
+        return BucketStore(self.objects(), root, self._url.scheme, writer, packs=bool(self._url.compress))
 
-    def _client(self) -> BucketClient:
+    def objects(self) -> BucketClient:
         from swarm.store.bucket.client import BucketClient
 
         address = f"{self._url.scheme}://{self._url.bucket}"

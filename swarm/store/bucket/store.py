@@ -27,10 +27,10 @@ from swarm.store.base import (
     parts_of,
 )
 from swarm.store.bucket import bundles, growing, packing
-from swarm.store.bucket.client import BucketClient, tag_of
 from swarm.store.bucket.growing import GrowingWriter
-from swarm.store.bucket.listing import Walk, bundle_of, holds_bundles, list_page, may_grow
+from swarm.store.bucket.listing import Walk, bundle_of, grown, holds_bundles, list_page, may_grow
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
+from swarm.store.bucket.objects import Objects, tag_of
 from swarm.wire import keys
 
 
@@ -38,7 +38,7 @@ class BucketStore:
     """Keys are the names of objects below a root. See swarm.store.bucket for what is one object and what several."""
 
     def __init__(
-        self, client: BucketClient, root: str, kind: str, writer: str | None = None, *, packs: bool = False
+        self, client: Objects, root: str, kind: str, writer: str | None = None, *, packs: bool = False
     ) -> None:
         """Asks nothing of the bucket yet.
 
@@ -76,7 +76,7 @@ class BucketStore:
         self._client.spent.spared += len(data) - len(packed)
         self._client.put(name, packed)
         if may_grow(key):
-            growing.remove(self._client, name)
+            self._client.clear(grown(name))
             self._growing.pop(key, None)
 
     def get(self, key: str, limit: int) -> Blob:
@@ -183,14 +183,14 @@ class BucketStore:
         self._check_writer()
         name = self._name(key)
         if may_grow(key):
-            growing.remove(self._client, name)
+            self._client.clear(grown(name))
             self._growing.pop(key, None)
         self._client.delete([name])
 
     def remove_prefix(self, prefix: str) -> None:
         self._check_writer()
         self._bundle = ("", None)
-        bundles.remove_prefix(self._client, self._name(prefix))
+        self._client.clear(self._name(prefix))
 
     # ── watching ────────────────────────────────────────────────────────────────────────────────────────────────────
     async def watch(self, prefixes: Sequence[str], interval: float, hint: Hint, among_them: Prefixes = tuple) -> None:
