@@ -149,5 +149,5 @@ def _thresholds(curves: pd.DataFrame, sums: pd.DataFrame, a: str, b: str) -> pd.
 
 
 def _cumulative(sums: pd.DataFrame, a: str, b: str) -> Comparison:
-    rewards = {name: own.set_index("seed")["cumulative_reward"] for name, own in sums.groupby("configuration")}
+    rewards = {name: dict(zip(own["seed"], own["cumulative_reward"], strict=True)) for name, own in sums.groupby("configuration")}
     return compare_samples(ConfigurationRecord(name=b, settings={}, baseline=a), rewards[b], rewards[a])

@@ -13,14 +13,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from swarm.plugins.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Anova, Sample, anova, holm, paired, welch, zero
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 
+SeedValues = dict[int, float]
+"""Seed -> what its run came to, by seed."""
 TOO_FEW = f"n < {FEWEST_SEEDS}"
 """Why there is no p-value."""
 NO_SPREAD = "no spread"
@@ -135,13 +139,13 @@ def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     return totals[totals["rounds"] >= record.rounds]
 
 
-def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, pd.Series[float]]:
+def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, SeedValues]:
     """Returns configuration -> its finished runs' values, by seed; without those that have none."""
-    runs = finished(totals, record).dropna(subset=[column])
-    return {
-        str(name): rows.set_index("seed")[column].astype("float64").sort_index()
-        for name, rows in runs.groupby("configuration", sort=False)
-    }
+    runs = finished(totals, record)[["configuration", "seed", column]].dropna(subset=[column])
+    found: dict[str, SeedValues] = defaultdict(dict)
+    for name, seed, value in sorted(runs.itertuples(index=False, name=None), key=itemgetter(1)):
+        found[str(name)][seed] = float(value)
+    return found
 
 
 def compare_with_baseline(
@@ -166,23 +170,24 @@ def compare_with_baseline(
 
 
 def compare_samples(
-    known: ConfigurationRecord, by_seed: pd.Series[float], baseline: pd.Series[float] | None
+    known: ConfigurationRecord, by_seed: SeedValues, baseline: SeedValues | None
 ) -> Comparison:
     """Returns one configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
-    own, interval = by_seed.tolist(), mean_effect(by_seed.tolist())
+    own = [*by_seed.values()]
+    interval = mean_effect(own)
     alone = Comparison(
         configuration=known.name,
         group=known.group,
         baseline=known.baseline,
         n=len(own),
         mean=_mean(own),
-        sd=float(by_seed.std()) if len(own) > 1 else None,
+        sd=float(np.std(own, ddof=1)) if len(own) > 1 else None,
         low=interval.low,
         high=interval.high,
     )
     if baseline is None or known.baseline == known.name:
         return alone._replace(n_baseline=0) if baseline is None and known.baseline else alone
-    return alone._replace(**compare(own, baseline.tolist()))
+    return alone._replace(**compare(own, [*baseline.values()]))
 
 
 def _one_family(compared: Sequence[Comparison]) -> list[Comparison]:
@@ -212,18 +217,18 @@ def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[Comparis
 
 
 def _as_declared(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> Comparison:
-    samples, none = samples_by_configuration(totals, record, known.measure), pd.Series(dtype="float64")
-    a, b = samples.get(known.configuration, none), samples.get(known.baseline, none)
+    samples = samples_by_configuration(totals, record, known.measure)
+    a, b = samples.get(known.configuration, {}), samples.get(known.baseline, {})
     if known.test == "paired":
-        shared = a.index.intersection(b.index)
-        a, b = a[shared], b[shared]
+        shared = [seed for seed in a if seed in b]
+        a, b = ({seed: side[seed] for seed in shared} for side in (a, b))
     return Comparison(
         configuration=known.configuration,
         baseline=known.baseline,
         measure=known.measure,
         test=known.test,
         hypothesis=known.hypothesis,
-        **compare(a.tolist(), b.tolist(), known.test),
+        **compare([*a.values()], [*b.values()], known.test),
     )
 
 
@@ -288,7 +293,7 @@ def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "
     samples = samples_by_configuration(totals, record, column)
     for known in record.configurations:
         if known.name in samples:
-            groups[known.group][known.name] = samples[known.name].tolist()
+            groups[known.group][known.name] = [*samples[known.name].values()]
     return [Variance(group, tuple(found), anova(list(found.values()))) for group, found in groups.items()]
 
 
@@ -329,16 +334,21 @@ def factors_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     return as_table(rows, Factors._fields)
 
 
-def _ratio(samples: dict[str, pd.Series[float]], known: ConfigurationRecord) -> list[float | None]:
+def _ratio(samples: dict[str, SeedValues], known: ConfigurationRecord) -> list[float | None]:
     if not {known.name, known.baseline} <= samples.keys():
         return [None] * 3
-    found = improvement(samples[known.name].tolist(), samples[known.baseline].tolist())
+    found = improvement([*samples[known.name].values()], [*samples[known.baseline].values()])
     return [None if percent is None else 1 + percent / 100 for percent in found]
 
 
-def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+def effect_by_start(totals: pd.DataFrame, record: StudyRecord, compared: pd.DataFrame) -> pd.DataFrame:
     """Says how the effect of sharing depends on where it begins: one row per group and configuration that has a
     baseline.
+
+    Args:
+        totals: one row per run.
+        record: the study.
+        compared: their comparison_table.
 
     Columns:
         group, configuration, baseline
@@ -350,8 +360,7 @@ def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     groups = {known.name: known.group for known in record.configurations}
     runs = finished(totals, record)
     starts = runs["starting_reward"].groupby(runs["configuration"].map(groups)).mean()
-    compared = [row for row in compare_with_baseline(totals, record) if row.difference is not None]
     numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g"]
-    table = as_table(compared, ["group", "configuration", "baseline", "n", *numbers])
+    table = compared.dropna(subset=["difference"])[["group", "configuration", "baseline", "n", *numbers]]
     table.insert(3, "starting_reward", table["group"].map(starts))
     return table.sort_values("starting_reward", kind="stable", ignore_index=True)

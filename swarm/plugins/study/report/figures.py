@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from swarm.plugins.study.analysis.comparisons import effect_by_start, finished
+from swarm.plugins.study.analysis.comparisons import finished
 from swarm.plugins.study.analysis.curves import by_agent, by_seed, common_rounds, first_seeds, smooth
 from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS
 from swarm.plugins.study.analysis.learned import OTHERS, OWN
@@ -309,7 +309,7 @@ def effect_against_start(evidence: Evidence) -> Any:
     Groups may start at rewards, and end with effects, of quite different sizes: then both scales are logarithmic, that
     of the effect but for its middle.
     """
-    effect, look = effect_by_start(evidence.runs, evidence.record), evidence.look
+    effect, look = evidence.by_start, evidence.look
     places = _places(effect)
     several = effect["group"].nunique() > 1 and bool((effect["starting_reward"] > 0).all())
     with plot(3.0, legend=3, xlabel="starting reward (round 0)", ylabel="improvement, percent") as (figure, axis):

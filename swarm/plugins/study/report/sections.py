@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from swarm.plugins.study.analysis.by_model import models_table
-from swarm.plugins.study.analysis.comparisons import effect_by_start, judged_table
+from swarm.plugins.study.analysis.comparisons import judged_table
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, median_or_later
 from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS, exam_means, given_answered
 from swarm.plugins.study.analysis.learned import BEST_CONSTANT, over_seeds
@@ -682,7 +682,7 @@ SECTIONS = (
         table(
             "effect_by_start",
             "Improvement over the baseline, by starting reward.",
-            lambda evidence: effect_by_start(evidence.runs, evidence.record),
+            "by_start",
             words("group"),
             CONFIGURATION,
             words("baseline"),
