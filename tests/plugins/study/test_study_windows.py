@@ -7,27 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_windows import IMPORTS, answers, both, python
+from tests.unit.test_windows import IMPORTS, answers, python
 from tests.unit.views.factories import make_experiment
 from tests.unit.views.tables.small_study import SMALL
 
 
-def test_studies_are_listed_there_as_here() -> None:
-    there, here = both(["study", "list", "--path", str(SMALL)])
-    assert there == here
-    assert here[0].code == 0
-    assert "small" in here[0].out
-
-
-def test_running_one_says_what_is_missing_and_where_to_go() -> None:
-    (answer,) = answers("windows", ["study", "run", "sapo"])
+def test_studies_are_listed_there_as_here_and_running_one_says_what_is_missing_and_where_to_go() -> None:
+    listing = ["study", "list", "--path", str(SMALL)]
+    there, answer = answers("windows", listing, ["study", "run", "sapo"])
+    assert [there] == answers("this", listing)
+    assert there.code == 0
+    assert "small" in there.out
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("swarm: `swarm study run")
     assert all(word in answer.err for word in ("fork", "fcntl", "WSL2", "Docker", "Colab"))
 
 
 @pytest.mark.engine
-def test_tables_figures_and_reports_are_there_what_they_are_here(tmp_path: Path) -> None:
+def test_tables_figures_and_reports_are_there_what_they_are_here_to_the_byte(tmp_path: Path) -> None:
+    """Two processes write them, so that the same input is shown to give the same bytes as well."""
     assert int(python(IMPORTS, "analysis")) > 30
     found = {}
     for there in ("windows", "this"):
@@ -52,4 +50,8 @@ def test_tables_figures_and_reports_are_there_what_they_are_here(tmp_path: Path)
     said, files = found["this"]
     assert [answer.code for answer in said] == [0] * len(said)
     assert "studies/small/report/index.html" in files
+    report = [name.rpartition("/")[2] for name in files if name.startswith("studies/small/report/figures/")]
+    drawn = {name.partition(".")[0] for name in report}
+    assert len(drawn) > 10
+    assert {*report} == {f"{name}.{form}" for name in drawn for form in ("png", "svg", "pdf")}
     assert not [name for name in files if name.startswith("experiments/exp/rollouts")]
