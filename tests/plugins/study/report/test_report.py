@@ -161,7 +161,7 @@ def test_twenty_numbers_of_the_tables_come_out_of_the_runs_by_other_means(small_
 
 
 def test_names_from_the_folder_are_text_and_only_the_files_asked_for_are_written(tmp_path: Path) -> None:
-    record = write_study(tmp_path, task_rewards={HOSTILE: 0.9, "$x^$": 0.8})
+    record = write_study(tmp_path, configurations=("8/0",), seeds=(1,), task_rewards={HOSTILE: 0.9, "$x^$": 0.8})
     hostile = msgspec.structs.replace(record, title=HOSTILE, settings={HOSTILE: HOSTILE}, versions={HOSTILE: HOSTILE})
     (tmp_path / "studies" / "small" / "study.json").write_bytes(msgspec.json.encode(hostile))
     folder = write_report(tmp_path, "small", formats=("csv",)).parent
@@ -379,4 +379,4 @@ def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     write_study(tmp_path, seeds=(1,))
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(StoreError, match="cannot write the report"):
-        write_report(tmp_path, "small", tmp_path / "taken", formats=())
+        write_report(tmp_path, "small", tmp_path / "taken", formats=("csv",))
