@@ -3,7 +3,7 @@
     totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
                                                      ├ as declared ─────────▶ Comparison, one per declaration, p_holm
                                                      ├ by group ────────────▶ Variance, one per group
-                                                     └ format x content ────▶ Factors, one per compared configuration
+                                                     └ format x content ────▶ factors, one row per configuration
 
 The unit is the seed: a run gives one number, however many nodes and rounds it has. What was declared beforehand is the
 one family of a study; everything else is for looking.
@@ -169,9 +169,7 @@ def compare_with_baseline(
     return compared if record.declared else _one_family(compared)
 
 
-def compare_samples(
-    known: ConfigurationRecord, by_seed: SeedValues, baseline: SeedValues | None
-) -> Comparison:
+def compare_samples(known: ConfigurationRecord, by_seed: SeedValues, baseline: SeedValues | None) -> Comparison:
     """Returns one configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
     own = [*by_seed.values()]
     interval = mean_effect(own)
@@ -273,9 +271,10 @@ def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[Compariso
     ]
 
 
-def as_table(rows: Sequence[NamedTuple], columns: Sequence[str]) -> pd.DataFrame:
+def as_table(rows: Sequence[NamedTuple | dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     """Returns these fields of some records as a frame: text and counts as they are, all others as numbers."""
-    table = pd.DataFrame([row._asdict() for row in rows], columns=[*columns])
+    told = [row if isinstance(row, dict) else row._asdict() for row in rows]
+    table = pd.DataFrame(told, columns=[*columns])
     return table.astype({name: "float64" for name in columns if name not in ONES})
 
 
@@ -297,48 +296,35 @@ def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "
     return [Variance(group, tuple(found), anova(list(found.values()))) for group, found in groups.items()]
 
 
-class Factors(NamedTuple):
-    """Says how a configuration's cumulative reward compares with its baseline's, and splits that into two factors.
-
-    reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
-    configuration are alike. Each is a ratio of means over runs, with its 95 % interval (effect_size.improvement).
-    """
-
-    configuration: str
-    baseline: str
-    reward: float | None
-    """Ratio of the cumulative rewards."""
-    reward_low: float | None
-    reward_high: float | None
-    format: float | None
-    """Ratio of cumulative_tagged: how many more completions had a closed answer."""
-    format_low: float | None
-    format_high: float | None
-    content: float | None
-    """Ratio of reward_given_tagged: how much more such a completion earned."""
-    content_low: float | None
-    content_high: float | None
+FACTORS = {"reward": "cumulative_reward", "format": "cumulative_tagged", "content": "reward_given_tagged"}
+"""The reward and its two factors -> their measure: completions with a closed answer, and what such a one earned."""
 
 
 def factors_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """Returns one row of Factors per configuration whose baseline has finished runs, too, in the record's order."""
-    measured = [
-        samples_by_configuration(totals, record, column)
-        for column in ("cumulative_reward", "cumulative_tagged", "reward_given_tagged")
-    ]
+    """Says how cumulative rewards compare with the baseline's, and splits that into two factors: one row per
+    configuration whose baseline has finished runs, too, in the record's order.
+
+    The reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
+    configuration are alike.
+
+    Columns:
+        each of FACTORS: the ratio of its means over runs, with its 95 % interval (effect_size.improvement) as `_low`
+            and `_high`.
+    """
+    measured = {part: samples_by_configuration(totals, record, column) for part, column in FACTORS.items()}
     rows = [
-        Factors(known.name, known.baseline, *(value for samples in measured for value in _ratio(samples, known)))
+        {"configuration": known.name, "baseline": known.baseline}
+        | {name: value for part, samples in measured.items() for name, value in _ratio(part, samples, known).items()}
         for known in record.configurations
-        if known.baseline != known.name and {known.name, known.baseline} <= measured[0].keys()
+        if known.baseline != known.name and {known.name, known.baseline} <= measured["reward"].keys()
     ]
-    return as_table(rows, Factors._fields)
+    ends = [f"{part}{end}" for part in FACTORS for end in ("", "_low", "_high")]
+    return as_table(rows, ["configuration", "baseline", *ends])
 
 
-def _ratio(samples: dict[str, SeedValues], known: ConfigurationRecord) -> list[float | None]:
-    if not {known.name, known.baseline} <= samples.keys():
-        return [None] * 3
-    found = improvement([*samples[known.name].values()], [*samples[known.baseline].values()])
-    return [None if percent is None else 1 + percent / 100 for percent in found]
+def _ratio(part: str, samples: dict[str, SeedValues], known: ConfigurationRecord) -> dict[str, float | None]:
+    own, other = ([*samples.get(name, {}).values()] for name in (known.name, known.baseline))
+    return _estimate(part, Effect(*(None if gain is None else 1 + gain / 100 for gain in improvement(own, other))))
 
 
 def effect_by_start(totals: pd.DataFrame, record: StudyRecord, compared: pd.DataFrame) -> pd.DataFrame:

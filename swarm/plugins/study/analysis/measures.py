@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from swarm.plugins.study.analysis.by_model import weaker_over_stronger
-from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio, smooth
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio
 from swarm.plugins.study.analysis.learned import learned_from_others
 from swarm.plugins.study.analysis.planted import planted_measures
 from swarm.plugins.study.analysis.splits import quality_and_split, splits_by_round
@@ -193,7 +193,7 @@ def smoothed(curves: pd.DataFrame, window: int = WINDOW) -> pd.Series[float]:
     At the start it is over those rounds that there are, so that the curve begins at round 0 (and noisily).
     """
     means = curves.groupby(RUN, sort=False)["mean"].rolling(window, min_periods=1).mean()
-    return means.droplevel(RUN).reindex(curves.index)
+    return means.droplevel([*RUN]).reindex(curves.index)
 
 
 def thresholds_of(totals: pd.DataFrame, shares: Sequence[float] = SHARES_OF_BEST) -> list[float]:
@@ -231,7 +231,7 @@ def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP
     """
     full = drawdowns(curves, window)
     runs = full.groupby(RUN, sort=False)
-    lately = runs["smoothed"].rolling(window + 1, min_periods=1).max().droplevel(RUN).reindex(full.index)
+    lately = runs["smoothed"].rolling(window + 1, min_periods=1).max().droplevel([*RUN]).reindex(full.index)
     falling = lately - full["smoothed"] > steep * runs["smoothed"].transform("max")
     begun = falling & ~falling.groupby([full[name] for name in RUN], sort=False).shift(fill_value=False)
     found = full.assign(steep_drops=begun).groupby(RUN, sort=False)

@@ -18,7 +18,6 @@ from tests.plugins.study.run.test_runner import starts
 from tests.plugins.study.study_files import record_file
 from tests.unit.cli.test_copying import made
 
-
 pytestmark = pytest.mark.usefixtures("light_swarms")
 
 

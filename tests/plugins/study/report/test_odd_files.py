@@ -74,11 +74,14 @@ def test_objects_in_the_place_of_a_report_go(tmp_path: Path, outside: Path) -> N
 
 @pytest.mark.parametrize(
     ("kind", "folder"),
-    [("link to a folder", "report"), ("link to a folder", "report/tables"), ("fifo", "report"), ("file", "report/tables")],
+    [
+        ("link to a folder", "report"),
+        ("link to a folder", "report/tables"),
+        ("fifo", "report"),
+        ("file", "report/tables"),
+    ],
 )
-def test_an_object_for_the_folder_of_a_report_is_refused(
-    tmp_path: Path, outside: Path, kind: str, folder: str
-) -> None:
+def test_an_object_for_the_folder_of_a_report_is_refused(tmp_path: Path, outside: Path, kind: str, folder: str) -> None:
     write_study(tmp_path, seeds=(1,))
     place = study_folder(tmp_path, "small") / folder
     if kind == "link to a folder":

@@ -326,9 +326,7 @@ def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: P
         "SEED": "1",
         "SWARM_EXPECTED_WORKERS": "2",
     }
-    with subprocess.Popen(
-        [*FAKE, "up", "--in-process", "--nodes", "2"], env=environment
-    ) as earlier:
+    with subprocess.Popen([*FAKE, "up", "--in-process", "--nodes", "2"], env=environment) as earlier:
         run = open_run(tmp_path, "m-a-s1")
         eventually(lambda: read_progress(RunReader(run)).reward, "a round")
         run_file(tmp_path, "m-a-s1").write_text(json.dumps({
