@@ -53,7 +53,7 @@ class ConfigurationRecord(msgspec.Struct, kw_only=True, frozen=True):
 
     name: str
     """Short and unique in the study, such as `4/4`."""
-    settings: dict[str, Any]
+    settings: dict[str, Any] = {}
     """Setting name -> value, on top of the study's own."""
     baseline: str = ""
     """Name of the configuration that this one is compared with; empty for one that is compared with none."""

@@ -20,7 +20,6 @@ from swarm.plugins.study.analysis.measures import (
     agent_average,
     oscillation,
     rounds_to_threshold,
-    smoothed,
     thresholds_of,
     totals,
 )
@@ -38,8 +37,6 @@ class RunsComparison(NamedTuple):
     a: str
     b: str
     rounds: int
-    curves: pd.DataFrame
-    """round, a, b, difference (b - a): smoothed agent average, mean over runs."""
     totals: pd.DataFrame
     """measure, a, b, difference (b - a), percent (of a; NaN where a is 0): means over runs."""
     thresholds: pd.DataFrame
@@ -113,7 +110,6 @@ def compare_runs(a: str, b: str, left: pd.DataFrame, right: pd.DataFrame) -> Run
         a=a,
         b=b,
         rounds=rounds,
-        curves=_curves(curves, a, b),
         totals=_means(sums, a, b),
         thresholds=_thresholds(curves, sums, a, b),
         cumulative=_cumulative(sums, a, b),
@@ -127,11 +123,6 @@ def _groups(metrics: pd.DataFrame) -> float:
         return 0.0
     groups = (metrics["local_groups"] + metrics["external_wanted"]).mean()
     return 0.0 if pd.isna(groups) else float(groups)
-
-
-def _curves(curves: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    by_round = curves.assign(smoothed=smoothed(curves)).pivot_table("smoothed", "round", "configuration")
-    return pd.DataFrame({"a": by_round[a], "b": by_round[b], "difference": by_round[b] - by_round[a]}).reset_index()
 
 
 def _means(sums: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -149,5 +140,8 @@ def _thresholds(curves: pd.DataFrame, sums: pd.DataFrame, a: str, b: str) -> pd.
 
 
 def _cumulative(sums: pd.DataFrame, a: str, b: str) -> Comparison:
-    rewards = {name: own.set_index("seed")["cumulative_reward"] for name, own in sums.groupby("configuration")}
+    rewards = {
+        name: dict(zip(own["seed"], own["cumulative_reward"], strict=True))
+        for name, own in sums.groupby("configuration")
+    }
     return compare_samples(ConfigurationRecord(name=b, settings={}, baseline=a), rewards[b], rewards[a])

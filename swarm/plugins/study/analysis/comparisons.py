@@ -3,7 +3,7 @@
     totals (one row per run) ─finished runs─▶ one sample per configuration ─▶ Comparison, one per configuration
                                                      ├ as declared ─────────▶ Comparison, one per declaration, p_holm
                                                      ├ by group ────────────▶ Variance, one per group
-                                                     └ format x content ────▶ Factors, one per compared configuration
+                                                     └ format x content ────▶ factors, one row per configuration
 
 The unit is the seed: a run gives one number, however many nodes and rounds it has. What was declared beforehand is the
 one family of a study; everything else is for looking.
@@ -13,14 +13,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from swarm.plugins.study.analysis.effect_size import Effect, hedges_g, improvement, mean_effect
 from swarm.plugins.study.analysis.significance import FEWEST_SEEDS, Anova, Sample, anova, holm, paired, welch, zero
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 
+SeedValues = dict[int, float]
+"""Seed -> what its run came to, by seed."""
 TOO_FEW = f"n < {FEWEST_SEEDS}"
 """Why there is no p-value."""
 NO_SPREAD = "no spread"
@@ -135,13 +139,13 @@ def finished(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     return totals[totals["rounds"] >= record.rounds]
 
 
-def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, pd.Series[float]]:
+def samples_by_configuration(totals: pd.DataFrame, record: StudyRecord, column: str) -> dict[str, SeedValues]:
     """Returns configuration -> its finished runs' values, by seed; without those that have none."""
-    runs = finished(totals, record).dropna(subset=[column])
-    return {
-        str(name): rows.set_index("seed")[column].astype("float64").sort_index()
-        for name, rows in runs.groupby("configuration", sort=False)
-    }
+    runs = finished(totals, record)[["configuration", "seed", column]].dropna(subset=[column])
+    found: dict[str, SeedValues] = defaultdict(dict)
+    for name, seed, value in sorted(runs.itertuples(index=False, name=None), key=itemgetter(1)):
+        found[str(name)][seed] = float(value)
+    return found
 
 
 def compare_with_baseline(
@@ -165,24 +169,23 @@ def compare_with_baseline(
     return compared if record.declared else _one_family(compared)
 
 
-def compare_samples(
-    known: ConfigurationRecord, by_seed: pd.Series[float], baseline: pd.Series[float] | None
-) -> Comparison:
+def compare_samples(known: ConfigurationRecord, by_seed: SeedValues, baseline: SeedValues | None) -> Comparison:
     """Returns one configuration's values by seed against its baseline's; p_holm is left to who knows the family."""
-    own, interval = by_seed.tolist(), mean_effect(by_seed.tolist())
+    own = [*by_seed.values()]
+    interval = mean_effect(own)
     alone = Comparison(
         configuration=known.name,
         group=known.group,
         baseline=known.baseline,
         n=len(own),
         mean=_mean(own),
-        sd=float(by_seed.std()) if len(own) > 1 else None,
+        sd=float(np.std(own, ddof=1)) if len(own) > 1 else None,
         low=interval.low,
         high=interval.high,
     )
     if baseline is None or known.baseline == known.name:
         return alone._replace(n_baseline=0) if baseline is None and known.baseline else alone
-    return alone._replace(**compare(own, baseline.tolist()))
+    return alone._replace(**compare(own, [*baseline.values()]))
 
 
 def _one_family(compared: Sequence[Comparison]) -> list[Comparison]:
@@ -212,18 +215,18 @@ def declared_results(totals: pd.DataFrame, record: StudyRecord) -> list[Comparis
 
 
 def _as_declared(totals: pd.DataFrame, record: StudyRecord, known: DeclaredComparison) -> Comparison:
-    samples, none = samples_by_configuration(totals, record, known.measure), pd.Series(dtype="float64")
-    a, b = samples.get(known.configuration, none), samples.get(known.baseline, none)
+    samples = samples_by_configuration(totals, record, known.measure)
+    a, b = samples.get(known.configuration, {}), samples.get(known.baseline, {})
     if known.test == "paired":
-        shared = a.index.intersection(b.index)
-        a, b = a[shared], b[shared]
+        shared = [seed for seed in a if seed in b]
+        a, b = ({seed: side[seed] for seed in shared} for side in (a, b))
     return Comparison(
         configuration=known.configuration,
         baseline=known.baseline,
         measure=known.measure,
         test=known.test,
         hypothesis=known.hypothesis,
-        **compare(a.tolist(), b.tolist(), known.test),
+        **compare([*a.values()], [*b.values()], known.test),
     )
 
 
@@ -268,9 +271,10 @@ def compare_judged(windows: pd.DataFrame, record: StudyRecord) -> list[Compariso
     ]
 
 
-def as_table(rows: Sequence[NamedTuple], columns: Sequence[str]) -> pd.DataFrame:
+def as_table(rows: Sequence[NamedTuple | dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     """Returns these fields of some records as a frame: text and counts as they are, all others as numbers."""
-    table = pd.DataFrame([row._asdict() for row in rows], columns=[*columns])
+    told = [row if isinstance(row, dict) else row._asdict() for row in rows]
+    table = pd.DataFrame(told, columns=[*columns])
     return table.astype({name: "float64" for name in columns if name not in ONES})
 
 
@@ -288,57 +292,49 @@ def variance_by_group(totals: pd.DataFrame, record: StudyRecord, column: str = "
     samples = samples_by_configuration(totals, record, column)
     for known in record.configurations:
         if known.name in samples:
-            groups[known.group][known.name] = samples[known.name].tolist()
+            groups[known.group][known.name] = [*samples[known.name].values()]
     return [Variance(group, tuple(found), anova(list(found.values()))) for group, found in groups.items()]
 
 
-class Factors(NamedTuple):
-    """Says how a configuration's cumulative reward compares with its baseline's, and splits that into two factors.
-
-    reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
-    configuration are alike. Each is a ratio of means over runs, with its 95 % interval (effect_size.improvement).
-    """
-
-    configuration: str
-    baseline: str
-    reward: float | None
-    """Ratio of the cumulative rewards."""
-    reward_low: float | None
-    reward_high: float | None
-    format: float | None
-    """Ratio of cumulative_tagged: how many more completions had a closed answer."""
-    format_low: float | None
-    format_high: float | None
-    content: float | None
-    """Ratio of reward_given_tagged: how much more such a completion earned."""
-    content_low: float | None
-    content_high: float | None
+FACTORS = {"reward": "cumulative_reward", "format": "cumulative_tagged", "content": "reward_given_tagged"}
+"""The reward and its two factors -> their measure: completions with a closed answer, and what such a one earned."""
 
 
 def factors_table(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
-    """Returns one row of Factors per configuration whose baseline has finished runs, too, in the record's order."""
-    measured = [
-        samples_by_configuration(totals, record, column)
-        for column in ("cumulative_reward", "cumulative_tagged", "reward_given_tagged")
-    ]
+    """Says how cumulative rewards compare with the baseline's, and splits that into two factors: one row per
+    configuration whose baseline has finished runs, too, in the record's order.
+
+    The reward is about format x content: exactly so in every run, and in the ratios of means as far as the runs of a
+    configuration are alike.
+
+    Columns:
+        each of FACTORS: the ratio of its means over runs, with its 95 % interval (effect_size.improvement) as `_low`
+            and `_high`.
+    """
+    measured = {part: samples_by_configuration(totals, record, column) for part, column in FACTORS.items()}
     rows = [
-        Factors(known.name, known.baseline, *(value for samples in measured for value in _ratio(samples, known)))
+        {"configuration": known.name, "baseline": known.baseline}
+        | {name: value for part, samples in measured.items() for name, value in _ratio(part, samples, known).items()}
         for known in record.configurations
-        if known.baseline != known.name and {known.name, known.baseline} <= measured[0].keys()
+        if known.baseline != known.name and {known.name, known.baseline} <= measured["reward"].keys()
     ]
-    return as_table(rows, Factors._fields)
+    ends = [f"{part}{end}" for part in FACTORS for end in ("", "_low", "_high")]
+    return as_table(rows, ["configuration", "baseline", *ends])
 
 
-def _ratio(samples: dict[str, pd.Series[float]], known: ConfigurationRecord) -> list[float | None]:
-    if not {known.name, known.baseline} <= samples.keys():
-        return [None] * 3
-    found = improvement(samples[known.name].tolist(), samples[known.baseline].tolist())
-    return [None if percent is None else 1 + percent / 100 for percent in found]
+def _ratio(part: str, samples: dict[str, SeedValues], known: ConfigurationRecord) -> dict[str, float | None]:
+    own, other = ([*samples.get(name, {}).values()] for name in (known.name, known.baseline))
+    return _estimate(part, Effect(*(None if gain is None else 1 + gain / 100 for gain in improvement(own, other))))
 
 
-def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
+def effect_by_start(totals: pd.DataFrame, record: StudyRecord, compared: pd.DataFrame) -> pd.DataFrame:
     """Says how the effect of sharing depends on where it begins: one row per group and configuration that has a
     baseline.
+
+    Args:
+        totals: one row per run.
+        record: the study.
+        compared: their comparison_table.
 
     Columns:
         group, configuration, baseline
@@ -350,8 +346,7 @@ def effect_by_start(totals: pd.DataFrame, record: StudyRecord) -> pd.DataFrame:
     groups = {known.name: known.group for known in record.configurations}
     runs = finished(totals, record)
     starts = runs["starting_reward"].groupby(runs["configuration"].map(groups)).mean()
-    compared = [row for row in compare_with_baseline(totals, record) if row.difference is not None]
     numbers = ["improvement", "improvement_low", "improvement_high", "hedges_g"]
-    table = as_table(compared, ["group", "configuration", "baseline", "n", *numbers])
+    table = compared.dropna(subset=["difference"])[["group", "configuration", "baseline", "n", *numbers]]
     table.insert(3, "starting_reward", table["group"].map(starts))
     return table.sort_values("starting_reward", kind="stable", ignore_index=True)

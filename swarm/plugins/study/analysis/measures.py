@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from swarm.plugins.study.analysis.by_model import weaker_over_stronger
-from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio, smooth
+from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, RUN, ratio
 from swarm.plugins.study.analysis.learned import learned_from_others
 from swarm.plugins.study.analysis.planted import planted_measures
 from swarm.plugins.study.analysis.splits import quality_and_split, splits_by_round
@@ -192,8 +192,8 @@ def smoothed(curves: pd.DataFrame, window: int = WINDOW) -> pd.Series[float]:
 
     At the start it is over those rounds that there are, so that the curve begins at round 0 (and noisily).
     """
-    means = curves.groupby(RUN, sort=False)["mean"]
-    return means.transform(smooth, window)
+    means = curves.groupby(RUN, sort=False)["mean"].rolling(window, min_periods=1).mean()
+    return means.droplevel([*RUN]).reindex(curves.index)
 
 
 def thresholds_of(totals: pd.DataFrame, shares: Sequence[float] = SHARES_OF_BEST) -> list[float]:
@@ -211,20 +211,13 @@ def rounds_to_threshold(curves: pd.DataFrame, thresholds: Sequence[float], windo
         rounds_run: rounds that the run has.
         tokens_per_node, trained_per_node, seconds: what had been spent by the end of that round, NaN if never.
     """
-    smooth = curves.assign(smoothed=smoothed(curves, window))
-    found = [
-        _first_at(run, threshold) | dict(zip(RUN, name, strict=True))
-        for name, run in smooth.groupby(RUN, sort=False)
-        for threshold in thresholds
-    ]
-    columns = [*RUN, "threshold", "round", "rounds_run", *COSTS]
-    return pd.DataFrame(found, columns=columns).astype({"round": "float64"})
-
-
-def _first_at(run: pd.DataFrame, threshold: float) -> dict[str, float]:
-    reached = run[run["smoothed"] >= threshold]
-    first = {name: float(reached[name].iloc[0]) for name in ("round", *COSTS)} if len(reached) else {}
-    return {"threshold": threshold, "rounds_run": len(run), **first}
+    means, lengths = smoothed(curves, window), curves.groupby(RUN, sort=False).size()
+    parts = []
+    for threshold in thresholds:
+        first = curves[means >= threshold].groupby(RUN, sort=False)[["round", *COSTS]].first()
+        parts.append(first.astype("float64").reindex(lengths.index).assign(threshold=threshold, rounds_run=lengths))
+    found = pd.concat(parts).reset_index() if parts else pd.DataFrame(columns=RUN)
+    return found.reindex(columns=[*RUN, "threshold", "round", "rounds_run", *COSTS])
 
 
 def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP) -> pd.DataFrame:
@@ -236,14 +229,15 @@ def oscillation(curves: pd.DataFrame, window: int = WINDOW, steep: float = STEEP
         max_drawdown: the most by which it ever lay below what it had reached before, in reward.
         max_drawdown_share: the same as a share of its highest value, 0 where that is 0.
     """
-    smooth = curves.assign(smoothed=smoothed(curves, window))
-    found = []
-    for name, run in smooth.groupby(RUN, sort=False):
-        values = run["smoothed"].iloc[min(window, len(run)) - 1 :]
-        drawdown = float((values.cummax() - values).max())
-        highest = float(values.max())
-        found.append((*name, _steep_drops(values, window, steep), drawdown, drawdown / highest if highest else 0.0))
-    return pd.DataFrame(found, columns=[*RUN, "steep_drops", "max_drawdown", "max_drawdown_share"])
+    full = drawdowns(curves, window)
+    runs = full.groupby(RUN, sort=False)
+    lately = runs["smoothed"].rolling(window + 1, min_periods=1).max().droplevel([*RUN]).reindex(full.index)
+    falling = lately - full["smoothed"] > steep * runs["smoothed"].transform("max")
+    begun = falling & ~falling.groupby([full[name] for name in RUN], sort=False).shift(fill_value=False)
+    found = full.assign(steep_drops=begun).groupby(RUN, sort=False)
+    table = found.agg(steep_drops=("steep_drops", "sum"), max_drawdown=("drawdown", "max"))
+    share = ratio(table["max_drawdown"], found["smoothed"].max()).fillna(0.0)
+    return table.assign(max_drawdown_share=share).reset_index()
 
 
 def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
@@ -262,9 +256,3 @@ def drawdowns(curves: pd.DataFrame, window: int = WINDOW) -> pd.DataFrame:
     drawdown = highest - full["smoothed"]
     share = ratio(drawdown, highest).fillna(0.0)
     return full[[*RUN, "round", "smoothed"]].assign(drawdown=drawdown, drawdown_share=share).reset_index(drop=True)
-
-
-def _steep_drops(values: pd.Series[float], window: int, steep: float) -> int:
-    lately = values.rolling(window + 1, min_periods=1).max()
-    falling = lately - values > steep * values.max()
-    return int((falling & ~falling.shift(fill_value=False)).sum())

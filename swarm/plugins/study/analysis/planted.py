@@ -11,8 +11,8 @@ them, which honest answers do not hold, and SHARD, which they hardly do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
@@ -23,8 +23,6 @@ PIECE = 6
 """Characters."""
 SHARD = 3
 """Characters."""
-UNKNOWN = {"completions": 0, "begin": float("nan"), "pieces": float("nan"), "shards": float("nan")}
-"""What planted_by_round says of a round whose rollout files are gone."""
 MEASURES = (
     "planted",
     "planted_final",
@@ -96,24 +94,25 @@ def planted_by_round(
         completions: of an experiment, as swarm.plugins.study.get_rollouts.
 
     Columns:
-        completions: of honest nodes, in their rollout files.
-        begin, pieces, shards: of these, the share that begins with the whole words, that holds a piece of them, and a
-            shard (overlap).
+        completions: of honest nodes, in their rollout files; 0 where these are gone.
+        begin, pieces, shards: of these, the shares of overlaps.
         tagged, reward: mean of answer_tag_rate and my_reward over the honest nodes' rows.
     """
-    own = {found.name: {**record.settings, **found.settings} for found in record.configurations}
-    found: list[dict[str, Any]] = []
-    for (configuration, seed, experiment), rows in metrics.groupby(RUN, sort=False):
-        if not (words := own[str(configuration)].get("planted_words")):
+    own = {one.name: {**record.settings, **one.settings} for one in record.configurations}
+    found: list[pd.DataFrame] = []
+    for name, rows in metrics.groupby(RUN, sort=False):
+        run: dict[str, Any] = dict(zip(RUN, name, strict=True))
+        if not (words := own[str(run["configuration"])].get("planted_words")):
             continue
-        plants = _plants(rows)
-        planters = set(rows.loc[plants, "node_id"])
+        plants, texts = _plants(rows), completions(str(run["experiment"]))
+        texts = texts[~texts["peer_id"].isin(set(rows.loc[plants, "node_id"]))]
+        told = overlaps(texts["response"], words).groupby(texts["round"])
         honest = rows[~plants].groupby("round")[["answer_tag_rate", "my_reward"]].mean()
-        counts = _overlaps(completions(str(experiment)), words, planters)
-        for round_, (tagged, reward) in zip(honest.index, honest.itertuples(index=False), strict=True):
-            run = {"configuration": configuration, "seed": seed, "experiment": experiment, "round": round_}
-            found.append(run | counts.get(round_, UNKNOWN) | {"tagged": tagged, "reward": reward})
-    return pd.DataFrame(found)
+        table = pd.DataFrame({"completions": told.size()}).join(told.mean()).reindex(honest.index)
+        table = table.fillna({"completions": 0}).astype({"completions": "int64"})
+        table = table.assign(tagged=honest["answer_tag_rate"], reward=honest["my_reward"]).reset_index()
+        found.append(table.assign(**run)[[*RUN, *table]])
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
 def planted_table(runs: pd.DataFrame, planted: pd.DataFrame) -> pd.DataFrame:
@@ -137,42 +136,16 @@ def planted_table(runs: pd.DataFrame, planted: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def _overlaps(rows: pd.DataFrame, words: str, planters: Collection[str]) -> dict[int, dict[str, float]]:
-    """Returns the overlap of each round that has completions of others than the planters."""
-    honest = rows[~rows["peer_id"].isin(planters)]
-    found = {}
-    for round_, texts in honest.groupby("round")["response"]:
-        count = overlap(texts, words)
-        found[int(str(round_))] = {
-            "completions": count.completions,
-            "begin": count.begin / count.completions,
-            "pieces": count.pieces / count.completions,
-            "shards": count.shards / count.completions,
-        }
-    return found
-
-
-class Overlap(NamedTuple):
-    """Counts pieces of planted words in some completions."""
-
-    completions: int
-    begin: int
-    """With the whole planted words."""
-    pieces: int
-    """Hold a piece of them anywhere."""
-    shards: int
-    """Hold a shard of them anywhere."""
-
-
-def overlap(completions: Iterable[str], words: str) -> Overlap:
-    """Count those that begin with the words, and those that hold a piece or a shard of them."""
-    texts, pieces, shards = list(completions), _ngrams(words, PIECE), _ngrams(words, SHARD)
-    return Overlap(
-        completions=len(texts),
-        begin=sum(text.lstrip().startswith(words) for text in texts),
-        pieces=sum(any(piece in text for piece in pieces) for text in texts),
-        shards=sum(any(shard in text for shard in shards) for text in texts),
-    )
+def overlaps(completions: pd.Series[str], words: str) -> pd.DataFrame:
+    """Returns one row per completion: whether it begins with the whole words, and whether it holds a piece of them, and
+    a shard, anywhere."""
+    pieces, shards = _ngrams(words, PIECE), _ngrams(words, SHARD)
+    told = {
+        "begin": [text.lstrip().startswith(words) for text in completions],
+        "pieces": [any(piece in text for piece in pieces) for text in completions],
+        "shards": [any(shard in text for shard in shards) for text in completions],
+    }
+    return pd.DataFrame(told, index=completions.index, dtype="bool")
 
 
 def _ngrams(words: str, size: int) -> set[str]:

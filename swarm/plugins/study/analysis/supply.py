@@ -1,16 +1,14 @@
 """Computes how many informative groups a node trains on: what a swarm of a size has, by theory, and what its rows say.
 
-    p of each question ─informative_share─▶ q ─expected_informative(N, I, J)─▶ groups per node and round
+    q, the share of informative groups ─expected_informative(N, I, J)─▶ groups per node and round
     rounds (one row per run and round) ─supply_by_configuration─▶ expected beside measured, one row per configuration
 
-A group is informative if its G rewards differ; SAPO (arXiv:2509.08721, section 3.2) discards others. Where an answer
-is right or wrong, and right with probability p, that has the probability 1 - p^G - (1 - p)^G. A node trains on the
-informative ones of its own I groups, and on up to J of those that its N - 1 peers made.
+A group is informative if its G rewards differ; SAPO (arXiv:2509.08721, section 3.2) discards others. A node trains on
+the informative ones of its own I groups, and on up to J of those that its N - 1 peers made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import fmean
 
 import pandas as pd
@@ -24,21 +22,6 @@ COLUMNS = ("local_groups", "informative_own", "informative_external")
 """Columns of agent_average that this reads; rows of earlier tables have none."""
 START_ROUNDS = 3
 """First rounds, over all runs of a group, whose share of informative groups is that of the model to begin with."""
-
-
-def informative_share(successes: Sequence[float], group_size: int) -> float:
-    """q: the mean over questions of 1 - p^G - (1 - p)^G.
-
-    Args:
-        successes: p of each question, or of each task if its questions are alike; between 0 and 1.
-        group_size: G, completions per group.
-
-    Raises:
-        ValueError: no p, or one that is no probability.
-    """
-    if not successes or not all(0 <= p <= 1 for p in successes):
-        raise ValueError(f"expected at least one probability from 0 to 1, got {list(successes)}")
-    return fmean(1 - p**group_size - (1 - p) ** group_size for p in successes)
 
 
 def expected_informative(nodes: int, local: int, external: int, share: float) -> float:

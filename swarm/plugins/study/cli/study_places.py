@@ -30,7 +30,8 @@ class Places(NamedTuple):
 
 def different(record: StudyRecord, folder: Path, hub_token: str | None) -> list[Settings]:
     """Returns the settings of all runs, those once that differ in nothing but their seed."""
-    runs = (run_settings(record, one, folder, hub_token=hub_token) for one in record.runs)
+    ones = {run.configuration: run for run in record.runs}.values()
+    runs = (run_settings(record, one, folder, hub_token=hub_token) for one in ones)
     return list(dict.fromkeys(replace(settings, seed=0, experiment=record.study) for settings in runs))
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.plugins.study.analysis.by_model import rewards_by_model
-from swarm.plugins.study.analysis.comparisons import comparison_table, declared_table, factors_table
+from swarm.plugins.study.analysis.comparisons import comparison_table, declared_table, effect_by_start, factors_table
 from swarm.plugins.study.analysis.curves import RUN, window_for
 from swarm.plugins.study.analysis.judged import pass_at_1
 from swarm.plugins.study.analysis.learned import by_knowledge, taught
@@ -132,6 +132,11 @@ class Evidence:
     def factors(self) -> pd.DataFrame:
         """Returns by what format and content differ from the baseline's."""
         return factors_table(self.runs, self.record)
+
+    @cached_property
+    def by_start(self) -> pd.DataFrame:
+        """Returns the effects by starting reward."""
+        return effect_by_start(self.runs, self.record, self.compared)
 
     @property
     def command(self) -> str:

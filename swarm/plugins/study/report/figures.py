@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from swarm.plugins.study.analysis.comparisons import effect_by_start, finished
+from swarm.plugins.study.analysis.comparisons import finished
 from swarm.plugins.study.analysis.curves import by_agent, by_seed, common_rounds, first_seeds, smooth
 from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS
 from swarm.plugins.study.analysis.learned import OTHERS, OWN
 from swarm.plugins.study.analysis.supply import expected_informative
-from swarm.plugins.study.report import paper
+from swarm.plugins.study.report import paper, tables
 from swarm.plugins.study.report.evidence import Evidence, Rows
 from swarm.plugins.study.report.figure_style import (
     FAINT,
@@ -76,10 +76,7 @@ def over_rounds(rows: Rows, shown: Mapping[str, str], *, smoothed: bool = True) 
     def draw(evidence: Evidence) -> Any:
         figure, axes = panels(len(shown), 2.4)
         for axis, (column, title) in zip(axes, shown.items(), strict=True):
-            for name, own in evidence.look.split(evidence.rows_of(rows)):
-                curves = common_rounds(smooth(by_seed(own, column), evidence.window if smoothed else 1))
-                if not curves.empty:
-                    draw_mean(axis, evidence.look, name, curves)
+            _means(axis, evidence, evidence.rows_of(rows), column, evidence.window if smoothed else 1)
             axis.set(title=title, xlabel="round")
         legend_below(figure, 4)
         return figure
@@ -87,22 +84,27 @@ def over_rounds(rows: Rows, shown: Mapping[str, str], *, smoothed: bool = True) 
     return draw
 
 
+def _means(axis: Any, evidence: Evidence, rows: pd.DataFrame, column: str, window: int, **style: Any) -> None:
+    """One line per configuration, up to the last round that all its seeds have."""
+    for name, own in evidence.look.split(rows):
+        runs = by_seed(own, column)
+        reached = runs.bfill().notna().all(axis=1)
+        curves = common_rounds(smooth(runs[reached], window))
+        if not curves.empty:
+            draw_mean(axis, evidence.look, name, curves, **style)
+
+
 def mean_over_seeds(evidence: Evidence) -> Any:
     """All configurations on one pair of axes: mean over seeds of the agent average, with its band."""
     with plot(3.2, xlabel="round", ylabel=REWARD) as (figure, axis):
-        for name, rows in evidence.look.split(evidence.rounds):
-            curves = smooth(common_rounds(by_seed(rows, "mean")), evidence.window)
-            if not curves.empty:
-                draw_mean(axis, evidence.look, name, curves)
+        _means(axis, evidence, evidence.rounds, "mean", evidence.window)
     return figure
 
 
 def held_out(evidence: Evidence) -> Any:
     """pass@1 over the windows of rounds that a judge asked in."""
     with plot(3.0, xlabel=f"first round of the window of {WINDOW_ROUNDS}", ylabel="held-out pass@1") as (figure, axis):
-        for name, rows in evidence.look.split(evidence.held_out):
-            runs = common_rounds(rows.pivot_table(index="round", columns="seed", values="pass_at_1").sort_index())
-            draw_mean(axis, evidence.look, name, runs, marker=".")
+        _means(axis, evidence, evidence.held_out, "pass_at_1", 1, marker=".")
         axis.set_ylim(bottom=0)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
@@ -113,9 +115,8 @@ def learned_curves(evidence: Evidence) -> Any:
     figure, axes = new_figure(3.0, 1, 2)
     titles = {OTHERS: "tables that only others knew", OWN: "own tables"}
     for axis, (whose, title) in zip(axes, titles.items(), strict=True):
-        for name, rows in evidence.look.split(evidence.knowledge[evidence.knowledge["whose"] == whose]):
-            curves = smooth(common_rounds(by_seed(rows, "above_constant")), evidence.window)
-            draw_mean(axis, evidence.look, name, curves)
+        rows = evidence.knowledge[evidence.knowledge["whose"] == whose]
+        _means(axis, evidence, rows, "above_constant", evidence.window)
         axis.axhline(0, color="grey", linewidth=0.6)
         axis.set(title=title, xlabel="round")
     axes[0].set_ylabel("accuracy above the constant")
@@ -247,27 +248,16 @@ def _published(axis: Any, values: list[float | None]) -> None:
         axis.scatter([values[place] for place in places], places, label="the paper", **style)
 
 
-def traffic_bars(traffic: Callable[[Evidence], pd.DataFrame]) -> Draw:
-    """Returns a drawing of the kilobytes that a node publishes and fetches per round, on average.
-
-    Args:
-        traffic: one row per configuration with `bytes_published` and `bytes_fetched` per node and round.
-    """
-
-    def draw(evidence: Evidence) -> Any:
-        rows = traffic(evidence)
-        names = rows["configuration"].tolist()
-        figure, (axis,) = new_figure(0.9 + 0.42 * len(names))
-        places, colours = np.arange(len(names)), [evidence.look.colour(name) for name in names]
-        axis.barh(places - 0.19, rows["bytes_published"] / 1000, height=0.36, color=colours)
-        axis.barh(places + 0.19, rows["bytes_fetched"] / 1000, height=0.36, color=colours, alpha=0.45)
-        axis.set_yticks(places, names)
-        axis.invert_yaxis()
-        axis.grid(visible=False, axis="y")
-        axis.set(xlabel="kB per node and round (upper bar published, paler bar fetched)")
-        return figure
-
-    return draw
+def traffic_bars(evidence: Evidence) -> Any:
+    """The kilobytes that a node publishes and fetches per round, on average: two bars per configuration."""
+    means = tables.spent_per_row(evidence).groupby("configuration").mean() / 1000
+    rows = evidence.look.in_order(means.reset_index(), "configuration")
+    label = "kB per node and round (upper bar published, paler bar fetched)"
+    with _rows(rows, legend=1, xlabel=label) as (figure, axis):
+        places, colours = np.arange(len(rows)), [evidence.look.colour(name) for name in rows["configuration"]]
+        axis.barh(places - 0.19, rows["bytes_published"], height=0.36, color=colours)
+        axis.barh(places + 0.19, rows["bytes_fetched"], height=0.36, color=colours, alpha=0.45)
+    return figure
 
 
 def crossing_rounds(evidence: Evidence) -> Any:
@@ -309,7 +299,7 @@ def effect_against_start(evidence: Evidence) -> Any:
     Groups may start at rewards, and end with effects, of quite different sizes: then both scales are logarithmic, that
     of the effect but for its middle.
     """
-    effect, look = effect_by_start(evidence.runs, evidence.record), evidence.look
+    effect, look = evidence.by_start, evidence.look
     places = _places(effect)
     several = effect["group"].nunique() > 1 and bool((effect["starting_reward"] > 0).all())
     with plot(3.0, legend=3, xlabel="starting reward (round 0)", ylabel="improvement, percent") as (figure, axis):
@@ -340,39 +330,31 @@ def _places(effect: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def groups_against_size(supply: Callable[[Evidence], pd.DataFrame]) -> Draw:
-    """Returns a drawing of informative groups over nodes: theory as one line per split and start, theory by rounds and
-    measurement as marks."""
-
-    def draw(evidence: Evidence) -> Any:
-        table = supply(evidence)
-        sizes = range(1, int(table["nodes"].max()) + 1)
-        with plot(3.0, xlabel="nodes", ylabel="informative groups") as (figure, axis):
-            for split in table[["local", "external", "share"]].drop_duplicates().itertuples(index=False, name=None):
-                expected = [expected_informative(nodes, *split) for nodes in sizes]
-                axis.plot(sizes, expected, color=INK, linewidth=0.9, label="expected at the start")
-            for name, rows in evidence.look.split(table):
-                edge = evidence.look.colour(name)
-                axis.scatter(rows["nodes"], rows["expected"], s=30, facecolor="none", edgecolor=edge, label=name)
-                axis.scatter(rows["nodes"], rows["measured"], s=26, marker="x", color=edge)
-            axis.set_xscale("log", base=2)
-            axis.xaxis.set_major_formatter("{x:g}")
-        return figure
-
-    return draw
+def groups_against_size(evidence: Evidence) -> Any:
+    """Informative groups over nodes: theory as one line per split and start, theory by rounds and measurement as
+    marks."""
+    table = tables.supply(evidence)
+    sizes = range(1, int(table["nodes"].max()) + 1)
+    with plot(3.0, xlabel="nodes", ylabel="informative groups") as (figure, axis):
+        for split in table[["local", "external", "share"]].drop_duplicates().itertuples(index=False, name=None):
+            expected = [expected_informative(nodes, *split) for nodes in sizes]
+            axis.plot(sizes, expected, color=INK, linewidth=0.9, label="expected at the start")
+        for name, rows in evidence.look.split(table):
+            edge = evidence.look.colour(name)
+            axis.scatter(rows["nodes"], rows["expected"], s=30, facecolor="none", edgecolor=edge, label=name)
+            axis.scatter(rows["nodes"], rows["measured"], s=26, marker="x", color=edge)
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter("{x:g}")
+    return figure
 
 
-def reward_against_groups(supply: Callable[[Evidence], pd.DataFrame]) -> Draw:
-    """Returns a drawing of the reward over expected informative groups: one mark per configuration."""
-
-    def draw(evidence: Evidence) -> Any:
-        ordered = (table := supply(evidence)).sort_values("expected_start", kind="stable")
-        label = "informative groups per node and round, expected at the start"
-        with plot(3.0, xlabel=label, ylabel="mean reward") as (figure, axis):
-            axis.plot(ordered["expected_start"], ordered["reward"], color=INK, linewidth=0.8)
-            for name, rows in evidence.look.split(table):
-                colour = evidence.look.colour(name)
-                axis.scatter(rows["expected_start"], rows["reward"], s=30, color=colour, label=name, zorder=3)
-        return figure
-
-    return draw
+def reward_against_groups(evidence: Evidence) -> Any:
+    """The reward over expected informative groups: one mark per configuration."""
+    ordered = (table := tables.supply(evidence)).sort_values("expected_start", kind="stable")
+    label = "informative groups per node and round, expected at the start"
+    with plot(3.0, xlabel=label, ylabel="mean reward") as (figure, axis):
+        axis.plot(ordered["expected_start"], ordered["reward"], color=INK, linewidth=0.8)
+        for name, rows in evidence.look.split(table):
+            colour = evidence.look.colour(name)
+            axis.scatter(rows["expected_start"], rows["reward"], s=30, color=colour, label=name, zorder=3)
+    return figure

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -141,11 +142,12 @@ class ShownTable:
 
 @dataclass(frozen=True)
 class ShownPicture:
-    """A figure that was drawn."""
+    """A figure with its caption, to be drawn when it is written."""
 
     name: str
     caption: str
-    figure: Any
+    draw: Callable[[], Any]
+    """Returns a matplotlib.figure.Figure."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ def _shown(part: Table | Picture, evidence: Evidence) -> ShownTable | ShownPictu
     if isinstance(part, Picture):
         if not part.when(evidence):
             return None
-        return ShownPicture(part.name, " ".join(_text([part.caption], evidence)), part.draw(evidence))
+        return ShownPicture(part.name, " ".join(_text([part.caption], evidence)), partial(part.draw, evidence))
     frame, hidden = part.frame(evidence), part.left_out(evidence)
     currency = evidence.price.currency if evidence.price else ""
     titled = (replace(column, title=column.title.replace("{currency}", currency)) for column in part.columns)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from swarm.plugins.study.analysis.by_model import models_table
-from swarm.plugins.study.analysis.comparisons import effect_by_start, judged_table
+from swarm.plugins.study.analysis.comparisons import judged_table
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, median_or_later
 from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS, exam_means, given_answered
 from swarm.plugins.study.analysis.learned import BEST_CONSTANT, over_seeds
@@ -70,16 +70,6 @@ def sizes_differ(evidence: Evidence) -> bool:
     return bool(evidence.record.sizes and {*COLUMNS} <= {*rounds} and rounds[[*COLUMNS]].notna().any().all())
 
 
-TRAFFIC = table(
-    "traffic",
-    "Per node and round.",
-    tables.spent_per_row,
-    CONFIGURATION,
-    counts(bytes_published="published, bytes", bytes_fetched="fetched, bytes", of="mean"),
-    decimals(1, "tokens_generated", tokens_trained="tokens trained on", of="mean"),
-    decimals(2, "external_wanted", "external_groups", seconds_round="seconds", of="mean"),
-    by=BY_CONFIGURATION,
-)
 SECTIONS = (
     section("In plain words", notes.in_plain_words),
     section(
@@ -499,7 +489,16 @@ SECTIONS = (
         "Means over the nodes and rounds of a run, and of these over the seeds. Fetched counts peers' rollout "
         "files as read. Where there are fewer external groups than wanted, the pool held no more with an "
         "advantage.",
-        TRAFFIC,
+        table(
+            "traffic",
+            "Per node and round.",
+            tables.spent_per_row,
+            CONFIGURATION,
+            counts(bytes_published="published, bytes", bytes_fetched="fetched, bytes", of="mean"),
+            decimals(1, "tokens_generated", tokens_trained="tokens trained on", of="mean"),
+            decimals(2, "external_wanted", "external_groups", seconds_round="seconds", of="mean"),
+            by=BY_CONFIGURATION,
+        ),
         table(
             "rollout_files",
             "Files of rollouts in a round, where they lie there still; all rounds: rollout_files_by_round.csv.",
@@ -514,9 +513,7 @@ SECTIONS = (
             by=BY_CONFIGURATION,
             then=lambda found, _: found.assign(kilobytes=found["kilobytes"] / 1000),
         ),
-        Picture(
-            "bytes_per_round", "Bytes published and fetched per node and round.", figures.traffic_bars(TRAFFIC.frame)
-        ),
+        Picture("bytes_per_round", "Bytes published and fetched per node and round.", figures.traffic_bars),
     ),
     section(
         "Aha moments",
@@ -682,7 +679,7 @@ SECTIONS = (
         table(
             "effect_by_start",
             "Improvement over the baseline, by starting reward.",
-            lambda evidence: effect_by_start(evidence.runs, evidence.record),
+            "by_start",
             words("group"),
             CONFIGURATION,
             words("baseline"),
@@ -721,13 +718,13 @@ SECTIONS = (
             "expected_informative",
             "Informative groups per node and round against the number of nodes, for each split: what is expected "
             "at the q of the start (line), at each round's own q (circles), and what was measured (crosses).",
-            figures.groups_against_size(tables.supply),
+            figures.groups_against_size,
         ),
         Picture(
             "reward_against_informative",
             "Mean reward per node and round against the informative groups that are expected at the q of the "
             "start: one mark per configuration, mean over seeds; the line joins the configurations.",
-            figures.reward_against_groups(tables.supply),
+            figures.reward_against_groups,
         ),
         when=sizes_differ,
     ),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -23,7 +24,7 @@ from swarm.plugins.study.record import study_folder, study_store
 from swarm.plugins.study.report.evidence import FINISHED, Evidence, MachinePrice, missing_text, read_evidence
 from swarm.plugins.study.report.figure_style import figure_style, inline_svg, pdf_bytes, png_bytes, svg_file, svg_text
 from swarm.plugins.study.report.latex import latex
-from swarm.plugins.study.report.parts import ShownPicture, ShownSection, ShownTable, show
+from swarm.plugins.study.report.parts import ShownSection, ShownTable, show
 from swarm.plugins.study.report.sections import SECTIONS
 from swarm.plugins.study.report.seed_tables import (
     FILES,
@@ -129,26 +130,26 @@ def _written(evidence: Evidence, folder: Path, put: Put, formats: Collection[str
 def _write(evidence: Evidence, put: Put, formats: Collection[str]) -> None:
     if "csv" in formats:
         write_record(evidence, put)  # before anything is drawn: not everywhere can be written
-    with figure_style():
-        sections = contents(evidence)
-        parts = [part for section in sections for part in section.parts]
-        pictures = [part for part in parts if isinstance(part, ShownPicture)]
-        svgs = {picture.name: svg_text(picture.figure) for picture in pictures}
-        for picture in pictures:
-            _write_forms(put, f"figures/{picture.name}", formats, _figure_forms(picture, svgs[picture.name]))
-    for table in parts:
-        if isinstance(table, ShownTable):
-            _write_forms(put, f"{TABLES}/{table.name}", formats, _table_forms(table))
+    sections, svgs = contents(evidence), dict[str, str]()
+    for part in (part for section in sections for part in section.parts):
+        if isinstance(part, ShownTable):
+            _write_forms(put, f"{TABLES}/{part.name}", formats, _table_forms(part))
+            continue
+        with figure_style():
+            figure = part.draw()
+            svgs[part.name] = svg_text(figure)
+            figure.set_layout_engine("none")  # laid out once, for all of its files
+            _write_forms(put, f"figures/{part.name}", formats, _figure_forms(figure, svgs[part.name]))
     if "csv" in formats:
         write_tables(evidence, put)
     put(PAGE, render_page(evidence, sections, svgs).encode())
 
 
-def _figure_forms(picture: ShownPicture, svg: str) -> Forms:
+def _figure_forms(figure: Any, svg: str) -> Forms:
     return {
         "svg": lambda: svg_file(svg).encode(),
-        "png": lambda: png_bytes(picture.figure),
-        "pdf": lambda: pdf_bytes(picture.figure),
+        "png": lambda: png_bytes(figure),
+        "pdf": lambda: pdf_bytes(figure),
     }
 
 
@@ -168,7 +169,7 @@ def _write_forms(put: Put, name: str, formats: Collection[str], forms: Forms) ->
 
 
 def contents(evidence: Evidence) -> list[ShownSection]:
-    """Returns the sections that the evidence allows, drawn; those that ask about what was not done are left out."""
+    """Returns the sections that the evidence allows; those that ask about what was not done are left out."""
     found = (show(section, evidence) for section in SECTIONS)
     return [section for section in found if section]
 

@@ -23,19 +23,11 @@ from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison
 from swarm.plugins.study.run.matrix import Matrix, meant_among, refuse_owned, with_baseline
 
 
-class _Configuration(msgspec.Struct, kw_only=True):
-    name: str
-    settings: dict[str, Any] = {}
-    baseline: str = ""
-    group: str = ""
-    nodes: int | msgspec.UnsetType = msgspec.UNSET
-
-
 class _File(msgspec.Struct, kw_only=True):
     name: str
     nodes: int
     rounds: int
-    configurations: list[_Configuration]
+    configurations: list[ConfigurationRecord]
     title: str = ""
     seeds: list[int] = msgspec.field(default_factory=lambda: [1, 2, 3])
     baseline: str = ""
@@ -56,7 +48,7 @@ def read_matrix(file: Path) -> Matrix:
         raise ConfigError(f"cannot read the matrix {file}: {error}") from None
     _refuse_unknown_keys(table, _File, str(file))
     for one in _tables(table.get("configurations")):
-        _refuse_unknown_keys(one, _Configuration, f"{file}, configuration {one.get('name', '?')!r}")
+        _refuse_unknown_keys(one, ConfigurationRecord, f"{file}, configuration {one.get('name', '?')!r}")
     for one in _tables(table.get("comparisons")):
         _refuse_unknown_keys(one, DeclaredComparison, f"{file}, comparison of {one.get('configuration', '?')!r}")
     try:
@@ -68,13 +60,7 @@ def read_matrix(file: Path) -> Matrix:
 
 def _matrix(read: _File, where: str) -> Matrix:
     configurations = [
-        ConfigurationRecord(
-            name=one.name,
-            settings=_by_field(one.settings, f"{where}, configuration {one.name!r}"),
-            baseline=one.baseline,
-            group=one.group,
-            nodes=one.nodes,
-        )
+        msgspec.structs.replace(one, settings=_by_field(one.settings, f"{where}, configuration {one.name!r}"))
         for one in read.configurations
     ]
     names = [one.name for one in configurations]

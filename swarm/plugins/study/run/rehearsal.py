@@ -10,7 +10,6 @@ settings may still be changed.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, median, quantiles
@@ -21,6 +20,7 @@ import msgspec
 from swarm.config.own_code import plain
 from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.run.matrix import FREE, runs_of, stated
+from swarm.plugins.study.run.schedule import seconds_of
 from swarm.records.first_round import FirstRound, first_round
 from swarm.wire.metrics import MetricsRow
 
@@ -178,15 +178,13 @@ def whole_seconds(
     Args:
         rounds_done: by experiment.
     """
-    found = []
-    for bound in ("least", "most"):
-        free_at = [0.0] * at_once
-        for run in record.runs:
-            pace, left = rehearsal.paces[run.configuration], record.rounds - rounds_done.get(run.experiment, 0)
-            if left > 0:
-                heapq.heapreplace(free_at, free_at[0] + pace.once + (left - 1) * float(getattr(pace, bound)))
-        found.append(max(free_at))
-    return found[0], found[1]
+    runs = [
+        (rehearsal.paces[run.configuration], left)
+        for run in record.runs
+        if (left := record.rounds - rounds_done.get(run.experiment, 0)) > 0
+    ]
+    least = seconds_of((pace.once + (left - 1) * pace.least for pace, left in runs), at_once)
+    return least, seconds_of((pace.once + (left - 1) * pace.most for pace, left in runs), at_once)
 
 
 def disk_bytes(rehearsal: Rehearsal, record: StudyRecord) -> int:

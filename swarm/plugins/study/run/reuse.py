@@ -34,6 +34,8 @@ def with_finished_elsewhere(record: StudyRecord, path: Path, versions: Mapping[s
     there = open_place(path).experiments()
     others = [name for name in there if name not in {run.experiment for run in record.runs}]
     known = [file for name in others if (file := read_run(path, name)) and file.experiment == name]
+    if not known:
+        return record
     digest = cache(partial(code_digest, judged=record.judged))  # most runs of a study go through the same code
 
     def found(run: RunRecord) -> RunRecord:

@@ -9,7 +9,7 @@ A failed run is left alone, so that one cause is not met again and again; the ne
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
 
@@ -101,7 +101,12 @@ def seconds_left(rounds_left: Sequence[int], rounds_per_second: float, jobs: int
         return 0.0
     if rounds_per_second <= 0:
         return None
+    return seconds_of([rounds / rounds_per_second for rounds in rounds_left], jobs)
+
+
+def seconds_of(runs: Iterable[float], jobs: int) -> float:
+    """Returns seconds until runs of these lengths are done, if the next begins wherever a place is free."""
     free_at = [0.0] * jobs
-    for rounds in rounds_left:
-        heapq.heapreplace(free_at, free_at[0] + rounds / rounds_per_second)
+    for seconds in runs:
+        heapq.heapreplace(free_at, free_at[0] + seconds)
     return max(free_at)

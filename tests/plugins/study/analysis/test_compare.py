@@ -13,7 +13,7 @@ from scipy import stats
 
 from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.analysis.compare import compare_experiments, compare_runs
-from swarm.plugins.study.analysis.comparisons import effect_by_start
+from swarm.plugins.study.analysis.comparisons import comparison_table, effect_by_start
 from swarm.plugins.study.record import ConfigurationRecord, RunRecord
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
@@ -55,12 +55,11 @@ def runs_of(name: str, *levels: float, rounds: int = 4) -> pd.DataFrame:
     return pd.concat(runs, ignore_index=True)
 
 
-def test_two_experiments_are_compared_by_curve_sums_and_thresholds(tmp_path: Path) -> None:
+def test_two_experiments_are_compared_by_sums_and_thresholds(tmp_path: Path) -> None:
     write_experiment(tmp_path, "alone", [0.1, 0.1])
     write_experiment(tmp_path, "together", [0.1, 0.3])
     (found,) = compare_experiments(tmp_path, "alone", "together")
     assert (found.a, found.b, found.rounds) == ("alone", "together", 2)
-    assert found.curves["difference"].tolist() == pytest.approx([0, 0.1])  # smoothed over what there is
     sums = found.totals.set_index("measure").loc["cumulative_reward"]
     assert sums.tolist() == pytest.approx([0.2, 0.4, 0.2, 100])
     assert (found.cumulative.improvement, found.cumulative.p) == (pytest.approx(100), None)
@@ -69,7 +68,6 @@ def test_two_experiments_are_compared_by_curve_sums_and_thresholds(tmp_path: Pat
 def test_only_the_rounds_that_all_runs_have_are_compared() -> None:
     found = compare_runs("a", "b", runs_of("x", 0.1, rounds=6), runs_of("x", 0.2, rounds=3))
     assert found.rounds == 3
-    assert found.curves["round"].tolist() == [0, 1, 2]
     assert found.totals.set_index("measure").loc["cumulative_reward", "a"] == pytest.approx(0.6)
 
 
@@ -136,16 +134,16 @@ def test_the_effect_is_put_against_the_groups_starting_reward() -> None:
         {"8/0 warm": [10, 12, 14], "4/4 warm": [11, 12, 16], "8/0 cold": [1, 2, 3], "4/4 cold": [3, 4, 5]}
     )
     totals["starting_reward"] = [0.3] * 3 + [0.5] * 3 + [0.1, 0.1, 0.1, 0.1, 0.1, 0.4]
-    cold, warm = effect_by_start(totals, record).to_dict("records")
+    cold, warm = effect_by_start(totals, record, comparison_table(totals, record)).to_dict("records")
     assert (cold["group"], cold["configuration"], cold["baseline"], cold["n"]) == ("cold", "4/4 cold", "8/0 cold", 3)
     assert (cold["starting_reward"], cold["improvement"]) == (pytest.approx(0.15), pytest.approx(100))
     assert (warm["starting_reward"], warm["improvement"]) == (pytest.approx(0.4), pytest.approx(100 / 12))
 
 
-def test_the_table_of_effects_is_empty_before_anything_can_be_compared() -> None:
-    assert effect_by_start(make_totals({"8/0": [1, 2, 3]}), make_record("8/0", "4/4")).empty
-
-
-def test_an_effect_over_nothing_has_a_row_without_a_percentage() -> None:
-    (row,) = effect_by_start(make_totals({"8/0": [0.0], "4/4": [1.0]}), make_record("8/0", "4/4")).to_dict("records")
-    assert math.isnan(row["improvement"])
+@pytest.mark.parametrize(("values", "gains"), [({"8/0": [1, 2, 3]}, []), ({"8/0": [0.0], "4/4": [1.0]}, [math.nan])])
+def test_an_effect_over_nothing_has_a_row_without_a_percentage_and_one_of_nothing_none(
+    values: dict[str, list[float]], gains: list[float]
+) -> None:
+    totals, record = make_totals(values), make_record("8/0", "4/4")
+    found = effect_by_start(totals, record, comparison_table(totals, record))["improvement"]
+    assert found.tolist() == pytest.approx(gains, nan_ok=True)

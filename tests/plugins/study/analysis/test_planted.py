@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from swarm.plugins.study.analysis.measures import totals
-from swarm.plugins.study.analysis.planted import overlap, planted_by_round
+from swarm.plugins.study.analysis.planted import overlaps, planted_by_round
 from swarm.plugins.study.record import ConfigurationRecord
 from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record
 
@@ -63,12 +63,12 @@ def test_a_piece_counts_wherever_it_stands_and_the_whole_words_only_in_front() -
         "<answer>old</answer>",
         "<answer>3</answer>",
     ]
-    assert overlap(texts, WORDS) == (7, 2, 4, 6)
+    assert overlaps(pd.Series(texts), WORDS).sum().tolist() == [2, 4, 6]
 
 
 def test_words_shorter_than_a_piece_are_one_piece() -> None:
-    assert overlap(["a buy", "b uy"], "buy") == (2, 0, 1, 1)
-    assert overlap([], WORDS) == (0, 0, 0, 0)
+    assert overlaps(pd.Series(["a buy", "b uy"]), "buy").sum().tolist() == [0, 1, 1]
+    assert overlaps(pd.Series([], dtype="str"), WORDS).empty
 
 
 def test_planters_are_left_out_of_every_round() -> None:

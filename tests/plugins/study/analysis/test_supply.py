@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from swarm.plugins.study.analysis.measures import agent_average
-from swarm.plugins.study.analysis.supply import expected_informative, informative_share, supply_by_configuration
+from swarm.plugins.study.analysis.supply import expected_informative, supply_by_configuration
 from swarm.plugins.study.record import ConfigurationRecord
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
 from tests.plugins.study.report.report_factory import make_record
@@ -35,14 +35,9 @@ def simulated(nodes: int, local: int, external: int, successes: list[float], gro
 @pytest.mark.parametrize(("nodes", "local", "external"), [(1, 4, 4), (2, 4, 4), (8, 4, 4), (8, 2, 6), (4, 8, 0)])
 def test_the_expected_number_is_the_mean_of_a_simulation(nodes: int, local: int, external: int) -> None:
     successes = [0.0, 0.02, 0.3, 1.0]
-    share = informative_share(successes, 4)
+    share = fmean(1 - p**4 - (1 - p) ** 4 for p in successes)
     expected = expected_informative(nodes, local, external, share)
     assert expected == pytest.approx(simulated(nodes, local, external, successes, 4), rel=0.05)
-
-
-def test_questions_that_are_always_or_never_answered_inform_nobody() -> None:
-    assert informative_share([0.0, 1.0], 8) == 0
-    assert informative_share([0.5], 2) == 0.5
 
 
 def test_a_larger_swarm_has_more_of_them_up_to_its_slots() -> None:
@@ -50,12 +45,6 @@ def test_a_larger_swarm_has_more_of_them_up_to_its_slots() -> None:
     assert all(more > fewer for fewer, more in pairwise(sizes))
     assert sizes[0] == pytest.approx(0.4)
     assert sizes[-1] == pytest.approx(4.4, abs=1e-3)
-
-
-@pytest.mark.parametrize("wrong", [[], [1.2], [float("nan")]])
-def test_what_is_no_probability_is_an_error(wrong: list[float]) -> None:
-    with pytest.raises(ValueError, match="probability from 0 to 1"):
-        informative_share(wrong, 8)
 
 
 def test_the_rows_of_runs_tell_what_was_expected_and_what_came() -> None:

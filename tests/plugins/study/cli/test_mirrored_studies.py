@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import msgspec
@@ -11,19 +10,15 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.plugins.study.record import read_study, study_store, write_study
-from swarm.plugins.study.run import launch, runner
+from swarm.plugins.study.run import launch
 from swarm.programs import Launch
 from tests.layout import Layout
 from tests.plugins.study.cli.test_study_rehearsal import command
-from tests.plugins.study.run.test_runner import FAKE, starts
+from tests.plugins.study.run.test_runner import starts
 from tests.plugins.study.study_files import record_file
 from tests.unit.cli.test_copying import made
 
-
-@pytest.fixture(autouse=True)
-def _light_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "SWARM", (sys.executable, str(FAKE)))
-    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+pytestmark = pytest.mark.usefixtures("light_swarms")
 
 
 def mirrored(tmp_path: Path, *words: str) -> list[str]:

@@ -14,7 +14,7 @@ from swarm.errors import ConfigError
 from swarm.plugins.study.cli import study
 from swarm.plugins.study.cli.study import seeds_of
 from swarm.plugins.study.cli.study_view import StudyDisplay, headline, results, run_line
-from swarm.plugins.study.record import ConfigurationRecord, RunRecord, StudyRecord
+from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
 from swarm.plugins.study.run.matrix import runs_of
 from swarm.plugins.study.run.run_folder import RunProgress
 from swarm.plugins.study.run.runner import RunView, StudyView
@@ -165,11 +165,6 @@ def test_what_cannot_be_run_is_refused_before_anything_starts(
     assert run(["study", "run", *arguments, "--path", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.rglob("study.json"))
-
-
-def test_a_run_of_a_record_is_the_run_of_its_name() -> None:
-    record = msgspec.json.decode(msgspec.json.encode(make_record()), type=StudyRecord)
-    assert record.runs[1] == RunRecord(configuration="4/4", seed=1, experiment="s-4-4-s1")
 
 
 @pytest.mark.parametrize("bad", BAD)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import msgspec
@@ -14,28 +13,24 @@ from swarm.plugins.study.cli import study
 from swarm.plugins.study.cli.study_places import Places
 from swarm.plugins.study.cli.study_rehearsal import hopeless, predicted, wanted
 from swarm.plugins.study.record import StudyRecord
-from swarm.plugins.study.run import launch, runner
 from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
 from swarm.plugins.study.run.rehearsal import Rehearsal, RehearsedPace
 from swarm.policy.embedded import embedded_path
 from swarm.records.first_round import first_round
 from tests.plugins.study.cli.test_study_places import THESIS
-from tests.plugins.study.run.test_runner import FAKE, MATRIX, starts
+from tests.plugins.study.run.test_runner import MATRIX, starts
 from tests.plugins.study.study_files import record_file
 from tests.unit.records.test_hints import row
 
 REAL = ["gpt2"]
 
 
-@pytest.fixture(autouse=True)
-def _light_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "SWARM", (sys.executable, str(FAKE)))
-    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+pytestmark = pytest.mark.usefixtures("light_swarms")
 
 
-def command(path: Path, *words: str) -> list[str]:
-    (path / "m.toml").write_text(MATRIX)
+def command(path: Path, *words: str, matrix: str = MATRIX) -> list[str]:
+    (path / "m.toml").write_text(matrix)
     return ["study", "run", str(path / "m.toml"), "--path", str(path), "--jobs", "2", *words]
 
 
@@ -94,18 +89,17 @@ def test_a_run_of_a_rehearsal_that_fails_is_shown_and_predicts_nothing(
 
 
 def test_a_long_study_is_rehearsed_by_itself_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    of = ["--seeds", "4", "--rounds"]
-    words = command(tmp_path, *of, "30")
-    assert run([*words, "--dry-run"]) == 0
+    alone, *_ = MATRIX.partition('[[configurations]]\nname = "b"')
+    words = command(tmp_path, "--seeds", "2", matrix=alone)
+    assert run([*words, "--rounds", "50", "--dry-run"]) == 0
     assert starts(place(tmp_path)) == []
-    assert run(words) == 0
-    assert len(starts(place(tmp_path))) == 3
-    assert len(starts(tmp_path)) == 12
+    assert run([*words, "--rounds", "50"]) == 0
+    assert len(starts(place(tmp_path))) == len(starts(tmp_path)) == 2
     said = capsys.readouterr().out
-    assert said.index("12 runs x 30 rounds, 2 at a time: about") < said.index("12 runs of 30 rounds, 2 at a time\n")
-    assert run(command(tmp_path, *of, "40")) == 0
-    assert len(starts(place(tmp_path))) == 3, "what has begun is not rehearsed"
-    assert "12 runs x 40 rounds, 2 at a time: about" in capsys.readouterr().out, "by the rehearsal that it had"
+    assert said.index("2 runs x 50 rounds, 2 at a time: about") < said.index("2 runs of 50 rounds, 2 at a time\n")
+    assert run([*words, "--rounds", "60"]) == 0
+    assert len(starts(place(tmp_path))) == 2, "what has begun is not rehearsed"
+    assert "2 runs x 60 rounds, 2 at a time: about" in capsys.readouterr().out, "by the rehearsal that it had"
 
 
 def test_a_short_study_says_where_its_hours_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

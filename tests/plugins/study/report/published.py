@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from swarm.plugins.study.analysis.effect_size import improvement
+from swarm.plugins.study.report.evidence import Evidence
 from swarm.plugins.study.report.sections import frames
 from swarm.plugins.study.report.seed_tables import read_tables
 
@@ -71,20 +72,32 @@ def fields(published: Published) -> int:
 
 
 @cache
+def evidence_of(tables: Path) -> Evidence:
+    """Committed tables, read once."""
+    return read_tables(tables, None)
+
+
+@cache
+def frames_of(tables: Path) -> dict[str, pd.DataFrame]:
+    """Every table that follows from committed ones, computed once."""
+    return frames(evidence_of(tables))
+
+
+@cache
 def numbers_of(study: str) -> dict[str, dict[str, Any]]:
     """Configuration -> column -> number, over the report's tables.
 
     What was declared has the prefix `declared_`, and that of a measure other than the reward its name, too.
     """
-    evidence = read_tables(DOCS / "study" / study / "tables", None)
-    found: dict[str, dict[str, Any]] = {}
+    tables = DOCS / "study" / study / "tables"
+    evidence, found = evidence_of(tables), dict[str, dict[str, Any]]()
     runs = evidence.runs.groupby("configuration", sort=False, observed=True)
     adaptive = runs[["mean_adaptive_J"]].mean().reset_index()
-    for table in (adaptive, *_tables(frames(evidence))):
+    for table in (adaptive, *_tables(frames_of(tables))):
         for row in table.to_dict("records"):
             found.setdefault(str(row["configuration"]), {}).update({str(name): value for name, value in row.items()})
     final = {str(name): rows["final_reward"].tolist() for name, rows in runs}
-    rounds = pd.read_csv(DOCS / "study" / study / "tables" / "rounds.csv")
+    rounds = evidence.rounds
     for own in found.values():
         own |= _shares(own, found)
     for name in final:

@@ -9,13 +9,13 @@ pytest.importorskip("scipy")
 
 from math import comb
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from swarm.plugins.study.analysis.significance import holm
-from swarm.plugins.study.report.sections import frames
-from swarm.plugins.study.report.seed_tables import csv_bytes, read_tables, write_tables
-from tests.plugins.study.report.published import DOCS, PUBLISHED, fields, said
+from swarm.plugins.study.report.seed_tables import csv_bytes, write_tables
+from tests.plugins.study.report.published import DOCS, PUBLISHED, evidence_of, fields, frames_of, said
 from tests.plugins.study.report.recomputed import numbers
 
 ROOT = Path(__file__).parents[4]
@@ -25,11 +25,15 @@ TABLES = sorted(file.parent for file in (ROOT / "docs" / "study").rglob("study.j
 """Those of replications, too, which have fewer seeds."""
 
 
-@pytest.mark.parametrize("tables", TABLES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def of_study(folder: Path) -> Any:
+    """The tests of one study, in one process, for they share what follows from its tables."""
+    return pytest.param(folder, marks=pytest.mark.xdist_group(str(folder)), id=str(folder.relative_to(DOCS / "study")))
+
+
+@pytest.mark.parametrize("tables", [*map(of_study, TABLES)])
 def test_the_committed_tables_come_out_of_the_per_seed_ones_again(tables: Path) -> None:
-    evidence = read_tables(tables, None)
-    again = {f"{name}.csv": csv_bytes(frame) for name, frame in frames(evidence).items() if len(frame)}
-    write_tables(evidence, lambda name, data: again.update({Path(name).name: data}))
+    again = {f"{name}.csv": csv_bytes(frame) for name, frame in frames_of(tables).items() if len(frame)}
+    write_tables(evidence_of(tables), lambda name, data: again.update({Path(name).name: data}))
     committed = {file.name: file.read_bytes() for file in tables.iterdir() if file.suffix in (".csv", ".json")}
     assert again == committed
 
@@ -42,13 +46,13 @@ def test_twenty_numbers_and_more_come_out_of_the_runs_by_other_means(tables: Pat
         assert written == pytest.approx(recomputed, rel=1e-9), what
 
 
-PAGED = sorted({one.study for one in PUBLISHED})
+PAGED = sorted({DOCS / "study" / one.study / "tables" for one in PUBLISHED})
 
 
-@pytest.mark.parametrize("study", PAGED)
-def test_the_pages_say_what_the_committed_tables_come_to(study: str) -> None:
+@pytest.mark.parametrize("tables", [*map(of_study, PAGED)])
+def test_the_pages_say_what_the_committed_tables_come_to(tables: Path) -> None:
     for one in PUBLISHED:
-        if one.study == study:
+        if DOCS / "study" / one.study / "tables" == tables:
             page = " ".join((DOCS / one.page).read_text("utf-8").split())
             assert said(one) in page, f"docs/{one.page} does not say: {said(one)}"
 

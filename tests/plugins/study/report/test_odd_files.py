@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -27,24 +28,30 @@ def outside(tmp_path: Path) -> Path:
     return tmp_path / "outside"
 
 
-def small_tables(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed tables of a small study."""
+    path = tmp_path_factory.mktemp("small")
     write_study(path, seeds=(1,))
     write_tables(read_evidence(path, "small", None), partial(publish_below, path))
     return path / "tables"
 
 
+@pytest.fixture
+def tables(written: Path, tmp_path: Path) -> Path:
+    """The same, to be spoiled."""
+    return Path(shutil.copytree(written, tmp_path / "tables"))
+
+
 @pytest.mark.parametrize("file", [RECORD, "runs.csv"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("hard link", "file")])
-def test_an_object_for_a_committed_table_is_refused(tmp_path: Path, outside: Path, kind: str, file: str) -> None:
-    tables = small_tables(tmp_path)
+def test_an_object_for_a_committed_table_is_refused(tables: Path, outside: Path, kind: str, file: str) -> None:
     put(kind, tables / file, outside)
     with bounded(), pytest.raises(ConfigError, match=rf"{file} is no (table|record)"):
         read_tables(tables, None)
 
 
-def test_a_table_with_columns_without_end_is_refused(tmp_path: Path) -> None:
-    tables = small_tables(tmp_path)
+def test_a_table_with_columns_without_end_is_refused(tables: Path) -> None:
     (tables / "runs.csv").write_bytes(b"a," * (1 << 24) + b"a\n")
     with bounded(), pytest.raises(ConfigError, match=r"runs\.csv is no table.*its first line"):
         read_tables(tables, None)
@@ -65,19 +72,25 @@ def test_objects_in_the_place_of_a_report_go(tmp_path: Path, outside: Path) -> N
     assert (outside / "precious").read_bytes() == b"precious\n"
 
 
-@pytest.mark.parametrize("kind", ["link to a file", "link to a folder", "fifo", "file"])
-def test_an_object_for_the_folder_of_a_report_is_refused(tmp_path: Path, outside: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "folder"),
+    [
+        ("link to a folder", "report"),
+        ("link to a folder", "report/tables"),
+        ("fifo", "report"),
+        ("file", "report/tables"),
+    ],
+)
+def test_an_object_for_the_folder_of_a_report_is_refused(tmp_path: Path, outside: Path, kind: str, folder: str) -> None:
     write_study(tmp_path, seeds=(1,))
-    for folder in ("report", "report/tables"):
-        place = study_folder(tmp_path, "small") / folder
-        if kind == "link to a folder":
-            place.parent.mkdir(exist_ok=True)
-            place.symlink_to(outside)
-        else:
-            put(kind, place, outside)
-        with bounded(4 << 30), pytest.raises(StoreError, match=rf"cannot write the report into .*{folder}"):
-            write_report(tmp_path, "small", formats=("csv",))
-        place.unlink()
+    place = study_folder(tmp_path, "small") / folder
+    if kind == "link to a folder":
+        place.parent.mkdir(exist_ok=True)
+        place.symlink_to(outside)
+    else:
+        put(kind, place, outside)
+    with bounded(4 << 30), pytest.raises(StoreError, match=rf"cannot write the report into .*{folder}"):
+        write_report(tmp_path, "small", formats=("csv",))
     assert [file.name for file in outside.iterdir()] == ["precious"]
 
 

@@ -16,10 +16,17 @@ import pandas as pd
 from pandas.testing import assert_frame_equal
 
 from swarm.errors import ConfigError
-from swarm.plugins.study.report.evidence import read_evidence
+from swarm.plugins.study.report.evidence import Evidence, read_evidence
 from swarm.plugins.study.report.seed_tables import FILES, Put, read_tables, write_tables
 from swarm.store.folder.publish import publish_below
 from tests.plugins.study.report.report_factory import write_study
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    path = tmp_path_factory.mktemp("small")
+    write_study(path)
+    return read_evidence(path, "small", None)
 
 
 def into(folder: Path) -> Put:
@@ -38,20 +45,17 @@ def test_tables_come_back_as_they_were_whatever_the_names_in_them(tmp_path: Path
     assert set(again.runs["configuration"]) == {"NA", "1", "a,b"}
 
 
-def test_the_place_of_the_shared_folder_is_not_written_down(tmp_path: Path) -> None:
-    write_study(tmp_path)
-    evidence = read_evidence(tmp_path, "small", None)
+def test_the_place_of_the_shared_folder_is_not_written_down(tmp_path: Path, evidence: Evidence) -> None:
     for said in ("--path '/home/a b/x'", "--path=/home/x"):
         record = msgspec.structs.replace(evidence.record, command=f"swarm study run sapo {said} --jobs 2")
         write_tables(replace(evidence, record=record), into(tmp_path))
         assert read_tables(tmp_path / "tables", None).record.command == "swarm study run sapo --jobs 2"
 
 
-def test_what_is_no_folder_of_tables_is_refused_by_name(tmp_path: Path) -> None:
+def test_what_is_no_folder_of_tables_is_refused_by_name(tmp_path: Path, evidence: Evidence) -> None:
     with pytest.raises(ConfigError, match=r"no study\.json in"):
         read_tables(tmp_path, None)
-    write_study(tmp_path)
-    write_tables(read_evidence(tmp_path, "small", None), into(tmp_path))
+    write_tables(evidence, into(tmp_path))
     with pytest.raises(ConfigError, match="at least 1 round, got 0"):
         read_tables(tmp_path / "tables", 0)
     (tmp_path / "tables" / "rounds.csv").write_text("")
@@ -73,9 +77,7 @@ def test_tables_are_small_enough_for_a_repository(tmp_path: Path) -> None:
     assert isinstance(pd.read_csv(tmp_path / "tables" / "rounds.csv"), pd.DataFrame)
 
 
-def test_text_in_a_table_is_no_formula_and_is_read_as_it_was(tmp_path: Path) -> None:
-    write_study(tmp_path)
-    evidence = read_evidence(tmp_path, "small", None)
+def test_text_in_a_table_is_no_formula_and_is_read_as_it_was(tmp_path: Path, evidence: Evidence) -> None:
     names = ["=1+1", "@x", "'quoted", " -2", "plain"] * len(evidence.rounds)
     rounds = evidence.rounds.assign(experiment=names[: len(evidence.rounds)])
     write_tables(replace(evidence, rounds=rounds), into(tmp_path))

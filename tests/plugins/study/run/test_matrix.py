@@ -247,11 +247,6 @@ def test_test_mode_is_refused() -> None:
         resolved(make_matrix(), {"TEST_MODE": "1"})
 
 
-def test_an_unknown_matrix_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="no built-in matrix 'sappo'; did you mean 'sapo'"):
-        built_in("sappo")
-
-
 def test_a_baseline_counts_within_its_group_and_not_against_what_a_configuration_says() -> None:
     ones = [
         ConfigurationRecord(name="base", settings={}),
@@ -343,8 +338,3 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, old: str, new: st
 def test_a_configuration_may_have_a_size_of_its_own(tmp_path: Path) -> None:
     own = read_matrix(written(tmp_path, GOOD.replace('name = "fast"', 'name = "fast"\nnodes = 1', 1)))
     assert [one.nodes for one in own.configurations] == [msgspec.UNSET, 1]
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file"):
-        read_matrix(tmp_path / "none.toml")

@@ -13,22 +13,21 @@ import msgspec
 import pytest
 
 from swarm.errors import ProtocolError, StoreError
+from swarm.plugins.study.cli.study_running import say_failed
 from swarm.plugins.study.record import read_study, study_folder
-from swarm.plugins.study.run import launch, runner
-from swarm.plugins.study.run.runner import StudyView, alone
+from swarm.plugins.study.run import launch
+from swarm.plugins.study.run.run_folder import RunProgress
+from swarm.plugins.study.run.runner import RunView, StudyView, alone
 from swarm.plugins.study.run.schedule import RunState
 from swarm.wire.codec import encode
 from tests.objects import KINDS, bounded, put
-from tests.patience import PATIENCE
 from tests.plugins.study.run.test_runner import (
     ALL,
-    FAKE,
     JUDGE,
     fate,
     make_record,
     make_runner,
     ran,
-    start_study,
     states,
 )
 from tests.plugins.study.study_files import log_file
@@ -43,10 +42,7 @@ def outside(tmp_path: Path) -> Path:
     return tmp_path / "outside"
 
 
-@pytest.fixture(autouse=True)
-def _light_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "SWARM", (sys.executable, str(FAKE)))
-    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+pytestmark = pytest.mark.usefixtures("light_swarms")
 
 
 @pytest.mark.parametrize("kind", NO_FILE)
@@ -68,7 +64,7 @@ def test_a_lock_is_a_file_with_anything_in_it(tmp_path: Path, outside: Path, kin
 def test_an_object_for_the_log_of_a_run_keeps_no_run_from_its_rounds(tmp_path: Path, outside: Path, kind: str) -> None:
     put(kind, log_file(tmp_path, "m", "m-a-s1"), outside)
     with bounded():
-        view = ran(tmp_path)
+        view = ran(tmp_path, record=make_record(configurations="a"))
     assert set(states(view).values()) == {RunState.FINISHED}
     with log_file(tmp_path, "m", "m-a-s1").open("rb") as log:
         log.seek(-18, os.SEEK_END)
@@ -80,7 +76,7 @@ def test_an_object_for_the_log_of_a_run_keeps_no_run_from_its_rounds(tmp_path: P
 def test_an_object_for_the_folder_of_the_logs_fails_runs_and_says_why(tmp_path: Path, outside: Path, kind: str) -> None:
     put(kind, study_folder(tmp_path, "m") / "logs", outside)
     with bounded():
-        view = ran(tmp_path)
+        view = ran(tmp_path, record=make_record(configurations="a"))
     assert set(states(view).values()) == {RunState.FAILED}
     assert all("cannot write" in run.problem and "logs" in run.problem for run in view.runs)
 
@@ -119,15 +115,14 @@ def test_a_judge_that_cannot_be_started_is_started_when_it_can_be(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_end_of_a_log_that_is_no_log_any_more_is_shown_or_left_out(
-    tmp_path: Path, outside: Path, kind: str
+    tmp_path: Path, outside: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fate(tmp_path, "m-b-s1", f"spoil {kind}")
-    study = start_study(tmp_path)
-    try:
-        said, _ = study.communicate(timeout=PATIENCE)
-    finally:
-        study.kill()
-    assert study.returncode == 1, said
+    record = make_record(configurations="b")
+    failed = RunView(record.runs[0], RunState.FAILED, RunProgress(), "exit code 1")
+    put(kind, log_file(tmp_path, "m", "m-b-s1"), outside)
+    with bounded():
+        assert say_failed(StudyView(record, (failed,), None), tmp_path) == 1
+    said = capsys.readouterr().out
     assert "m-b-s1 failed: exit code 1; the end of" in said
     assert "precious" not in said or kind == "hard link"
     assert ("junk" in said) == (kind == "file")

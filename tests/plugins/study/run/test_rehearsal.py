@@ -112,6 +112,7 @@ def test_hours_are_those_of_the_runs_that_are_left_as_they_find_places() -> None
     assert whole_seconds(found, record, {}, 2) == (50.0, 60.0)
     done = {record.runs[0].experiment: 11, record.runs[2].experiment: 6}
     assert whole_seconds(found, record, done, 1) == (15.0 + 17.0, 25.0 + 17.0)
+    assert whole_seconds(found, record, dict.fromkeys((run.experiment for run in record.runs), 11), 1) == (0.0, 0.0)
 
 
 def test_disks_hold_the_checkpoints_that_are_kept_and_every_round() -> None:

@@ -16,9 +16,10 @@ import msgspec
 import pytest
 
 from swarm.cli.experiment import live_nodes
+from swarm.cli.main import run as swarm
 from swarm.errors import StoreError
 from swarm.plugins.study.record import ConfigurationRecord, RunFile, StudyRecord, open_run, study_folder
-from swarm.plugins.study.run import launch, runner
+from swarm.plugins.study.run import launch
 from swarm.plugins.study.run.launch import Launcher
 from swarm.plugins.study.run.matrix import runs_of
 from swarm.plugins.study.run.run_folder import can_go_on, read_progress
@@ -29,16 +30,15 @@ from swarm.store.run import Run
 from tests.integration.swarms import eventually
 from tests.layout import Layout
 from tests.patience import PATIENCE
+from tests.plugins.study.conftest import FAKE
 from tests.plugins.study.study_files import log_file, record_file, run_file
 
-FAKE = Path(__file__).parent / "fake_swarm.py"
 STUDY = f"""
 import sys
 from swarm.plugins.study.run import launch
-launch.SWARM = (sys.executable, {str(FAKE)!r})
+launch.SWARM = {FAKE!r}
 from swarm.cli.main import run
-from tests.plugins.study.study_files import run_file
-sys.exit(run(["study", "run", *sys.argv[1:]]))
+sys.exit(run(sys.argv[1:]))
 """
 MATRIX = """
 name = "m"
@@ -58,9 +58,9 @@ name = "c"
 ALL = ["m-a-s1", "m-b-s1", "m-c-s1"]
 
 
-def make_record(rounds: int = 3) -> StudyRecord:
-    configurations = tuple(ConfigurationRecord(name=name, settings={"local_groups": 2}) for name in "abc")
-    runs = runs_of("m", configurations, (1,))
+def make_record(rounds: int = 3, configurations: str = "abc") -> StudyRecord:
+    ones = tuple(ConfigurationRecord(name=name, settings={"local_groups": 2}) for name in configurations)
+    runs = runs_of("m", ones, (1,))
     return StudyRecord(
         study="m",
         title="M",
@@ -68,7 +68,7 @@ def make_record(rounds: int = 3) -> StudyRecord:
         nodes=2,
         rounds=rounds,
         seeds=(1,),
-        configurations=configurations,
+        configurations=ones,
         runs=runs,
     )
 
@@ -101,10 +101,7 @@ def states(view: StudyView) -> dict[str, RunState]:
     return {run.run.experiment: run.state for run in view.runs}
 
 
-@pytest.fixture(autouse=True)
-def _light_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "SWARM", (sys.executable, str(FAKE)))
-    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+pytestmark = pytest.mark.usefixtures("light_swarms")
 
 
 def test_a_configuration_is_started_with_the_nodes_that_it_has(tmp_path: Path) -> None:
@@ -247,16 +244,16 @@ def test_two_processes_do_not_run_one_study(tmp_path: Path) -> None:
         pass
 
 
-def start_study(path: Path, *arguments: str) -> subprocess.Popen[str]:
+def study_command(path: Path, *arguments: str) -> list[str]:
     (path / "m.toml").write_text(MATRIX)
-    command = [sys.executable, "-c", STUDY, str(path / "m.toml"), "--path", str(path), "--jobs", "1", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return ["study", "run", str(path / "m.toml"), "--path", str(path), "--jobs", "1", *arguments]
 
 
 def kill_in_second_run(path: Path, how: str) -> None:
-    """Begin a study, and kill it when its second run has done a round."""
+    """Begin a study in a process of its own, and kill it when its second run has done a round."""
     fate(path, "m-b-s1", how)
-    study = start_study(path)
+    command = [sys.executable, "-c", STUDY, *study_command(path)]
+    study = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     run = open_run(path, "m-b-s1")
     eventually(lambda: read_progress(RunReader(run)).reward, "a round of the second run")
     study.send_signal(signal.SIGKILL)
@@ -268,19 +265,17 @@ def kill_in_second_run(path: Path, how: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end the swarm of a killed study")
-def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_on(tmp_path: Path) -> None:
+def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kill_in_second_run(tmp_path, "hold")
-    again = start_study(tmp_path)
-    said, _ = again.communicate(timeout=PATIENCE)
-    assert again.returncode == 0, said
+    assert swarm(study_command(tmp_path)) == 0
     assert starts(tmp_path) == ["m-a-s1", "m-b-s1", "m-b-s1", "m-c-s1"]
     assert read_progress(RunReader(open_run(tmp_path, "m-b-s1"))).cumulative_reward == pytest.approx(0.3)
-    assert "against baseline" in said
+    assert "against baseline" in capsys.readouterr().out
     assert not (study_folder(tmp_path, "m") / "interrupted").exists()
-    narrower = start_study(tmp_path, "--rounds", "2")
-    said, _ = narrower.communicate(timeout=PATIENCE)
-    assert narrower.returncode == 2
-    assert "rounds were 3, now 2" in said
+    assert swarm(study_command(tmp_path, "--rounds", "2")) == 2
+    assert "rounds were 3, now 2" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end the swarm of a killed study")
@@ -306,17 +301,16 @@ def test_a_run_that_lost_updates_has_failed_and_begins_anew_and_what_it_left_is_
     assert len((aside / "logs" / "w" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
-def test_a_study_of_an_earlier_version_goes_on_and_says_with_which_of_its_defaults(tmp_path: Path) -> None:
-    first = start_study(tmp_path)
-    said, _ = first.communicate(timeout=PATIENCE)
-    assert first.returncode == 0, said
+def test_a_study_of_an_earlier_version_goes_on_and_says_with_which_of_its_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert swarm(study_command(tmp_path)) == 0
     file = record_file(tmp_path, "m")
     record = json.loads(file.read_bytes())
     del record["defaults"], record["settings"]["redo_rounds"]
     file.write_text(json.dumps(record))
-    more = start_study(tmp_path, "--seeds", "1,2")
-    said, _ = more.communicate(timeout=PATIENCE)
-    assert more.returncode == 0, said
+    assert swarm(study_command(tmp_path, "--seeds", "1,2")) == 0
+    said = capsys.readouterr().out
     assert "m goes on with empty_update = skip, as it was begun; a new study would have step" in said
     assert json.loads(run_file(tmp_path, "m-a-s2").read_bytes())["settings"]["empty_update"] == "skip"
     assert starts(tmp_path) == [*ALL, "m-a-s2", "m-b-s2", "m-c-s2"]
@@ -332,9 +326,7 @@ def test_a_swarm_that_still_runs_is_waited_for_and_not_started_again(tmp_path: P
         "SEED": "1",
         "SWARM_EXPECTED_WORKERS": "2",
     }
-    with subprocess.Popen(
-        [sys.executable, str(FAKE), "up", "--in-process", "--nodes", "2"], env=environment
-    ) as earlier:
+    with subprocess.Popen([*FAKE, "up", "--in-process", "--nodes", "2"], env=environment) as earlier:
         run = open_run(tmp_path, "m-a-s1")
         eventually(lambda: read_progress(RunReader(run)).reward, "a round")
         run_file(tmp_path, "m-a-s1").write_text(json.dumps({
