@@ -90,7 +90,7 @@ class Observer:
         """Seconds for which what was seen of peers is good enough."""
         self._max_age_beside = cadence.heartbeat_interval
         """The same, of rounds besides the one in hand."""
-        self._max_age_before = cadence.liveness_timeout if ctx.settings.sparing else cadence.heartbeat_interval
+        self._max_age_before = cadence.liveness_timeout / (1 if ctx.settings.sparing else 4)
         """The same, of those before."""
         self.good_for = 0.0
         """Seconds for which another look would find the listings of the last one."""

@@ -105,6 +105,8 @@ class Intake:
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
+        self._drawn: tuple[str | int, ...] = ()
+        """Purpose of the last draw."""
         self._ranks: dict[tuple[str | int, ...], Callable[[Source], list[int]]] = {}
         """By purpose."""
         self._foresee: Callable[[RoundKey], WantedDraw | None] = lambda _: None
@@ -129,8 +131,7 @@ class Intake:
             to_read = self._examination.to_read(key)
             obstacles = [peer for peer, tag in to_read.items() if not tag and not self._examination.pool.has(key, peer)]
             self._examine([((peer, key), NO_SLOT) for peer in obstacles], tasks)
-            if wanted := self._foresee(key):
-                self._look_ahead(wanted, key, live, tasks)
+            self._look_ahead(key, live, tasks)
 
     @property
     def good_for(self) -> float:
@@ -157,6 +158,7 @@ class Intake:
                 with self._ctx.clock.move_on_after(SLOW):
                     await self._examined(wave, found, tasks)
                 slow = wave
+        self._drawn = wanted.purpose
         return drawing.sample(found)
 
     @property
@@ -261,11 +263,22 @@ class Intake:
 
         return found
 
-    def _look_ahead(self, wanted: WantedDraw, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
+    def _look_ahead(self, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
         """Examines what is there by now of the groups that are drawn next if all live peers publish."""
+        if wanted := self._foreseen(key):
+            there = (live | self._examination.to_read(key).keys()) - {self._ctx.node_id}
+            self._drawing(wanted, frozenset((peer, key) for peer in there))
+            self._examine_next(wanted, key, tasks)
+
+    def _foreseen(self, key: RoundKey) -> WantedDraw | None:
+        """Returns what will be drawn of a round, if that is known and still to come."""
+        wanted = self._foresee(key) if key >= self._oldest else None
+        return wanted if wanted and wanted.purpose != self._drawn else None
+
+    def _examine_next(self, wanted: WantedDraw, key: RoundKey, tasks: TaskGroup) -> None:
         tags = self._examination.to_read(key)
-        sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})
-        unknown = self._drawing(wanted, sources).wanted(self._found(wanted.trained))
+        _, drawing = self._drawings[wanted.purpose]
+        unknown = drawing.wanted(self._found(wanted.trained))
         self._examine([place for place in unknown if tags.get(place[0][0])], tasks)
         early = [place for place in unknown if place[0][0] not in tags and place[0][0] in self._clean]
         self._examine([place for place in early if self._examination.early.expects(place[0][0])], tasks, early=True)
@@ -314,8 +327,8 @@ class Intake:
         self._at_work.discard((source, early))
         self._progress.set()
         self._progress = anyio.Event()
-        if not early and key >= self._oldest and (wanted := self._foresee(key)):
-            self._look_ahead(wanted, key, self._live, tasks)
+        if not early and (wanted := self._foreseen(key)) and wanted.purpose in self._drawings:
+            self._examine_next(wanted, key, tasks)
 
     async def _look_into(self, source: Source, slots: Set[int], rank: int) -> None:
         peer, key = source
