@@ -105,8 +105,8 @@ class Intake:
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
-        self._drawn: tuple[str | int, ...] = ()
-        """Purpose of the last draw."""
+        self._drawn = RoundKey(-1)
+        """The latest round of the last draw."""
         self._ranks: dict[tuple[str | int, ...], Callable[[Source], list[int]]] = {}
         """By purpose."""
         self._foresee: Callable[[RoundKey], WantedDraw | None] = lambda _: None
@@ -158,7 +158,7 @@ class Intake:
                 with self._ctx.clock.move_on_after(SLOW):
                     await self._examined(wave, found, tasks)
                 slow = wave
-        self._drawn = wanted.purpose
+        self._drawn = max(key for _, key in sources) if sources else self._drawn
         return drawing.sample(found)
 
     @property
@@ -272,8 +272,7 @@ class Intake:
 
     def _foreseen(self, key: RoundKey) -> WantedDraw | None:
         """Returns what will be drawn of a round, if that is known and still to come."""
-        wanted = self._foresee(key) if key >= self._oldest else None
-        return wanted if wanted and wanted.purpose != self._drawn else None
+        return self._foresee(key) if key >= self._oldest and key > self._drawn else None
 
     def _examine_next(self, wanted: WantedDraw, key: RoundKey, tasks: TaskGroup) -> None:
         tags = self._examination.to_read(key)
