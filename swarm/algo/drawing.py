@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from swarm.algo.advantages import is_informative
@@ -35,11 +35,6 @@ from swarm.types import ScoredGroup
 
 FEWEST = 2
 """Informative groups that are looked for in any case: one alone says nothing of how many there are."""
-MOST_AT_ONCE = 64
-"""Slots that are asked for at a time where looking may end with any of them."""
-
-_WEIGHT = 4
-"""Slots that the first sight counts as."""
 
 Source = TypeVar("Source", bound=tuple[Any, ...] | str)
 Results = Callable[[Source, int], "ScoredGroup | NoGroup | None"]
@@ -70,11 +65,6 @@ class DrawnSample(NamedTuple):
     """Looking ended with the last of `groups`, the r-th informative one."""
     complete: bool = True
     """Nothing had to be passed over because it was not known in time."""
-
-    @property
-    def share(self) -> float:
-        """Estimates the share of slots that hold informative groups, above 0, for the next draw to begin with."""
-        return (len(self.informative) + 1) / (self.slots + 2)
 
     @property
     def informative(self) -> list[ScoredGroup]:
@@ -128,28 +118,18 @@ class Drawing(Generic[Source]):
         """
         self._order = sorted((rank, source, slot) for source in sources for slot, rank in enumerate(ranks(source)))
         self._enough = math.inf if count is None else max(count, FEWEST)
-        self._at_once = math.inf if count is None else MOST_AT_ONCE
         self._originals = originals
         self._most_of_peer = most_of_peer
-        self._asked = 0
-        """Slots that were looked at or asked for, from the first on."""
 
-    def likely(self, share: float) -> list[tuple[Source, int]]:
-        """Returns the slots that will be looked at, in their order, if this share of them is informative groups."""
-        some = None if math.isinf(self._enough) else math.ceil(self._enough / share)
-        return [(source, slot) for _, source, slot in self._order[:some]]
+    def wanted(self, results: Results[Source], slow: Container[tuple[Source, int]] = ()) -> list[tuple[Source, int]]:
+        """Returns the unknown slots to look at next, in their order: none once enough is found, or all is known.
 
-    def wanted(self, results: Results[Source], share: float = 0.5) -> list[tuple[Source, int]]:
-        """Returns the slots to look at next, in their order: none once enough is found, or all is known.
+        No slot is among them that the sample may end before, whatever the others hold.
 
-        As many as are likely to hold what is missing, by what those looked at before held, and by what share of slots
-        is informative groups at first sight.
+        Args:
+            slow: slots that are not known soon: more is looked at as if they held nothing.
         """
-        asked = [results(source, slot) for _, source, slot in self._order[: self._asked]]
-        known = [result for result in asked if result is not None]
-        found = sum(map(_has_advantage, known))
-        _, unknown, self._asked = self._walk(results, (found + _WEIGHT * share) / (len(known) + _WEIGHT))
-        return unknown
+        return self._walk(results, lambda place: place not in slow)[1]
 
     def sample(self, results: Results[Source]) -> DrawnSample:
         """Returns the groups known by now, up to the slot with which enough was found; it passes over unknown ones."""
@@ -158,28 +138,28 @@ class Drawing(Generic[Source]):
         return DrawnSample(seen, slots - len(unknown), len(self._order), enough, not unknown)
 
     def _walk(
-        self, results: Results[Source], share: float = 0.0
+        self, results: Results[Source], counts: Callable[[tuple[Source, int]], bool] = lambda _: False
     ) -> tuple[list[ScoredGroup], list[tuple[Source, int]], int]:
-        """Returns the originals, what is unknown, and how many slots that makes; of those unknown `share` counts as
-        found."""
+        """Returns the originals, what is unknown, and how many slots that makes; of those unknown each that `counts`
+        is taken for found."""
         seen: list[ScoredGroup] = []
         unknown: list[tuple[Source, int]] = []
-        slots, found = 0, 0.0
+        slots, found, hoped = 0, 0, 0
         quota = PeerQuota(self._most_of_peer)
         for _, source, slot in self._order:
             slots += 1
             result = results(source, slot)
             if result is None:
                 unknown.append((source, slot))
-                found += share
+                hoped += counts((source, slot))
             elif isinstance(result, ScoredGroup):
                 seen.append(result)
                 found += self._counting([result], quota)
-            if found >= self._enough:
+            if found + hoped >= self._enough:
                 seen = self._originals(seen)
                 quota = PeerQuota(self._most_of_peer)
-                found = self._counting(seen, quota) + share * len(unknown)
-            if found >= self._enough or (share and len(unknown) >= self._at_once):
+                found = self._counting(seen, quota)
+            if found + hoped >= self._enough:
                 break
         return self._originals(seen), unknown, slots
 

@@ -84,7 +84,7 @@ def _believed(run: Run, place: str, blob: Blob | ProtocolError | None, form: typ
         return None
     try:
         run.trust.check(blob.data, place)
-        return decode(blob.data, form, run.store.describe(place)), blob.tag
+        return decode(blob.data, form, place), blob.tag
     except ProtocolError:
         return None
 

@@ -54,12 +54,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from swarm.errors import ProtocolError
 from swarm.lines import LogFile
@@ -284,13 +285,26 @@ def page_of(entries: Sequence[Entry], after: str, limit: int) -> Page:
     return Page(page, page[-1].name if len(behind) > len(page) else "", len(page))
 
 
+@runtime_checkable
+class Holding(Protocol):
+    """Marks a store that reads several files of one prefix for less where it knows that they are read together."""
+
+    def holding(self, prefix: str) -> AbstractContextManager[None]:
+        """Keeps a prefix open, for the block, for what this thread reads right below it."""
+
+
 def get_many(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
     """Reads several files, each of at most `limit` bytes; None for one that is not there, an error for one refused.
 
-    Where requests are paid for, which is far away, some are read at the same time.
+    Files of one prefix that follow each other are read together. Where requests are paid for, which is far away, some
+    are read at the same time.
     """
     if len(keys) < 2 or store.facts().spent is None:
-        return [_get_if_there(store, limit, key) for key in keys]
+        found: list[Blob | ProtocolError | None] = []
+        for prefix, together in groupby(keys, lambda key: key.rpartition("/")[0]):
+            with store.holding(prefix) if len(keys) > 1 and isinstance(store, Holding) else nullcontext():
+                found += [_get_if_there(store, limit, key) for key in together]
+        return found
     with ThreadPoolExecutor(min(_AT_ONCE, len(keys))) as threads:
         return list(threads.map(partial(_get_if_there, store, limit), keys))
 

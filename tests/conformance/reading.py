@@ -153,7 +153,9 @@ def check_odd_files_are_refused_at_once_and_links_are_not_followed(world: World,
         refused("not_a_file", lambda key=key: ben.get(key, BIG))  # type: ignore[misc]
         refused("not_a_file", lambda key=key: ben.get_to_file(key, tmp / "copy", BIG))  # type: ignore[misc]
         refused("not_a_file", lambda key=key: ben.read_records(key))  # type: ignore[misc]
-        assert isinstance(get_many(ben, [key], BIG)[0], ProtocolError)
+        odd, gone = get_many(ben, [key, f"odd/{kind}/gone"], BIG)
+        assert isinstance(odd, ProtocolError)
+        assert gone is None
         expected = Kind.PREFIX if kind == "folder" else Kind.OTHER
         assert ben.list(f"odd/{kind}", tags=True).entries[0].kind is expected
         found = ben.stat(key)

@@ -97,6 +97,7 @@ class Attendance:
         if len(self._losses) > _MOST_LOSSES:
             a, b, *others = self._losses
             self._losses = [_Loss(a.names | b.names, a.seconds + b.seconds, a.rounds + b.rounds), *others]
+        absent = alive - present
         for peer, absences in self._earned.items():
-            self._earned[peer] = absences + 1 if peer in alive - present else 0
+            self._earned[peer] = absences + 1 if peer in absent else 0
         self._hoped, self._waited, self._since = frozenset(), 0.0, None

@@ -38,6 +38,8 @@ MOST_MOVING = 256
 """Registrations that are read before others because they move."""
 MOST_AT_ONCE = 64
 """Nodes that are waited for whose registrations are read at every look."""
+LISTED_PER_TIMEOUT = 8
+"""Times that the registrations of more nodes are listed before one counts as dead."""
 HIGHEST_BEAT = 2**53 - 1
 """That a registration can hold."""
 
@@ -109,10 +111,12 @@ def read_registered(
         reader: of this run, and of this node for its life.
         moving: nodes whose heartbeat moves, as this node has seen.
         earned: nodes that have done their part: however many others move, these are seen.
-        max_age: seconds for which a listing is good enough.
+        max_age: seconds for which a listing is good enough; of many nodes it is longer, unless the last are waited for.
         at_once: nodes that are waited for; of many none holds anybody up.
     """
     last = at_once if len(at_once) <= MOST_AT_ONCE else ()
+    if len(moving) > MOST_AT_ONCE and not last:
+        max_age = max(max_age, ctx.settings.cadence.liveness_timeout / LISTED_PER_TIMEOUT)
     peers = reader.read(moving | earned if len(moving) < MOST_MOVING else earned, max_age, last, moving)
     return registered(ctx, peers, moving)
 

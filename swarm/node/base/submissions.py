@@ -7,13 +7,14 @@ enough: its rollouts may be late, cleaned away, or have somebody else's object i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 
 from swarm.errors import StoreError
 from swarm.records.files import read_each_signed
 from swarm.records.listing import NodeFiles
+from swarm.store.base import Entry
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -62,6 +63,8 @@ class Submissions:
         self._files = NodeFiles(run.store, now)
         self._read: dict[RoundKey, dict[str, tuple[str, bool]]] = {}
         """Node -> the tag of its reward file, and whether that is one."""
+        self._counted: dict[RoundKey, tuple[Mapping[str, Entry], frozenset[str]]] = {}
+        """Listings in which nothing was left to find out, each with what counts of it."""
         self._proven: dict[str, None] = {}
 
     @property
@@ -75,11 +78,21 @@ class Submissions:
         Args:
             max_age: seconds for which a listing is good enough.
         """
-        rewards = self._rewards(key, max_age)
+        known = self._read.setdefault(key, {})
+        settled = {node for node, (_, is_one) in known.items() if is_one}
+        known_nodes = {*islice(self._proven, MOST_READ), *islice(known, MOST_READ)}
+        found = self._files.find(keys.rewards(key), known_nodes, tags=True, max_age=max_age, settled=settled)
+        listed, counted = self._counted.get(key, ({}, frozenset[str]()))
+        if found is listed:
+            return counted
+        rewards = self._rewards(key, found, settled)
         if strangers := rewards - self.proven:
             for node in sorted(self._with_rollouts(key, strangers))[: MOST_PROVEN - len(self._proven)]:
                 self._proven[node] = None
-        return frozenset(rewards & self.proven)
+        counted = frozenset(rewards & self.proven)
+        if len(counted) == len(found):
+            self._counted[key] = found, counted
+        return counted
 
     def lie_before(self, round_: int) -> bool:
         """Tells whether a reward of who has a say lies in one of the TRACES rounds before this one. Blocking."""
@@ -94,25 +107,21 @@ class Submissions:
     def forget(self, key: RoundKey) -> None:
         """Forgets what was read of a round, but not who has proven himself by it."""
         self._read.pop(key, None)
+        self._counted.pop(key, None)
 
     def forget_before(self, round_: int) -> None:
         self._read = {key: nodes for key, nodes in self._read.items() if key.round >= round_}
+        self._counted = {key: counted for key, counted in self._counted.items() if key.round >= round_}
 
-    def _rewards(self, key: RoundKey, max_age: float) -> Set[str]:
+    def _rewards(self, key: RoundKey, found: Mapping[str, Entry], settled: Set[str]) -> Set[str]:
         """Returns the nodes whose reward file is one: what was one once stays one."""
-        known = self._read.setdefault(key, {})
-        known_nodes = {*islice(self._proven, MOST_READ), *islice(known, MOST_READ)}
-        settled = {node for node, (_, is_one) in known.items() if is_one}
-        found = self._files.find(keys.rewards(key), known_nodes, tags=True, max_age=max_age, settled=settled)
-        new = [
-            node
-            for node, entry in found.items()
-            if node not in settled and known.get(node, (None, False))[0] != entry.tag
-        ]
+        known = self._read[key]
+        unsettled = found.keys() - settled
+        new = [node for node in unsettled if known.get(node, (None, False))[0] != found[node].tag]
         read = sorted(new, key=lambda node: (node not in self._proven, node))[:MOST_READ]
         with suppress(StoreError):  # they cannot be read now
             known |= {node: (found[node].tag, is_one) for node, is_one in are_submitted(self._run, key, read).items()}
-        return {node for node in found if known.get(node, ("", False))[1]}
+        return (found.keys() & settled) | {node for node in unsettled if known.get(node, ("", False))[1]}
 
     def _with_rollouts(self, key: RoundKey, nodes: Set[str]) -> Set[str]:
         try:

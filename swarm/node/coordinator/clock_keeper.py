@@ -48,6 +48,7 @@ from swarm.node.coordinator.coordinator_machine import (
 )
 from swarm.node.coordinator.resume import resume_point
 from swarm.records.finished import IN_WORDS, why_it_stands
+from swarm.records.listing import good_for
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.store.wake_ups import wake_ups
 from swarm.types import RoundKey
@@ -89,8 +90,10 @@ class Observer:
         """Seconds for which what was seen of peers is good enough."""
         self._max_age_beside = cadence.heartbeat_interval
         """The same, of rounds besides the one in hand."""
-        self._max_age_before = cadence.liveness_timeout if ctx.settings.sparing else cadence.heartbeat_interval
+        self._max_age_before = cadence.liveness_timeout / (1 if ctx.settings.sparing else 4)
         """The same, of those before."""
+        self.good_for = 0.0
+        """Seconds for which another look would find the listings of the last one."""
         self._own_state: tuple[float, StateFile] | None = None
         """What stood in the state file, written by this node, and when that was seen."""
 
@@ -106,6 +109,7 @@ class Observer:
             moving = self._liveness.moving(clock.monotonic())
             known, last = self._submissions.proven, self._waited_for
             peers = read_registered(self._ctx, self._peers, moving, known, max_age=max_age, at_once=last)
+            self.good_for = good_for(len(peers))
             for peer in registered(self._ctx, self._peers.fresh, moving):
                 self._liveness.observe(peer, clock.monotonic(), clock.wall())
             self._liveness.stir(self._peers.stirred, clock.monotonic())
@@ -279,13 +283,20 @@ class ClockKeeper:
         interval = min(self._ctx.settings.cadence.reconcile_interval, self._ctx.settings.cadence.heartbeat_interval)
         done: bool | None = None
         ctx, hints = self._ctx, self._ctx.settings.cadence.watch == "auto"
-        prefixes, counted = [keys.REWARDS, keys.PEERS], lambda: [keys.rewards(self._machine.round_in_hand)]
         sleep = self._rhythm.sleep if ctx.settings.sparing else ctx.clock.sleep
-        async with wake_ups(ctx.run.store, prefixes, interval, sleep, hints=hints, among_them=counted) as wakes:
+        async with wake_ups(
+            ctx.run.store, [keys.REWARDS], interval, sleep, hints=hints, among_them=self._awaited
+        ) as wakes:
             while done is None:
                 await wakes.receive()
                 done = await self._decide()
+                if done is None and self._observer.good_for:
+                    await ctx.clock.sleep(min(self._observer.good_for, interval))
         return done
+
+    def _awaited(self) -> list[str]:
+        """Returns what is watched most: the rewards of the round, and until one is open also who comes."""
+        return [keys.rewards(self._machine.round_in_hand), *([keys.PEERS] if self._machine.key is None else [])]
 
     async def _resume(self) -> None:
         key, state, problem = await self._resume_point()

@@ -104,10 +104,9 @@ class Intake:
         """Who is alive, and who has a clean record, as of the last look."""
         self._copies: set[GroupName] = set()
         """Groups that were counted as copied."""
-        self._share = 0.5
-        """Share of slots that held informative groups lately: decides how many are examined at a time, and nothing
-        else."""
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
+        self._drawn = RoundKey(-1)
+        """The latest round of the last draw."""
         self._ranks: dict[tuple[str | int, ...], Callable[[Source], list[int]]] = {}
         """By purpose."""
         self._foresee: Callable[[RoundKey], WantedDraw | None] = lambda _: None
@@ -122,7 +121,7 @@ class Intake:
 
     # ── what the node asks for ──────────────────────────────────────────────────────────────────────────────────────
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
-        """List these rounds, see whether what was read is still what it was, and examine what will likely be drawn."""
+        """List these rounds, see whether what was read is still what it was, and examine what will be drawn."""
         for key in sorted(key for key in keys if key >= self._oldest and not self._was_just_listed(key)):
             new = Selection(self._ctx.settings.limits.max_peers, random_order(self._ctx.process.secret, key))
             selection = self._selections.setdefault(key, new)
@@ -132,8 +131,12 @@ class Intake:
             to_read = self._examination.to_read(key)
             obstacles = [peer for peer, tag in to_read.items() if not tag and not self._examination.pool.has(key, peer)]
             self._examine([((peer, key), NO_SLOT) for peer in obstacles], tasks)
-            if wanted := self._foresee(key):
-                self._look_ahead(wanted, key, live, tasks)
+            self._look_ahead(key, live, tasks)
+
+    @property
+    def good_for(self) -> float:
+        """Returns the seconds for which another look would find the listings of the last one."""
+        return max((good_for(names) for _, names in self._listed_at.values()), default=0.0)
 
     def foresee(self, wanted: Callable[[RoundKey], WantedDraw | None]) -> None:
         """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
@@ -150,12 +153,13 @@ class Intake:
         drawing = self._drawing(wanted, frozenset(sources))
         found = self._found(wanted.trained)
         with self._ctx.clock.move_on_after(max(0.0, until - self._ctx.clock.monotonic())):
-            while wave := drawing.wanted(found, self._share):
+            slow: list[tuple[Source, int]] = []
+            while wave := drawing.wanted(found, slow):
                 with self._ctx.clock.move_on_after(SLOW):
                     await self._examined(wave, found, tasks)
-        sample = drawing.sample(found)
-        self._share = sample.share
-        return sample
+                slow = wave
+        self._drawn = max(key for _, key in sources) if sources else self._drawn
+        return drawing.sample(found)
 
     @property
     def clean(self) -> frozenset[str]:
@@ -259,13 +263,21 @@ class Intake:
 
         return found
 
-    def _look_ahead(self, wanted: WantedDraw, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
-        """Examines what is there by now of the groups that will be drawn if all live peers publish."""
+    def _look_ahead(self, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
+        """Examines what is there by now of the groups that are drawn next if all live peers publish."""
+        if wanted := self._foreseen(key):
+            there = (live | self._examination.to_read(key).keys()) - {self._ctx.node_id}
+            self._drawing(wanted, frozenset((peer, key) for peer in there))
+            self._examine_next(wanted, key, tasks)
+
+    def _foreseen(self, key: RoundKey) -> WantedDraw | None:
+        """Returns what will be drawn of a round, if that is known and still to come."""
+        return self._foresee(key) if key >= self._oldest and key > self._drawn else None
+
+    def _examine_next(self, wanted: WantedDraw, key: RoundKey, tasks: TaskGroup) -> None:
         tags = self._examination.to_read(key)
-        sources = frozenset((peer, key) for peer in (live | tags.keys()) - {self._ctx.node_id})
-        found = self._found(wanted.trained)
-        likely = self._drawing(wanted, sources).likely(self._share)
-        unknown = [place for place in likely if found(*place) is None]
+        _, drawing = self._drawings[wanted.purpose]
+        unknown = drawing.wanted(self._found(wanted.trained))
         self._examine([place for place in unknown if tags.get(place[0][0])], tasks)
         early = [place for place in unknown if place[0][0] not in tags and place[0][0] in self._clean]
         self._examine([place for place in early if self._examination.early.expects(place[0][0])], tasks, early=True)
@@ -297,9 +309,9 @@ class Intake:
         for source, slots in sorted(by_file.items(), key=lambda file: (self._rank(file[0][0]), file[0])):
             if (source, early) not in self._at_work:  # else it is asked for again when that has ended
                 self._at_work.add((source, early))
-                tasks.start_soon(self._examine_file, source, slots, early)
+                tasks.start_soon(self._examine_file, source, slots, early, tasks)
 
-    async def _examine_file(self, source: Source, slots: Set[int], early: bool) -> None:
+    async def _examine_file(self, source: Source, slots: Set[int], early: bool, tasks: TaskGroup) -> None:
         peer, key = source
         rank = COSTLY if early else self._rank(peer)
         async with self._examination.line.hold(rank):
@@ -314,6 +326,8 @@ class Intake:
         self._at_work.discard((source, early))
         self._progress.set()
         self._progress = anyio.Event()
+        if not early and (wanted := self._foreseen(key)) and wanted.purpose in self._drawings:
+            self._examine_next(wanted, key, tasks)
 
     async def _look_into(self, source: Source, slots: Set[int], rank: int) -> None:
         peer, key = source

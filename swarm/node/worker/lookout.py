@@ -94,6 +94,8 @@ class Lookout:
             async for _ in wakes:
                 if self._machine.phase in WAITING or not ctx.settings.sparing:
                     await self._look(tasks)
+                    if pause := min(self._intake.good_for, interval):
+                        await ctx.clock.sleep(pause)  # what comes meanwhile is found by the look after it
 
     def turn(self) -> None:
         """The machine may be in another phase: what it waits for now is looked for at once."""

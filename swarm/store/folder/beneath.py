@@ -22,7 +22,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -82,7 +82,7 @@ class Within:
         """Returns the folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
-        return replace(self, names=self.names[:-1])
+        return Within(self.root, self.names[:-1], self.by_path, self.below, self.anew)
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ class Within:
         return self.root.joinpath(*self.names)
 
     def __truediv__(self, name: str) -> Within:
-        return replace(self, names=(*self.names, name))
+        return Within(self.root, (*self.names, name), self.by_path, self.below, self.anew)
 
     def __str__(self) -> str:
         return os.path.join(self.root, *self.names)
@@ -145,12 +145,18 @@ def stat_beneath(place: Within) -> os.stat_result:
         return os.stat(place.name, dir_fd=folder, follow_symlinks=False)
 
 
-def open_beneath(file: Within, flags: int, mode: int = 0o666) -> int:
-    """os.open for a file in an experiment; neither its folders nor the file may be links. Raises OSError."""
+def open_beneath(file: Within, flags: int, mode: int = 0o666, folder: int | None = None) -> int:
+    """os.open for a file in an experiment; neither its folders nor the file may be links. Raises OSError.
+
+    Args:
+        folder: descriptor of the folder that it is in; None: it is opened for this file alone.
+    """
     if file.by_path:
         return _open_by_path(file, flags)
-    with opened_folder(file.parent) as folder:
-        return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    if folder is None:
+        with opened_folder(file.parent) as folder:
+            return open_beneath(file, flags, mode, folder)
+    return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
 
 
 def make_folder(folder: Within) -> list[Within]:

@@ -39,14 +39,17 @@ def refusing(place: Within, *not_a_file: int) -> Iterator[None]:
         raise ProtocolError(reason, f"{place}: {what_went_wrong(error, place)}") from None
 
 
-def read_tagged(file: Within, limit: int) -> Blob:
+def read_tagged(file: Within, limit: int, folder: int | None = None) -> Blob:
     """Read a regular file of at most `limit` bytes; never follows a symlink of a stranger, never blocks on a FIFO.
+
+    Args:
+        folder: as of open_beneath.
 
     Raises:
         FileNotFoundError: it is not there (any more).
         ProtocolError: `oversized`, `not_a_file` (symlink, FIFO, socket, folder, device) or `unreadable`.
     """
-    descriptor = open_regular(file)
+    descriptor = open_regular(file, folder)
     try:
         found = os.fstat(descriptor)  # before the bytes: what is written in between is another version afterwards
         at_once = max(found.st_size + 1, _PIECE)  # whole, unless it grows: to join parts takes its memory twice
@@ -105,10 +108,10 @@ def _entry(name: str, found: os.stat_result) -> Entry:
     return Entry(name, Kind.PREFIX if stat.S_ISDIR(found.st_mode) else Kind.OTHER)
 
 
-def open_regular(file: Within) -> int:
+def open_regular(file: Within, folder: int | None = None) -> int:
     """Returns a descriptor to read a stranger's file by, which the caller closes. Raises as read_tagged does."""
     with refusing(file, errno.ELOOP, errno.ENXIO):
-        descriptor = open_beneath(file, os.O_RDONLY | NO_WAITING)
+        descriptor = open_beneath(file, os.O_RDONLY | NO_WAITING, folder=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ProtocolError("not_a_file", f"{file} is not a regular file")

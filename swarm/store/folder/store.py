@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,16 @@ from swarm.store.base import (
     parts_of,
 )
 from swarm.store.folder import bundles, growing
-from swarm.store.folder.beneath import OPENS_FOLDERS, Within, make_folder, prune, remedy, remove_tree, unlink
+from swarm.store.folder.beneath import (
+    OPENS_FOLDERS,
+    Within,
+    make_folder,
+    opened_folder,
+    prune,
+    remedy,
+    remove_tree,
+    unlink,
+)
 from swarm.store.folder.fetch import copy_out, list_page, look_at, open_regular, read_tagged
 from swarm.store.folder.filesystem import room_at
 from swarm.store.folder.publish import failing_to_write, publish, sync_folder, sync_opened
@@ -125,6 +135,8 @@ class FolderStore:
         self._below = below
         self._by_path = by_path
         self._held_something = False
+        self._held = threading.local()
+        """Names and descriptor of the folder that a thread holds open, as `open`."""
         self._known = Recognised(root)
         self._room: Room | None = None
         """After the last file that was put here."""
@@ -141,7 +153,20 @@ class FolderStore:
             self._room = room_at(self._root)
 
     def get(self, key: str, limit: int) -> Blob:
-        return read_tagged(self._readable(key), limit)
+        prefix, folder = getattr(self._held, "open", ((), None))
+        if folder is None or (at := self._at(key)).names[:-1] != prefix:
+            return read_tagged(self._readable(key), limit)
+        return read_tagged(at, limit, folder)
+
+    @contextmanager
+    def holding(self, prefix: str) -> Iterator[None]:
+        with ExitStack() as stack:
+            with suppress(OSError):  # each file says why
+                if not self._by_path:
+                    folder = self._readable(prefix)
+                    self._held.open = folder.names, stack.enter_context(opened_folder(folder))
+            stack.callback(vars(self._held).clear)
+            yield
 
     def get_to_file(self, key: str, target: Path, limit: int) -> None:
         try:

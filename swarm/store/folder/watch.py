@@ -63,6 +63,8 @@ HEALTHY = 30.0
 """Seconds that a watcher has to watch for its next failure to count as a first one."""
 RESTART_LEAST = 0.05
 """Seconds between two starts of the watcher for other folders, should somebody make them by the thousand."""
+BUSY, BUSY_PAUSE = 32, 0.2
+"""Names of one batch after which the next one is longer in coming, and by how many seconds."""
 VANISHING_MOST = 10.0
 """Seconds without a watch for which folders that went before they were watched are no failure."""
 SILENCE_LEAST = 1.0
@@ -168,6 +170,8 @@ class _Watcher:
                 if batch:
                     self.heard += 1
                     self._hint()
+                if len(batch) >= BUSY:
+                    await anyio.sleep(BUSY_PAUSE)  # the library gathers what comes meanwhile
                 if not self.watched or await to_thread.run_sync(self._others_to_watch, batch, self._among_them()):
                     return ""
         return "the watcher ended by itself"
@@ -282,7 +286,7 @@ def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: Collectio
     for change, path in batch:
         if change == watchfiles.Change.deleted and Path(path) in watched:
             return True
-        if change == watchfiles.Change.added and Path(path) not in watched and _may_be_new_folder(path):
+        if change == watchfiles.Change.added and _may_be_new_folder(path) and Path(path) not in watched:
             return True
     return False
 

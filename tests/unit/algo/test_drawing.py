@@ -153,6 +153,21 @@ def test_nothing_is_looked_at_that_could_not_have_been_needed(letters: dict[str,
         assert found < max(count, FEWEST)
         assert not looking.seen & set(wave)
         looking.seen.update(wave)
+    assert len(looking.seen) == drawing.sample(looking.result).slots
+
+
+def test_more_is_looked_at_meanwhile_where_some_is_slow() -> None:
+    pool = pool_of(dict.fromkeys("abcdef", "i"))
+    looking, drawing = Looking(pool), Drawing("abcdef", seeded(3, 1), 3)
+    first = drawing.wanted(looking.result)
+    looking.seen.update(first[1:])
+    assert drawing.wanted(looking.result) == first[:1]
+    more = drawing.wanted(looking.result, first)
+    assert more[0] == first[0]
+    assert len(more) == 2
+    looking.seen.update(more[1:])
+    assert drawing.wanted(looking.result, more) == first[:1]
+    assert len(drawing.sample(looking.result).informative) == 3
 
 
 # ── what comes of it ────────────────────────────────────────────────────────────────────────────────────────────────
