@@ -60,6 +60,8 @@ class BucketClient:
         self._obeys: bool | None = None
         """The server obeys `If-None-Match`; None: not tried yet."""
         self._address = address
+        self._lists_anew = address.startswith("az:")
+        """The server may begin each listing at the first name: what was seen is passed over here."""
         self._pause = pause
         self._chance = chance
         self.spent = Spent()
@@ -238,15 +240,23 @@ class BucketClient:
         more = True
         while more:
             page = self._ask("list", "list", prefix, lambda after=after: self._page(prefix, after))  # type: ignore[misc]
-            if page and page[-1]["path"] == after:
-                raise StoreError(
-                    f"cannot list {self.describe(prefix)}: the server gives names again that it gave before"
-                )
+            more = len(page) >= PAGE
+            if page and page[0]["path"] <= after:
+                if not self._lists_anew:
+                    raise StoreError(
+                        f"cannot list {self.describe(prefix)}: the server gives names again that it gave before"
+                    )
+                page = [meta for meta in page if meta["path"] > after]
             yield page
-            more, after = len(page) >= PAGE, page[-1]["path"] if page else after
+            after = page[-1]["path"] if page else after
 
     def _page(self, prefix: str, after: str) -> Sequence[ObjectMeta]:
-        return next(obstore.list(self._bucket, prefix, offset=after or None, chunk_size=PAGE), [])
+        pages = obstore.list(self._bucket, prefix, offset=after or None, chunk_size=PAGE)
+        page = next(pages, [])
+        while self._lists_anew and page and page[-1]["path"] <= after:
+            self.spent.requests["list"] += 1
+            page = next(pages, [])
+        return page
 
     # ── trying ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def _ask(self, kind: str, verb: str, name: str, request: Callable[[], T]) -> T:
