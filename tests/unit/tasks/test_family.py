@@ -146,7 +146,7 @@ ALLOWED = {
     "tasks/definitions.py": {'"gym": FIRST_FAMILY,'},
     "tasks/registry.py": {'FIRST_FAMILY: "swarm.tasks.gym.family:GYM",'},
     "tasks/dataset/scorers/math_text.py": {
-        "from swarm.tasks.gym import safe_sympy",
+        "from swarm.tasks.gym import safe_eval",
         "from swarm.tasks.gym.disarm import disarm",
         "from swarm.tasks.gym.imports import make_sympy_ready",
     },

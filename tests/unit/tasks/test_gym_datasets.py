@@ -19,10 +19,9 @@ from swarm.tasks.bounded import Limits
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym import entries
-from swarm.tasks.gym.entries import GymDefinition
+from swarm.tasks.gym.entries import GymDefinition, plain
 from swarm.tasks.gym.family import GYM
 from swarm.tasks.gym.names import REFUSED, dataset_names, modules
-from swarm.tasks.gym.plain import plain
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.types import Question

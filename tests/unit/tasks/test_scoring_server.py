@@ -31,19 +31,20 @@ LIMITS = Limits(wall_s=3.0)
 
 
 def serve(
-    *batches: Sequence[Request], scorer: str = "gym.score", patch: str = "", limits: Limits = LIMITS
+    *batches: Sequence[Request], scorer: str = "None", patch: str = "", limits: Limits = LIMITS
 ) -> list[list[Reply | Unfinished]]:
     """Replies, batch by batch, of a server whose scorer is the given expression, and which prints wherever it can."""
     program = f"""
 import os
 import swarm.tasks.scoring_server as server
-from swarm.tasks.gym import questions as gym
+from swarm.tasks.gym.questions import GymQuestions as gym
 def noise(*families):
     print('.' * 10_000, flush=True)
     os.write(1, b'.' * 10_000)
-def score(question, answer, raw={scorer}):
+own, scorer = gym.score, {scorer}
+def score(self, question, answer):
     noise()
-    return raw(question, answer)
+    return scorer(question, answer) if scorer else own(self, question, answer)
 server._prepare(server.Families())
 server._prepare, gym.score = noise, score
 {patch}
@@ -110,7 +111,7 @@ def test_a_door_that_no_text_makes_a_library_try_ends_the_process_and_counts_aga
 
 
 def test_a_question_that_meets_a_closed_door_is_refused_and_not_another_one_made() -> None:
-    patch = "made = gym.make; gym.make = lambda origin: __import__('wave') and made(origin)"
+    patch = "made = gym.make; gym.make = lambda self, origin: __import__('wave') and made(self, origin)"
     ((reply,),) = serve([score_request("1")], patch=patch)
     assert (type(reply).__name__, getattr(reply, "reason", "")) == ("RefusedRequest", "generation_failed")
 
@@ -161,7 +162,7 @@ def test_no_answer_is_never_shown_to_a_scorer() -> None:
 
 
 def test_a_generator_that_does_not_finish_is_a_refusal() -> None:
-    ((reply,),) = serve([score_request("1")], patch="gym.make = lambda origin: os._exit(1)")
+    ((reply,),) = serve([score_request("1")], patch="gym.make = lambda self, origin: os._exit(1)")
     assert isinstance(reply, RefusedRequest)
     assert reply.reason == "generation_failed"
 

@@ -18,7 +18,7 @@ from swarm.config.task_table import newest
 from swarm.tasks.answer import key_of
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
-from swarm.tasks.gym import strict_datasets
+from swarm.tasks.gym import strict
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.types import Question
@@ -144,6 +144,10 @@ def not_both(question: Question) -> str:
     return "False" if key(question) == "True" else "True"
 
 
+def other_numbers(_question: Question) -> str:
+    return "24*1*1*1"
+
+
 LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
     ("coin_flip", zero, {}),
     ("coin_flip", zero, {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
@@ -197,7 +201,9 @@ def test_what_the_library_pays_in_full_for_a_wrong_answer_earns_nothing(
 
 
 @pytest.mark.parametrize(
-    ("dataset", "trick"), [("complex_arithmetic", nan), ("game_of_life_halting", not_both)], ids=["nan", "any text"]
+    ("dataset", "trick"),
+    [("complex_arithmetic", nan), ("game_of_life_halting", not_both), ("puzzle24", other_numbers)],
+    ids=["nan", "any text", "any numbers"],
 )
 def test_what_both_scorings_refuse_although_the_library_pays_in_full(
     dataset: str, trick: Callable[[Question], str]
@@ -211,13 +217,13 @@ def test_what_both_scorings_refuse_although_the_library_pays_in_full(
 def test_cars_that_stop_before_the_end_of_a_move_solve_nothing() -> None:
     entry = {"answer": None, "metadata": {"board_config": "o" * 12 + "AA" + "o" * 22}}
     for answer, right in (("A+4", True), ("A+2 A+2", True), ("A+9", False), ("A+3", False), ("B+1A+4", False)):
-        assert strict_datasets.is_right("rush_hour", entry, answer, lambda _answer: 1.0) is right
+        assert strict.is_right("rush_hour", entry, answer, lambda _answer: 1.0) is right
 
 
 def test_a_text_is_no_list_of_its_letters() -> None:
     entry = {"answer": '[["a", "b"]]', "metadata": {"solution": [["a", "b"]]}}
     for answer, right in (('[["a", "b"]]', True), ('["ab"]', False), ("7", False), ("no", False)):
-        assert strict_datasets.is_right("palindrome_partitioning", entry, answer, lambda _answer: 1.0) is right
+        assert strict.is_right("palindrome_partitioning", entry, answer, lambda _answer: 1.0) is right
 
 
 # ── what is right ───────────────────────────────────────────────────────────────────────────────────────────────────
