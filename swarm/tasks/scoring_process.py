@@ -20,8 +20,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from swarm.children import child_environment, module_command
 from swarm.errors import ConfigError, ScoringError
 from swarm.logs import get_logger
+from swarm.tasks.bounded import HEADER_BYTES, frame, payload_length
 from swarm.tasks.conversation import Conversing
-from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.scoring_messages import ServerReady, Setup, Unable
 
 logger = get_logger(__name__)

@@ -34,12 +34,9 @@ import msgspec
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks import bounded, sandbox
-from swarm.tasks import nursery as nurseries
 from swarm.tasks.bars import Bars, put_up
-from swarm.tasks.bounded import Emit, Limits, Standby, run_bounded
+from swarm.tasks.bounded import HEADER_BYTES, Emit, Limits, Standby, frame, payload_length, run_bounded
 from swarm.tasks.conversation import Conversation, Said
-from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
-from swarm.tasks.nursery import Nursery
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     AskReplies,
@@ -57,7 +54,7 @@ from swarm.tasks.scoring_messages import (
     Unable,
     Unfinished,
 )
-from swarm.tasks.trial import run_trial
+from swarm.tasks.trial import Nursery, opened_nursery, run_trial
 from swarm.types import Question
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -86,7 +83,7 @@ def main() -> None:
 def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: contextlib.ExitStack) -> None:
     try:
         families = Families(*setup.typed())
-        nursery = open_.enter_context(nurseries.opened()) if families.executing else None
+        nursery = open_.enter_context(opened_nursery()) if families.executing else None
         _prepare(families)
         bars = put_up()
         _require_bars(families, bars)

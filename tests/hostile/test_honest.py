@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import anyio
@@ -33,7 +34,8 @@ def test_nor_at_the_scorers_of_datasets(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-def test_nor_at_mathematics(tmp_path: Path) -> None:
+def test_nor_at_mathematics_where_other_answers_are_given_each_day(tmp_path: Path) -> None:
     pytest.importorskip("math_verify")
-    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums"]))
+    part = slice(date.today().toordinal() % 5, None, 5)
+    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums"]), part)
     assert found.breaches == []

@@ -110,15 +110,9 @@ def look(task: LoadedTask, say: Say, seconds: float) -> OwnAnswers:
 def spread(count: int) -> Iterator[int]:
     """Yields all numbers below `count`, each once, so that the first few are spread evenly over all of them."""
     step = max(1, round(count * _PHI))
-    while _common(step, count) > 1:
+    while math.gcd(step, count) > 1:
         step += 1
     return (number * step % count for number in range(count))
-
-
-def _common(one: int, other: int) -> int:
-    while other:
-        one, other = other, one % other
-    return one
 
 
 def _seconds_of_children() -> float:
@@ -135,7 +129,7 @@ def _score(task: LoadedTask, numbers: Sequence[int], emit: Emit) -> None:
 
 def _problem(task: LoadedTask, number: int) -> str:
     row = task.row(number)
-    own = _own(task, number).strip()
+    own = task.own(number).strip()
     answer = extract_answer(f"{OPEN_TAG}{own}{CLOSE_TAG}")
     if answer is None:
         return f"has {len(own):,} characters, and of a completion's {ANSWER_LIMIT:,} are read"
@@ -143,7 +137,7 @@ def _problem(task: LoadedTask, number: int) -> str:
         return f"holds {OPEN_TAG} or {CLOSE_TAG}, which end a completion's"
     try:
         with at_most(ROW_SECONDS):
-            reward = float(task.score(row, answer))
+            reward = float(task.scorer.score(row, answer))
     except TimeoutError as error:
         return f"needs {error}"
     except Exception as error:  # noqa: BLE001 - the boundary: a scorer may raise anything
@@ -156,7 +150,8 @@ def _told(task: LoadedTask, found: OwnAnswers) -> str:
     named = found.wrong[:NAMED]
     places = _places(task, [one.number for one in named])
     each = "; ".join(
-        f"{places.get(one.number, f'row {one.number + 1}')}: {_shown(task, one.number)} {one.problem}" for one in named
+        f"{places.get(one.number, f'row {one.number + 1}')}: {task.own(one.number)!r:.50} {one.problem}"
+        for one in named
     )
     more = f"; and {len(found.wrong) - len(named):,} more" if len(found.wrong) > len(named) else ""
     of = "" if found.looked_at == found.rows else f" (of {found.rows:,} in all, spread over them)"
@@ -165,15 +160,6 @@ def _told(task: LoadedTask, found: OwnAnswers) -> str:
         f"{task.definition.scorer}, so that no model can learn it: {each}{more}; mend these rows, leave them out, or "
         "take another scorer"
     )
-
-
-def _shown(task: LoadedTask, number: int) -> str:
-    return f"{_own(task, number)!r:.50}"
-
-
-def _own(task: LoadedTask, number: int) -> str:
-    """Returns a row's own answer, as a completion would have it."""
-    return task.own(task.row(number))
 
 
 def _places(task: LoadedTask, numbers: Sequence[int]) -> dict[int, str]:

@@ -198,12 +198,18 @@ def hostile(marker: Path) -> list[str]:
     return sorted({exploit.filled(str(marker), 9) for exploit in EXPLOITS.values() if exploit.where == "answer"})
 
 
-def test_an_answer_that_is_code_is_read_and_not_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "evaluated",
+    [
+        ("spiral_matrix", "string_insertion", "n_queens", "number_sorting"),
+        pytest.param(("countdown",), marks=pytest.mark.engine),
+    ],
+    ids=["eval", "sympy"],
+)
+def test_an_answer_that_is_code_is_read_and_not_run(evaluated: Sequence[str], tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     code = f"exec({f'open({str(marker)!r}, chr(119)).close()'!r})"
-    tasks: Tasks = {
-        name: {} for name in ("spiral_matrix", "string_insertion", "n_queens", "number_sorting", "countdown")
-    }
+    tasks: Tasks = {name: {} for name in evaluated}
 
     async def body(scorer: Scorer) -> list[GroupScore]:
         made = await scorer.make([request(tasks, name, 1) for name in tasks])

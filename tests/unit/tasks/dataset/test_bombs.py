@@ -12,7 +12,7 @@ import pytest
 
 from swarm.errors import ConfigError
 from swarm.tasks import bounded
-from swarm.tasks.dataset import loading, rows, strict_json, template
+from swarm.tasks.dataset import loading, reading, strict_json
 from tests.unit.tasks.dataset.making import json_lines, prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -122,9 +122,9 @@ def test_a_template_that_repeats_a_long_column_is_not_filled() -> None:
             return super().__getitem__(name)
 
     with pytest.raises(ValueError, match="more than 2000 characters"):
-        template.fill("{a}" * 5000, Row(a="x" * 1000), 2000)
+        loading.fill("{a}" * 5000, Row(a="x" * 1000), 2000)
     with pytest.raises(ValueError, match="more than 20000 characters"):
-        template.fill("{a}" * 5000, Row(a="x" * 1000), 20_000)
+        loading.fill("{a}" * 5000, Row(a="x" * 1000), 20_000)
     assert len(asked) < 100
 
 
@@ -140,7 +140,7 @@ def test_a_name_twice_among_very_many_is_found_in_one_pass() -> None:
 
 
 def test_rows_that_a_small_file_swells_to_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "BYTES_LIMIT", 100)
+    monkeypatch.setattr(reading, "PACKED_LIMIT", 100)
     refused(tmp_path, {"question": "x" * 200, "answer": "1"}, "more than 100 bytes of rows")
 
 

@@ -17,8 +17,8 @@ from swarm.errors import ConfigError
 from swarm.tasks import scoring_server
 from swarm.tasks.bars import Bar, Bars
 from swarm.tasks.bounded import Limits
-from swarm.tasks.dataset.code import plain
 from swarm.tasks.dataset.scorers import ScorerRow, unit_tests
+from swarm.tasks.dataset.scorers import plain_values as plain
 from swarm.tasks.registry import Families, complete
 from swarm.tasks.scoring import GroupScore, Scorer
 from tests.patience import PATIENCE
@@ -148,8 +148,9 @@ HOSTILE = {
     "def first(s): return E('?')",
     "a comparison that is patched": "import builtins, operator\nbuiltins.AssertionError = type('A', (), {})\n"
     "operator.eq = lambda a, b: True\ndef first(s): return '?'",
-    "the judge's own code, patched": "import sys\nfrom swarm.tasks.dataset.code import judge, plain\n"
-    "judge.verdict = lambda *a: 1.0\nplain.unpack = lambda m: 'a'\ndef first(s): return '?'",
+    "the judge's own code, patched": "import sys\n"
+    "from swarm.tasks.dataset.scorers import plain_values as plain, unit_tests\n"
+    "unit_tests.verdict = lambda *a: 1.0\nplain.unpack = lambda m: 'a'\ndef first(s): return '?'",
     "the end of the process at once": "import os; os._exit(0)",
     "an exit": "raise SystemExit(0)",
     "an exit in a call": "def first(s): raise SystemExit(0)",

@@ -234,7 +234,7 @@ def test_a_function_of_ones_own_is_known_by_its_source_and_sees_the_whole_row(
 
 
 def test_rows_cannot_be_changed_by_what_runs_in_a_child(tmp_path: Path) -> None:
-    from swarm.tasks.dataset.rows import PackedRows
+    from swarm.tasks.dataset.reading import PackedRows
 
     rows = PackedRows([{"a": 1}, {"a": [2, "x"]}])
     assert [rows[0], rows[1]] == [{"a": 1}, {"a": [2, "x"]}]
