@@ -15,7 +15,7 @@ CHEAP = ("exact", "number", "choice", "json", "schema", "regex")
 
 
 def check(asked: tuple[list[honest.QuestionRequest], dict[str, object]]) -> None:
-    found = anyio.run(honest.met, *asked)
+    found = anyio.run(honest.met, *asked, slice(date.today().toordinal() % 2, None, 2))
     assert found.answers > 100 * len(asked[0])
     assert found.breaches == []
     assert not found.killed.total()

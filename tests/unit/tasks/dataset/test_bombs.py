@@ -95,6 +95,7 @@ def test_what_swallows_the_end_of_its_time_is_ended_all_the_same(kind: type[Base
         swallows(kind, times)
 
 
+@pytest.mark.engine
 def test_a_sum_of_a_hundred_million_terms_is_refused_with_the_time_that_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
