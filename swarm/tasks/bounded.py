@@ -250,6 +250,12 @@ def at_most(cpu_s: float, why: str = "") -> Iterator[None]:
             signal.setitimer(signal.ITIMER_PROF, max(around - (time.process_time() - began), 0.001), AGAIN_S)
 
 
+def seconds_of_children() -> float:
+    """Returns the processor seconds of the children that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def prepare() -> None:
     """Open what `run_bounded` reads: to be called by a process that will open nothing any more."""
     _own_memory_fd(os.getpid())

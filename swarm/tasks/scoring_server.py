@@ -35,7 +35,16 @@ import msgspec
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks import bounded, sandbox
 from swarm.tasks.bars import Bars, put_up
-from swarm.tasks.bounded import HEADER_BYTES, Emit, Limits, Standby, frame, payload_length, run_bounded
+from swarm.tasks.bounded import (
+    HEADER_BYTES,
+    Emit,
+    Limits,
+    Standby,
+    frame,
+    payload_length,
+    run_bounded,
+    seconds_of_children,
+)
 from swarm.tasks.conversation import Conversation, Said
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
@@ -151,9 +160,9 @@ def serve(
         nursery: where answers are executed.
     """
     batch = _decode_batch(message)
-    before = _seconds_of_children()
+    before = seconds_of_children()
     frames = standby.run(message, batch.limits)
-    if not frames and _seconds_of_children() - before < SLOW * batch.limits.cpu_s:
+    if not frames and seconds_of_children() - before < SLOW * batch.limits.cpu_s:
         frames = standby.run(message, batch.limits)  # it was stopped, or this machine was: no question is to blame
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(families, batch.requests, made, frames[1:])
@@ -265,7 +274,7 @@ def _each_alone(
     found: list[Found] = []
     slow = 0.0
     for item in items:
-        before, beside = _seconds_of_children(), 0.0
+        before, beside = seconds_of_children(), 0.0
         if isinstance(item, str) and families.executes(question):
             assert nursery is not None
             frames, beside = run_trial(families.trial(question, item), nursery, bars, limits)
@@ -273,15 +282,9 @@ def _each_alone(
             frames = run_bounded(functools.partial(_items_job, families, bars, question, [item]), limits)
         raw = _raw_results(frames[0] if frames else b"", 1)
         found.append(Bad.KILLED if raw is None else raw[0])
-        share = (_seconds_of_children() - before + beside) / limits.cpu_s
+        share = (seconds_of_children() - before + beside) / limits.cpu_s
         slow += share if raw is not None and share > SLOW else 0
     return Alone(found, slow)
-
-
-def _seconds_of_children() -> float:
-    """Returns the processor seconds of the children that have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
 
 
 def _raw_results(payload: bytes, count: int) -> list[Raw] | None:

@@ -45,6 +45,7 @@ from swarm.tasks.bounded import (
     beside,
     read_frame,
     run_bounded,
+    seconds_of_children,
     sender,
 )
 from swarm.tasks.family import Behaviour
@@ -185,12 +186,12 @@ def _work(_emit: Emit) -> None:
 
 
 def _raise_one(line: socket.socket, job: Callable[[Emit], None], limits: Limits) -> None:
-    before = _seconds_of_children()
+    before = seconds_of_children()
     with beside(job, limits) as (child, write_fd):
         socket.send_fds(line, [child.pid.to_bytes(_PID_BYTES)], [child.read_fd, write_fd])
         read_frame(PASSED_FD, MESSAGE_LIMIT)
         ended = _by_a_signal(child)
-    sender(PASSED_FD)(_encode((_seconds_of_children() - before, ended)))
+    sender(PASSED_FD)(_encode((seconds_of_children() - before, ended)))
 
 
 def _by_a_signal(child: BoundedChild) -> bool:
@@ -212,8 +213,3 @@ def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
     """Serves, in the candidate."""
     _confine(bars)
     serve(functools.partial(read_frame, PASSED_FD, MESSAGE_LIMIT), emit)
-
-
-def _seconds_of_children() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
