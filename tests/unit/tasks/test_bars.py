@@ -116,26 +116,5 @@ def here() -> tuple[str, ...]:
     return tuple(run("from swarm.tasks.bars import put_up; print(*put_up().up)").split())
 
 
-@pytest.mark.skipif("seccomp" not in here(), reason="this kernel filters no system calls")
-def test_a_server_can_fork_under_its_bars_and_its_child_can_compute_and_nothing_else() -> None:
-    code = """
-import random
-from swarm.tasks import bounded
-from swarm.tasks.bars import put_up
-from swarm.tasks.bounded import Limits, run_bounded
-bounded.prepare()
-bars = put_up()
-def job(emit):
-    bars.close_calls()
-    emit(str(2**100 + len('x' * 10**7) + random.Random().randrange(1)).encode())
-    for attempt in (lambda: os.stat('/'), lambda: os.setpriority(0, 0, 0), lambda: os.mkfifo('x'), os.pipe):
-        try: attempt()
-        except PermissionError: emit(b'no')
-for _ in range(2): print(run_bounded(job, Limits()))
-"""
-    line = f"[b'{2**100 + 10**7}', b'no', b'no', b'no', b'no']"
-    assert run(code) == f"{line}\n{line}"
-
-
 def test_only_the_named_bars_are_put_up() -> None:
     assert put_up(()).up == ()

@@ -13,14 +13,8 @@ from tests.patience import PATIENCE
 
 ATTEMPTS = {
     "shell": "os.system('touch PLANTED')",
-    "subprocess": "subprocess.run(['touch', 'PLANTED'])",
-    "exec": "os.execvp('touch', ['touch', 'PLANTED'])",
-    "spawn": "os.posix_spawnp('touch', ['touch', 'PLANTED'], {})",
-    "fork": "os.fork() or open('PLANTED', 'w')",
     "write": "open('PLANTED', 'w')",
-    "low-level write": "os.open('PLANTED', os.O_CREAT | os.O_WRONLY)",
     "mkdir": "os.mkdir('PLANTED')",
-    "rename": "os.rename('victim', 'PLANTED')",
     "remove": "os.remove('victim')",
     "read": "open('victim').read()",
     "socket": "socket.socket()",

@@ -31,7 +31,7 @@ class ScorerRow(NamedTuple):
 
 
 class ScorerFunctions(NamedTuple):
-    """What a scorer does."""
+    """Holds the functions of a scorer."""
 
     score: Callable[[ScorerRow, str], float]
     """Returns the reward of one answer, in [0, 1]. Raises whatever it likes."""
