@@ -78,6 +78,7 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(tmp_pat
         "import functools, hashlib, zlib\nclass A:\n    @functools.cached_property\n    def b(self):\n"
         "        return hashlib.sha256(zlib.compress(bytes(10**6))).hexdigest()\n@functools.lru_cache\n"
         "def first(s): return s[len(A().b) - 64]": 1,
+        "import calendar, difflib, statistics\ndef first(s): return s[statistics.mode([0])]": 1,
         "def first(s): return s": 0,
         "def first(s): return 'a'": 0,
         "def other(s): return s[0]": 0,
