@@ -27,7 +27,7 @@ from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.scoring_messages import (
     AskReplies,
     Made,
-    MakeQuestions,
+    MakeQuestion,
     RefusedRequest,
     Replied,
     Reply,
@@ -98,8 +98,8 @@ class Scorer:
                 be made within the limits (`generation_failed`).
             ScoringError: no server could be kept alive.
         """
-        replies = await self._ask([MakeQuestions((one,)) for one in requests])  # what one child cannot do, several do
-        return [question for reply in replies if isinstance(reply, Made) for question in reply.questions]
+        replies = await self._ask([MakeQuestion(one) for one in requests])  # what one child cannot do, several do
+        return [reply.question for reply in replies if isinstance(reply, Made)]
 
     async def score(
         self, origin: Origin, claimed_prompt: str | None, completions: Sequence[str | Completion]

@@ -21,7 +21,7 @@ import msgspec
 from swarm.errors import ScoringError
 from swarm.logs import get_logger
 from swarm.tasks.bounded import Limits
-from swarm.tasks.scoring_messages import MakeQuestions, Reply, Request, RequestBatch, Unfinished
+from swarm.tasks.scoring_messages import Reply, Request, RequestBatch, Unfinished
 from swarm.tasks.scoring_process import ScoringProcess, ServerLostError
 
 logger = get_logger(__name__)
@@ -123,6 +123,5 @@ async def _call(server: ScoringProcess, batch: RequestBatch) -> Sequence[Reply |
 def _longest(batch: RequestBatch) -> float:
     """Returns seconds that the server may take: one child for all, and for a lone request one more for each of its
     answers."""
-    lone = batch.requests[0] if len(batch.requests) == 1 else None
-    children = 1 if lone is None or isinstance(lone, MakeQuestions) else 1 + len(lone.distinct)
-    return batch.limits.wall_s * children
+    alone = len(batch.requests[0].distinct) if len(batch.requests) == 1 else 0
+    return batch.limits.wall_s * (1 + alone)

@@ -50,7 +50,7 @@ from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     AskReplies,
     Made,
-    MakeQuestions,
+    MakeQuestion,
     RefusedRequest,
     Replied,
     Reply,
@@ -191,9 +191,9 @@ def _finished(
 def _reply(
     families: Families, request: Request, made: Made | RefusedRequest, raw: Iterator[bytes]
 ) -> Reply | Unfinished | None:
-    if isinstance(made, RefusedRequest) or isinstance(request, MakeQuestions):
+    if isinstance(made, RefusedRequest) or isinstance(request, MakeQuestion):
         return made
-    if families.executes(made.questions[0]):
+    if families.executes(made.question):
         return Unfinished()
     found = _raw_results(next(raw, b""), len(request.distinct))
     return None if found is None else _settled(request, made, found)
@@ -203,8 +203,8 @@ def _see_through(
     request: Request, made: Sequence[Made | RefusedRequest], each_alone: Callable[[Question, Sequence[Item]], Alone]
 ) -> Reply:
     """Returns the reply to a lone request whose child did not come to its end."""
-    if not isinstance(request, MakeQuestions) and made and isinstance(made[0], Made):
-        found, slow = each_alone(made[0].questions[0], request.distinct)
+    if not isinstance(request, MakeQuestion) and made and isinstance(made[0], Made):
+        found, slow = each_alone(made[0].question, request.distinct)
         return _settled(request, made[0], found, slow)
     return RefusedRequest("generation_failed", "the question's generator failed or used up its limits")
 
@@ -244,7 +244,7 @@ def _settled(
     if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
         return RefusedRequest("reply_mismatch", differs, killed, slow)
     rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in outcomes)
-    return ScoredReply(made.questions[0], rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
+    return ScoredReply(made.question, rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
 
 
 def check_reward(found: Found) -> float | str | Bad:
@@ -306,10 +306,10 @@ def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> No
     emit(_encode(made))
     with confinement.scoring():
         for request, questions in zip(requests, made, strict=True):
-            if isinstance(request, MakeQuestions) or isinstance(questions, RefusedRequest):
+            if isinstance(request, MakeQuestion) or isinstance(questions, RefusedRequest):
                 continue
-            if not families.executes(questions.questions[0]):
-                _emit_results(families, questions.questions[0], request.distinct, emit)
+            if not families.executes(questions.question):
+                _emit_results(families, questions.question, request.distinct, emit)
 
 
 def _trivial_job(bars: Bars, emit: Emit) -> None:
@@ -325,14 +325,14 @@ def _confine(bars: Bars) -> sandbox.Confinement:
 def _make(families: Families, request: Request) -> Made | RefusedRequest:
     """Returns the questions that a request asks for, or is about."""
     try:
-        if isinstance(request, MakeQuestions):
-            return Made(tuple(map(families.make, request.questions)))
+        if isinstance(request, MakeQuestion):
+            return Made(families.make(request.question))
         question = families.regenerate(request.origin)
         if isinstance(request, ScoreAnswers):
             _compare(request.claimed_prompt, question)
     except ProtocolError as refusal:
         return RefusedRequest(refusal.reason, refusal.detail)
-    return Made((question,))
+    return Made(question)
 
 
 def _items_job(families: Families, bars: Bars, question: Question, items: Sequence[Item], emit: Emit) -> None:

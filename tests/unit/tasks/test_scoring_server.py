@@ -10,7 +10,7 @@ import pytest
 
 from swarm.tasks.bounded import Limits, frame, split_frames
 from swarm.tasks.scoring_messages import (
-    MakeQuestions,
+    MakeQuestion,
     QuestionRequest,
     RefusedRequest,
     Reply,
@@ -52,7 +52,7 @@ def score(self, question, answer):
             return 0.5
         case 'rewards': os.write(3, bytes([0, 0, 0, 1, 0x90])), os._exit(0)
         case 'question':
-            os.write(3, server.frame(server._encode([server.Made((question, question))])))
+            os.write(3, server.frame(server._encode([server.Made(question)])))
             os._exit(0)
     return float(answer)
 server._prepare(server.Families())
@@ -66,7 +66,7 @@ def score_request(*answers: str | None, seed: int = 1) -> ScoreAnswers:
     return ScoreAnswers(Origin("basic_arithmetic", "tiny", seed, 0, GYM_VERSION), None, answers)
 
 
-MAKE = MakeQuestions((QuestionRequest("bf", "paper", 1),))
+MAKE = MakeQuestion(QuestionRequest("bf", "paper", 1))
 REFUSED = ScoreAnswers(Origin("bf", "tiny", 1, 0, "0.0.1"), None, ("1",))
 ODD = ("nan", "inf", "-inf", "-0.01", "1.0001", "1e999", "not even a number")
 BATCHES: dict[str, list[Request]] = {
