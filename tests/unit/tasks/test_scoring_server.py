@@ -79,6 +79,7 @@ BATCHES: dict[str, list[Request]] = {
     "evil": [score_request("evil", "0.5")],
     "a door for a question": [score_request("1", seed=77)],
     "an end of a question": [score_request("1", seed=78)],
+    "questions with an end": [MAKE, score_request("1", seed=78)],
     "slow": [score_request("slow 1", "slow 2", "slow 3")],
     "poison in a batch": [score_request("0.25"), REFUSED, score_request("poison"), REFUSED, score_request("1")],
     "seeds": [score_request("seed", seed=seed) for seed in range(5)],
@@ -122,7 +123,6 @@ def test_prints_never_reach_the_protocol_and_the_end_of_stdin_ends_the_server(re
         ("closed doors", [((0.0, 0.5), 0, 1), ((0.0, 0.0, 0.5), 0, 2), ((0.5,), 0, 0)]),  # cost that answer alone
         ("evil", [((0.0, 0.5), 1, 0)]),  # a door that no text makes a library try ends the process
         ("forged rewards", [((0.0, 0.0), 2, 0)]),  # by a scorer that got control and leaves: they are too few
-        ("no answers", [((0.0, 0.0), 0, 0)]),  # are shown to no scorer
         ("slow", [((0.5, 0.5, 0.5), 0, 0)]),  # keep their rewards
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -131,6 +131,14 @@ def test_what_an_answer_does_counts_against_it_alone(
     replies: Replies, batch: str, outcomes: list[tuple[tuple[float, ...], int, int]]
 ) -> None:
     assert [scored(reply) for reply in replies[batch]] == outcomes
+
+
+def test_no_answer_is_never_shown_to_a_scorer(replies: Replies) -> None:
+    assert [scored(reply) for reply in replies["no answers"]] == [((0.0, 0.0), 0, 0)]
+
+
+def test_questions_that_one_child_does_not_come_to_the_end_of_are_to_be_asked_again(replies: Replies) -> None:
+    assert replies["questions with an end"] == [Unfinished(), Unfinished()]
 
 
 def test_slow_answers_count_by_what_they_took(replies: Replies) -> None:
