@@ -92,7 +92,7 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
     run_shared: RunShared[list[GroupScore]],
 ) -> None:
     wrong = ["0", "1", "1/2", "P", "(P ∨ Q)", "Monday", "monday", "Yes", "[[0, 1], [1, 0]]", "0 1\n1 0", "0.5", ""]
-    asked = [question(task, profile, seed) for profile in PROFILES for task in SAPO_TASKS for seed in (1, 2)]
+    asked = [question(task, profile) for profile in PROFILES for task in SAPO_TASKS]
 
     async def body(scorer: Scorer) -> list[GroupScore]:
         texts = [tagged(reference(one), as_list(one), *wrong) for one in asked]
