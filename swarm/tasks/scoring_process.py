@@ -1,7 +1,7 @@
 """Client of one scoring server process: starts it, exchanges messages with time-outs, replaces it after a failure.
 
     waits for   its process's reply, at most the time that the caller gives
-    unblocks    the queue that holds it (see `swarm.tasks.scoring_queue`)
+    unblocks    the queue that holds it (see `swarm.tasks.scoring`)
 
 Any call that does not end well, a cancelled one included, kills the process: its stream may hold half a message.
 """

@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, ScoringError
-from swarm.tasks import scoring_process, scoring_queue
+from swarm.tasks import scoring, scoring_process
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
@@ -204,7 +204,7 @@ def test_many_concurrent_callers_get_their_own_replies_and_all_servers_agree() -
 
 
 def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring_queue, "REPLY_SLACK_S", 0.0)
+    monkeypatch.setattr(scoring, "REPLY_SLACK_S", 0.0)
     asked = question()
 
     async def lose(scorer: Scorer, *signals: signal.Signals) -> tuple[float, ...]:

@@ -10,6 +10,7 @@ import pytest
 
 from swarm.errors import ScoringError
 from swarm.tasks.bounded import Limits
+from swarm.tasks.scoring import BATCH_LIMIT, REPLY_SLACK_S, ScoringQueue
 from swarm.tasks.scoring_messages import (
     MakeQuestion,
     QuestionRequest,
@@ -21,7 +22,6 @@ from swarm.tasks.scoring_messages import (
     Unfinished,
 )
 from swarm.tasks.scoring_process import ServerLostError
-from swarm.tasks.scoring_queue import BATCH_LIMIT, REPLY_SLACK_S, ScoringQueue
 from swarm.types import Origin
 from tests.patience import PATIENCE
 
