@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.tasks.bounded import FIRST_CPU_S, at_most
 from swarm.tasks.dataset import files, strict_json
 from swarm.tasks.dataset.definition import DatasetDefinition
 from swarm.tasks.dataset.reading import PackedRows, UnreadableError, rows_of
@@ -78,24 +77,7 @@ def load(definition: DatasetDefinition) -> LoadedTask:
             definition.name,
             f"none of {len(rows)} rows is {missing} at held_out = {definition.held_out}; take another share",
         )
-    loaded = LoadedTask(definition, rows, training, held_out or training, reader.scorer)
-    _try(loaded)
-    return loaded
-
-
-def _try(task: LoadedTask) -> None:
-    """The first row's own answer, so that a scorer that fails at it fails before anything starts."""
-    row = task.row(0)
-    if task.definition.kind.executes:
-        return
-    try:
-        with at_most(FIRST_CPU_S):
-            float(task.scorer.score(row, text_of(row.truth)))
-    except Exception as error:  # noqa: BLE001 - the boundary: a function of the user's own may raise anything
-        scorer = task.definition.scorer
-        raise malformed(
-            task.definition.name, f"{scorer} failed at the first row's own answer, {row.truth!r:.80}: {error!r:.300}"
-        ) from None
+    return LoadedTask(definition, rows, training, held_out or training, reader.scorer)
 
 
 def as_row(definition: DatasetDefinition, columns: Mapping[str, Any]) -> ScorerRow:
