@@ -37,8 +37,7 @@ from swarm.node.sharing.assigned_questions import AssignedQuestions
 from swarm.records.files import read_state
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.tasks.gym.family import ReasoningGym
-from swarm.tasks.gym.questions import make, prepare
+from swarm.tasks.gym.family import GYM
 from swarm.tasks.universe import Universe
 from swarm.types import Completion, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire import keys
@@ -48,7 +47,8 @@ from swarm.wire.messages import PeerFile, PolicyInfo, RewardFile
 TASK = "basic_arithmetic"
 LOCAL, EXTERNAL, GENERATIONS = 4, 4, 4
 EXPERIMENT = "many"
-VERSION = ReasoningGym().version
+VERSION = GYM.version
+QUESTIONS = GYM.behaviour()
 WARM_UP = 5
 """Rounds that are not counted."""
 
@@ -63,7 +63,7 @@ class Publishers:
         self._names = [f"peer-{number:05}" for number in range(count)]
         self._beats = itertools.count(1)
         self._began = time.time()
-        prepare()
+        QUESTIONS.prepare()
 
     def beat(self) -> None:
         beat = next(self._beats)
@@ -91,7 +91,7 @@ class Publishers:
     def _groups(self, name: str, key: RoundKey) -> list[ScoredGroup]:
         groups = []
         for slot, request in enumerate(self._assigned.questions(name, key, LOCAL)):
-            question = make(request.origin(VERSION))
+            question = QUESTIONS.make(request.origin(VERSION))
             right = f"<answer>{question.answer}</answer>"
             texts = [right if slot % 2 and not place else f"<answer>{place}x</answer>" for place in range(GENERATIONS)]
             completions = tuple(Completion(text, True) for text in texts)

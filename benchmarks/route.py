@@ -31,7 +31,7 @@ OFF = {
     "rounds of several stages": ("node/sharing/contexts.py", "tasks/revise.py", "config/revising.py"),
     "averaged weights": ("plugins/lab/averaging.py", "plugins/lab/averaging_machine.py"),
     "planted words": ("plugins/lab/planting.py",),
-    "conversations": ("node/worker/conversing.py", "tasks/conversing.py"),
+    "conversations": ("node/worker/conversing.py", "tasks/conversation.py"),
     "dynamic sampling": ("node/worker/dynamic_sampling.py",),
     "adaptive I and J": ("algo/adaptive_rule.py", "algo/adaptive.py"),
     "signatures": ("signing/",),

@@ -18,8 +18,7 @@ import msgspec
 
 from benchmarks.common import arguments_of, keep, ratios, seconds, summary
 from swarm.children import child_environment, code_command
-from swarm.tasks.bounded import Limits
-from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
+from swarm.tasks.bounded import HEADER_BYTES, Limits, frame, payload_length
 from swarm.tasks.gym.family import GYM
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.scoring_messages import RequestBatch, ScoreAnswers, ServerReady, Setup

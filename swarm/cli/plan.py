@@ -25,7 +25,7 @@ from swarm.planner.startable import problems
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
 from swarm.systems import require_for
-from swarm.tasks.python.source import turns_of
+from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.universe import check_tasks
 from swarm.views.requests import render_expected

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from anyio import from_thread
 
 from swarm.algo.seeds import derive_seed
-from swarm.tasks.conversing import Conversations
+from swarm.tasks.conversation import Conversations
 from swarm.tasks.scoring import Scorer
 from swarm.types import Completion, Generator, Question
 

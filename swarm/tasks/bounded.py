@@ -22,14 +22,13 @@ import functools
 import os
 import select
 import signal
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import msgspec
-
-from swarm.tasks.frames import frame, read_frame, split_frames
 
 if sys.platform != "win32":  # which runs no nodes; what shows their work imports this all the same
     import fcntl
@@ -45,6 +44,9 @@ ALL_FIRST_CPU_S = 60.0
 AGAIN_S = 0.05
 """Seconds of processor time after which a job that swallowed its end is ended again."""
 
+_LENGTH = struct.Struct(">I")
+HEADER_BYTES = _LENGTH.size
+"""Messages go with their length before them: four bytes, big-endian."""
 _STDERR_FD = 2
 _PIPE_FD = 3
 PASSED_FD = 4
@@ -248,6 +250,12 @@ def at_most(cpu_s: float, why: str = "") -> Iterator[None]:
             signal.setitimer(signal.ITIMER_PROF, max(around - (time.process_time() - began), 0.001), AGAIN_S)
 
 
+def seconds_of_children() -> float:
+    """Returns the processor seconds of the children that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def prepare() -> None:
     """Open what `run_bounded` reads: to be called by a process that will open nothing any more."""
     _own_memory_fd(os.getpid())
@@ -389,3 +397,46 @@ def sender(fd: int) -> Emit:
             left = left[os.write(fd, left) :]
 
     return send
+
+
+# ── frames ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def frame(payload: bytes) -> bytes:
+    """Returns the message as it goes over the stream; at most 4 GiB."""
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def payload_length(header: bytes) -> int:
+    """Returns bytes that follow a header of HEADER_BYTES bytes."""
+    length: int = _LENGTH.unpack(header)[0]
+    return length
+
+
+def read_frame(fd: int, most: int) -> bytes:
+    """Wait for the next message from a pipe. Raises EOFError where none comes, or one of more bytes than that."""
+    size = payload_length(_exactly(fd, HEADER_BYTES))
+    if size > most:
+        raise EOFError(f"a message of {size} bytes")
+    return _exactly(fd, size)
+
+
+def _exactly(fd: int, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        chunk = os.read(fd, size - len(found))
+        if not chunk:
+            raise EOFError("the other side has ended")
+        found += chunk
+    return bytes(found)
+
+
+def split_frames(stream: bytes) -> list[bytes]:
+    """Returns the complete messages at the start of the stream; a torn last one is left out."""
+    payloads = []
+    start = HEADER_BYTES
+    while start <= len(stream):
+        end = start + payload_length(stream[start - HEADER_BYTES : start])
+        if end > len(stream):
+            break
+        payloads.append(stream[start:end])
+        start = end + HEADER_BYTES
+    return payloads

@@ -24,7 +24,7 @@ from swarm.tasks.bounded import ALL_FIRST_CPU_S, FIRST_CPU_S, at_most
 from swarm.tasks.conversation import Conversing, ConversingBehaviour, Said, checked_reply
 from swarm.tasks.definitions import Parameters, check, family_of, malformed
 from swarm.tasks.family import INDEX_LIMIT, SEED_LIMIT, Behaviour, DefinableFamily, QuestionRequest, TaskFamily
-from swarm.tasks.priming import prime
+from swarm.tasks.sandbox import prime
 from swarm.tasks.trial import ExecutingBehaviour, Trial
 from swarm.types import FIRST_FAMILY, MOST_TURNS, OTHER_VERSION, Origin, Question, full_task
 
@@ -109,7 +109,7 @@ class Families:
                     self._try(QuestionRequest(task, profile, 0, family=name))
 
     def _try(self, request: QuestionRequest) -> None:
-        """Raises ConfigError: a task hangs at its own first question, which a stranger may have meant."""
+        """Raises ConfigError: a task fails at its own first question, or hangs, which a stranger may have meant."""
         try:
             with at_most(FIRST_CPU_S):
                 question = self.make(request)
@@ -120,6 +120,11 @@ class Families:
                     self.score(question, question.answer or "")
         except TimeoutError as error:
             raise malformed(request.task, f"its first question and the score of its own answer need {error}") from None
+        except ConfigError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary: somebody's scorer may raise anything
+            problem = f"its first question cannot be made, or its own answer not be scored: {error!r:.300}"
+            raise malformed(request.task, problem) from None
 
     def make(self, request: QuestionRequest) -> Question:
         """Generate a question. Raises ProtocolError as `regenerate`."""

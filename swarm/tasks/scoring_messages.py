@@ -1,7 +1,7 @@
 """Defines what a node and its scoring servers say to each other: msgpack structs, told apart by their tag.
 
 node ──Setup──▶ server                                                       once, at its start
-node ──RequestBatch of MakeQuestions | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order
+node ──RequestBatch of MakeQuestion | AskReplies | ScoreAnswers──▶ server   one message of replies per batch, in order
 node ◀──ServerReady or Unable, then lists of Made | Replied | ScoredReply | RefusedRequest | Unfinished── server
 """
 
@@ -40,10 +40,15 @@ class Setup(msgspec.Struct, frozen=True):
         return retyped(self.families, self.own), retyped(self.tasks, self.own)
 
 
-class MakeQuestions(msgspec.Struct, frozen=True, tag="make"):
-    """Generate these questions."""
+class MakeQuestion(msgspec.Struct, frozen=True, tag="make"):
+    """Generate this question."""
 
-    questions: tuple[QuestionRequest, ...]
+    question: QuestionRequest
+
+    @property
+    def distinct(self) -> tuple[str, ...]:
+        """Returns none, as there is nothing to score."""
+        return ()
 
 
 class ScoreAnswers(msgspec.Struct, frozen=True, tag="score"):
@@ -74,7 +79,7 @@ class AskReplies(msgspec.Struct, frozen=True, tag="reply"):
         return tuple(dict.fromkeys(self.conversations))
 
 
-Request = MakeQuestions | AskReplies | ScoreAnswers
+Request = MakeQuestion | AskReplies | ScoreAnswers
 
 
 class RequestBatch(msgspec.Struct, frozen=True):
@@ -105,9 +110,9 @@ class Unable(msgspec.Struct, frozen=True, tag="unable"):
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):
-    """The generated questions, in order."""
+    """The generated question."""
 
-    questions: tuple[Question, ...]
+    question: Question
 
 
 class ScoredReply(msgspec.Struct, frozen=True, tag="scored"):

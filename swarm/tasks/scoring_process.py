@@ -1,7 +1,7 @@
 """Client of one scoring server process: starts it, exchanges messages with time-outs, replaces it after a failure.
 
     waits for   its process's reply, at most the time that the caller gives
-    unblocks    the queue that holds it (see `swarm.tasks.scoring_queue`)
+    unblocks    the queue that holds it (see `swarm.tasks.scoring`)
 
 Any call that does not end well, a cancelled one included, kills the process: its stream may hold half a message.
 """
@@ -20,8 +20,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from swarm.children import child_environment, module_command
 from swarm.errors import ConfigError, ScoringError
 from swarm.logs import get_logger
+from swarm.tasks.bounded import HEADER_BYTES, frame, payload_length
 from swarm.tasks.conversation import Conversing
-from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
 from swarm.tasks.scoring_messages import ServerReady, Setup, Unable
 
 logger = get_logger(__name__)

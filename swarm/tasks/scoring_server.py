@@ -34,17 +34,23 @@ import msgspec
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks import bounded, sandbox
-from swarm.tasks import nursery as nurseries
 from swarm.tasks.bars import Bars, put_up
-from swarm.tasks.bounded import Emit, Limits, Standby, run_bounded
+from swarm.tasks.bounded import (
+    HEADER_BYTES,
+    Emit,
+    Limits,
+    Standby,
+    frame,
+    payload_length,
+    run_bounded,
+    seconds_of_children,
+)
 from swarm.tasks.conversation import Conversation, Said
-from swarm.tasks.frames import HEADER_BYTES, frame, payload_length
-from swarm.tasks.nursery import Nursery
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring_messages import (
     AskReplies,
     Made,
-    MakeQuestions,
+    MakeQuestion,
     RefusedRequest,
     Replied,
     Reply,
@@ -57,7 +63,7 @@ from swarm.tasks.scoring_messages import (
     Unable,
     Unfinished,
 )
-from swarm.tasks.trial import run_trial
+from swarm.tasks.trial import Nursery, opened_nursery, run_trial
 from swarm.types import Question
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -86,7 +92,7 @@ def main() -> None:
 def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: contextlib.ExitStack) -> None:
     try:
         families = Families(*setup.typed())
-        nursery = open_.enter_context(nurseries.opened()) if families.executing else None
+        nursery = open_.enter_context(opened_nursery()) if families.executing else None
         _prepare(families)
         bars = put_up()
         _require_bars(families, bars)
@@ -154,9 +160,9 @@ def serve(
         nursery: where answers are executed.
     """
     batch = _decode_batch(message)
-    before = _seconds_of_children()
+    before = seconds_of_children()
     frames = standby.run(message, batch.limits)
-    if not frames and _seconds_of_children() - before < SLOW * batch.limits.cpu_s:
+    if not frames and seconds_of_children() - before < SLOW * batch.limits.cpu_s:
         frames = standby.run(message, batch.limits)  # it was stopped, or this machine was: no question is to blame
     made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
     replies = _finished(families, batch.requests, made, frames[1:])
@@ -185,9 +191,9 @@ def _finished(
 def _reply(
     families: Families, request: Request, made: Made | RefusedRequest, raw: Iterator[bytes]
 ) -> Reply | Unfinished | None:
-    if isinstance(made, RefusedRequest) or isinstance(request, MakeQuestions):
+    if isinstance(made, RefusedRequest) or isinstance(request, MakeQuestion):
         return made
-    if families.executes(made.questions[0]):
+    if families.executes(made.question):
         return Unfinished()
     found = _raw_results(next(raw, b""), len(request.distinct))
     return None if found is None else _settled(request, made, found)
@@ -197,8 +203,8 @@ def _see_through(
     request: Request, made: Sequence[Made | RefusedRequest], each_alone: Callable[[Question, Sequence[Item]], Alone]
 ) -> Reply:
     """Returns the reply to a lone request whose child did not come to its end."""
-    if not isinstance(request, MakeQuestions) and made and isinstance(made[0], Made):
-        found, slow = each_alone(made[0].questions[0], request.distinct)
+    if not isinstance(request, MakeQuestion) and made and isinstance(made[0], Made):
+        found, slow = each_alone(made[0].question, request.distinct)
         return _settled(request, made[0], found, slow)
     return RefusedRequest("generation_failed", "the question's generator failed or used up its limits")
 
@@ -238,7 +244,7 @@ def _settled(
     if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
         return RefusedRequest("reply_mismatch", differs, killed, slow)
     rewards = tuple(outcome if isinstance(outcome, float) else 0.0 for outcome in outcomes)
-    return ScoredReply(made.questions[0], rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
+    return ScoredReply(made.question, rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
 
 
 def check_reward(found: Found) -> float | str | Bad:
@@ -268,7 +274,7 @@ def _each_alone(
     found: list[Found] = []
     slow = 0.0
     for item in items:
-        before, beside = _seconds_of_children(), 0.0
+        before, beside = seconds_of_children(), 0.0
         if isinstance(item, str) and families.executes(question):
             assert nursery is not None
             frames, beside = run_trial(families.trial(question, item), nursery, bars, limits)
@@ -276,15 +282,9 @@ def _each_alone(
             frames = run_bounded(functools.partial(_items_job, families, bars, question, [item]), limits)
         raw = _raw_results(frames[0] if frames else b"", 1)
         found.append(Bad.KILLED if raw is None else raw[0])
-        share = (_seconds_of_children() - before + beside) / limits.cpu_s
+        share = (seconds_of_children() - before + beside) / limits.cpu_s
         slow += share if raw is not None and share > SLOW else 0
     return Alone(found, slow)
-
-
-def _seconds_of_children() -> float:
-    """Returns the processor seconds of the children that have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
 
 
 def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
@@ -306,10 +306,10 @@ def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> No
     emit(_encode(made))
     with confinement.scoring():
         for request, questions in zip(requests, made, strict=True):
-            if isinstance(request, MakeQuestions) or isinstance(questions, RefusedRequest):
+            if isinstance(request, MakeQuestion) or isinstance(questions, RefusedRequest):
                 continue
-            if not families.executes(questions.questions[0]):
-                _emit_results(families, questions.questions[0], request.distinct, emit)
+            if not families.executes(questions.question):
+                _emit_results(families, questions.question, request.distinct, emit)
 
 
 def _trivial_job(bars: Bars, emit: Emit) -> None:
@@ -325,14 +325,14 @@ def _confine(bars: Bars) -> sandbox.Confinement:
 def _make(families: Families, request: Request) -> Made | RefusedRequest:
     """Returns the questions that a request asks for, or is about."""
     try:
-        if isinstance(request, MakeQuestions):
-            return Made(tuple(map(families.make, request.questions)))
+        if isinstance(request, MakeQuestion):
+            return Made(families.make(request.question))
         question = families.regenerate(request.origin)
         if isinstance(request, ScoreAnswers):
             _compare(request.claimed_prompt, question)
     except ProtocolError as refusal:
         return RefusedRequest(refusal.reason, refusal.detail)
-    return Made((question,))
+    return Made(question)
 
 
 def _items_job(families: Families, bars: Bars, question: Question, items: Sequence[Item], emit: Emit) -> None:

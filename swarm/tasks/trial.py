@@ -1,34 +1,69 @@
-"""Trials: how an answer that is code is tried, by two processes.
+"""Trials: how an answer that is code is tried, by two processes, one of which has never known a question.
 
-    nursery ── fork ──▶ candidate     runs the answer, and what the judge asks it to: names of functions, plain values
-    server  ── fork ──▶ judge         runs the tests, and asks the candidate; its verdict alone is read by the server
-                judge ──request──▶ candidate ──plain values──▶ judge ──verdict──▶ server
+    server ── fork, before it loads any task ──▶ nursery ── fork, one after the other ──▶ candidate
+       │ ── limits of the next ────────────────────▶ │                        runs the answer, and what the judge asks
+       │ ◀── its process id, both its pipes ──────── │                        it to: names of functions, plain values
+       │ ── the answer ───────────────────────────────────────────────────────────────────▶ │
+       │ ── fork ──▶ judge: runs the tests ──request──▶ candidate ──plain values──▶ judge ──verdict──▶ server
+       │ ── that is all ───────────────────────────▶ │ kills and reaps it
+       │ ◀── how it ended, and after what time ───── │
 
 The candidate holds no descriptor by which a verdict is given, and what it sends is rebuilt as plain values in the
-judge, so that neither comparison nor verdict is done by code that an answer brought. It is forked by a process that
-never had the tests (swarm.tasks.nursery). Both have the limits of swarm.tasks.bounded, the audit hook of
-swarm.tasks.sandbox (to which running code is allowed here) and the bars of swarm.tasks.bars, without which no server
-takes such tasks: the hook is no jail for code that is executed. The one thing that either can wait for is the other's
-next message; where both wait, they are ended.
+judge, so that neither comparison nor verdict is done by code that an answer brought. A fork of the server would hold
+what the server holds: the rows with their tests, the question at hand, the frames in which both lie. Code that looks
+through its frames or its memory would find what it is tested by. The nursery has neither tests nor any other answer.
+
+Both have the limits of swarm.tasks.bounded, the audit hook of swarm.tasks.sandbox (to which running code is allowed
+here) and the bars of swarm.tasks.bars, without which no server takes such tasks: the hook is no jail for code that is
+executed. The one thing that either can wait for is the other's next message; where both wait, they are ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from functools import partial
+import functools
+import gc
+import os
+import select
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from swarm.tasks import sandbox
-from swarm.tasks.bars import Bars
-from swarm.tasks.bounded import PASSED_FD, Emit, Limits, run_bounded, sender
+from swarm.tasks import bounded, sandbox
+from swarm.tasks.bars import Bars, put_up
+from swarm.tasks.bounded import (
+    PASSED_FD,
+    BoundedChild,
+    ChildBeside,
+    Emit,
+    Limits,
+    attended,
+    beside,
+    read_frame,
+    run_bounded,
+    seconds_of_children,
+    sender,
+)
 from swarm.tasks.family import Behaviour
-from swarm.tasks.frames import read_frame
-from swarm.tasks.nursery import MESSAGE_LIMIT, Nursery
 from swarm.types import Question
 
+Serve = Callable[[Callable[[], bytes], Emit], None]
+"""Runs the answer that the first message is, and then what the judge asks."""
+MESSAGE_LIMIT = 4 * 2**20
+"""Bytes of one message between judge and candidate."""
+LAST_BREATH_S = 5.0
+"""Seconds within which a child whose pipe is closed has ended, also on a busy machine; one that closed it itself is
+killed then."""
+_LOG_FD = PASSED_FD + 1
+_STDERR = 2
+_encode = msgspec.msgpack.Encoder().encode
+_decode_limits = msgspec.msgpack.Decoder(Limits).decode
+_decode_end = msgspec.msgpack.Decoder(tuple[float, bool]).decode
+_PID_BYTES = 8
 Receive = Callable[[], bytes]
 """Waits for the next message. Raises EOFError where none comes, or one that is too large."""
 
@@ -81,4 +116,100 @@ def _confine(bars: Bars) -> None:
 
 def receiver(fd: int) -> Receive:
     """Reads messages from a pipe."""
-    return partial(read_frame, fd, MESSAGE_LIMIT)
+    return functools.partial(read_frame, fd, MESSAGE_LIMIT)
+
+
+# ── the nursery ─────────────────────────────────────────────────────────────────────────────────────────────────────
+class CandidateProcess:
+    """One candidate."""
+
+    def __init__(self, process: ChildBeside) -> None:
+        self.process = process
+        self.seconds = 0.0
+        """Seconds of processor time, once it has ended."""
+        self.was_ended = False
+        """Whether one of its limits ended it."""
+
+
+class Nursery:
+    """The server's side."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    @contextlib.contextmanager
+    def candidate(self, limits: Limits) -> Iterator[CandidateProcess]:
+        """A candidate that waits for its answer, the first message that it reads, and is killed when the block ends.
+
+        Raises EOFError: the nursery is gone.
+        """
+        send, line = sender(self._line.fileno()), self._line.fileno()
+        send(_encode(limits))
+        said, ends, _, _ = socket.recv_fds(self._line, _PID_BYTES, 2)
+        if len(said) < _PID_BYTES or len(ends) < 2:
+            raise EOFError("the process that forks candidates has ended")
+        read_fd, write_fd = ends
+        found = CandidateProcess(ChildBeside(BoundedChild(int.from_bytes(said), read_fd), write_fd))
+        try:
+            yield found
+        finally:
+            for fd in ends:
+                os.close(fd)
+            send(b"")
+            found.seconds, found.was_ended = _decode_end(read_frame(line, MESSAGE_LIMIT))
+
+
+@contextlib.contextmanager
+def opened_nursery() -> Iterator[Nursery]:
+    """A nursery. To be forked by a process that holds no question yet, and has one thread."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, attended(_work, (theirs.fileno(), _STDERR)):
+        theirs.close()
+        yield Nursery(ours)
+
+
+def _work(_emit: Emit) -> None:
+    """Works in the nursery until the server is gone."""
+    from swarm.tasks.dataset.scorers.unit_tests import serve  # it and what answers may import
+
+    os.dup2(_LOG_FD, _STDERR)
+    os.close(_LOG_FD)
+    warnings.simplefilter("ignore")  # showing one reads source files, which a child may not
+    bounded.prepare()
+    bars = put_up()
+    gc.collect()
+    gc.freeze()
+    job = functools.partial(_candidate, bars, serve)
+    with socket.socket(fileno=PASSED_FD) as line, contextlib.suppress(EOFError):
+        while True:
+            _raise_one(line, job, _decode_limits(read_frame(PASSED_FD, MESSAGE_LIMIT)))
+
+
+def _raise_one(line: socket.socket, job: Callable[[Emit], None], limits: Limits) -> None:
+    before = seconds_of_children()
+    with beside(job, limits) as (child, write_fd):
+        socket.send_fds(line, [child.pid.to_bytes(_PID_BYTES)], [child.read_fd, write_fd])
+        read_frame(PASSED_FD, MESSAGE_LIMIT)
+        ended = _by_a_signal(child)
+    sender(PASSED_FD)(_encode((seconds_of_children() - before, ended)))
+
+
+def _by_a_signal(child: BoundedChild) -> bool:
+    """Tells whether a child that nobody has killed yet is dead of a signal: one of its limits'.
+
+    A child that dies closes its pipe before it can be waited for, and the server may have seen that sooner.
+    """
+    hangs_up = select.poll()
+    hangs_up.register(child.read_fd, 0)
+    deadline = time.monotonic() + (LAST_BREATH_S if hangs_up.poll(0) else 0)
+    while (found := os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.001)
+    return found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+
+
+def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
+    """Serves, in the candidate."""
+    _confine(bars)
+    serve(functools.partial(read_frame, PASSED_FD, MESSAGE_LIMIT), emit)

@@ -174,8 +174,8 @@ def answers_to(own: str | None) -> list[str]:
     return list(dict.fromkeys(text[: ANSWER_LIMIT - 1] for text in (*worded, *changed, *texts)))
 
 
-async def met(requests: Sequence[QuestionRequest], tasks: Mapping[str, Any]) -> Met:
-    """What the answers to some questions meet, in one server."""
+async def met(requests: Sequence[QuestionRequest], tasks: Mapping[str, Any], part: slice = slice(None)) -> Met:
+    """What the answers to some questions, or a part of them, meet in one server."""
     found = Met()
     with capture_logs() as said:
         async with Scorer(1, tasks=tasks, limits=LIMITS) as scorer:
@@ -185,7 +185,7 @@ async def met(requests: Sequence[QuestionRequest], tasks: Mapping[str, Any]) -> 
                 except ProtocolError as error:
                     found.breaches.append(f"{request.full_task}: no question: {error}")
                     continue
-                rest = iter(answers_to(question.answer))
+                rest = iter(answers_to(question.answer)[part])
                 while some := list(islice(rest, AT_ONCE)):
                     score = await scorer.score(
                         question.known_origin(), None, [f"<answer>{one}</answer>" for one in some]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,7 @@ CHEAP = ("exact", "number", "choice", "json", "schema", "regex")
 
 
 def check(asked: tuple[list[honest.QuestionRequest], dict[str, object]]) -> None:
-    found = anyio.run(honest.met, *asked)
+    found = anyio.run(honest.met, *asked, slice(date.today().toordinal() % 2, None, 2))
     assert found.answers > 100 * len(asked[0])
     assert found.breaches == []
     assert not found.killed.total()
@@ -33,7 +34,8 @@ def test_nor_at_the_scorers_of_datasets(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-def test_nor_at_mathematics(tmp_path: Path) -> None:
+def test_nor_at_mathematics_where_other_answers_are_given_each_day(tmp_path: Path) -> None:
     pytest.importorskip("math_verify")
-    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums"]))
+    part = slice(date.today().toordinal() % 5, None, 5)
+    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums"]), part)
     assert found.breaches == []

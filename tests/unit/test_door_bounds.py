@@ -33,7 +33,7 @@ from swarm.store.folder.bundles import open_bundle
 from swarm.store.folder.fetch import read_tagged
 from swarm.store.folder.store import Recognised
 from swarm.store.run import Run
-from swarm.tasks.python.source import turns_of
+from swarm.tasks.python.questions import turns_of
 from swarm.views.status import StatusReader
 from swarm.views.summary import summarise_run
 from swarm.views.tables.rows import reward_rows, rollout_rows

@@ -16,7 +16,7 @@ import anyio
 
 from swarm.logs import get_logger
 from swarm.node.sharing.verification import TaskSource
-from swarm.tasks.conversing import Conversations, Texts
+from swarm.tasks.conversation import Conversations, Texts
 from swarm.types import Completion, Dialogue, Question
 
 logger = get_logger(__name__)

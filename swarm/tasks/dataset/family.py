@@ -72,7 +72,7 @@ def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
     A table that has no digest yet is a new run's, which gets the newest scoring. One that has is of a run that was
     begun: where it names none it has the first, which is not written down, as versions that had no other wrote none.
     """
-    from swarm.tasks.dataset import files, hub  # hashing is none of a command's that only looks
+    from swarm.tasks.dataset import files  # hashing is none of a command's that only looks
 
     newest = read_definition(name, parameters).kind.newest
     if newest > 1 and "sha256" not in parameters:
@@ -80,8 +80,8 @@ def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
     if parameters.get("scoring") == 1:
         parameters = {key: value for key, value in parameters.items() if key != "scoring"}
     path = (folder / Path(parameters["dataset"]).expanduser()).absolute()
-    if not path.exists() and hub.is_id(parameters["dataset"]):
-        path = hub.fetch(name, parameters["dataset"], parameters.get("config", ""))
+    if not path.exists() and files.is_id(parameters["dataset"]):
+        path = files.fetch(name, parameters["dataset"], parameters.get("config", ""))
     completed = {**parameters, "dataset": str(path)}
     definition = read_definition(name, completed)
     digests = {"sha256": files.digest(definition)}

@@ -3,6 +3,7 @@
 A dataset is a file, or a folder (such as one fetched from the Hugging Face hub), of which `split` and `config` choose
 files. A file's digest is that of its bytes. A folder's is that of the chosen files, in the order of their names: of
 each its name in the folder, a zero byte, and the digest of its bytes.
+A dataset of the Hugging Face hub is fetched once, by the node that begins the run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from swarm.extras import lacking
 from swarm.tasks.dataset.definition import DatasetDefinition
 from swarm.tasks.definitions import malformed, refuse_other, sha256_of
 
@@ -19,6 +21,7 @@ SUFFIXES = (".jsonl", ".csv", ".parquet")
 BYTES_LIMIT = 2 * 2**30
 """Bytes of all files of one dataset."""
 FILES_LIMIT = 1_000
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 
 def files_of(definition: DatasetDefinition) -> list[Path]:
@@ -86,3 +89,32 @@ def _of_files(root: Path, paths: list[Path]) -> str:
 def require(definition: DatasetDefinition) -> None:
     """See that the dataset is the one that the run was begun with. Raises ConfigError."""
     refuse_other(definition.name, definition.path, definition.sha256, digest(definition))
+
+
+# ── the Hugging Face hub ────────────────────────────────────────────────────────────────────────────────────────────
+def is_id(text: str) -> bool:
+    """Tells whether it may be a dataset of the hub, such as openai/gsm8k."""
+    return _ID.fullmatch(text) is not None and Path(text).suffix.lower() not in SUFFIXES
+
+
+def fetch(name: str, dataset: str, config: str = "") -> Path:
+    """Returns the local folder of a dataset's files, fetched unless they are there; its name tells the dataset.
+
+    Raises:
+        ConfigError: the hub does not have it, or cannot be reached.
+    """
+    try:
+        from huggingface_hub import constants, snapshot_download
+    except ModuleNotFoundError:
+        raise lacking(f"the dataset {dataset}", "huggingface_hub", "analysis") from None
+    folder = Path(constants.HF_HOME) / "swarm" / dataset.replace("/", "--")
+    wanted = [f"{config}/*{suffix}" if config else f"*{suffix}" for suffix in SUFFIXES]
+    try:
+        snapshot_download(dataset, repo_type="dataset", allow_patterns=wanted, local_dir=folder)
+    except Exception as error:  # noqa: BLE001 - the boundary: the hub's client raises what its HTTP libraries raise
+        raise malformed(
+            name,
+            f"no file {dataset} here, and the Hugging Face hub does not give a dataset of that name: {error!s:.300}; "
+            "fetch it elsewhere (`hf download --repo-type dataset`) and name its folder",
+        ) from None
+    return folder

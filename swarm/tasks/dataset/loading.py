@@ -1,22 +1,30 @@
-"""Loads the rows of a task: reads its files, checks every row, and parts those of training from held-out ones."""
+"""Loads the rows of a task: reads its files, checks every row, and parts those of training from held-out ones.
+
+A question's text is made of a row by the name of a column, or by a text with columns in braces:
+
+    question = "prompt"                        the column prompt
+    question = "{question}\\n{choices}"         two columns; {{ and }} are braces
+
+Text is put in as it is. A list becomes lines, "A. ", "B. " before them; all else is JSON.
+"""
 
 from __future__ import annotations
 
 import array
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import re
+import string
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.tasks.bounded import FIRST_CPU_S, at_most
-from swarm.tasks.dataset import files, strict_json, template
+from swarm.tasks.dataset import files, strict_json
 from swarm.tasks.dataset.definition import DatasetDefinition
-from swarm.tasks.dataset.reading import UnreadableError, rows_of
-from swarm.tasks.dataset.rows import PackedRows
-from swarm.tasks.dataset.scorers import CUSTOM, ScorerFunction, ScorerRow
+from swarm.tasks.dataset.reading import PackedRows, UnreadableError, rows_of
+from swarm.tasks.dataset.scorers import CUSTOM, ScorerFunctions, ScorerRow
 from swarm.tasks.definitions import malformed
 
 ROWS_LIMIT = 1_000_000
@@ -27,6 +35,7 @@ MOST_FILLED = 10 * QUESTION_LIMIT
 ROW_LIMIT = 200_000
 """Characters of what is kept of a row."""
 _SHARES = 2**64
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 
 
 class LoadedTask(NamedTuple):
@@ -38,13 +47,15 @@ class LoadedTask(NamedTuple):
     """Numbers of the rows that runs ask."""
     held_out: array.array[int]
     """Numbers of those that judges and exams ask: the same where none are held out."""
-    score: ScorerFunction
-    own: Callable[[ScorerRow], str]
-    """A row's own answer as a completion would say it."""
+    scorer: ScorerFunctions
 
     def row(self, number: int) -> ScorerRow:
         """Returns one row, as a scorer sees it."""
         return as_row(self.definition, self.rows[number])
+
+    def own(self, number: int) -> str:
+        """Returns a row's own answer, as a completion would have it."""
+        return self.scorer.own(self.row(number))
 
 
 def load(definition: DatasetDefinition) -> LoadedTask:
@@ -66,24 +77,7 @@ def load(definition: DatasetDefinition) -> LoadedTask:
             definition.name,
             f"none of {len(rows)} rows is {missing} at held_out = {definition.held_out}; take another share",
         )
-    loaded = LoadedTask(definition, rows, training, held_out or training, reader.score, reader.own)
-    _try(loaded)
-    return loaded
-
-
-def _try(task: LoadedTask) -> None:
-    """The first row's own answer, so that a scorer that fails at it fails before anything starts."""
-    row = task.row(0)
-    if task.definition.kind.executes:
-        return
-    try:
-        with at_most(FIRST_CPU_S):
-            float(task.score(row, template.text_of(row.truth)))
-    except Exception as error:  # noqa: BLE001 - the boundary: a function of the user's own may raise anything
-        scorer = task.definition.scorer
-        raise malformed(
-            task.definition.name, f"{scorer} failed at the first row's own answer, {row.truth!r:.80}: {error!r:.300}"
-        ) from None
+    return LoadedTask(definition, rows, training, held_out or training, reader.scorer)
 
 
 def as_row(definition: DatasetDefinition, columns: Mapping[str, Any]) -> ScorerRow:
@@ -108,12 +102,8 @@ class _Reader:
 
     def __init__(self, definition: DatasetDefinition) -> None:
         self._definition = definition
-        self._module = import_module(definition.kind.module)
-        if prepare := getattr(self._module, "prepare", None):
-            prepare()
-        self._check = getattr(self._module, "check", None)
-        self.score = _score(definition, self._module)
-        self.own: Callable[[ScorerRow], str] = getattr(self._module, "own", _text)
+        self.scorer = _scorer(definition)
+        self.scorer.prepare()
         self.training, self.held_out = array.array("L"), array.array("L")
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
@@ -137,23 +127,21 @@ class _Reader:
         _check_that_it_can_be_packed(columns)
         if sum(map(_length, columns.values())) > ROW_LIMIT:
             raise ValueError(f"the row has more than {ROW_LIMIT} characters")
-        prompt = template.fill(self._definition.question, columns, MOST_FILLED)
+        prompt = fill(self._definition.question, columns, MOST_FILLED)
         if not 0 < len(prompt.strip()) <= len(prompt) <= QUESTION_LIMIT:
             raise ValueError(f"the question has {len(prompt)} characters, expected 1 to {QUESTION_LIMIT}")
-        row = as_row(self._definition, columns)
-        if self._check:
-            self._check(row)
+        self.scorer.check(as_row(self._definition, columns))
         return prompt
 
 
-def _text(row: ScorerRow) -> str:
-    return row.text
+def _scorer(definition: DatasetDefinition) -> ScorerFunctions:
+    if definition.kind is CUSTOM:
+        from swarm.tasks.dataset.scorers import custom
 
-
-def _score(definition: DatasetDefinition, module: Any) -> ScorerFunction:
-    return cast(
-        ScorerFunction, module.load(definition) if definition.kind is CUSTOM else getattr(module, "score", None)
-    )
+        return custom.load(definition)
+    module, _, name = definition.kind.functions.partition(":")
+    found: ScorerFunctions = getattr(import_module(module), name)
+    return found
 
 
 def needed_columns(definition: DatasetDefinition) -> tuple[str, ...] | None:
@@ -161,7 +149,7 @@ def needed_columns(definition: DatasetDefinition) -> tuple[str, ...] | None:
     if definition.kind is CUSTOM:
         return None
     named = (definition.options[option] for option in definition.kind.columns if option in definition.options)
-    return tuple(dict.fromkeys((*template.columns_of(definition.question), definition.answer, *named)))
+    return tuple(dict.fromkeys((*columns_of(definition.question), definition.answer, *named)))
 
 
 def _kept(columns: Mapping[str, Any], needed: tuple[str, ...], path: Path, line: int) -> dict[str, Any]:
@@ -182,4 +170,38 @@ def _check_that_it_can_be_packed(columns: Mapping[str, Any]) -> None:
 
 
 def _length(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(template.text_of(value))
+    return len(value) if isinstance(value, str) else len(text_of(value))
+
+
+def columns_of(template: str) -> tuple[str, ...]:
+    """Returns the columns that a template needs, each once."""
+    if "{" not in template:
+        return (template,)
+    return tuple(dict.fromkeys(found[1] for found in _PART.finditer(template) if found[1]))
+
+
+def fill(template: str, row: Mapping[str, Any], most: int = MOST_FILLED) -> str:
+    """Returns the text. Raises ValueError: it is longer than `most`, however often a template repeats a long column."""
+    if "{" not in template:
+        return text_of(row[template])
+    size = len(template)
+
+    def part(found: re.Match[str]) -> str:
+        nonlocal size
+        text = text_of(row[found[1]]) if found[1] else found[0][0]
+        if (size := size + len(text) - len(found[0])) > most:
+            raise ValueError(f"the question has more than {most} characters")
+        return text
+
+    return _PART.sub(part, template)
+
+
+def text_of(value: Any) -> str:
+    """Returns the text that stands for a column's value in a question."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and len(value) <= len(string.ascii_uppercase):
+        return "\n".join(
+            f"{letter}. {text_of(item)}" for letter, item in zip(string.ascii_uppercase, value, strict=False)
+        )
+    return msgspec.json.encode(value).decode()

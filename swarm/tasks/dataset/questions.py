@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
-from swarm.tasks.dataset import own_answers, template
+from swarm.tasks.dataset import own_answers
 from swarm.tasks.dataset.definition import DatasetDefinition
-from swarm.tasks.dataset.loading import LoadedTask, load
+from swarm.tasks.dataset.loading import LoadedTask, fill, load, text_of
 from swarm.tasks.trial import Trial
 from swarm.types import Origin, Question
 
@@ -37,14 +37,14 @@ class DatasetQuestions:
         task = self._loaded[origin.task]
         number = row_number(task, origin.seed, origin.index)
         row = task.row(number)
-        prompt = template.fill(task.definition.question, row.columns)
-        return Question(prompt, origin, template.text_of(row.truth), {"row": number})
+        prompt = fill(task.definition.question, row.columns)
+        return Question(prompt, origin, text_of(row.truth), {"row": number})
 
     def score(self, question: Question, answer: str) -> float:
         """Returns the reward by the task's scorer. Raises what that raises."""
         origin = question.known_origin()
         task = self._loaded[origin.task]
-        return task.score(task.row(row_number(task, origin.seed, origin.index)), answer)
+        return task.scorer.score(task.row(row_number(task, origin.seed, origin.index)), answer)
 
     def trial(self, question: Question, answer: str) -> Trial:
         """Returns how an answer that is code is tried; see swarm.tasks.trial."""

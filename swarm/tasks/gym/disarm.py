@@ -2,8 +2,8 @@
 
     eval of answers                 Python literals                    swarm.tasks.gym.safe_eval
     eval of questions               arithmetic                         swarm.tasks.gym.safe_eval
-    sympy's parse_expr, monomials   expressions that are read          swarm.tasks.gym.safe_sympy
-    sympy's lambdify                polynomials that are computed      swarm.tasks.gym.safe_sympy
+    sympy's parse_expr, monomials   expressions that are read          swarm.tasks.gym.safe_eval
+    sympy's lambdify                polynomials that are computed      swarm.tasks.gym.safe_eval
     namedtuple, dataclass           made once, as making one executes a string
     lbind, rbind of rearc           the same without a look at a function's code
     data files, fonts               read once, and kept
@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from swarm.tasks.gym import safe_eval, safe_sympy
+from swarm.tasks.gym import safe_eval
 from swarm.tasks.gym.names import PACKAGE
 
 T = TypeVar("T")
@@ -84,9 +84,9 @@ def disarm() -> None:
 
 def _disarm_sympy() -> None:
     parser, function = sys.modules["sympy.parsing.sympy_parser"], sys.modules["sympy.core.function"]
-    _replace_everywhere(parser.parse_expr, safe_sympy.parse)
-    _replace_everywhere(sys.modules["sympy.utilities.lambdify"].lambdify, safe_sympy.lambdify)
-    for name, arithmetic in safe_sympy.MONOMIALS.items():
+    _replace_everywhere(parser.parse_expr, safe_eval.expression)
+    _replace_everywhere(sys.modules["sympy.utilities.lambdify"].lambdify, safe_eval.lambdify)
+    for name, arithmetic in safe_eval.MONOMIALS.items():
         setattr(sys.modules["sympy.polys.monomials"].MonomialOps, name, _returning(arithmetic))
     if not hasattr(function.arity, "known"):
         remembered = _remembered(function.arity)

@@ -1,50 +1,67 @@
-"""Entries of reasoning-gym's datasets, and making a process ready for them."""
+"""Entries of reasoning-gym's datasets: drawn by a definition, scored, and a process made ready for them."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
+import decimal
 import functools
+import io
 import random
-from collections.abc import Iterable
-from typing import Any
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
+from swarm.spelling import did_you_mean, named
+from swarm.tasks.definitions import Parameters, malformed
 from swarm.tasks.family import SEED_LIMIT
-from swarm.tasks.gym import strict, strict_datasets
+from swarm.tasks.gym import strict
 from swarm.tasks.gym.disarm import disarm, keep_files
 from swarm.tasks.gym.imports import import_datasets, make_sympy_ready
-from swarm.tasks.gym.questions import quiet
+from swarm.tasks.gym.names import LEVEL, OF_THE_ORIGIN, OWN_KEYS, dataset_of, scoring_of
 
-SEEDS_TRIED, MORE_SEEDS_TRIED = 16, 256
-"""The second where questions without meaning are drawn again, as 19 of 20 of string_insertion are."""
 SEED_STEP = 1_000_003
-STRICT = 2
-"""The first scoring that pays for right answers alone; see swarm.tasks.gym.strict_datasets."""
 Entry = tuple[Any, dict[str, Any]]
 """A dataset, and the entry in it that is asked."""
 
 
-class GymDefinition(msgspec.Struct, frozen=True):
+class Scoring(NamedTuple):
+    """Says which entries are asked, and what an answer to them is worth."""
+
+    is_right: Callable[[str, dict[str, Any], str, strict.Raw], bool] | None = None
+    """Dataset, entry, answer, the library's own score -> whether it earns 1, and not 0; None: the library's rewards."""
+    asked: Callable[[str, dict[str, Any], strict.Seeds, strict.Raw], dict[str, Any] | None] | None = None
+    """Dataset, entry, seeds, the library's own score -> the entry as it is asked; None: it has no meaning."""
+    draws: int = 16
+    """Seeds that are tried for an entry that can be asked."""
+
+
+SCORINGS = {1: Scoring(), 2: Scoring(strict.is_right, strict.asked, 256)}
+"""What a definition can say; 19 of 20 questions of string_insertion have no meaning."""
+
+
+class GymDefinition(NamedTuple):
     """A task as the library knows it."""
 
     name: str
     dataset: str
-    options: dict[str, Any]
-    scoring: int = 1
-    """1: the library's own rewards; STRICT: 1 for a right answer, 0 for any other."""
+    options: Mapping[str, Any]
+    """Keyword arguments for `create_dataset`."""
+    scoring: Scoring = SCORINGS[1]
 
 
 def entry(definition: GymDefinition, seed: int, index: int = 0) -> Entry:
     """Returns the entry that a seed gives.
 
-    Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node; in a
-    strict scoring also where the question has no meaning.
+    Where its generator raises, as some do for one seed in a thousand, another seed's, the same on every node; where
+    the scoring asks for it also where the question has no meaning.
     """
-    for attempt in range(MORE_SEEDS_TRIED if definition.scoring >= STRICT else SEEDS_TRIED):
+    for attempt in range(definition.scoring.draws):
         try:
-            return _entry(definition, (seed + attempt * SEED_STEP) % SEED_LIMIT, index)
+            return _entry(definition, strict.Seeds(seed, (seed + attempt * SEED_STEP) % SEED_LIMIT), index)
         except (MemoryError, RecursionError):  # of this process, not of the seed
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: whatever a generator raises
@@ -52,18 +69,20 @@ def entry(definition: GymDefinition, seed: int, index: int = 0) -> Entry:
     raise failure
 
 
-def _entry(definition: GymDefinition, seed: int, index: int) -> Entry:
-    from reasoning_gym import create_dataset
+def _entry(definition: GymDefinition, seeds: strict.Seeds, index: int) -> Entry:
+    from reasoning_gym import create_dataset  # more than a second: only who asks pays
 
-    random.seed(seed)  # list_functions draws from the state of the process
-    rounded = definition.scoring >= STRICT and definition.dataset == "decimal_arithmetic"
-    with quiet(), strict.rounding() if rounded else contextlib.nullcontext():
-        dataset = create_dataset(definition.dataset, seed=seed, size=index + 1, **definition.options)
-        made = dataset, dataset[index]
-    if definition.scoring < STRICT:
-        return made
-    tried = dataset, copy.deepcopy(made[1])  # knight_swap's scorer writes into it
-    asked = strict_datasets.asked(definition.dataset, made[1], seed, functools.partial(_raw, tried))
+    scoring = definition.scoring
+    random.seed(seeds.tried)  # list_functions draws from the state of the process
+    with quiet():
+        if scoring.is_right and definition.dataset == "decimal_arithmetic":
+            decimal.getcontext().rounding = decimal.ROUND_HALF_UP  # as its questions ask
+        dataset = create_dataset(definition.dataset, seed=seeds.tried, size=index + 1, **definition.options)
+        made = dataset[index]
+    if not scoring.asked:
+        return dataset, made
+    tried = functools.cache(lambda: (dataset, copy.deepcopy(made)))  # knight_swap's scorer writes into it
+    asked = scoring.asked(definition.dataset, made, seeds, lambda answer: _raw(tried(), answer))
     if asked is None:
         raise ValueError("the question has no meaning: its own key earns nothing, or any text is right to it")
     return dataset, asked
@@ -71,15 +90,24 @@ def _entry(definition: GymDefinition, seed: int, index: int) -> Entry:
 
 def score(definition: GymDefinition, made: Entry, answer: str) -> float:
     """Returns the reward of an answer, by the definition's scoring. Raises whatever the dataset's own scorer raises."""
-    if definition.scoring < STRICT:
-        return _raw(made, answer)
-    return float(strict_datasets.is_right(definition.dataset, made[1], answer, functools.partial(_raw, made)))
+    raw, dataset = functools.partial(_raw, made), definition.dataset
+    if definition.scoring.is_right:
+        return float(definition.scoring.is_right(dataset, made[1], answer, raw))
+    check = strict.CAN_BE_RIGHT.get(dataset)
+    return 0.0 if check and not check(answer, made[1]) else raw(answer)
 
 
 def _raw(made: Entry, answer: str) -> float:
     """Returns the dataset's own score."""
     with quiet():
         return float(made[0].score_answer(answer, made[1]))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Swallow the progress dots that some tasks print, and keep the decimal precision that others set to themselves."""
+    with contextlib.redirect_stdout(io.StringIO()), decimal.localcontext():
+        yield
 
 
 def get_ready(datasets: Iterable[str]) -> None:
@@ -97,7 +125,86 @@ def get_ready(datasets: Iterable[str]) -> None:
 def _use(definition: GymDefinition) -> None:
     """Once, at the library's own sizes, which can do no harm."""
     with contextlib.suppress(Exception):
-        made = _entry(definition, 0, 0)
+        made = entry(definition, 0)
         for answer in (made[1]["answer"] or "", "1"):
             with contextlib.suppress(Exception):
                 score(definition, made, answer)
+
+
+# ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def definition_of(name: str, parameters: Parameters) -> GymDefinition:
+    """Returns the definition that a table is; the dataset's module has been imported. Raises ConfigError."""
+    dataset, scoring = dataset_of(name, parameters), scoring_of(name, parameters)
+    return GymDefinition(name, dataset, _configuration(name, dataset, parameters), SCORINGS[scoring])
+
+
+def _configuration(name: str, dataset: str, parameters: Parameters) -> dict[str, Any]:
+    """Returns level and parameters in the library's types."""
+    from reasoning_gym.factory import CURRICULA, DATASETS
+
+    of_level = _of_level(name, CURRICULA.get(dataset), parameters[LEVEL]) if LEVEL in parameters else {}
+    own = {key: value for key, value in parameters.items() if key not in OWN_KEYS}
+    return of_level | _converted(name, DATASETS[dataset][1], own)
+
+
+def _of_level(name: str, curriculum_class: Any, level: int) -> dict[str, Any]:
+    if curriculum_class is None:
+        raise malformed(name, f"this dataset has no difficulty levels; leave {LEVEL!r} out")
+    curriculum = curriculum_class()
+    highest = max((len(attribute.levels) for attribute in curriculum.attributes.values()), default=1) - 1
+    if level > highest:
+        raise malformed(name, f"{LEVEL} must be a whole number from 0 to {highest} for this dataset, got {level}")
+    curriculum.set_global_level(level)
+    config = curriculum.generate_configuration()
+    return {key: getattr(config, key) for key in _fields(type(config))}
+
+
+def _converted(name: str, config_class: type, own: Parameters) -> dict[str, Any]:
+    types, known = typing.get_type_hints(config_class), _fields(config_class)
+    for key in own:
+        if key not in known:
+            otherwise = f"; it has {named([*known, LEVEL])}"
+            raise malformed(name, f"unknown parameter {key!r:.80}{did_you_mean(key, [*known, LEVEL], otherwise)}")
+    return {key: _one(name, key, value, types[key]) for key, value in own.items()}
+
+
+def _fields(config_class: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(config_class) if field.init and field.name not in OF_THE_ORIGIN]
+
+
+def _one(name: str, key: str, value: Any, type_: Any) -> Any:
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        problem = str(error).replace("`", "").partition(" - at ")[0]
+        raise malformed(name, f"{key}: {problem[0].lower()}{problem[1:]}, namely {value!r:.80}") from None
+    except TypeError:  # a type of the library's own that msgspec does not know: its validation has to do
+        return value
+
+
+# ── metadata ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def plain(value: Any) -> Any:
+    """Returns metadata as JSON has it: what datasets put there is numpy's, sets, tuples as keys, dates.
+
+    Equal for equal values, in every process: nothing is written that names an address.
+    """
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return str.__str__(value)  # without what a subclass adds: numpy.str_ is no text to who writes files
+        case int():
+            return int(value) if -(2**63) <= value < 2**64 else str(int(value))
+        case float():
+            return float(value)
+        case Mapping():
+            return {key if type(key) is str else str(plain(key)): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case set() | frozenset():
+            return sorted((plain(item) for item in value), key=repr)
+    listed = getattr(value, "tolist", None)  # numpy's
+    if listed is not None:
+        return plain(listed())
+    text = str(value)
+    return type(value).__name__ if " at 0x" in text else text

@@ -38,14 +38,10 @@ class ReasoningGym:
         return {profile: tuple(tasks) for profile, tasks in PROFILES.items()} | own
 
     def behaviour(self) -> Behaviour:
-        """See swarm.tasks.gym.questions and swarm.tasks.gym.defined."""
-        if self._tasks:
-            from swarm.tasks.gym.defined import DefinedQuestions
+        """See swarm.tasks.gym.questions."""
+        from swarm.tasks.gym.questions import GymQuestions
 
-            return DefinedQuestions(self._tasks)
-        from swarm.tasks.gym import questions
-
-        return questions
+        return GymQuestions(self._tasks)
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
         """Returns the definition, if the installed version has its dataset. Raises ConfigError.

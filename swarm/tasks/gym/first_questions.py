@@ -18,8 +18,7 @@ from swarm.tasks import sandbox
 from swarm.tasks.answer import ANSWER_LIMIT
 from swarm.tasks.bounded import Emit, Limits, run_bounded
 from swarm.tasks.definitions import malformed
-from swarm.tasks.gym.entries import GymDefinition, entry, score
-from swarm.tasks.gym.plain import plain
+from swarm.tasks.gym.entries import GymDefinition, entry, plain, score
 
 TRIALS = 12
 MORE_TRIALS = 60

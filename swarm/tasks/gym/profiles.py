@@ -118,6 +118,6 @@ PROFILES: dict[str, dict[str, dict[str, object]]] = {
 """Profile name -> task -> keyword arguments of the reasoning-gym dataset (`seed` and `size` come from the origin)."""
 
 DRAWN_AGAIN: frozenset[str] = frozenset({"paper-2", "tiny-3"})
-"""Profiles in which a question without meaning is drawn again; see swarm.tasks.gym.meaning."""
+"""Profiles in which a question without meaning is drawn again; see swarm.tasks.gym.strict."""
 STRICT: frozenset[str] = DRAWN_AGAIN | {"tiny-2"}
 """Profiles whose reward is 1 for a right answer and 0 for any other; see swarm.tasks.gym.strict."""

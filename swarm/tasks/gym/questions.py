@@ -1,4 +1,7 @@
-"""Questions of reasoning-gym from their origins, and its scores of answers.
+"""Questions of reasoning-gym from their origins, and their scores: the nine tasks in our profiles, and a run's own.
+
+    origin ─▶ profile of ours ─▶ PROFILES ───────────────────────────────────────────────┐
+           └▶ definition ──names.check──▶ dataset ──first_questions.check──▶ served ─────┴▶ GymDefinition ─▶ entry
 
 reasoning-gym evaluates some answers as code. `score` must therefore run only in the bounded children of
 `swarm.tasks.scoring_server`, which `prepare` has made safe, or on answers that this process wrote itself.
@@ -6,76 +9,75 @@ reasoning-gym evaluates some answers as code. `score` must therefore run only in
 
 from __future__ import annotations
 
-import contextlib
-import decimal
 import functools
-import io
-from collections.abc import Iterator
-from typing import Any
+import os
+from collections.abc import Mapping
 
-from swarm.tasks.family import SEED_LIMIT
-from swarm.tasks.gym import meaning, strict, together
+from swarm.tasks.definitions import Parameters, is_defined
+from swarm.tasks.gym import entries, first_questions, names, strict, together
 from swarm.tasks.gym.disarm import disarm
+from swarm.tasks.gym.entries import Entry, GymDefinition, Scoring
 from swarm.tasks.gym.imports import import_datasets
 from swarm.tasks.gym.profiles import DRAWN_AGAIN, PROFILES, SAPO_TASKS, STRICT
 from swarm.types import Origin, Question
 
-DRAWS, SEED_STEP = 64, 1_000_003
-"""Seeds that are tried for a question with a meaning, and how far they are from each other. Two of three questions of
-propositional_logic have none at worst."""
+DRAWS = 64
+"""Two of three questions of propositional_logic have no meaning at worst."""
 
 
-def prepare() -> None:
-    """Import the nine tasks alone, and take away what executes strings."""
-    import_datasets(SAPO_TASKS)
-    disarm()
+class GymQuestions:
+    """A Behaviour."""
+
+    def __init__(self, tasks: Mapping[str, Parameters]) -> None:
+        self._tasks = tasks
+        self._definition = functools.cache(self._defined)
+        self._kept = functools.lru_cache(maxsize=16)(self._found)
+        self._server: int | None = None
+        """The process that children are forked from, which keeps nothing of sizes that a stranger chose."""
+
+    def prepare(self) -> None:
+        """Gets the datasets ready, the nine and those of the run's tasks. Raises ConfigError: one of them cannot be
+        asked."""
+        self._server = os.getpid()
+        import_datasets(SAPO_TASKS)
+        disarm()
+        for name, parameters in self._tasks.items():
+            names.check(name, parameters)
+        if self._tasks:
+            entries.get_ready(names.dataset_of(name, parameters) for name, parameters in self._tasks.items())
+        for name, parameters in self._tasks.items():
+            first_questions.check(entries.definition_of(name, parameters))
+
+    def make(self, origin: Origin) -> Question:
+        """Returns the question of an origin."""
+        entry = self._entry(origin)[1]
+        return Question(entry["question"], origin, entry["answer"], entries.plain(entry["metadata"]))
+
+    def score(self, question: Question, answer: str) -> float:
+        """Returns the reward by the definition's scoring. Raises what the dataset's own scorer raises on odd input."""
+        origin = question.known_origin()
+        return entries.score(self._definition(origin.profile, origin.task), self._entry(origin), answer)
+
+    def _entry(self, origin: Origin) -> Entry:
+        return self._found(origin) if os.getpid() == self._server else self._kept(origin)
+
+    def _found(self, origin: Origin) -> Entry:
+        return entries.entry(self._definition(origin.profile, origin.task), origin.seed, origin.index)
+
+    def _defined(self, profile: str, task: str) -> GymDefinition:
+        if is_defined(profile):
+            return entries.definition_of(task, self._tasks[task])
+        return GymDefinition(task, task, PROFILES[profile][task], _scoring(profile))
 
 
-def make(origin: Origin) -> Question:
-    """Returns the entry of the dataset that the origin names."""
-    entry = _dataset(origin)[1]
-    return Question(entry["question"], origin, entry["answer"], entry["metadata"])
+def _scoring(profile: str) -> Scoring:
+    if profile not in STRICT:
+        return Scoring()
+    if profile not in DRAWN_AGAIN:
+        return Scoring(strict.is_key)
+    told = together.TOLD_BRIEFLY if profile.startswith("tiny") else together.TOLD
 
+    def asked(task: str, entry: strict.Entry, seeds: strict.Seeds, _raw: strict.Raw) -> strict.Entry | None:
+        return strict.with_meaning(task, entry, seeds.asked, told)
 
-def score(question: Question, answer: str) -> float:
-    """reasoning-gym's raw score; in a strict profile 1 or 0. Raises what the task's own scorer raises on odd input."""
-    origin = question.known_origin()
-    is_strict = origin.profile in STRICT
-    if is_strict and not strict.has_form(origin.task, answer):
-        return 0.0
-    dataset, entry = _dataset(origin)
-    if origin.task == "propositional_logic" and origin.profile in DRAWN_AGAIN:
-        premises, variables = entry["metadata"]["premises"], len(entry["metadata"]["variables"])
-        return float(together.is_right(answer, premises, variables))
-    with quiet():
-        score: float = dataset.score_answer(answer, entry)
-        return float(strict.is_right(origin.task, question.answer, answer, score)) if is_strict else score
-
-
-@functools.lru_cache(maxsize=16)
-def _dataset(origin: Origin) -> tuple[Any, dict[str, Any]]:
-    """Returns the reasoning-gym dataset that holds the question, and the question's entry in it; kept for its G
-    answers."""
-    if origin.profile not in DRAWN_AGAIN:
-        return _drawn(origin, origin.seed)
-    for seed in range(origin.seed, origin.seed + DRAWS * SEED_STEP, SEED_STEP):
-        dataset, entry = _drawn(origin, seed % SEED_LIMIT)
-        if (asked := meaning.asked(origin, entry)) is not None:
-            return dataset, asked
-    raise ValueError(f"{DRAWS} questions of {origin.task} have no meaning, from seed {origin.seed} on")
-
-
-def _drawn(origin: Origin, seed: int) -> tuple[Any, dict[str, Any]]:
-    from reasoning_gym import create_dataset  # more than a second: only who asks pays
-
-    config = PROFILES[origin.profile][origin.task]
-    with quiet(), strict.rounding() if origin.profile in STRICT else contextlib.nullcontext():
-        dataset = create_dataset(origin.task, seed=seed, size=origin.index + 1, **config)
-        return dataset, dataset[origin.index]
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Swallow the progress dots that some tasks print, and keep the decimal precision that others set to themselves."""
-    with contextlib.redirect_stdout(io.StringIO()), decimal.localcontext():
-        yield
+    return Scoring(strict.is_key_or_follows, asked, DRAWS)

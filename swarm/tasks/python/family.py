@@ -42,10 +42,10 @@ class PythonTasks:
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
         """Returns the parameters with an absolute path and the file's digest; the file is read, not imported."""
-        from swarm.tasks.python import source
+        from swarm.tasks.python.questions import digest_of, read
 
         path = (folder / Path(parameters[FILE]).expanduser()).absolute()
-        digest = source.digest_of(source.read(name, path))
+        digest = digest_of(read(name, path))
         refuse_other(name, str(path), parameters.get(DIGEST, digest), digest)
         return {**parameters, FILE: respelt(parameters[FILE], str(path)), DIGEST: digest}
 

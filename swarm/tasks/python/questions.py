@@ -1,26 +1,37 @@
-"""Questions that a Python file draws, and its scores, in a scoring server."""
+"""Questions that a Python file draws, and its scores, in a scoring server: the file is known by its SHA-256, imported,
+and asked."""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import inspect
 import random
+import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from swarm.config.task_table import WEIGHT
+from swarm.errors import ConfigError
 from swarm.tasks.conversation import Conversing, Said, checked_reply
-from swarm.tasks.definitions import Parameters, malformed, profile_of
-from swarm.tasks.python import source
+from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
 from swarm.tasks.python.family import DIGEST, FAMILY, FILE, PythonTasks
-from swarm.types import Origin, Question
+from swarm.types import MOST_TURNS, Origin, Question
 
 PROMPT_LIMIT = 20_000
 """Characters of a question, and of its answer."""
 METADATA_LIMIT = 100_000
 """Bytes, as msgpack."""
+BYTES_LIMIT = 2**20
+FUNCTIONS = ("draw", "score")
+REPLY, TURNS, READS = "reply", "turns", "reads"
+"""Names of a file that converses: a function, how many turns of the model there are at most, and what it reads of
+each."""
 
 
 class _Task(NamedTuple):
@@ -43,7 +54,7 @@ class PythonQuestions:
         for name, parameters in self._definitions.items():
             path = Path(parameters[FILE])
             own = {key: value for key, value in parameters.items() if key not in (FILE, DIGEST, WEIGHT)}
-            functions, conversing = source.load(name, path, parameters[DIGEST])
+            functions, conversing = load(name, path, parameters[DIGEST])
             self._tasks[name] = _Task(functions["draw"], functions["score"], own, functions.get("reply"), conversing)
             self._try(name, path)
 
@@ -84,7 +95,7 @@ class PythonQuestions:
         try:
             question = self.make(Origin(name, profile, 0, 0, PythonTasks.version, FAMILY))
         except Exception as error:  # noqa: BLE001 - the boundary: somebody's function may raise anything
-            raise malformed(name, f"{path}: draw failed: {source.where(error, path)}") from None
+            raise malformed(name, f"{path}: draw failed: {where(error, path)}") from None
         if task.reply:
             self._attempt("reply", lambda: checked_reply(self.reply(question, [question.answer])), name, path)
             self._attempt("score", lambda: self.score_conversation(question, [question.answer]), name, path)
@@ -96,7 +107,7 @@ class PythonQuestions:
         try:
             call()
         except Exception as error:  # noqa: BLE001 - as above
-            raise malformed(name, f"{path}: {what} failed at the answer of draw: {source.where(error, path)}") from None
+            raise malformed(name, f"{path}: {what} failed at the answer of draw: {where(error, path)}") from None
 
 
 def question_of(drawn: object, origin: Origin) -> Question:
@@ -118,3 +129,79 @@ def _parts(drawn: object) -> tuple[str, str, dict[str, Any]]:
         case (str(prompt), str(answer), dict(metadata)):
             return prompt, answer, metadata
     raise ValueError(f"expected (question, answer) as text, or (question, answer, metadata), got {drawn!r:.200}")
+
+
+# ── the file ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def read(name: str, path: Path) -> bytes:
+    """Returns the file. Raises ConfigError."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(BYTES_LIMIT + 1)
+    except OSError as error:
+        raise malformed(name, f"cannot read {path}: {error.strerror}; `swarm task new` writes such a file") from None
+    if len(text) > BYTES_LIMIT:
+        raise malformed(name, f"{path} has more than {BYTES_LIMIT} bytes")
+    return text
+
+
+def digest_of(text: bytes) -> str:
+    """Returns SHA-256 of the file's bytes."""
+    return hashlib.sha256(text).hexdigest()
+
+
+class LoadedSource(NamedTuple):
+    """Holds what a task's file defines."""
+
+    functions: dict[str, Callable[..., Any]]
+    conversing: Conversing | None
+
+
+def load(name: str, path: Path, digest: str) -> LoadedSource:
+    """Run the very bytes that have this digest, and return its functions. Raises ConfigError."""
+    text = read(name, path)
+    refuse_other(name, str(path), digest, digest_of(text))
+    module = ModuleType(f"swarm_task_{digest[:16]}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses and pickles look their module up
+    try:
+        exec(compile(text, str(path), "exec"), vars(module))  # the user's own file, at the digest of the user's own run
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: somebody's file may raise anything
+        raise malformed(name, f"{path} cannot be imported: {where(error, path)}") from None
+    converses = hasattr(module, REPLY)
+    functions = (*FUNCTIONS, REPLY) if converses else FUNCTIONS
+    for function in functions:
+        if not callable(getattr(module, function, None)):
+            raise malformed(name, f"{path} has no function {function}; see docs/tasks.md, or `swarm task new`")
+    how = Conversing(getattr(module, TURNS, 0), getattr(module, READS, "answer")) if converses else None
+    if how and not how.possible:
+        raise malformed(
+            name,
+            f"{path}: a file with {REPLY} has {TURNS}, 2 to {MOST_TURNS}, and {READS}, answer or text, or none; "
+            f"got {how.turns!r:.40} and {how.reads!r:.40}",
+        )
+    return LoadedSource({function: getattr(module, function) for function in functions}, how)
+
+
+def turns_of(path: Path) -> int:
+    """Returns the turns that a file says it has, at most, without importing it; 1 where it cannot be told."""
+    try:
+        body = ast.parse(read("", path)).body
+    except (ConfigError, SyntaxError, ValueError):  # said where the task is asked
+        return 1
+    said: list[Any] = [
+        node.value.value
+        for node in body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and any(isinstance(target, ast.Name) and target.id == TURNS for target in node.targets)
+    ]
+    converses = any(isinstance(node, ast.FunctionDef) and node.name == REPLY for node in body)
+    return int(said[-1]) if converses and said and Conversing(said[-1]).possible else 1
+
+
+def where(error: BaseException, path: Path) -> str:
+    """Returns in words what was raised, and in which line of the file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    said = f"{type(error).__name__}: {error}"
+    return f"line {line}: {said:.300}" if line else f"{said:.300}"

@@ -12,7 +12,7 @@ from swarm.cli.node import with_tasks_of
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.records import task_files
-from swarm.tasks.dataset import hub
+from swarm.tasks.dataset import files
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.cli.test_joining import begin, joined
@@ -56,7 +56,7 @@ def test_nothing_is_fetched_from_the_hub_because_an_experiment_names_it(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(hub, "fetch", lambda _name, dataset, *_: asked.append(dataset) or Path("/nowhere"))
+    monkeypatch.setattr(files, "fetch", lambda _name, dataset, *_: asked.append(dataset) or Path("/nowhere"))
     refused(layout, {"t": {"dataset": "mallory/bomb"}})
     refused(layout, {"t": {"dataset": "mallory/bomb", "sha256": SHA256}})
     assert asked == []

@@ -19,6 +19,7 @@ from swarm.tasks.family import QuestionRequest
 from swarm.config.own_code import of_the_user
 from swarm.tasks.registry import Families
 families, found = Families(of_the_user("task_families", [{family!r}])), []
+families.prepare()
 for profile, tasks in families.profiles().items():
     for task in tasks:
         for seed in (0, 2**31 - 1):

@@ -81,29 +81,33 @@ def talk(*said: str) -> Completion:
 HIGHER, LOWER = "It is higher. Guess again.", "It is lower. Guess again."
 
 
-def test_an_environment_answers_each_conversation_of_a_group_from_its_turns_alone(tmp_path: Path) -> None:
-    with table(tmp_path, GUESS) as guessing:
-        question = guessing.question()
-        assert (question.answer, question.turns) == ("6", 3)
-        found = guessing.reply(["3"], ["9"], ["6"], ["?"], ["3", "9"], ["3"], ["3", "9", "5"])
-        assert found.replies == (HIGHER, LOWER, None, "That is no whole number. Guess again.", LOWER, HIGHER, None)
-        assert guessing.reply(["3"]).replies == (HIGHER,)
+@pytest.fixture(scope="module")
+def guessing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
+    with table(tmp_path_factory.mktemp("guess"), GUESS) as found:
+        yield found
 
 
-def test_a_whole_conversation_earns_one_reward(tmp_path: Path) -> None:
-    with table(tmp_path, GUESS) as guessing:
-        score = guessing.score(
-            talk("6"),
-            talk("3", HIGHER, "6"),
-            talk("3", HIGHER, "9", LOWER, "6"),
-            talk("3", HIGHER, "5"),
-            "<answer>6</answer>",
-            "no answer at all",
-            Completion("no tag", True, earlier=(Turn("none", True, "That is no whole number. Guess again."),)),
-        )
-        assert score.rewards == pytest.approx((1.0, 0.8, 0.6, 0.3 * (1 - 1 / 9), 1.0, 0.0, 0.0))
-        assert score.answered == (True,) * 5 + (False, False)
-        assert (score.killed, score.errors) == (0, 0)
+def test_an_environment_answers_each_conversation_of_a_group_from_its_turns_alone(guessing: Table) -> None:
+    question = guessing.question()
+    assert (question.answer, question.turns) == ("6", 3)
+    found = guessing.reply(["3"], ["9"], ["6"], ["?"], ["3", "9"], ["3"], ["3", "9", "5"])
+    assert found.replies == (HIGHER, LOWER, None, "That is no whole number. Guess again.", LOWER, HIGHER, None)
+    assert guessing.reply(["3"]).replies == (HIGHER,)
+
+
+def test_a_whole_conversation_earns_one_reward(guessing: Table) -> None:
+    score = guessing.score(
+        talk("6"),
+        talk("3", HIGHER, "6"),
+        talk("3", HIGHER, "9", LOWER, "6"),
+        talk("3", HIGHER, "5"),
+        "<answer>6</answer>",
+        "no answer at all",
+        Completion("no tag", True, earlier=(Turn("none", True, "That is no whole number. Guess again."),)),
+    )
+    assert score.rewards == pytest.approx((1.0, 0.8, 0.6, 0.3 * (1 - 1 / 9), 1.0, 0.0, 0.0))
+    assert score.answered == (True,) * 5 + (False, False)
+    assert (score.killed, score.errors) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -117,19 +121,12 @@ def test_a_whole_conversation_earns_one_reward(tmp_path: Path) -> None:
     ],
 )
 def test_replies_that_are_not_the_environments_refuse_the_group(
-    tmp_path: Path, conversation: Completion, why: str
+    guessing: Table, conversation: Completion, why: str
 ) -> None:
-    with table(tmp_path, GUESS) as guessing:
-        with pytest.raises(ProtocolError, match="reply_mismatch") as refused:
-            guessing.score(talk("6"), conversation)
-        assert why in str(refused.value)
-        assert guessing.score(talk("3", HIGHER, "6")).rewards == (0.8,)
-
-
-def test_what_had_to_be_killed_counts_where_the_group_is_refused_as_well(tmp_path: Path) -> None:
-    with table(tmp_path, ODD_REPLIES) as odd, pytest.raises(ProtocolError, match="reply_mismatch") as refused:
-        odd.score(talk("hang", "1 hang", "!"), talk("a", "1 b", "!"))
-    assert refused.value.killed == 1
+    with pytest.raises(ProtocolError, match="reply_mismatch") as refused:
+        guessing.score(talk("6"), conversation)
+    assert why in str(refused.value)
+    assert guessing.score(talk("3", HIGHER, "6")).rewards == (0.8,)
 
 
 def test_a_conversation_about_a_task_of_one_turn_is_refused(tmp_path: Path) -> None:
@@ -149,10 +146,13 @@ def test_what_is_no_reply_ends_its_conversation_alone(tmp_path: Path) -> None:
         assert (found.killed, found.errors) == (0, 5)
         with pytest.raises(ProtocolError, match="after turn 1 the environment says None, got '1 raise'"):
             odd.score(talk("raise", "1 raise", "x"))
-        hung = odd.reply(["hang"], ["x"], ["x", "hang"], ["x", "y"])
-        assert hung == Replied((None, "1 x", None, "2 y"), killed=2)
-        score = odd.score(talk("hang", "1 hang", "x"), talk("x", "1 x", "y"), talk("x", "1 x", "hang"))
-        assert (score.rewards, score.killed) == ((0.0, 0.2, 0.2), 1), "the last turn is replied to by nobody"
+        hung = odd.reply(["x"], ["x", "hang"], ["x", "y"])
+        assert hung == Replied(("1 x", None, "2 y"), killed=1)
+        score = odd.score(talk("x", "1 x", "y"), talk("x", "1 x", "hang"))
+        assert (score.rewards, score.killed) == ((0.2, 0.2), 0), "the last turn is replied to by nobody"
+        with pytest.raises(ProtocolError, match="reply_mismatch") as refused:
+            odd.score(talk("hang", "1 hang", "!"), talk("a", "1 b", "!"))
+        assert refused.value.killed == 1, "also where the group is refused"
 
 
 def test_a_task_may_read_whole_texts(tmp_path: Path) -> None:

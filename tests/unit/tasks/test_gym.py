@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import decimal
-import json
-import os
-import subprocess
-import sys
 
-import msgspec
 import pytest
 
 from swarm.errors import ProtocolError
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
 from swarm.types import Origin
-from tests.patience import PATIENCE
 from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
-
-ALL_QUESTIONS = "[make_question(t, p, 11, 2) for p in PROFILES for t in SAPO_TASKS]"
 
 
 def origin(**changes: object) -> Origin:
@@ -33,36 +25,18 @@ def test_regenerating_an_origin_gives_the_same_question(profile: str, task: str)
     assert FAMILIES.regenerate(question.origin) == question
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "12345"])
-def test_another_process_with_another_hash_seed_makes_the_same_questions(hash_seed: str) -> None:
-    code = (
-        "import msgspec, sys; from tests.unit.tasks.gym import make_question; from swarm.tasks.gym.profiles import *;"
-        f"sys.stdout.buffer.write(msgspec.json.encode({ALL_QUESTIONS}))"
-    )
-    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    other = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, timeout=PATIENCE, env=environment
-    )
-    here = [make_question(task, profile, 11, 2) for profile in PROFILES for task in SAPO_TASKS]
-    assert json.loads(other.stdout) == json.loads(msgspec.json.encode(here))
-
-
 def test_index_and_seed_choose_the_question() -> None:
     prompts = {make_question("arc_1d", "tiny", seed, index).prompt for seed in (1, 1000) for index in (0, 5)}
     assert len(prompts) == 4
 
 
 @pytest.mark.parametrize("task", SAPO_TASKS)
-def test_the_reference_answer_earns_full_reward_at_the_tiny_profile(task: str) -> None:
+def test_the_reference_answer_earns_full_reward_at_the_tiny_profile_and_nonsense_nearly_nothing(task: str) -> None:
     questions = [make_question(task, "tiny", seed) for seed in range(8)]
     rewards = [FAMILIES.score(question, reference(question)) for question in questions]
+    assert max(FAMILIES.score(question, "certainly not") for question in questions) <= 0.05
     full = 4 if task == "propositional_logic" else 8  # its example may be a bare variable, worth a quarter
     assert rewards.count(1.0) >= full
-
-
-@pytest.mark.parametrize("task", SAPO_TASKS)
-def test_nonsense_earns_next_to_nothing(task: str) -> None:
-    assert FAMILIES.score(make_question(task, "tiny", 5), "certainly not") <= 0.05
 
 
 def test_propositional_logic_has_no_single_answer() -> None:

@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, ScoringError
-from swarm.tasks import scoring_process, scoring_queue
+from swarm.tasks import scoring, scoring_process
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.profiles import PROFILES, SAPO_TASKS
@@ -29,14 +29,6 @@ from tests.patience import PATIENCE
 from tests.unit.tasks.gym import FAMILIES, GYM_VERSION, make_question, reference
 
 T = TypeVar("T")
-
-SCORE_BY_THE_LIBRARY = """
-import sys
-from reasoning_gym import create_dataset
-dataset = create_dataset("binary_matrix", seed=1, size=1)
-dataset.score_answer(sys.argv[1], dataset[0])
-"""
-"""In a process of its own: another test may have disarmed this one's datasets."""
 
 HANG = tautology(15)
 """Eight seconds of one processor, far above the one second that a child has."""
@@ -100,7 +92,7 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
     run_shared: RunShared[list[GroupScore]],
 ) -> None:
     wrong = ["0", "1", "1/2", "P", "(P ∨ Q)", "Monday", "monday", "Yes", "[[0, 1], [1, 0]]", "0 1\n1 0", "0.5", ""]
-    asked = [question(task, profile, seed) for profile in PROFILES for task in SAPO_TASKS for seed in (1, 2)]
+    asked = [question(task, profile) for profile in PROFILES for task in SAPO_TASKS]
 
     async def body(scorer: Scorer) -> list[GroupScore]:
         texts = [tagged(reference(one), as_list(one), *wrong) for one in asked]
@@ -112,20 +104,6 @@ def test_honest_answers_score_exactly_what_reasoning_gym_gives_on_every_task_and
         assert group.rewards[0] >= FULL_ANSWER, one.origin
         assert (group.killed, group.errors) == (0, 0), one.origin
         assert (group.question.prompt, group.question.answer) == (one.prompt, one.answer)
-
-
-def test_an_answer_that_runs_code_in_reasoning_gym_does_nothing_here(
-    run_shared: RunShared[GroupScore], tmp_path: Path
-) -> None:
-    asked, planted = question("binary_matrix"), tmp_path / "PLANTED"
-    exploit = f"__import__('pathlib').Path({str(planted)!r}).touch()"
-    untouched = [sys.executable, "-c", SCORE_BY_THE_LIBRARY, exploit]
-    subprocess.run(untouched, check=True, capture_output=True, timeout=PATIENCE)
-    assert planted.exists(), "the exploit is real"
-    planted.unlink()
-    group = run_shared(lambda scorer: score(scorer, asked, tagged(exploit, reference(asked))))
-    assert group.rewards == (0.0, 1.0)
-    assert not planted.exists()
 
 
 def test_a_hang_in_a_batch_costs_only_itself_while_the_node_goes_on(run_shared: RunShared[None]) -> None:
@@ -226,7 +204,7 @@ def test_many_concurrent_callers_get_their_own_replies_and_all_servers_agree() -
 
 
 def test_a_lost_server_is_replaced_and_the_request_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring_queue, "REPLY_SLACK_S", 0.0)
+    monkeypatch.setattr(scoring, "REPLY_SLACK_S", 0.0)
     asked = question()
 
     async def lose(scorer: Scorer, *signals: signal.Signals) -> tuple[float, ...]:

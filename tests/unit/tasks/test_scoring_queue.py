@@ -10,8 +10,9 @@ import pytest
 
 from swarm.errors import ScoringError
 from swarm.tasks.bounded import Limits
+from swarm.tasks.scoring import BATCH_LIMIT, REPLY_SLACK_S, ScoringQueue
 from swarm.tasks.scoring_messages import (
-    MakeQuestions,
+    MakeQuestion,
     QuestionRequest,
     RefusedRequest,
     Reply,
@@ -21,19 +22,18 @@ from swarm.tasks.scoring_messages import (
     Unfinished,
 )
 from swarm.tasks.scoring_process import ServerLostError
-from swarm.tasks.scoring_queue import BATCH_LIMIT, REPLY_SLACK_S, ScoringQueue
 from swarm.types import Origin
 from tests.patience import PATIENCE
 
 Answer = Callable[[RequestBatch], list[Reply | Unfinished]]
 
 
-def request(name: object) -> MakeQuestions:
-    return MakeQuestions((QuestionRequest(str(name), "tiny", 0),))
+def request(name: object) -> MakeQuestion:
+    return MakeQuestion(QuestionRequest(str(name), "tiny", 0))
 
 
 def name_of(asked: Request) -> str:
-    return asked.questions[0].task if isinstance(asked, MakeQuestions) else "scoring"
+    return asked.question.task if isinstance(asked, MakeQuestion) else "scoring"
 
 
 def echo(batch: RequestBatch) -> list[Reply | Unfinished]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import msgspec
+import pytest
 
-from swarm.tasks.bounded import Limits
-from swarm.tasks.frames import frame, split_frames
+from swarm.tasks.bounded import Limits, frame, split_frames
 from swarm.tasks.scoring_messages import (
-    MakeQuestions,
+    MakeQuestion,
     QuestionRequest,
     RefusedRequest,
     Reply,
@@ -27,39 +26,82 @@ from swarm.types import FIRST_FAMILY, Origin
 from tests.patience import PATIENCE
 from tests.unit.tasks.gym import GYM_VERSION
 
-LIMITS = Limits(wall_s=3.0)
-
-
-def serve(
-    *batches: Sequence[Request], scorer: str = "gym.score", patch: str = "", limits: Limits = LIMITS
-) -> list[list[Reply | Unfinished]]:
-    """Replies, batch by batch, of a server whose scorer is the given expression, and which prints wherever it can."""
-    program = f"""
-import os
+PROGRAM = """
+import os, time
 import swarm.tasks.scoring_server as server
-from swarm.tasks.gym import questions as gym
+from swarm.tasks.gym.questions import GymQuestions as gym
+clock, made = time.process_time, gym.make
 def noise(*families):
     print('.' * 10_000, flush=True)
     os.write(1, b'.' * 10_000)
-def score(question, answer, raw={scorer}):
+def make(self, origin):
+    if origin.seed == 77: __import__('wave')
+    if origin.seed == 78: os._exit(1)
+    return made(self, origin)
+def score(self, question, answer):
     noise()
-    return raw(question, answer)
+    match answer.split()[0]:
+        case 'poison': os._exit(1)
+        case 'evil': os.mkdir('PLANTED')
+        case 'late': __import__('wave')
+        case 'data': open('/etc/hosts')
+        case 'seed': return question.origin.seed / 10
+        case 'slow':
+            start = clock()
+            while clock() - start < 0.4: pass
+            return 0.5
+        case 'rewards': os.write(3, bytes([0, 0, 0, 1, 0x90])), os._exit(0)
+        case 'question':
+            os.write(3, server.frame(server._encode([server.Made(question)])))
+            os._exit(0)
+    return float(answer)
 server._prepare(server.Families())
-server._prepare, gym.score = noise, score
-{patch}
+server._prepare, gym.make, gym.score = noise, make, score
 server.main()
 """
-    messages = [Setup((FIRST_FAMILY,)), *(RequestBatch(tuple(requests), limits) for requests in batches)]
-    stdin = b"".join(frame(msgspec.msgpack.encode(message)) for message in messages)
-    command = [sys.executable, "-c", program]
-    stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=PATIENCE).stdout
-    ready, *replies = split_frames(stdout)
-    assert msgspec.msgpack.decode(ready, type=ServerReady).versions == {FIRST_FAMILY: GYM_VERSION}
-    return [msgspec.msgpack.decode(payload, type=list[Reply | Unfinished]) for payload in replies]
+"""A server that prints wherever it can, and whose scorer does as the answer says."""
 
 
 def score_request(*answers: str | None, seed: int = 1) -> ScoreAnswers:
     return ScoreAnswers(Origin("basic_arithmetic", "tiny", seed, 0, GYM_VERSION), None, answers)
+
+
+MAKE = MakeQuestion(QuestionRequest("bf", "paper", 1))
+REFUSED = ScoreAnswers(Origin("bf", "tiny", 1, 0, "0.0.1"), None, ("1",))
+ODD = ("nan", "inf", "-inf", "-0.01", "1.0001", "1e999", "not even a number")
+BATCHES: dict[str, list[Request]] = {
+    "made": [MAKE],
+    "scored and made": [score_request("1"), MAKE],
+    "made again": [MAKE],
+    "odd": [score_request(*ODD, "0", "0.5", "1", "nan", None)],
+    "poison": [score_request("0.25", "poison", None, "1", "poison")],
+    "closed doors": [score_request("late", "0.5"), score_request("data", "late", "0.5"), score_request("0.5")],
+    "evil": [score_request("evil", "0.5")],
+    "a door for a question": [score_request("1", seed=77)],
+    "an end of a question": [score_request("1", seed=78)],
+    "questions with an end": [MAKE, score_request("1", seed=78)],
+    "slow": [score_request("slow 1", "slow 2", "slow 3")],
+    "poison in a batch": [score_request("0.25"), REFUSED, score_request("poison"), REFUSED, score_request("1")],
+    "seeds": [score_request("seed", seed=seed) for seed in range(5)],
+    "forged rewards": [score_request("rewards 1", "rewards 2")],
+    "forged question": [score_request("question", seed=1), score_request("question", seed=2)],
+    "no answers": [score_request(None, None)],
+}
+Replies = dict[str, list[Reply | Unfinished]]
+
+
+@pytest.fixture(scope="module")
+def replies() -> Replies:
+    """What one server says to all of them."""
+    limits = {"slow": Limits(wall_s=PATIENCE)}
+    batches = (RequestBatch(tuple(asked), limits.get(name, Limits(wall_s=3.0))) for name, asked in BATCHES.items())
+    stdin = b"".join(frame(msgspec.msgpack.encode(message)) for message in (Setup((FIRST_FAMILY,)), *batches))
+    command = [sys.executable, "-c", PROGRAM]
+    stdout = subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=PATIENCE).stdout
+    ready, *said = split_frames(stdout)
+    assert msgspec.msgpack.decode(ready, type=ServerReady).versions == {FIRST_FAMILY: GYM_VERSION}
+    found = (msgspec.msgpack.decode(payload, type=list[Reply | Unfinished]) for payload in said)
+    return dict(zip(BATCHES, found, strict=True))
 
 
 def scored(reply: Reply | Unfinished) -> tuple[tuple[float, ...], int, int]:
@@ -67,103 +109,70 @@ def scored(reply: Reply | Unfinished) -> tuple[tuple[float, ...], int, int]:
     return reply.rewards, reply.killed, reply.errors
 
 
-def alone(
-    *answers: str | None, scorer: str, patch: str = "", limits: Limits = LIMITS
-) -> tuple[tuple[float, ...], int, int]:
-    """Rewards, killed and errors of a group that is a batch by itself."""
-    ((reply,),) = serve([score_request(*answers)], scorer=scorer, patch=patch, limits=limits)
-    return scored(reply)
-
-
-POISONED = "lambda question, answer: os._exit(1) if answer == 'poison' else float(answer)"
-
-
-def test_prints_never_reach_the_protocol_and_the_end_of_stdin_ends_the_server() -> None:
-    make = MakeQuestions((QuestionRequest("bf", "paper", 1),))
-    first, second, third = serve([make], [score_request("1"), make], [make])
+def test_prints_never_reach_the_protocol_and_the_end_of_stdin_ends_the_server(replies: Replies) -> None:
+    first, second, third = (replies[name] for name in ("made", "scored and made", "made again"))
     assert [type(reply).__name__ for reply in (*first, *second)] == ["Made", "ScoredReply", "Made"]
     assert first == second[1:] == third
 
 
-def test_what_is_no_number_between_zero_and_one_is_zero_and_counted() -> None:
-    odd = ("nan", "inf", "-inf", "-0.01", "1.0001", "1e999", "not even a number")
-    outcome = alone(*odd, "0", "0.5", "1", "nan", None, scorer="lambda question, answer: float(answer)")
-    assert outcome == ((0.0,) * 7 + (0.0, 0.5, 1.0, 0.0, 0.0), 0, 8)
+@pytest.mark.parametrize(
+    ("batch", "outcomes"),
+    [
+        ("odd", [((0.0,) * 7 + (0.0, 0.5, 1.0, 0.0, 0.0), 0, 8)]),  # no number from 0 to 1 is 0, and counted
+        ("poison", [((0.25, 0.0, 0.0, 1.0, 0.0), 2, 0)]),  # is killed, and the rest of its group keeps its scores
+        ("closed doors", [((0.0, 0.5), 0, 1), ((0.0, 0.0, 0.5), 0, 2), ((0.5,), 0, 0)]),  # cost that answer alone
+        ("evil", [((0.0, 0.5), 1, 0)]),  # a door that no text makes a library try ends the process
+        ("forged rewards", [((0.0, 0.0), 2, 0)]),  # by a scorer that got control and leaves: they are too few
+        ("slow", [((0.5, 0.5, 0.5), 0, 0)]),  # keep their rewards
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_an_answer_does_counts_against_it_alone(
+    replies: Replies, batch: str, outcomes: list[tuple[tuple[float, ...], int, int]]
+) -> None:
+    assert [scored(reply) for reply in replies[batch]] == outcomes
 
 
-def test_a_poisonous_answer_is_killed_and_the_rest_of_its_group_keeps_its_scores() -> None:
-    assert alone("0.25", "poison", None, "1", "poison", scorer=POISONED) == ((0.25, 0.0, 0.0, 1.0, 0.0), 2, 0)
+def test_no_answer_is_never_shown_to_a_scorer(replies: Replies) -> None:
+    assert [scored(reply) for reply in replies["no answers"]] == [((0.0, 0.0), 0, 0)]
 
 
-def test_a_closed_door_that_a_library_meets_at_some_text_costs_that_answer_alone_and_ends_no_batch() -> None:
-    tries = "{'late': lambda: __import__('wave'), 'data': lambda: open('/etc/hosts')}"
-    scorer = f"lambda q, a: {tries}.get(a, lambda: 1)() and 0.5"
-    (replies,) = serve(
-        [score_request("late", "x"), score_request("data", "late", "y"), score_request("z")], scorer=scorer
-    )
-    assert [scored(reply) for reply in replies] == [((0.0, 0.5), 0, 1), ((0.0, 0.0, 0.5), 0, 2), ((0.5,), 0, 0)]
+def test_questions_that_one_child_does_not_come_to_the_end_of_are_to_be_asked_again(replies: Replies) -> None:
+    assert replies["questions with an end"] == [Unfinished(), Unfinished()]
 
 
-def test_a_door_that_no_text_makes_a_library_try_ends_the_process_and_counts_against_its_answer() -> None:
-    scorer = "lambda q, a: os.mkdir('PLANTED') if a == 'evil' else 0.5"
-    assert alone("evil", "x", scorer=scorer) == ((0.0, 0.5), 1, 0)
-
-
-def test_a_question_that_meets_a_closed_door_is_refused_and_not_another_one_made() -> None:
-    patch = "made = gym.make; gym.make = lambda origin: __import__('wave') and made(origin)"
-    ((reply,),) = serve([score_request("1")], patch=patch)
-    assert (type(reply).__name__, getattr(reply, "reason", "")) == ("RefusedRequest", "generation_failed")
-
-
-def test_slow_answers_keep_their_rewards_and_count_by_what_they_took() -> None:
-    """By processor time: three times 0.45 of the one second that a child has."""
-    scorer = (
-        "lambda q, a: [clock() for start in [clock()] for _ in iter(lambda: clock() - start < 0.45, False)] and 0.5"
-    )
-    patch, limits = "import time; clock = time.process_time", Limits(wall_s=PATIENCE)
-    ((reply,),) = serve([score_request("a", "b", "c")], scorer=scorer, patch=patch, limits=limits)
-    assert scored(reply) == ((0.5, 0.5, 0.5), 0, 0)
+def test_slow_answers_count_by_what_they_took(replies: Replies) -> None:
+    """By processor time: three times 0.4 of the one second that a child has."""
+    (reply,) = replies["slow"]
     assert isinstance(reply, ScoredReply)
-    assert 1.3 < reply.slow < 2
+    assert 1.1 < reply.slow < 2
 
 
-def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_to_be_asked_again() -> None:
-    refused = ScoreAnswers(Origin("bf", "tiny", 1, 0, "0.0.1"), None, ("1",))
-    groups = [score_request("0.25"), refused, score_request("poison"), refused, score_request("1")]
-    ((first, second, *rest),) = serve(groups, scorer=POISONED)
+@pytest.mark.parametrize("batch", ["a door for a question", "an end of a question"])
+def test_a_question_that_is_not_made_is_refused_and_not_another_one_made(replies: Replies, batch: str) -> None:
+    (reply,) = replies[batch]
+    assert isinstance(reply, RefusedRequest)
+    assert reply.reason == "generation_failed"
+
+
+def test_in_a_batch_what_came_before_a_poisonous_answer_counts_and_the_rest_is_to_be_asked_again(
+    replies: Replies,
+) -> None:
+    first, second, *rest = replies["poison in a batch"]
     assert scored(first) == ((0.25,), 0, 0)
     assert isinstance(second, RefusedRequest)
     assert rest == [Unfinished(), Unfinished(), Unfinished()]
 
 
-def test_each_group_of_a_batch_is_scored_against_its_own_question() -> None:
-    seeds = range(5)
-    (replies,) = serve([score_request("7", seed=seed) for seed in seeds], scorer="lambda q, a: q.origin.seed / 10")
-    assert [scored(reply)[0] for reply in replies] == [(seed / 10,) for seed in seeds]
-    assert [reply.question.origin.seed for reply in replies if isinstance(reply, ScoredReply)] == [*seeds]
+def test_each_group_of_a_batch_is_scored_against_its_own_question(replies: Replies) -> None:
+    found = replies["seeds"]
+    assert [scored(reply)[0] for reply in found] == [(seed / 10,) for seed in range(5)]
+    assert [reply.question.origin.seed for reply in found if isinstance(reply, ScoredReply)] == [*range(5)]
 
 
-def test_a_forged_result_counts_as_killed() -> None:
-    """A scorer that got control writes a list of rewards itself, too short, and leaves."""
-    scorer = "lambda question, answer: (os.write(3, b'\\0\\0\\0\\1\\x90'), os._exit(0))"
-    assert alone("a", "b", scorer=scorer) == ((0.0, 0.0), 2, 0)
-
-
-def test_an_answer_cannot_forge_the_question_of_a_group_that_follows() -> None:
+def test_an_answer_cannot_forge_the_question_of_a_group_that_follows(replies: Replies) -> None:
     """All questions are read before the first answer is; what a scorer writes can only be taken for rewards."""
-    scorer = "lambda q, a: (os.write(3, server.frame(server._encode([server.Made((q, q))]))), os._exit(0))"
-    (replies,) = serve([score_request("a", seed=1), score_request("b", seed=2)], scorer=scorer)
-    assert replies == [Unfinished(), Unfinished()]
-
-
-def test_no_answer_is_never_shown_to_a_scorer() -> None:
-    assert alone(None, None, scorer="lambda question, answer: 1.0") == ((0.0, 0.0), 0, 0)
-
-
-def test_a_generator_that_does_not_finish_is_a_refusal() -> None:
-    ((reply,),) = serve([score_request("1")], patch="gym.make = lambda origin: os._exit(1)")
-    assert isinstance(reply, RefusedRequest)
-    assert reply.reason == "generation_failed"
+    assert replies["forged question"] == [Unfinished(), Unfinished()]
 
 
 def test_a_server_imports_no_more_of_reasoning_gym_than_it_needs() -> None:
@@ -171,7 +180,7 @@ def test_a_server_imports_no_more_of_reasoning_gym_than_it_needs() -> None:
     code = """
 import sys
 import swarm.tasks.scoring_server as server
-server._prepare(server.Families())
+server.Families().prepare()
 print({'numpy', 'sympy', 'matplotlib', 'torch', 'transformers'} & set(sys.modules))
 """
     out = subprocess.run(

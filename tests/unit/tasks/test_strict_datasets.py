@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +17,7 @@ from swarm.config.task_table import newest
 from swarm.tasks.answer import key_of
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.family import QuestionRequest
-from swarm.tasks.gym import strict_datasets
+from swarm.tasks.gym import strict
 from swarm.tasks.registry import Families
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.types import Question
@@ -144,6 +143,10 @@ def not_both(question: Question) -> str:
     return "False" if key(question) == "True" else "True"
 
 
+def other_numbers(_question: Question) -> str:
+    return "24*1*1*1"
+
+
 LAX: list[tuple[str, Callable[[Question], str | None], dict[str, Any]]] = [
     ("coin_flip", zero, {}),
     ("coin_flip", zero, {"min_trials": 15, "max_trials": 15, "allow_at_least": False}),
@@ -197,7 +200,9 @@ def test_what_the_library_pays_in_full_for_a_wrong_answer_earns_nothing(
 
 
 @pytest.mark.parametrize(
-    ("dataset", "trick"), [("complex_arithmetic", nan), ("game_of_life_halting", not_both)], ids=["nan", "any text"]
+    ("dataset", "trick"),
+    [("complex_arithmetic", nan), ("game_of_life_halting", not_both), ("puzzle24", other_numbers)],
+    ids=["nan", "any text", "any numbers"],
 )
 def test_what_both_scorings_refuse_although_the_library_pays_in_full(
     dataset: str, trick: Callable[[Question], str]
@@ -211,13 +216,13 @@ def test_what_both_scorings_refuse_although_the_library_pays_in_full(
 def test_cars_that_stop_before_the_end_of_a_move_solve_nothing() -> None:
     entry = {"answer": None, "metadata": {"board_config": "o" * 12 + "AA" + "o" * 22}}
     for answer, right in (("A+4", True), ("A+2 A+2", True), ("A+9", False), ("A+3", False), ("B+1A+4", False)):
-        assert strict_datasets.is_right("rush_hour", entry, answer, lambda _answer: 1.0) is right
+        assert strict.is_right("rush_hour", entry, answer, lambda _answer: 1.0) is right
 
 
 def test_a_text_is_no_list_of_its_letters() -> None:
     entry = {"answer": '[["a", "b"]]', "metadata": {"solution": [["a", "b"]]}}
     for answer, right in (('[["a", "b"]]', True), ('["ab"]', False), ("7", False), ("no", False)):
-        assert strict_datasets.is_right("palindrome_partitioning", entry, answer, lambda _answer: 1.0) is right
+        assert strict.is_right("palindrome_partitioning", entry, answer, lambda _answer: 1.0) is right
 
 
 # ── what is right ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -249,34 +254,6 @@ def test_a_way_that_is_longer_than_need_be_is_right_where_the_shortest_is_not_as
     assert (disk, start) == ("1", str(question.metadata["start_peg"]))
     assert strict.score(question, longer) == 1.0 > lax.score(question, longer)
     assert strict.score(question, "\n".join(key(question).splitlines()[:-1])) == 0.0
-
-
-FAST = (
-    *("ab", "aiw", "base_conversion", "bf", "bitwise_arithmetic", "calendar_arithmetic", "chain_sum", "coin_flip"),
-    *("color_cube_rotation", "cryptarithm", "decimal_arithmetic", "decimal_chain_sum", "dice", "emoji_mystery"),
-    *("family_relationships", "fraction_simplification", "graph_color", "gsm_symbolic", "knights_knaves"),
-    *("letter_jumble", "manipulate_matrix", "mini_sudoku", "n_queens", "number_format", "number_sorting"),
-    *("palindrome_generation", "pool_matrix", "power_function", "prime_factorization", "propositional_logic"),
-    *("quantum_lock", "rectangle_count", "sentence_reordering", "shortest_path", "spell_backward", "spiral_matrix"),
-    *("string_insertion", "syllogism", "time_intervals", "tsumego", "word_sorting", "word_sequence_reversal"),
-)
-
-
-@pytest.mark.parametrize("dataset", FAST)
-def test_the_own_answer_earns_1_and_scraps_of_it_nothing(dataset: str) -> None:
-    one = asked(dataset)
-    for seed in range(100, 104):
-        question = one.question(seed)
-        own = key(question)
-        assert one.score(question, own) == 1.0
-        for other in ("", "x", "nan", "None", "[]", question.prompt, f"{own} {own} {own}", f"{own} @"):
-            with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # raised by the library: earns nothing
-                assert one.score(question, other) in (0.0, float(may_be(dataset, own, other))), other
-
-
-def may_be(dataset: str, own: str, other: str) -> bool:
-    """Where the library reads over what stands beside a right answer, and the answer says what it says."""
-    return dataset in ("knights_knaves", "graph_color") and own in other
 
 
 # ── questions without meaning ───────────────────────────────────────────────────────────────────────────────────────

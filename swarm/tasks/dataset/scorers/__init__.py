@@ -1,20 +1,14 @@
-"""Says what an answer is worth, by the scorer's name; each module has the function `score`, and others where it needs
-them.
+"""Says what an answer is worth, by the scorer's name.
 
-    score(row, answer)     the reward of one answer, in [0, 1]; may raise
-    check(row)             raises ValueError where no answer can be scored against this row
-    own(row)               the row's own answer as a completion would say it, where that is not its text
-    prepare()              imports what is heavy, in a scoring server alone
-
-Both are pure functions of a ScorerRow, and run in the bounded children of a scoring server alone; only the scorer
+All are pure functions of a ScorerRow, and run in the bounded children of a scoring server alone; only the scorer
 `tests` executes what it reads, which is why it has a `trial` instead (swarm.tasks.trial).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 _HERE = "swarm.tasks.dataset.scorers"
 
@@ -36,17 +30,24 @@ class ScorerRow(NamedTuple):
         return self.truth if isinstance(self.truth, str) else str(self.truth)
 
 
-class ScorerFunction(Protocol):
-    """A scorer's function."""
+class ScorerFunctions(NamedTuple):
+    """Holds the functions of a scorer."""
 
-    def __call__(self, row: ScorerRow, answer: str, /) -> float:
-        """Returns the reward of an answer to a row's question. Raises whatever it likes."""
+    score: Callable[[ScorerRow, str], float]
+    """Returns the reward of one answer, in [0, 1]. Raises whatever it likes."""
+    check: Callable[[ScorerRow], object] = lambda _row: None
+    """Raises ValueError where no answer can be scored against this row."""
+    own: Callable[[ScorerRow], str] = lambda row: row.text
+    """Returns the row's own answer as a completion would say it."""
+    prepare: Callable[[], None] = lambda: None
+    """Imports what is heavy, in a scoring server alone."""
 
 
 class DatasetScorer(NamedTuple):
     """A scorer, as nodes know it without its module."""
 
-    module: str
+    functions: str
+    """Where its ScorerFunctions are, as module:object."""
     options: Mapping[str, type] = MappingProxyType({})
     """Name -> type."""
     columns: tuple[str, ...] = ()
@@ -66,21 +67,21 @@ class DatasetScorer(NamedTuple):
 
 
 SCORERS: Mapping[str, DatasetScorer] = {
-    "exact": DatasetScorer(f"{_HERE}.exact", {"ignore_case": bool}),
-    "number": DatasetScorer(f"{_HERE}.number", {"tolerance": float, "relative": float}, newest=2),
-    "choice": DatasetScorer(f"{_HERE}.choice"),
-    "json": DatasetScorer(f"{_HERE}.json_text", {"schema": bool}),
-    "regex": DatasetScorer(f"{_HERE}.regex", {"ignore_case": bool}, answers=False),
+    "exact": DatasetScorer(f"{_HERE}.text:EXACT", {"ignore_case": bool}),
+    "number": DatasetScorer(f"{_HERE}.number:NUMBER", {"tolerance": float, "relative": float}, newest=2),
+    "choice": DatasetScorer(f"{_HERE}.text:CHOICE"),
+    "json": DatasetScorer(f"{_HERE}.json_text:JSON", {"schema": bool}),
+    "regex": DatasetScorer(f"{_HERE}.text:REGEX", {"ignore_case": bool}, answers=False),
     "math": DatasetScorer(
-        f"{_HERE}.math_text", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math", newest=2
+        f"{_HERE}.math_text:MATH", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math", newest=2
     ),
     "tests": DatasetScorer(
-        f"{_HERE}.unit_tests",
+        f"{_HERE}.unit_tests:TESTS",
         {"entry_point": str, "prefix": str, "setup": str, "partial": bool},
         columns=("entry_point", "prefix", "setup"),
         executes=True,
         answers=False,
     ),
 }
-CUSTOM = DatasetScorer(f"{_HERE}.custom", strict=False)
+CUSTOM = DatasetScorer("", strict=False)
 """A function of the user's own."""

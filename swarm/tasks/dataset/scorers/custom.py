@@ -13,7 +13,7 @@ from typing import Any
 from swarm.config import own_code
 from swarm.config.own_code import OwnCode
 from swarm.tasks.dataset.definition import DatasetDefinition
-from swarm.tasks.dataset.scorers import ScorerFunction, ScorerRow
+from swarm.tasks.dataset.scorers import ScorerFunctions
 from swarm.tasks.definitions import malformed, refuse_other
 
 
@@ -29,7 +29,7 @@ def digest(name: str, scorer: str) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def load(definition: DatasetDefinition) -> ScorerFunction:
+def load(definition: DatasetDefinition) -> ScorerFunctions:
     """Returns the function as a scorer. Raises ConfigError."""
     name, wanted, got = definition.name, definition.scorer_sha256, digest(definition.name, definition.scorer)
     refuse_other(name, f"the module of scorer {definition.scorer}", wanted, got)
@@ -38,10 +38,7 @@ def load(definition: DatasetDefinition) -> ScorerFunction:
     except Exception as error:  # noqa: BLE001 - the boundary: somebody's module may raise anything
         raise malformed(name, f"scorer {definition.scorer} cannot be had: {error!r:.300}") from None
 
-    def score(row: ScorerRow, answer: str) -> float:
-        return function(dict(row.columns), answer)
-
-    return score
+    return ScorerFunctions(lambda row, answer: function(dict(row.columns), answer))
 
 
 def _code(name: str, scorer: str) -> OwnCode:

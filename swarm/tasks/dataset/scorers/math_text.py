@@ -22,8 +22,8 @@ import logging
 import re
 from typing import Any
 
-from swarm.tasks.dataset.scorers import ScorerRow
-from swarm.tasks.gym import safe_sympy
+from swarm.tasks.dataset.scorers import ScorerFunctions, ScorerRow
+from swarm.tasks.gym import safe_eval
 from swarm.tasks.gym.disarm import disarm
 from swarm.tasks.gym.imports import make_sympy_ready
 
@@ -135,6 +135,9 @@ def prepare() -> None:
     for one, other in _WARM:
         score(ScorerRow({}, one, {}), other)
     disarm()
-    vars(math_verify.parser)["parse_expr"] = safe_sympy.parse
+    vars(math_verify.parser)["parse_expr"] = safe_eval.expression
     for cached in (_read, math_verify.parser.parse_latex_cached, math_verify.parser.parse_expr_cached):
         cached.cache_clear()
+
+
+MATH = ScorerFunctions(score, check, prepare=prepare)

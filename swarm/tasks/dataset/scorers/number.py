@@ -14,7 +14,7 @@ import math
 import re
 from fractions import Fraction
 
-from swarm.tasks.dataset.scorers import ScorerRow
+from swarm.tasks.dataset.scorers import ScorerFunctions, ScorerRow
 
 TYPESET = 2
 """The first scoring that reads LaTeX's and typography's forms."""
@@ -100,3 +100,6 @@ def _wanted(row: ScorerRow) -> Fraction:
     if value is None:
         raise ValueError(f"expected a number as the answer, got {row.truth!r:.80}")
     return value
+
+
+NUMBER = ScorerFunctions(score, check)

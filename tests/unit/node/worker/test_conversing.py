@@ -11,7 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from swarm.tasks.conversing import Conversations
+from swarm.tasks.conversation import Conversations
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import Replied

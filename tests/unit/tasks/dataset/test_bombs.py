@@ -12,7 +12,7 @@ import pytest
 
 from swarm.errors import ConfigError
 from swarm.tasks import bounded
-from swarm.tasks.dataset import loading, rows, strict_json, template
+from swarm.tasks.dataset import loading, own_answers, reading, strict_json
 from tests.unit.tasks.dataset.making import json_lines, prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -36,17 +36,8 @@ def refused(folder: Path, row: dict[str, Any], match: str, **parameters: Any) ->
         prepared(folder, dataset="q.jsonl", **parameters)
 
 
-def test_an_own_answer_at_which_a_regular_expression_hangs_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loading, "FIRST_CPU_S", 0.05)
-    pattern = "x" * 40 + "|(x+x+)+y"
-    refused(tmp_path, {"question": "q", "answer": pattern}, "processor time", scorer="regex")
-
-
 def test_whatever_hangs_at_a_tasks_first_question_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm.tasks.registry.FIRST_CPU_S", 0.05)
-    monkeypatch.setattr(loading, "_try", lambda _task: None)
     pattern = "x" * 40 + "|(x+x+)+y"
     refused(tmp_path, {"question": "q", "answer": pattern}, r"\[tasks.mine\].*processor time", scorer="regex")
 
@@ -95,11 +86,13 @@ def test_what_swallows_the_end_of_its_time_is_ended_all_the_same(kind: type[Base
         swallows(kind, times)
 
 
+@pytest.mark.engine
 def test_a_sum_of_a_hundred_million_terms_is_refused_with_the_time_that_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("math_verify")
-    monkeypatch.setattr(loading, "FIRST_CPU_S", 0.5)
+    monkeypatch.setattr(own_answers, "SECONDS", 0.5)
+    monkeypatch.setattr("swarm.tasks.registry.FIRST_CPU_S", 0.5)
     answer = [r"\sum_{i=1}^{10^8} i^{9999}"]
     refused(tmp_path, {"question": "q", "answer": answer}, r"0\.5 s of processor time", scorer="math")
 
@@ -122,9 +115,9 @@ def test_a_template_that_repeats_a_long_column_is_not_filled() -> None:
             return super().__getitem__(name)
 
     with pytest.raises(ValueError, match="more than 2000 characters"):
-        template.fill("{a}" * 5000, Row(a="x" * 1000), 2000)
+        loading.fill("{a}" * 5000, Row(a="x" * 1000), 2000)
     with pytest.raises(ValueError, match="more than 20000 characters"):
-        template.fill("{a}" * 5000, Row(a="x" * 1000), 20_000)
+        loading.fill("{a}" * 5000, Row(a="x" * 1000), 20_000)
     assert len(asked) < 100
 
 
@@ -140,7 +133,7 @@ def test_a_name_twice_among_very_many_is_found_in_one_pass() -> None:
 
 
 def test_rows_that_a_small_file_swells_to_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "BYTES_LIMIT", 100)
+    monkeypatch.setattr(reading, "PACKED_LIMIT", 100)
     refused(tmp_path, {"question": "x" * 200, "answer": "1"}, "more than 100 bytes of rows")
 
 

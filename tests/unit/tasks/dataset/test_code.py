@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +20,8 @@ from swarm.errors import ConfigError
 from swarm.tasks import scoring_server
 from swarm.tasks.bars import Bar, Bars
 from swarm.tasks.bounded import Limits
-from swarm.tasks.dataset.code import plain
 from swarm.tasks.dataset.scorers import ScorerRow, unit_tests
+from swarm.tasks.dataset.scorers import plain_values as plain
 from swarm.tasks.registry import Families, complete
 from swarm.tasks.scoring import GroupScore, Scorer
 from tests.patience import PATIENCE
@@ -45,30 +48,56 @@ RIGHT = "def first(s):\n    return s[0]"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs the bars of Linux")
 
 
-@asynccontextmanager
-async def scoring(tmp_path: Path, tasks: Mapping[str, Any], limits: Limits) -> AsyncIterator[tuple[Scorer, Any]]:
-    defined = complete(tasks, tmp_path)
-    with anyio.fail_after(PATIENCE):
-        async with Scorer(1, (), defined, limits=limits) as scorer:
-            yield scorer, defined
+LOOP = {
+    **HUMAN_EVAL,
+    "test": "def check(candidate):\n    for n in range(50):\n"
+    "        found = candidate([n])\n        assert found == n\n",
+}
+ITERATIONS = {
+    "all": (["assert all(map(first, ['ab', 'cd']))"], RIGHT),
+    "zip": (["for got, want in zip(map(first, ['ab', 'cd']), 'ac'):\n    assert got == want"], RIGHT),
+    "any": (["assert not any(map(first, ['', '']))"], "def first(s): return s"),
+    "iter": (
+        ["left = iter('ab')\nassert not any(iter(lambda: first(next(left, '')), ''))"],
+        "def first(s): return ''",
+    ),
+}
+TASKS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "mbpp": (MBPP, OF_MBPP),
+    "human_eval": (HUMAN_EVAL, OF_HUMAN_EVAL),
+    "partial": (HUMAN_EVAL, {**OF_HUMAN_EVAL, "partial": True}),
+    "loop": (LOOP, OF_HUMAN_EVAL),
+    "partial_loop": (LOOP, {**OF_HUMAN_EVAL, "partial": True}),
+    **{name: ({**MBPP, "test_list": tests}, OF_MBPP) for name, (tests, _) in ITERATIONS.items()},
+}
+"""Name -> row and task."""
+Score = Callable[[str, Sequence[str]], GroupScore]
 
 
-def score(
-    tmp_path: Path, row: Mapping[str, Any], task: Mapping[str, Any], answers: Sequence[str], wall_s: float = 30.0
-) -> GroupScore:
-    """A group's score by a real server."""
-    json_lines(tmp_path / "q.jsonl", [row])
+@contextmanager
+def scoring(folder: Path, wall_s: float, tasks: Sequence[str] = tuple(TASKS)) -> Iterator[Score]:
+    """Groups' scores by a real server of these tasks."""
+    for name in tasks:
+        json_lines(folder / f"{name}.jsonl", [TASKS[name][0]])
+    defined = complete({name: {**TASKS[name][1], "dataset": f"{name}.jsonl"} for name in tasks}, folder)
+    scorer = Scorer(1, (), defined, limits=Limits(wall_s=wall_s))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(scorer):
 
-    async def run() -> GroupScore:
-        async with scoring(tmp_path, {"code": task}, Limits(wall_s=wall_s)) as (scorer, defined):
-            (question,) = await scorer.make([request("code", defined["code"], 0)])
+        def score(name: str, answers: Sequence[str]) -> GroupScore:
+            (question,) = portal.call(scorer.make, [request(name, defined[name], 0)])
             completions = [f"<answer>{answer}</answer>" for answer in answers]
-            return await scorer.score(question.known_origin(), question.prompt, completions)
+            return portal.call(scorer.score, question.known_origin(), question.prompt, completions)
 
-    return anyio.run(run)
+        yield score
 
 
-def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def score(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Score]:
+    with scoring(tmp_path_factory.mktemp("code"), 10 * PATIENCE) as found:
+        yield found
+
+
+def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(score: Score) -> None:
     answers = {
         RIGHT: 1,
         f"```python\n{RIGHT}\n```": 1,
@@ -78,6 +107,7 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(tmp_pat
         "import functools, hashlib, zlib\nclass A:\n    @functools.cached_property\n    def b(self):\n"
         "        return hashlib.sha256(zlib.compress(bytes(10**6))).hexdigest()\n@functools.lru_cache\n"
         "def first(s): return s[len(A().b) - 64]": 1,
+        "import calendar, difflib, statistics\ndef first(s): return s[statistics.mode([0])]": 1,
         "def first(s): return s": 0,
         "def first(s): return 'a'": 0,
         "def other(s): return s[0]": 0,
@@ -85,56 +115,47 @@ def test_what_passes_all_tests_earns_one_and_what_does_not_earns_nothing(tmp_pat
         "def first(s:": 0,
         "": 0,
     }
-    found = score(tmp_path, MBPP, OF_MBPP, list(answers))
+    found = score("mbpp", list(answers))
     assert found.rewards == tuple(answers.values())
     assert found.killed == 0
 
 
 def test_a_check_function_is_called_with_the_entry_point_and_the_prompt_stands_before_the_answer(
-    tmp_path: Path,
+    score: Score,
 ) -> None:
     answers = ["def total(numbers: List[int]): return sum(numbers)", "return sum(numbers)", "def total(n): return 0"]
-    assert score(tmp_path, HUMAN_EVAL, OF_HUMAN_EVAL, answers).rewards == (1, 0, 0)
+    assert score("human_eval", answers).rewards == (1, 0, 0)
 
 
-def test_a_partial_reward_is_the_share_of_the_assertions_that_hold(tmp_path: Path) -> None:
+def test_a_partial_reward_is_the_share_of_the_assertions_that_hold(score: Score) -> None:
     answers = [
         f"def total(numbers): {body}" for body in ("return sum(numbers)", "return 0", "return 2", "raise KeyError")
     ]
-    found = score(tmp_path, HUMAN_EVAL, {**OF_HUMAN_EVAL, "partial": True}, answers)
+    found = score("partial", answers)
     assert found.rewards == (1, 0.25, 0.25, 0)
 
 
-@pytest.mark.parametrize(
-    ("tests", "right"),
-    [
-        (["assert all(map(first, ['ab', 'cd']))"], RIGHT),
-        (["for got, want in zip(map(first, ['ab', 'cd']), 'ac'):\n    assert got == want"], RIGHT),
-        (["assert not any(map(first, ['', '']))"], "def first(s): return s"),
-        (["left = iter('ab')\nassert not any(iter(lambda: first(next(left, '')), ''))"], "def first(s): return ''"),
-    ],
-)
-def test_an_answer_ends_no_iteration_of_the_tests(tmp_path: Path, tests: list[str], right: str) -> None:
+@pytest.mark.parametrize("task", ITERATIONS)
+def test_an_answer_ends_no_iteration_of_the_tests(score: Score, task: str) -> None:
     ends = ["def first(s): raise StopIteration", "def first(s):\n    if s == 'ab': return 'a'\n    raise StopIteration"]
-    rewards = score(tmp_path, {**MBPP, "test_list": tests}, OF_MBPP, [*ends, RIGHT, right]).rewards
+    rewards = score(task, [*ends, RIGHT, ITERATIONS[task][1]]).rewards
     assert rewards[:2] == (0.0, 0.0)
     assert 1.0 in rewards[2:]
 
 
-@pytest.mark.parametrize("partial", [True, False])
-def test_an_answer_that_ends_the_tests_behind_the_first_assertion_earns_nothing(tmp_path: Path, partial: bool) -> None:
-    loop = "def check(candidate):\n    for n in range(50):\n        found = candidate([n])\n        assert found == n\n"
+@pytest.mark.parametrize(("task", "share"), [("partial_loop", 0.02), ("loop", 0.0)])
+def test_an_answer_that_ends_the_tests_behind_the_first_assertion_earns_nothing(
+    score: Score, task: str, share: float
+) -> None:
     answers = [
         "def total(numbers):\n    if numbers[0] == 0: return 0\n    raise ValueError",
         "def total(numbers): return 0",
         "def total(numbers): return sum(numbers)",
     ]
-    task = {**OF_HUMAN_EVAL, "partial": partial}
-    rewards = score(tmp_path, {**HUMAN_EVAL, "test": loop}, task, answers).rewards
-    assert rewards == (0.0, 0.02 if partial else 0.0, 1.0)
+    assert score(task, answers).rewards == (0.0, share, 1.0)
 
 
-PLANTED = "PLANTED"
+PLANTED = str(Path(tempfile.gettempdir()) / f"planted-{os.getpid()}")
 _FRAMES = """
 import struct, sys
 frame = b"\\x91\\xcb" + struct.pack(">d", 1.0)
@@ -148,8 +169,9 @@ HOSTILE = {
     "def first(s): return E('?')",
     "a comparison that is patched": "import builtins, operator\nbuiltins.AssertionError = type('A', (), {})\n"
     "operator.eq = lambda a, b: True\ndef first(s): return '?'",
-    "the judge's own code, patched": "import sys\nfrom swarm.tasks.dataset.code import judge, plain\n"
-    "judge.verdict = lambda *a: 1.0\nplain.unpack = lambda m: 'a'\ndef first(s): return '?'",
+    "the judge's own code, patched": "import sys\n"
+    "from swarm.tasks.dataset.scorers import plain_values as plain, unit_tests\n"
+    "unit_tests.verdict = lambda *a: 1.0\nplain.unpack = lambda m: 'a'\ndef first(s): return '?'",
     "the end of the process at once": "import os; os._exit(0)",
     "an exit": "raise SystemExit(0)",
     "an exit in a call": "def first(s): raise SystemExit(0)",
@@ -177,12 +199,11 @@ HOSTILE = {
 }
 
 
-def test_a_hostile_answer_earns_nothing_and_costs_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_hostile_answer_earns_nothing_and_costs_nobody_else(score: Score) -> None:
     cheap = [code for name, code in HOSTILE.items() if "loop" not in name and name not in ("threads", "memory")]
-    rewards = score(tmp_path, MBPP, OF_MBPP, [*cheap, RIGHT]).rewards
+    rewards = score("mbpp", [*cheap, RIGHT]).rewards
     assert rewards == (*([0.0] * len(cheap)), 1.0)
-    assert not (tmp_path / PLANTED).exists()
+    assert not Path(PLANTED).exists()
 
 
 WAITING = {
@@ -196,8 +217,8 @@ WAITING = {
 }
 
 
-def test_an_answer_that_waits_is_ended_long_before_its_time_and_counts_as_killed_where_it_could(tmp_path: Path) -> None:
-    found = score(tmp_path, MBPP, OF_MBPP, [*WAITING.values(), RIGHT], wall_s=10 * PATIENCE)
+def test_an_answer_that_waits_is_ended_long_before_its_time_and_counts_as_killed_where_it_could(score: Score) -> None:
+    found = score("mbpp", [*WAITING.values(), RIGHT])
     assert found.rewards == (*([0.0] * len(WAITING)), 1.0)
     assert found.killed >= 2, "those that read wait until they are ended; the others fail at once"
 
@@ -212,7 +233,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_an_answer_that_looks_through_the_frames_below_it_finds_no_test(tmp_path: Path, look: str) -> None:
+def test_an_answer_that_looks_through_the_frames_below_it_finds_no_test(score: Score, look: str) -> None:
     reads = f"""
 import re, sys
 {look}
@@ -226,43 +247,43 @@ def first(s):
         if found := re.search(re.escape('first("%s")' % s) + " == .(.)", text):
             return found[1]
 """
-    assert score(tmp_path, MBPP, OF_MBPP, [reads, RIGHT]).rewards == (0.0, 1.0)
+    assert score("mbpp", [reads, RIGHT]).rewards == (0.0, 1.0)
 
 
-def test_answers_that_spin_for_less_than_their_time_cost_their_author_what_they_took(tmp_path: Path) -> None:
+def test_answers_that_spin_for_less_than_their_time_cost_their_author_what_they_took(score: Score) -> None:
     spins = [
         f"import time\ndef first(s):\n    while time.process_time() < {until}: pass\n    return s[0]"
         for until in (0.4, 0.45)
     ]
-    found = score(tmp_path, MBPP, OF_MBPP, [*spins, RIGHT])
+    found = score("mbpp", [*spins, RIGHT])
     assert found.rewards == (1.0, 1.0, 1.0)
     assert found.killed == 0
     assert 0.7 < found.slow < 1.5
 
 
-def test_every_answer_that_never_ends_counts_as_killed(tmp_path: Path) -> None:
-    hangs = [f"x = {n}\nwhile True: pass" for n in range(3)]
-    found = score(tmp_path, MBPP, OF_MBPP, [*hangs, RIGHT])
-    assert (found.rewards, found.killed) == ((0.0, 0.0, 0.0, 1.0), 3)
+def test_every_answer_that_never_ends_counts_as_killed(score: Score) -> None:
+    hangs = [f"x = {n}\nwhile True: pass" for n in range(2)]
+    found = score("mbpp", [*hangs, RIGHT])
+    assert (found.rewards, found.killed) == ((0.0, 0.0, 1.0), 2)
 
 
 @pytest.mark.engine
 def test_a_hostile_answer_that_takes_its_time_earns_nothing_either(tmp_path: Path) -> None:
-    rewards = score(tmp_path, MBPP, OF_MBPP, [*HOSTILE.values(), RIGHT], wall_s=5.0).rewards
+    with scoring(tmp_path, 5.0, ["mbpp"]) as score:
+        rewards = score("mbpp", [*HOSTILE.values(), RIGHT]).rewards
     assert rewards == (*([0.0] * len(HOSTILE)), 1.0)
 
 
 def test_groups_of_code_and_of_other_tasks_share_a_batch_and_keep_their_rewards(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
     json_lines(tmp_path / "q.jsonl", [MBPP])
     json_lines(tmp_path / "n.jsonl", sums(9))
     numbers = {"dataset": "n.jsonl", "scorer": "number", "answer_after": "####"}
+    defined = complete({"code": OF_MBPP, "sums": numbers}, tmp_path)
+    names = ["sums", "code", "sums", "code", "sums"]
     found: dict[int, GroupScore] = {}
 
     async def run() -> None:
-        tasks = {"code": OF_MBPP, "sums": numbers}
-        async with scoring(tmp_path, tasks, Limits(wall_s=30.0)) as (scorer, defined):
-            names = ["sums", "code", "sums", "code", "sums"]
+        async with Scorer(1, (), defined, limits=Limits(wall_s=30.0)) as scorer:
             questions = await scorer.make([request(name, defined[name], n) for n, name in enumerate(names)])
 
             async def one(number: int) -> None:

@@ -222,7 +222,7 @@ def test_a_function_of_ones_own_is_known_by_its_source_and_sees_the_whole_row(
     source = tmp_path / "my_scorers_for_rows.py"
     source.write_text("def near(row, answer):\n    return 1 - abs(row['n'] + 1 - int(answer)) / 10\n")
     json_lines(tmp_path / "q.jsonl", sums(10))
-    with pytest.raises(ConfigError, match=r"failed at the first row's own answer, 'That makes #### 1': ValueError"):
+    with pytest.raises(ConfigError, match=r"its own answer not be scored: ValueError"):
         prepared(tmp_path, dataset="q.jsonl", scorer="my_scorers_for_rows:near")
     families, parameters = prepared(tmp_path, **NUMBERS | {"scorer": "my_scorers_for_rows:near"})
     assert parameters["scorer_sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
@@ -234,7 +234,7 @@ def test_a_function_of_ones_own_is_known_by_its_source_and_sees_the_whole_row(
 
 
 def test_rows_cannot_be_changed_by_what_runs_in_a_child(tmp_path: Path) -> None:
-    from swarm.tasks.dataset.rows import PackedRows
+    from swarm.tasks.dataset.reading import PackedRows
 
     rows = PackedRows([{"a": 1}, {"a": [2, "x"]}])
     assert [rows[0], rows[1]] == [{"a": 1}, {"a": [2, "x"]}]

@@ -72,15 +72,13 @@ def test_a_row_that_ends_its_process_is_named_and_the_rows_behind_it_are_looked_
 
 
 def test_of_a_file_that_takes_too_long_a_part_is_looked_at_and_its_size_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_answers, "AT_ONCE", 10)
     monkeypatch.setattr(own_answers, "SECONDS", 1e-6)
     monkeypatch.setattr(own_answers, "BUSY", 1e9)
-    json_lines(tmp_path / "q.jsonl", rows([[1], LONG] * 10))
-    prepared(tmp_path, dataset="q.jsonl", scorer="json")
-    said = capsys.readouterr().err
-    assert "of 10 rows (of 20 in all, spread over them) the own answer of" in said
+    json_lines(tmp_path / "q.jsonl", rows([LONG] * 20))
+    with pytest.raises(ConfigError, match=r"of 1 rows \(of 20 in all, spread over them\) the own answer of 1 does"):
+        prepared(tmp_path, dataset="q.jsonl", scorer="json")
 
 
 def test_what_holds_no_answer_is_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

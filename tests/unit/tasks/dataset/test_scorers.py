@@ -12,18 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.tasks.dataset import strict_json
-from swarm.tasks.dataset.scorers import SCORERS, ScorerRow, number
+from swarm.tasks.dataset.scorers import SCORERS, ScorerFunctions, ScorerRow, number
 
 
 def row(truth: Any, **options: Any) -> ScorerRow:
     return ScorerRow({"answer": truth}, truth, options, options.pop("scoring", 1))
 
 
+def functions(scorer: str) -> ScorerFunctions:
+    module, _, name = SCORERS[scorer].functions.partition(":")
+    found: ScorerFunctions = getattr(import_module(module), name)
+    return found
+
+
 def reward(scorer: str, truth: Any, answer: str, **options: Any) -> float:
     options = {"scoring": SCORERS[scorer].newest} | options
-    module = import_module(SCORERS[scorer].module)
-    module.check(row(truth, **options))
-    return float(module.score(row(truth, **options), answer))
+    found = functions(scorer)
+    found.check(row(truth, **options))
+    return float(found.score(row(truth, **options), answer))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +149,7 @@ def test_a_row_that_no_answer_can_be_scored_against_is_refused(
     scorer: str, truth: Any, options: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        import_module(SCORERS[scorer].module).check(row(truth, **options))
+        functions(scorer).check(row(truth, **options))
 
 
 @given(st.integers(-(10**30), 10**30), st.integers(1, 10**9), st.sampled_from(["", " ", "\n"]))
