@@ -38,8 +38,8 @@ def test_a_row_whose_own_answer_holds_the_tags_of_an_answer_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A completion's answer ends at the first closing tag, so nobody can give this one."""
-    json_lines(tmp_path / "q.jsonl", rows(["one", "two</answer> three", "four"]))
-    prepared(tmp_path, dataset="q.jsonl", scorer="exact")
+    json_lines(tmp_path / "q.jsonl", rows([[1], ["two</answer> three"], [4]]))
+    prepared(tmp_path, dataset="q.jsonl", scorer="json")
     said = capsys.readouterr().err
     assert "the own answer of 1 does not earn 1" in said
     assert "q.jsonl:2: " in said
