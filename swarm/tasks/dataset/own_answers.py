@@ -103,8 +103,6 @@ def _problem(task: LoadedTask, number: int) -> str:
     answer = extract_answer(f"{OPEN_TAG}{own}{CLOSE_TAG}")
     if answer is None:
         return f"has {len(own):,} characters, and of a completion's {ANSWER_LIMIT:,} are read"
-    if answer != own:
-        return f"holds {OPEN_TAG} or {CLOSE_TAG}, which end a completion's"
     try:
         with at_most(ROW_SECONDS):
             reward = float(task.scorer.score(row, answer))
