@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,10 +60,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """First part of a key -> the most bytes that anybody has asked for."""
     most = dict[str, int]()
 
-    def asked_for(file: Within, limit: int) -> Blob:
+    def asked_for(file: Within, limit: int, *folder: Any) -> Blob:
         first = file.names[0]
         most[first] = max(limit, most.get(first, 0))
-        return read_tagged(file, limit)
+        return read_tagged(file, limit, *folder)
 
     monkeypatch.setattr(folder_store, "read_tagged", asked_for)
     return most
