@@ -4,14 +4,14 @@
                              {birth}-000000000001834     the next ones
                              {birth}-{at}-{start}        the bytes of several, the last of which began `at`; these go
     append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done ─▶ create the next segment
-             ─▶ sixteen of a size? join them: put their bytes as one, delete them
+             ─▶ sixteen of a size? join them: put their bytes as one, delete them when the next ones are joined
     read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
 
 A create whose answer was lost is known again (see Objects.create), and an append that failed makes the writer look
 anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
 first append writes its whole lines into a segment. Where segments overlap the later one counts, so that half a line at
-the end goes; what the earlier one has behind it goes on there. So nothing is missing while some of those that were
-joined are gone already. A cursor names a birth, a segment and a byte.
+the end goes; but those that lie within a joined one do not count, so nothing is missing when some of them are gone.
+A cursor names a birth, a segment and a byte.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _KEPT = 128 * 1024
 _FEW = 16
 """So many neighbours of one of these sizes are joined: however long the file is, few segments of it are small."""
 _SIZES = (32 * 1024, 512 * 1024)
-_MOST_RESTS = 8
-"""Of segments that lie within each other; joining makes two."""
 _ATTEMPTS = 3
+_READINGS = 10
+"""Times that a reader lists anew, where what it listed was joined and deleted meanwhile."""
 _AT_ONCE = 8
 """Segments that are read at the same time."""
 
@@ -79,18 +79,22 @@ class Piece(NamedTuple):
 
 def pieces_of(name: str, segments: Sequence[Segment]) -> list[Piece]:
     """Returns the pieces of segments that count, in order; segments too large to be ours do not count."""
-    found = list[Piece]()
+    found, counting = list[Piece](), counted(segments)
+    for segment, following in zip(counting, [*counting[1:], None], strict=True):
+        end = min(segment.end, following.start) if following and following.start > segment.start else segment.end
+        if segment.start < end and segment.size <= MOST_PER_APPEND:
+            found.append(Piece(f"{grown(name)}/{segment.name}", segment.start, segment.start, end))
+    return found
+
+
+def counted(segments: Sequence[Segment]) -> list[Segment]:
+    """Returns the segments in the order of their bytes, without those that lie within a joined one."""
+    found, reached = list[Segment](), 0
     for segment in sorted(segments, key=lambda one: (one.birth, one.start, -one.size)):
-        if not 0 < segment.size <= MOST_PER_APPEND:
-            continue
-        rests = list[Piece]()
-        while found and found[-1].end > segment.start:
-            last = found.pop()
-            rests += [rest] if (rest := last.within(segment.end, last.end)) else []
-            if before := last.within(last.begin, segment.start):
-                found.append(before)
-        found.append(Piece(f"{grown(name)}/{segment.name}", segment.start, segment.start, segment.end))
-        found += reversed(rests[-_MOST_RESTS:])
+        if segment.end > reached:
+            found.append(segment)
+            if segment.joined and segment.size <= MOST_PER_APPEND:
+                reached = segment.end
     return found
 
 
@@ -153,6 +157,8 @@ class GrowingWriter:
         self._client = client
         self._name = name
         self._end: _End | None = None
+        self._left: list[str] = []
+        """Objects that were joined: readers who have listed them have as long as until the next ones are joined."""
         self._lock = threading.Lock()
 
     def has_lines(self) -> bool:
@@ -207,8 +213,10 @@ class GrowingWriter:
             else:
                 data = read_pieces(self._client, pieces_of(self._name, some), strict=True)
             self._client.put(self._object(joined), data)
-            self._client.delete([self._object(segment) for segment in some])
             self._end = end._replace(segments=(*end.segments[:first], joined, *end.segments[last + 1 :]))
+            before, self._left = self._left, [*self._left, *(self._object(segment) for segment in some)]
+            self._client.delete(before)
+            self._left = self._left[len(before) :]
 
     def _object(self, segment: Segment) -> str:
         return f"{grown(self._name)}/{segment.name}"
@@ -222,10 +230,8 @@ class GrowingWriter:
         found = segments_of(self._client, self._name)
         if not found:
             return self._take_over()
-        if left := _left_by_joining(found):
-            with suppress(StoreError):
-                self._client.delete([self._object(segment) for segment in left])
-        kept = [segment for segment in found if segment not in left]
+        kept = counted(found)
+        self._left = [self._object(segment) for segment in {*found} - {*kept}]
         size = max(segment.end for segment in kept)
         end = self._with_tail(_End(found[0].birth, size, b"", tuple(kept)), 1, found)
         if not end.size or end.tail.endswith(b"\n"):
@@ -260,17 +266,6 @@ class GrowingWriter:
         stop = end.size - len(end.tail)
         data = read_pieces(self._client, [p for piece in pieces if (p := piece.within(end.size - wanted, stop))])
         return end._replace(tail=data + end.tail)
-
-
-def _left_by_joining(segments: Sequence[Segment]) -> set[Segment]:
-    """Returns those that lie within a joined one: their writer died before it had deleted them."""
-    found, reached = set[Segment](), 0
-    for segment in sorted(segments, key=lambda one: (one.start, -one.size)):
-        if segment.end <= reached:
-            found.add(segment)
-        elif segment.joined:
-            reached = segment.end
-    return found
 
 
 def _ends_with(end: _End, lines: bytes) -> bool:
@@ -308,7 +303,7 @@ class _Cursor(NamedTuple):
 
 def read_on(client: Objects, name: str, text: str, limit: int) -> Records:
     """Reads on from a cursor; it implements Store.read_records."""
-    for _ in range(_ATTEMPTS):  # what was listed may have been joined since
+    for _ in range(_READINGS):
         with suppress(FileNotFoundError):
             return _read_on(client, name, text, limit, strict=True)
     return _read_on(client, name, text, limit, strict=False)

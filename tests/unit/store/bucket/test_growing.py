@@ -56,9 +56,9 @@ def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back
     bucket = MemoryBucket()
     for number in range(600):
         bucket.write(segment(9 * number), b"%08d\n" % number)
-    bucket.open("anna").append_records(LOG, [b"last"], durable=True)
-    assert len(bucket.names(f"{LOG}~")) <= 16
-    assert whole(bucket) == [*(b"%08d" % number for number in range(600)), b"last"]
+    more = appended(bucket, 40)
+    assert len(bucket.names(f"{LOG}~")) <= 3 * 16
+    assert whole(bucket) == [*(b"%08d" % number for number in range(600)), *more]
 
 
 class _Forgetful:
@@ -102,6 +102,21 @@ def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_is_now(
 ) -> None:
     bucket, get = MemoryBucket(), obstore.get
     rows = appended(bucket, 15)
+    anna, more = bucket.open("anna"), [b"%d" % number for number in range(40)]
+    joins = iter([lambda: [anna.append_records(LOG, [row], durable=True) for row in more]])
+
+    def late(objects: Any, name: str, **options: Any) -> Any:
+        if (join := next(joins, None)) is not None:
+            join()
+        return get(objects, name, **options)
+
+    monkeypatch.setattr(obstore, "get", late)
+    assert whole(bucket) == [*rows, *more]
+
+
+def test_who_reads_what_he_listed_before_it_was_joined_finds_it_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket, get = MemoryBucket(), obstore.get
+    rows = appended(bucket, 15)
     joins = iter([lambda: bucket.open("anna").append_records(LOG, [b"last"], durable=True)])
 
     def late(objects: Any, name: str, **options: Any) -> Any:
@@ -110,7 +125,9 @@ def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_is_now(
         return get(objects, name, **options)
 
     monkeypatch.setattr(obstore, "get", late)
-    assert whole(bucket) == [*rows, b"last"]
+    reader = bucket.open()
+    assert reader.read_records(LOG).records == rows
+    assert reader.facts().spent.requests["list"] == 1
 
 
 def test_what_is_gone_from_the_middle_is_left_out() -> None:
