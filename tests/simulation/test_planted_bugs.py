@@ -435,7 +435,7 @@ BUGS = [
         nobody_follows_a_coordinator_that_came_back,
         ("it does not follow", "a round begins where the clock is"),
         {"coordinator_deaths": 16.0},
-        first=14,
+        first=52,
     ),
     Planted(the_first_to_arrive_decides, ("the newest of each peer",), first=6),
     Planted(
