@@ -17,11 +17,11 @@ export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
 up: $(VENV)/.installed
 	@$(BIN)/swarm up --unless-finished
 
-# Without root or other packages of the system; 20 to 25 minutes on two cores, part of which is waiting. `make test JOBS=1` for one core.
+# Without root or other packages of the system; About a quarter of an hour on two cores. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
-# 40 to 60 minutes. A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
+# About half an hour. A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
 test-engines: $(VENV)/.installed-engines $(SERVERS)/.installed $(SERVING)/.installed $(EXTRAS)/.installed
 	$(BIN)/python -m pytest -m "engine and not slow" -n $(JOBS) --dist loadgroup
 
