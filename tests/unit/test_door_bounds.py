@@ -59,10 +59,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """First part of a key -> the most bytes that anybody has asked for."""
     most = dict[str, int]()
 
-    def asked_for(file: Within, limit: int) -> Blob:
+    def asked_for(file: Within, limit: int, folder: int | None = None) -> Blob:
         first = file.names[0]
         most[first] = max(limit, most.get(first, 0))
-        return read_tagged(file, limit)
+        return read_tagged(file, limit, folder)
 
     monkeypatch.setattr(folder_store, "read_tagged", asked_for)
     return most
