@@ -25,9 +25,9 @@ FIXTURE = Path(__file__).parents[2] / "fixtures" / "rl_swarm_run"
 def test_of_a_file_no_more_is_asked_for_than_is_believed_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = dict[str, int]()
 
-    def asked_for(file: Within, limit: int) -> Blob:
+    def asked_for(file: Within, limit: int, folder: int | None = None) -> Blob:
         asked[file.names[0]] = max(limit, asked.get(file.names[0], 0))
-        return read_tagged(file, limit)
+        return read_tagged(file, limit, folder)
 
     monkeypatch.setattr(folder_store, "read_tagged", asked_for)
     place = Path(shutil.copytree(FIXTURE, tmp_path / "place"))
