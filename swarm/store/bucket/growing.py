@@ -159,6 +159,8 @@ class GrowingWriter:
         self._end: _End | None = None
         self._left: list[str] = []
         """Objects that were joined: readers who have listed them have as long as until the next ones are joined."""
+        self._appended = self._joins_at = 0
+        """Appends so far, and those before which nothing is joined: what could not be is not tried each time."""
         self._lock = threading.Lock()
 
     def has_lines(self) -> bool:
@@ -201,9 +203,11 @@ class GrowingWriter:
         return True
 
     def _join(self) -> None:
-        """Joins neighbours of one size, if there are many; what fails is tried again after the next append."""
-        if not (end := self._end) or not (some := to_join(end.segments)):
+        """Joins neighbours of one size, if there are many; what fails is tried again some appends later."""
+        self._appended += 1
+        if self._appended < self._joins_at or not (end := self._end) or not (some := to_join(end.segments)):
             return
+        self._joins_at = self._appended + _FEW
         first, last = end.segments.index(some[0]), end.segments.index(some[-1])
         joined = Segment(end.birth, some[-1].at, some[0].start, some[-1].end - some[0].start)
         tail_begins = end.size - len(end.tail)
@@ -211,9 +215,12 @@ class GrowingWriter:
             if tail_begins <= joined.start:
                 data = end.tail[joined.start - tail_begins : joined.end - tail_begins]
             else:
-                data = read_pieces(self._client, pieces_of(self._name, some), strict=True)
+                data = b"".join(self._client.get_range(self._object(one), 0, one.size) for one in some)
+            if len(data) != joined.size:  # one of them is another one now: it stays, for who reads to see
+                return
             self._client.put(self._object(joined), data)
             self._end = end._replace(segments=(*end.segments[:first], joined, *end.segments[last + 1 :]))
+            self._joins_at = 0
             before, self._left = self._left, [*self._left, *(self._object(segment) for segment in some)]
             self._client.delete(before)
             self._left = self._left[len(before) :]

@@ -97,6 +97,29 @@ def test_whoever_reads_while_segments_are_joined_gets_each_record_once(
     assert whole(bucket) == rows
 
 
+@pytest.mark.parametrize("fate", ["refused", "shorter"])
+def test_what_cannot_be_read_now_is_joined_to_nothing_and_stays(fate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = MemoryBucket()
+    appended(bucket, 15)
+    second, before, get = bucket.names(f"{LOG}~")[1], bucket.names(f"{LOG}~"), obstore.get
+
+    def odd(objects: Any, name: str, **options: Any) -> Any:
+        if name.endswith(second) and fate == "refused":
+            raise error("- Server returned non-2xx status code: 403 Forbidden: ")
+        return get(objects, name, **options)
+
+    if fate == "shorter":
+        bucket.write(second, b"t")
+    monkeypatch.setattr(growing, "_KEPT", 8)  # what was written is not remembered
+    monkeypatch.setattr(obstore, "get", odd)
+    anna = bucket.open("anna")
+    for _ in range(4):
+        anna.append_records(LOG, [b"last"], durable=True)
+    assert {*before} <= {*bucket.names(f"{LOG}~")}
+    assert all(len(name) == len(before[0]) for name in bucket.names(f"{LOG}~")), "nothing is joined"
+    assert anna.facts().spent.requests["get"] < 2 * 16, "it is not tried with each append"
+
+
 def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_is_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
