@@ -265,13 +265,8 @@ class Copier:
                 self._copy(*each)
             return
         with ThreadPoolExecutor(min(_AT_ONCE, len(files))) as threads:
-            tried = [threads.submit(self._copy, *each) for each in files]
-            try:
-                for copying in tried:
-                    copying.result()
-            except BaseException:
-                threads.shutdown(cancel_futures=True)
-                raise
+            for _ in threads.map(self._copy, *zip(*files, strict=True)):
+                pass  # the first that fails is raised, and those that have not begun are not copied
 
     def _copy(self, key: str, entry: Entry) -> None:
         with self._leaving_out(key):

@@ -9,10 +9,9 @@ import pytest
 
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
 from tests.conformance.broken import Broken, BrokenWorld, WritesInSteps
-from tests.conformance.promises import PROMISES
+from tests.conformance.checks import CHECKS
 from tests.conformance.worlds import WORLDS
 
-CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
 KINDS = [*Broken.__subclasses__(), *WritesInSteps.__subclasses__()]
 CASES = [(kind, check) for kind in KINDS for check in kind.noticed_by]
 

@@ -11,10 +11,9 @@ import pytest
 
 from swarm.store import base
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
+from tests.conformance.checks import CHECKS
 from tests.conformance.promises import PROMISES, Check
 from tests.conformance.worlds import WORLDS
-
-CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
 
 WITHOUT_BUNDLES = ("folder read by path", "replicated far away")
 """Views and reports open none; checkpoints are not replicated."""

@@ -15,6 +15,7 @@ import pytest
 
 from swarm.store.base import Store
 from swarm.store.folder.store import FolderStore
+from swarm.store.place import open_place
 from tests.doubles.faulty import Faults, FaultyPlace, FaultyStore
 from tests.doubles.memory import MemoryPlace
 
@@ -78,6 +79,24 @@ class Folder:
             case "hard link":
                 os.link(self._outside / "secret", place)
         return True
+
+
+class Served:
+    """A place on a server."""
+
+    logs_wait = True
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def open(self, writer: str | None = None) -> Store:
+        return open_place(self.url).store("demo", writer)
+
+    def cut_power(self, writer: str) -> None:
+        """Nobody here can do that."""
+
+    def put_odd(self, key: str, kind: str) -> bool:
+        return False
 
 
 class FolderByPath(Folder):

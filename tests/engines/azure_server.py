@@ -6,15 +6,14 @@ import base64
 import hashlib
 import hmac
 import http.client
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 
+from tests.engines.killable import Killable
 from tests.engines.s3_servers import ROOT, free_port
 
 AZURITE = ROOT / ".venv-servers" / "node_modules" / ".bin" / "azurite-blob"
@@ -33,17 +32,8 @@ def azurite(folder: Path) -> Iterator[int]:
     port = free_port()
     where = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder)]
     command = [AZURITE, *where, "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder) as server:
-        try:
-            while True:
-                with suppress(OSError):
-                    assert _make_container(port) == 201
-                    break
-                assert server.poll() is None, "azurite ended"
-                time.sleep(0.1)
-            yield port
-        finally:
-            server.kill()
+    with Killable(command, lambda: _make_container(port) == 201, cwd=folder).at_work():
+        yield port
 
 
 def _make_container(port: int) -> int:

@@ -10,7 +10,6 @@ import http.client
 import os
 import random
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.engines.killable import Killable
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-servers" / "bin" / "python"
@@ -58,44 +59,23 @@ def moto(environ: Mapping[str, str] = {}) -> Iterator[int]:
     if not PYTHON.exists():
         pytest.fail(f"{PYTHON} is missing: make .venv-servers/.installed")
     port = free_port()
-    command = [PYTHON, MOTO, str(port)]
-    devnull, variables = subprocess.DEVNULL, {**os.environ, **environ}
-    with subprocess.Popen(command, stdout=devnull, stderr=devnull, env=variables) as server:
-        try:
-            while True:
-                with suppress(OSError):
-                    assert ask(port, "PUT", f"/{BUCKET}") == 200
-                    break
-                assert server.poll() is None, "moto_server ended"
-                time.sleep(0.1)
-            yield port
-        finally:
-            server.kill()
+    server = Killable([PYTHON, MOTO, str(port)], lambda: _takes_a_bucket(port), env={**os.environ, **environ})
+    with server.at_work():
+        yield port
 
 
-class DiskServer:
+def _takes_a_bucket(port: int) -> bool:
+    return ask(port, "PUT", f"/{BUCKET}") == 200
+
+
+class DiskServer(Killable):
     """A server that may die and come back with all that it acknowledged (disk_server.py)."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
-        self._command = [sys.executable, "-m", "tests.engines.disk_server", str(self.port), str(folder)]
-        self._running: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Returns when it answers."""
-        self._running = subprocess.Popen(self._command, cwd=ROOT, start_new_session=True)
-        while True:
-            with suppress(OSError):
-                assert ask(self.port, "PUT", f"/{BUCKET}") == 200
-                return
-            assert self._running.poll() is None, "the server ended"
-            time.sleep(0.02)
-
-    def kill(self) -> None:
-        """With -9, in whatever it does."""
-        if self._running is not None:
-            self._running.kill()
-            self._running.wait()
+        command = [sys.executable, "-m", "tests.engines.disk_server", str(self.port), str(folder)]
+        own_words = {"stdout": None, "stderr": None}
+        super().__init__(command, lambda: _takes_a_bucket(self.port), cwd=ROOT, start_new_session=True, **own_words)
 
     @property
     def url(self) -> str:
@@ -106,11 +86,8 @@ class DiskServer:
 def on_disk(folder: Path) -> Iterator[DiskServer]:
     """Such a server at work; killed at the end."""
     server = DiskServer(folder)
-    try:
-        server.start()
+    with server.at_work():
         yield server
-    finally:
-        server.kill()
 
 
 Plan = Callable[[str, str], str]

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import StoreError
-from swarm.store.base import Store
 from swarm.store.place import open_place
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
-from tests.conformance.promises import PROMISES
+from tests.conformance.checks import CHECKS
+from tests.conformance.worlds import Served
 from tests.engines.azure_server import CONTAINER, CREDENTIALS, azurite
 from tests.integration.swarms import daemons, environment, rows, run_swarm
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("azure")]
-CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
 _count = itertools.count()
 
 
@@ -35,22 +34,11 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-class Container:
-    """A world of the conformance suite: a prefix of its own."""
-
-    logs_wait = True
+class Container(Served):
+    """A prefix of its own."""
 
     def __init__(self, endpoint: str) -> None:
-        self.url = f"az://{CONTAINER}/place-{next(_count)}?endpoint={endpoint}"
-
-    def open(self, writer: str | None = None) -> Store:
-        return open_place(self.url).store("demo", writer)
-
-    def cut_power(self, writer: str) -> None:
-        pass
-
-    def put_odd(self, key: str, kind: str) -> bool:
-        return False
+        super().__init__(f"az://{CONTAINER}/place-{next(_count)}?endpoint={endpoint}")
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -17,12 +17,13 @@ from swarm.records.rows import read_metrics
 from swarm.store.base import Blob, Store, get_many
 from swarm.store.place import open_place
 from tests.conformance import reading, writing  # noqa: F401 - they name the checks
-from tests.conformance.promises import PROMISES, content, filled
+from tests.conformance.checks import CHECKS
+from tests.conformance.promises import content, filled
+from tests.conformance.worlds import Served
 from tests.engines.s3_servers import BUCKET, CREDENTIALS, Chances, DiskServer, ask, between, moto, on_disk
 from tests.integration.swarms import environment, run_swarm
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
-CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
 UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
 LOG = "logs/anna/metrics.jsonl"
 
@@ -42,28 +43,17 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 _count = itertools.count()
 
 
-class Served:
-    """A world of the conformance suite: a prefix of its own on a server."""
-
-    logs_wait = True
+class Prefix(Served):
+    """A prefix of its own on a server."""
 
     def __init__(self, port: int, prefix: str = "") -> None:
         self.prefix = prefix or f"place-{next(_count)}"
-        self.url = f"s3://{BUCKET}/{self.prefix}?endpoint=http://127.0.0.1:{port}"
-
-    def open(self, writer: str | None = None) -> Store:
-        return open_place(self.url).store("demo", writer)
-
-    def cut_power(self, writer: str) -> None:
-        pass
-
-    def put_odd(self, key: str, kind: str) -> bool:
-        return False
+        super().__init__(f"s3://{BUCKET}/{self.prefix}?endpoint=http://127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_store_keeps_its_promises_on_a_real_server(server: int, name: str, tmp_path: Path) -> None:
-    CHECKS[name](Served(server), tmp_path)
+    CHECKS[name](Prefix(server), tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +66,11 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskServer]:
 def test_the_store_keeps_its_promises_on_a_server_that_can_be_killed(
     lasting: DiskServer, name: str, tmp_path: Path
 ) -> None:
-    CHECKS[name](Served(lasting.port), tmp_path)
+    CHECKS[name](Prefix(lasting.port), tmp_path)
 
 
 def test_what_a_server_acknowledged_is_there_after_its_death(lasting: DiskServer) -> None:
-    world, large = Served(lasting.port), bytes(range(256)) * (20 * 2**20 // 256)
+    world, large = Prefix(lasting.port), bytes(range(256)) * (20 * 2**20 // 256)
     anna, rows = world.open("anna"), [b"%d" % number for number in range(20)]
     anna.put_bundle("checkpoints/round_1/anna", filled(a=large))
     for number, row in enumerate(rows):
@@ -99,19 +89,19 @@ def test_what_a_server_acknowledged_is_there_after_its_death(lasting: DiskServer
 def test_the_store_keeps_its_promises_over_a_bad_network(server: int, name: str, tmp_path: Path) -> None:
     plan = Chances(7, busy=0.05, lost=0.05, cut=0.05, half=0.05, slow=0.02)
     with between(server, plan) as port:
-        CHECKS[name](Served(port), tmp_path)
+        CHECKS[name](Prefix(port), tmp_path)
 
 
 def test_over_a_bad_network_nothing_is_lost_or_doubled(server: int) -> None:
     plan = Chances(1, busy=0.1, lost=0.1, cut=0.1, half=0.05)
     with between(server, plan) as port:
-        world = Served(port)
+        world = Prefix(port)
         anna, rows = world.open("anna"), [b"%d" % number for number in range(40)]
         for row in rows:
             until_taken(lambda row=row: anna.append_records(LOG, [row], durable=True))  # type: ignore[misc]
         until_taken(lambda: anna.put("experiment.json", b"anna", if_absent=True))
         until_taken(lambda: anna.put_bundle("checkpoints/round_1/anna", filled(a=b"x" * 1000)))
-    calm = Served(server, world.prefix).open()
+    calm = Prefix(server, world.prefix).open()
     assert calm.read_records(LOG).records == rows
     assert calm.get("experiment.json", 100).data == b"anna"
     assert content(calm, "checkpoints/round_1/anna")["a"] == b"x" * 1000
@@ -141,7 +131,7 @@ KEPT = {"permissions", "exclusive creation"}
 def test_the_doctor_finds_a_sound_server_sound_and_leaves_nothing_there(
     server: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world = Served(server)
+    world = Prefix(server)
     code, found = doctor(world.url, capsys)
     assert code == 0
     assert {check: found[check][0] for check in KEPT} == dict.fromkeys(KEPT, "ok"), found
@@ -151,13 +141,13 @@ def test_the_doctor_finds_a_sound_server_sound_and_leaves_nothing_there(
 
 def test_the_doctor_finds_a_server_out_that_ignores_conditions(server: int, capsys: pytest.CaptureFixture[str]) -> None:
     with between(server, without_conditions=True) as port:
-        verdict, measured = doctor(Served(port).url, capsys)[1]["exclusive creation"]
+        verdict, measured = doctor(Prefix(port).url, capsys)[1]["exclusive creation"]
     assert (verdict, measured.endswith("is told that it was first")) == ("warning", True), measured
 
 
 def test_the_doctor_names_what_may_not_be_done(server: int, capsys: pytest.CaptureFixture[str]) -> None:
     with between(server, lambda method, path: "forbidden" if method in ("PUT", "DELETE") else "pass") as port:
-        code, found = doctor(Served(port).url, capsys)
+        code, found = doctor(Prefix(port).url, capsys)
     assert code == 1
     assert found["permissions"] == ("ok", "list, get, delete")
     assert found["may put"][0] == "failure"
@@ -168,7 +158,7 @@ REFUSED = ("b%01.json", "b//x", "b/../x", "b%00.json")
 """Names as in the line of a request, whose listings obstore refuses."""
 
 
-def a_run(world: Served) -> Store:
+def a_run(world: Prefix) -> Store:
     anna = world.open("anna")
     anna.put("peers/anna.json", b"{}")
     anna.put("rollouts/round_0/stage_0/anna.json", b"{}")
@@ -177,14 +167,14 @@ def a_run(world: Served) -> Store:
     return world.open()
 
 
-def put_odd(port: int, world: Served, below: str, names: Iterable[str]) -> None:
+def put_odd(port: int, world: Prefix, below: str, names: Iterable[str]) -> None:
     root = "/".join(filter(None, (f"/{BUCKET}/{world.prefix}/experiments/demo", below)))
     assert {ask(port, "PUT", f"{root}/{name}", b"{}") for name in names} == {200}
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_strangers_name_that_no_listing_holds_is_told_and_all_goes_on_when_it_is_gone(server: int, name: str) -> None:
-    world = Served(server)
+    world = Prefix(server)
     store = a_run(world)
     before = store.list("peers", tags=True).entries
     put_odd(server, world, "peers", [name])
@@ -195,7 +185,7 @@ def test_a_strangers_name_that_no_listing_holds_is_told_and_all_goes_on_when_it_
 
 
 def test_a_flood_of_odd_names_costs_a_listing_little(server: int) -> None:
-    world = Served(server)
+    world = Prefix(server)
     store = a_run(world)
     put_odd(server, world, "rollouts", [f"/{number}" for number in range(1100)])
     assert [entry.name for entry in store.list("rollouts").entries] == ["round_0"]
@@ -203,7 +193,7 @@ def test_a_flood_of_odd_names_costs_a_listing_little(server: int) -> None:
 
 
 def test_a_large_file_of_a_bundle_is_sent_in_parts_and_comes_back(server: int) -> None:
-    world, large = Served(server), bytes(range(256)) * (20 * 2**20 // 256)
+    world, large = Prefix(server), bytes(range(256)) * (20 * 2**20 // 256)
     world.open("anna").put_bundle("checkpoints/round_1/anna", filled(a=large))
     assert content(world.open(), "checkpoints/round_1/anna")["a"] == large
 
@@ -219,7 +209,7 @@ HEADERS: dict[str, dict[str, str | bytes]] = {
 def test_an_object_that_the_server_does_not_give_is_no_trouble_of_the_bucket(
     server: int, headers: dict[str, str | bytes]
 ) -> None:
-    world = Served(server)
+    world = Prefix(server)
     store = a_run(world)
     assert ask(server, "PUT", f"/{BUCKET}/{world.prefix}/experiments/demo/peers/eve.json", b"{}", headers) == 200
     anna, eve = get_many(store, ["peers/anna.json", "peers/eve.json"], 99)
@@ -230,7 +220,7 @@ def test_an_object_that_the_server_does_not_give_is_no_trouble_of_the_bucket(
 
 def test_a_server_that_is_gone_is_an_error_that_says_so_without_secrets() -> None:
     with pytest.raises(StoreError, match="nobody answers at that address") as caught:
-        Served(9).open("anna").put("experiment.json", b"{}")
+        Prefix(9).open("anna").put("experiment.json", b"{}")
     assert "hunter2" not in str(caught.value)
 
 
@@ -248,13 +238,13 @@ def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_fol
 ) -> None:
     plan = Chances(3, busy=0.02, lost=0.02, cut=0.02, half=0.02)
     with between(server, plan) as port:
-        world = Served(port)
+        world = Prefix(port)
         for place in (str(tmp_path), world.url):
             env = environment(tmp_path, **CREDENTIALS, MAX_ROUNDS="", CHECKPOINT_INTERVAL=2) | {"GDRIVE_PATH": place}
             done = run_swarm(env, "up", "--nodes", "2", "--in-process", "--rounds", "3", "--path", place)
             assert done.returncode == 0, done.stdout + done.stderr
             assert "3/3 done" in done.stdout
-    calm = Served(server, world.prefix).url
+    calm = Prefix(server, world.prefix).url
     assert rewards(calm) == rewards(str(tmp_path))
     assert [len(rows) for rows in rewards(calm).values()] == [3, 3]
     checked = run_swarm(env, "validate", "--json", "--path", calm)

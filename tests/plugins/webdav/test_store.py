@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import broken, reading, writing  # noqa: F401 - they name the checks
-from tests.conformance.promises import PROMISES, Check
+from tests.conformance.checks import CHECKS
+from tests.conformance.promises import Check
 from tests.plugins.webdav.servers import Dav, DavServer, serving
 
 pytestmark = [pytest.mark.engine]
-CHECKS = {check.__name__.removeprefix("check_"): check for checks in PROMISES.values() for check in checks}
 BROKEN = (
     broken.WritesInTwoParts,
     broken.AcknowledgesBeforeItWrites,
