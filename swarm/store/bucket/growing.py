@@ -4,7 +4,7 @@
                              {birth}-000000000001834     the next ones
                              {birth}-{at}-{start}        the bytes of several, the last of which began `at`; these go
     append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done ─▶ create the next segment
-             ─▶ sixteen of a size? join them: put their bytes as one, delete them when the next ones are joined
+             ─▶ sixteen of a size? join them: put their bytes as one, delete those that were joined GRACE seconds ago
     read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
 
 A create whose answer was lost is known again (see Objects.create), and an append that failed makes the writer look
@@ -39,6 +39,8 @@ _FEW = 16
 """So many neighbours of one of these sizes are joined: however long the file is, few segments of it are small."""
 _SIZES = (32 * 1024, 512 * 1024)
 _ATTEMPTS = 3
+GRACE = 60.0
+"""Seconds that segments stay after they were joined: readers who listed them before have so long to read them."""
 _READINGS = 10
 """Times that a reader lists anew, where what it listed was joined and deleted meanwhile."""
 _AT_ONCE = 8
@@ -157,8 +159,8 @@ class GrowingWriter:
         self._client = client
         self._name = name
         self._end: _End | None = None
-        self._left: list[str] = []
-        """Objects that were joined: readers who have listed them have as long as until the next ones are joined."""
+        self._left: list[tuple[float, str]] = []
+        """Objects that were joined, the oldest first, and when."""
         self._appended = self._joins_at = 0
         """Appends so far, and those before which nothing is joined: what could not be is not tried each time."""
         self._lock = threading.Lock()
@@ -221,9 +223,11 @@ class GrowingWriter:
             self._client.put(self._object(joined), data)
             self._end = end._replace(segments=(*end.segments[:first], joined, *end.segments[last + 1 :]))
             self._joins_at = 0
-            before, self._left = self._left, [*self._left, *(self._object(segment) for segment in some)]
-            self._client.delete(before)
-            self._left = self._left[len(before) :]
+            now = time.monotonic()
+            self._left += [(now, self._object(segment)) for segment in some]
+            gone = [name for since, name in self._left if since <= now - GRACE]
+            self._client.delete(gone)
+            self._left = self._left[len(gone) :]
 
     def _object(self, segment: Segment) -> str:
         return f"{grown(self._name)}/{segment.name}"
@@ -238,7 +242,7 @@ class GrowingWriter:
         if not found:
             return self._take_over()
         kept = counted(found)
-        self._left = [self._object(segment) for segment in {*found} - {*kept}]
+        self._left = [(time.monotonic(), self._object(segment)) for segment in {*found} - {*kept}]
         size = max(segment.end for segment in kept)
         end = self._with_tail(_End(found[0].birth, size, b"", tuple(kept)), 1, found)
         if not end.size or end.tail.endswith(b"\n"):

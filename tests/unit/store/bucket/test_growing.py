@@ -43,7 +43,8 @@ def appended(bucket: MemoryBucket, count: int, size: int = 8) -> list[bytes]:
     return rows
 
 
-def test_however_many_records_were_appended_a_reader_asks_for_few_segments() -> None:
+def test_however_many_records_were_appended_a_reader_asks_for_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing, "GRACE", 0.0)
     bucket = MemoryBucket()
     rows = appended(bucket, 1200, size=3000)
     reader = bucket.open()
@@ -52,7 +53,10 @@ def test_however_many_records_were_appended_a_reader_asks_for_few_segments() -> 
     assert reader.facts().spent.requests["get"] <= 3 * 16
 
 
-def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back() -> None:
+def test_a_run_of_single_segments_of_before_is_joined_when_its_writer_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(growing, "GRACE", 0.0)
     bucket = MemoryBucket()
     for number in range(600):
         bucket.write(segment(9 * number), b"%08d\n" % number)
@@ -79,6 +83,12 @@ def test_whoever_reads_while_segments_are_joined_gets_each_record_once(
     appends: list[int], kept: set[int], limit: int
 ) -> None:
     """Some of the segments that were joined stay, as a death or a slow server leaves them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growing, "GRACE", 0.0)
+        _reads_each_record_once(appends, kept, limit)
+
+
+def _reads_each_record_once(appends: list[int], kept: set[int], limit: int) -> None:
     bucket, number, found, cursor = MemoryBucket(), 0, list[bytes](), ""
     for count in appends:
         anna = bucket.open("anna")
@@ -120,12 +130,15 @@ def test_what_cannot_be_read_now_is_joined_to_nothing_and_stays(fate: str, monke
     assert anna.facts().spent.requests["get"] < 2 * 16, "it is not tried with each append"
 
 
-def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_is_now(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("grace", "listings"), [(0.0, 2), (growing.GRACE, 1)])
+def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_was_or_is_now(
+    grace: float, listings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """However many joins a reader was slower than: for GRACE seconds all stays where he saw it."""
+    monkeypatch.setattr(growing, "GRACE", grace)
     bucket, get = MemoryBucket(), obstore.get
     rows = appended(bucket, 15)
-    anna, more = bucket.open("anna"), [b"%d" % number for number in range(40)]
+    anna, more = bucket.open("anna"), [b"%d" % number for number in range(400)]
     joins = iter([lambda: [anna.append_records(LOG, [row], durable=True) for row in more]])
 
     def late(objects: Any, name: str, **options: Any) -> Any:
@@ -134,23 +147,9 @@ def test_what_is_joined_between_a_listing_and_a_reading_is_read_where_it_is_now(
         return get(objects, name, **options)
 
     monkeypatch.setattr(obstore, "get", late)
-    assert whole(bucket) == [*rows, *more]
-
-
-def test_who_reads_what_he_listed_before_it_was_joined_finds_it_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket, get = MemoryBucket(), obstore.get
-    rows = appended(bucket, 15)
-    joins = iter([lambda: bucket.open("anna").append_records(LOG, [b"last"], durable=True)])
-
-    def late(objects: Any, name: str, **options: Any) -> Any:
-        if (join := next(joins, None)) is not None:
-            join()
-        return get(objects, name, **options)
-
-    monkeypatch.setattr(obstore, "get", late)
-    reader = bucket.open()
-    assert reader.read_records(LOG).records == rows
-    assert reader.facts().spent.requests["list"] == 1
+    reader, wanted = bucket.open(), [*rows, *more] if grace == 0 else rows
+    assert reader.read_records(LOG).records == wanted
+    assert reader.facts().spent.requests["list"] == listings
 
 
 def test_what_is_gone_from_the_middle_is_left_out() -> None:
