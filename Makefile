@@ -10,6 +10,8 @@ PACKAGES := chromium syncthing bindfs fuse3 tmux lnav slurmctld slurmd slurm-cli
 JOBS ?= 3
 BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in_process genrl_gap gpu
 
+# Where bytecode is not kept, each process compiles the package anew: one to two seconds.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
 
 .PHONY: up test test-engines test-slow test-chaos check docs bench clean
