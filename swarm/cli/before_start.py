@@ -28,15 +28,17 @@ from swarm.cli.flags import CommonFlags, as_settings, open_experiment, settings_
 from swarm.cli.say import warn
 from swarm.config import Settings, sources_of, variable
 from swarm.config.file_names import why_reserved
+from swarm.config.own_code import TASK_TABLE
 from swarm.config.revising import EMBEDDED_PROFILES
 from swarm.config.sources import Given
+from swarm.config.sources import given as given_settings
 from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
 from swarm.harmless import quoted
 from swarm.node.base.experiment import identity_of, is_begun, read_experiment
 from swarm.planner.open_files import problem as open_files_problem
 from swarm.planner.open_files import raise_limit
 from swarm.planner.startable import problems
-from swarm.policy.embedded import FOR_OTHERS, any_embedded, made_for
+from swarm.policy.embedded import FOR_OTHERS, all_embedded, any_embedded, made_for
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.settings import LoraConfig, lora_config, trained_as
 from swarm.records.files import read_form
@@ -53,6 +55,7 @@ MANIFEST, LARGEST_MANIFEST = "manifest.json", 16 << 20
 ANY_DEVICE: dict[str, Any] = {"device": None, "precision": "auto", "attention": "auto"}
 """Settings that ask nothing of a device."""
 PROFILE = "profile"
+TASKS = "tasks"
 WRITER = "suiting"
 """Who looks for the experiment; nothing is written by that name."""
 MOST_NAMED, LONGEST = 4, 80
@@ -175,19 +178,30 @@ def suited(
     """
     given = given_flags or CommonFlags()
     settings = settings_from(given_flags, environ, own=own, **defaults)
-    if PROFILE in sources_of(as_settings(given) | dict(own or {}), environ, given.config, **defaults):
-        return {}
-    if settings.endpoint is not None:
-        return {}
-    found = _of_the_experiment(settings) if begins else {}
-    made = found[PROFILE][0] if found else None
+    preset, asked = given_settings(as_settings(given) | dict(own or {}), environ, given.config)
+    said = preset | asked
+    begun = _of_the_experiment(settings) if begins else {}
+    found = {} if PROFILE in said or settings.endpoint is not None else _suited_profile(settings, begun, tells=tells)
+    if TASKS not in defaults or TASKS in said:
+        return found
+    if TASKS in begun:
+        return found | {TASKS: begun[TASKS]}
+    if PROFILE in said or TASK_TABLE in said or not all_embedded(settings.model):
+        return found | {TASKS: (None, "what is asked was chosen")}
+    return found
+
+
+def _suited_profile(settings: Settings, begun: Given, *, tells: bool) -> Given:
+    """Returns the profile of the experiment that goes on, or of models that are not embedded; nothing where the default
+    suits."""
+    made = begun[PROFILE][0] if begun else None
     if any_embedded(settings.model) and (made == settings.profile or made not in EMBEDDED_PROFILES):
         return {}
-    if found and tells:
-        warn(f"profile {made}, as {found[PROFILE][1]} has it")
+    if begun and tells:
+        warn(f"profile {made}, as {begun[PROFILE][1]} has it")
     elif tells:
         say_chosen(settings.model)
-    return found or {PROFILE: (FOR_OTHERS, "the model, which is not embedded")}
+    return {PROFILE: begun[PROFILE]} if begun else {PROFILE: (FOR_OTHERS, "the model, which is not embedded")}
 
 
 def suited_settings(
@@ -271,5 +285,6 @@ def _of_the_experiment(settings: Settings) -> Given:
             return {}
     except StoreError:
         return {}
-    made = identity_of(experiment).get(PROFILE)
-    return {PROFILE: (made, f"the experiment {run.experiment}")} if made else {}
+    identity = identity_of(experiment)
+    source = f"the experiment {run.experiment}"
+    return {name: (identity.get(name), source) for name in (PROFILE, TASKS)} if identity.get(PROFILE) else {}

@@ -58,6 +58,11 @@ def any_embedded(models: Iterable[str]) -> bool:
     return any(name in EMBEDDED for name in models)
 
 
+def all_embedded(models: Iterable[str]) -> bool:
+    """Tells whether every one of these models is embedded."""
+    return all(name in EMBEDDED for name in models)
+
+
 def embedded_path(name: str) -> Path:
     """Returns the folder of an embedded model.
 

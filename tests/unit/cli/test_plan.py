@@ -165,7 +165,7 @@ def test_the_probe_runs_what_was_chosen_and_is_shown_beside_the_prediction(
     assert run([*ON_CPU, "--local", "2"]) == 0
     ((settings, task),) = asked
     assert (settings.local_groups, settings.device, settings.gradient_checkpointing) == (2, "cpu", False)
-    assert task == ProbeTask(prompt_tokens=67, new_tokens=24)
+    assert task == ProbeTask(prompt_tokens=30, new_tokens=24)
     said = capsys.readouterr().out
     assert "probe of one node: peaks loaded 1.0 MB, generation 2.0 MB, update 3.0 GB; predicted " in said
 

@@ -11,7 +11,7 @@ import pytest
 from swarm.cli import node as commands
 from swarm.cli import up
 from swarm.cli.before_start import suited_settings
-from swarm.cli.flags import NodeFlags, RunFlags
+from swarm.cli.flags import UP_DEFAULTS, NodeFlags, RunFlags
 from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.errors import ExperimentError
@@ -40,7 +40,7 @@ def begin(place: Path, profile: str, *, rounds: bool = True, **more: Any) -> Non
     file = ExperimentFile(experiment_name="demo", created_at=1.0, created_by="clock", identity=identity, max_rounds=9)
     layout.run.store.put(keys.EXPERIMENT, encode(file))
     if rounds:
-        layout.root.joinpath(keys.ROLLOUTS, "round_0").mkdir(parents=True)
+        layout.root.joinpath(keys.ROLLOUTS, "round_0").mkdir(parents=True, exist_ok=True)
 
 
 def test_up_asks_a_real_model_the_papers_questions_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,3 +180,15 @@ def test_who_only_asks_a_model_asks_what_a_run_would(monkeypatch: pytest.MonkeyP
     assert suited_settings(RunFlags(model=REAL), own={"tasks": ("bf",)}).profile == "paper-2"
     monkeypatch.setenv("MODEL_NAME", REAL)
     assert suited_settings(None).profile == "paper-2"
+
+
+def test_the_demonstration_asks_embedded_models_what_they_learn_in_a_minute(place: Path) -> None:
+    """Whoever chooses a model, a profile or tasks is asked all that belongs to it; a run that goes on is what it was."""
+    shown = UP_DEFAULTS["tasks"]
+    assert of_up().tasks == of_up(model="tiny-2-gpt2,tiny-2-qwen2").tasks == shown
+    assert of_up(tasks="bf").tasks == ("bf",)
+    for chosen in ({"model": REAL}, {"model": f"tiny-2-qwen2,{REAL}"}, {"profile": "tiny-3"}, {"preset": "paper"}):
+        assert of_up(**chosen).tasks is None
+    for kept in (None, ["bf"]):
+        begin(place, "tiny-3", tasks=kept)
+        assert of_up(experiment="demo").tasks == (kept and tuple(kept))
