@@ -11,6 +11,7 @@ import msgspec
 
 from swarm.errors import ProtocolError, SwarmError
 from swarm.harmless import printable_lines
+from swarm.policy.embedded import any_embedded
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.files import read_experiment
 from swarm.records.groups import scaling_of
@@ -68,6 +69,7 @@ class WebLook:
         not_held = {node: of_node.not_held for node, of_node in self.history.items() if of_node.not_held}
         not_held |= {node: len(of_node) for node, of_node in looked.items() if node not in self.history}
         beside = {"not_held": not_held, "elapsed": elapsed(self.history, wall)}
+        beside["embedded"] = any_embedded(node.model for node in read.nodes)
         self._standing = standing_document(status | beside, wall)
 
     def standing(self) -> dict[str, Any]:

@@ -134,6 +134,26 @@ def test_charts_are_drawn_and_nothing_is_asked_of_anybody_else(seen: Seen) -> No
     assert seen.wrong == []
 
 
+def test_the_papers_pace_is_no_yardstick_for_the_models_of_the_package(seen: Seen, place: Path) -> None:
+    page = seen.show("overview")
+    note = "figure:has-text('Cumulative reward') .note"
+    page.wait_for_selector("canvas >> nth=2")
+    assert "paper" not in page.text_content(note)
+    peers = [place / "experiments" / "exp" / keys.peer(f"worker-{node}") for node in range(NODES)]
+    before = [peer.read_bytes() for peer in peers]
+    try:
+        for peer, data in zip(peers, before, strict=True):
+            peer.write_bytes(data.replace(b"tiny-2-qwen2", b"HuggingFaceTB/SmolLM-360M"))
+        append_round(place, ROUNDS, NODES, "exp")
+        page.wait_for_selector(f"{note}:has-text('1,093.31')", timeout=PATIENCE)
+    finally:
+        for peer, data in zip(peers, before, strict=True):
+            peer.write_bytes(data)
+        for node in range(NODES):
+            file = place / "experiments" / "exp" / keys.metrics(f"worker-{node}")
+            file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:ROUNDS]))
+
+
 def test_the_token_is_spent_and_stays_in_no_address(seen: Seen) -> None:
     assert "token" not in seen.page.url
     assert seen.page.evaluate("document.cookie") == ""

@@ -74,13 +74,17 @@ function hintItems(standing, most = Infinity, node = "") {
   return foremost(found, most).map((hint) => el("li", { class: "hint" }, el("p", {}, hint.nodes.length ? [el("strong", {}, several(standing, hint.nodes)), ": "] : null, inCode(hint.evidence)), el("p", { class: "remedy" }, "What to do: ", inCode(hint.remedy)), el("p", { class: "note" }, OWN_FINDINGS.includes(hint.code) ? hint.code : ["More: ", el("code", {}, `docs/hints.md#${hint.code}`)])));
 }
 
+const OF_REWARD = "The mean over the nodes of their mean reward per completion, and the range from the worst node to the best.";
+const OF_SUM = "The mean rewards, summed over nodes and rounds.";
+const OF_PAPER = " Dashed: as many rounds of as many nodes at the mean pace of the paper's runs (561.79 for 8/0 and 1,093.31 for 4/4 after 2,000 rounds of 8 nodes). Its model and its questions are others: a yardstick, not a rival.";
+
 export class Overview {
   constructor(run, part = "") {
     this.run = run;
     this.said = el("p", { class: "lead" });
     this.cards = el("dl", { class: "cards" });
-    this.reward = new Chart("Reward per round", { note: "Mean over the nodes of their mean reward per completion, the range from the worst to the best node, and a moving average." });
-    this.sum = new Chart("Cumulative reward", { note: "Over all nodes. Dashed: as many rounds of as many nodes at the mean pace of the paper's runs (561.79 for 8/0 and 1,093.31 for 4/4 after 2,000 rounds of 8 nodes). Its model and its questions are others: a yardstick, not a rival." });
+    this.reward = new Chart("Reward per round", { note: OF_REWARD });
+    this.sum = new Chart("Cumulative reward", { note: OF_SUM });
     this.apart = new Chart("Format and knowledge", { top: 1, note: "Format: the share of answers that have a readable <answer>. Knowledge: the reward of an answer that is readable. Their product is the reward." });
     this.spread = el("div");
     this.health = el("div");
@@ -116,12 +120,15 @@ export class Overview {
     if (this.drawn === history.version) return;
     this.drawn = history.version;
     const window = windowOf(rounds.length);
+    const [mean, least, most] = [reward.mean, reward.least, reward.most].map((values) => smooth(values, window));
+    this.reward.note.textContent = OF_REWARD + (window > 1 ? ` All are moving averages over ${window} rounds.` : "");
     this.reward.draw(rounds, [
-      { label: "", values: reward.most, colour: "transparent", width: 0, band: 1, fill: "rgba(86,150,200,0.22)", faint: true }, { label: "", values: reward.least, colour: "transparent", width: 0, faint: true },
-      { label: window > 1 ? "" : "mean", values: reward.mean, colour: colour(0), width: 1, faint: window > 1 }, ...(window > 1 ? [{ label: "mean", values: smooth(reward.mean, window), colour: colour(0) }] : []),
-      ...["least", "most"].map((name) => ({ label: name === "least" ? "worst node" : "best node", values: reward[name], colour: colour(0), faint: true, width: 0 }))]);
+      { label: "", values: most, colour: "transparent", width: 0, band: 1, fill: "rgba(86,150,200,0.22)", faint: true }, { label: "", values: least, colour: "transparent", width: 0, faint: true },
+      { label: "mean", values: mean, colour: colour(0) },
+      { label: "worst node", values: least, colour: colour(0), faint: true, width: 0 }, { label: "best node", values: most, colour: colour(0), faint: true, width: 0 }]);
     const done = cumulated(history.over("my_reward").count);
-    this.sum.draw(rounds, [{ label: "this run", values: total, colour: colour(0) }, ...Object.entries(PAPER).map(([name, sum], at) => ({ label: `paper ${name}`, values: done.map((count) => (count * sum) / PAPER_ROUNDS), colour: colour(at ? 2 : 1), dash: [7, 4], width: 1.5 }))]);
+    this.sum.note.textContent = OF_SUM + (standing.embedded ? "" : OF_PAPER);
+    this.sum.draw(rounds, [{ label: "this run", values: total, colour: colour(0) }, ...Object.entries(standing.embedded ? {} : PAPER).map(([name, sum], at) => ({ label: `paper ${name}`, values: done.map((count) => (count * sum) / PAPER_ROUNDS), colour: colour(at ? 2 : 1), dash: [7, 4], width: 1.5 }))]);
     this.apart.draw(rounds, [{ label: "format", values: smooth(tagged.mean, window), colour: colour(0), format: percent }, { label: "knowledge", values: smooth(given.mean, window), colour: colour(1) }]);
     this.drawSpread(history);
     this.drawTook(standing, history);
