@@ -1,4 +1,4 @@
-"""docs/guarantees.md and tests/ATTACKS.md: each promise and attack names the test that holds it, and the test is there."""
+"""docs/guarantees.md, tests/ATTACKS.md: each promise and attack names the test that holds it, and the test is there."""
 
 from __future__ import annotations
 
