@@ -52,6 +52,6 @@ def base_of(folder: Path, saved: SavedAdapter) -> str:
     except ModelError:
         raise ModelError(
             f"{folder} holds an adapter of {quoted(saved.base_model_name_or_path)}, and swarm opens no model that a "
-            "place names: if you trust it, set MODEL_NAME to its base, write the whole model by `swarm model export NODE "
-            "--merged`, and name that"
+            "place names: if you trust it, set MODEL_NAME to its base, write the whole model by `swarm model export "
+            "NODE --merged`, and name that"
         ) from None
