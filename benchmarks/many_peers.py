@@ -4,7 +4,7 @@
     measured process:  one worker of the embedded model on the same folder, and a coordinator in a process of its own
 
 The measured worker trains on J external groups. Peers are drawn before their files are fetched, so what a round costs
-follows from J and not from N (docs/speed.md). Aim: at most twice as much among 1,000 peers as among 10.
+follows from J and not from N (benchmarks/results/README.md). Aim: at most twice as much among 1,000 peers as among 10.
 
 A node looks at the place every second, so rounds must take equally long to be compared: the publishers, who need most
 of a second for 1,000 files, take --seconds for a round whatever their number.

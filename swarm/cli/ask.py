@@ -40,7 +40,7 @@ THINKING_OFF = (
 def ask(
     *,
     run_flags: RunFlags | None = None,
-    task: Annotated[str, Parameter(help="Which task; `--config` has those of one's own.")],
+    task: Annotated[str, Parameter(help="Which task; `--config` adds your own.")],
     samples: Annotated[int, Parameter(help="Answers.")] = 1,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of text.")] = False,
 ) -> None:

@@ -246,8 +246,8 @@ def bring_back(settings: Settings, *, here: bool) -> None:
 def _diverged(own: Run, there: Run, ours: Reached, theirs: Reached) -> str:
     return (
         f"{own.store.describe()} (round {ours.clock}) and its mirror {there.store.describe()} (round {theirs.clock}) "
-        "each have what the other lacks: they are two experiments, or two swarms went on from one. Choose which one "
-        "stays, and name another --mirror for it, or take the other away (`swarm experiment clean`)"
+        "each have what the other lacks. They are two experiments, or two swarms went on from one. Choose which one "
+        "stays. Name another --mirror for it, or delete the other one (`swarm experiment clean`)"
     )
 
 

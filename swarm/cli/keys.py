@@ -63,7 +63,7 @@ def forget(node: str, experiment_flags: CommonFlags | None = None) -> None:
     """
     settings = settings_from(experiment_flags)
     if node == EXPERIMENT and _known(settings).forget_ids():
-        say(f"{settings.experiment} will be taken for the experiment that is there when a node starts next")
+        say(f"{settings.experiment} is no longer known; the next node that starts accepts the experiment that it finds")
         return
     if not (node == COORDINATOR or is_node_id(node)) or not _known(settings).forget(node):
         open_place(settings.place).require(settings.experiment)

@@ -231,13 +231,13 @@ def repetition(source: str, given_flags: CommonFlags | None, in_process: bool) -
     if not workers:
         raise ExperimentError(
             f"--from {source}: expected a logs/NODE/starts.jsonl of its workers in {run.store.describe()}, got none: "
-            f"it was made by a version that kept no such record, or never began; give its settings yourself"
+            "an older version made it, or it never began. Give its settings yourself"
         )
     if len(workers) > MOST_WORKERS:
         raise ExperimentError(
-            f"--from {source}: {len(workers)} workers have a record of their start in {run.store.describe()}, more "
-            f"than the {MOST_WORKERS} that are started from a folder that anybody may write to: `swarm status "
-            f"--started --experiment {run.experiment}` shows them; start those that you mean with --config"
+            f"--from {source}: {run.store.describe()} records {len(workers)} workers; at most {MOST_WORKERS} are "
+            f"started from a shared folder. `swarm status --started --experiment {run.experiment}` shows them; start "
+            "those that you mean with --config"
         )
     if gone := sorted({name for start in workers for name in start.settings} - FIELDS.keys()):
         warn(f"--from {source}: recorded there, and no setting of this version: {printable(', '.join(gone))[:400]}")

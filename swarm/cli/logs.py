@@ -102,7 +102,7 @@ def _last(stream: EventStream, lines: int | None, wanted: WantedEvents, run: Run
     most = (LINES_SINCE if wanted.since else LINES) if lines is None else lines
     last = stream.read_last(most)
     for of, unseen in sorted(stream.unseen.items()):
-        warn(f"{of}: {unseen} lines were not looked into, for so many would take minutes: name it with --node")
+        warn(f"{of}: {unseen} older lines were left out, because reading them takes minutes: choose it with --node")
     if most and not last and not follow:
         asked = "level, name, time and node" if wanted.since else "level, name and node"
         warn(f"no event in {run.store.describe(keys.LOGS)} is of the {asked} that were asked for")

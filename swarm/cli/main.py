@@ -46,7 +46,7 @@ app = App(
 _GROUPS = {
     "model": "Take trained models out of a run, and build the embedded ones.",
     "experiment": "Look after the experiments of a shared folder.",
-    "task": "Write, try and list questions and rewards of one's own.",
+    "task": "Write, try and list your own questions and rewards.",
     "keys": "Sign what nodes publish, and know who signed what they read.",
     "judge": "Ask nodes held-out questions.",
 }
@@ -126,7 +126,7 @@ COMMANDS = {
         "experiment:prune", "Move rollouts of old rounds to the archive.", "demo --keep 10 --yes"
     ),
     "experiment clean": Command("experiment:clean", "Delete one, or parts of it.", "demo --rollouts --yes"),
-    "task new": Command("task:new", "Write a task of one's own that works as it is.", "riddles"),
+    "task new": Command("task:new", "Write a task of your own that works as it is.", "riddles"),
     "task try": Command(
         "task:try_task", "Ask a task, score answers to it, and say what is wrong with it.", "riddles.py --answer 42"
     ),

@@ -253,9 +253,8 @@ def _refuse_other_workers(run: Run, names: Sequence[str]) -> None:
         return
     if len(new) == len(names):
         raise ExperimentError(
-            f"{run.store.describe()} was made by the workers {named(theirs, MOST_NAMED)}, and this would start "
-            f"{named(new, MOST_NAMED)} in their place, who have learned nothing of what those did. Choose "
-            "another --experiment for a new one, go on "
+            f"{run.store.describe()} has the workers {named(theirs, MOST_NAMED)}; this command would replace them by "
+            f"{named(new, MOST_NAMED)}, which have learned nothing yet. Choose another --experiment, go on "
             f"with its own workers (`swarm join {shlex.quote(run.place)} --experiment {run.experiment} --node-id "
             f"{theirs[0]}`, and its coordinator), or add workers to it: `swarm node --nodes N`"
         )

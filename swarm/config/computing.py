@@ -65,8 +65,9 @@ class GenerationServerTable(SettingTable):
     key: Text | None = setting(None, "SWARM_GENERATION_SERVER_KEY", secret=True)
     """The key that the server was started with (`--api-key`); None: it asks for none."""
     folder: Text | None = setting(None, "SWARM_ADAPTER_FOLDER", reaches=True)
-    """Where adapters are written for the server, which reads them under this very path; None: `adapters` in the key
-    folder. Never in the shared folder."""
+    """Folder to which adapters are written; the server reads them under the same path. None: `adapters` in the key
+    folder. Never in the shared folder.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +149,9 @@ class TrainingSettings(SettingSection):
     loss: Annotated[str, one_of_or_own(*LOSSES)] = setting("grpo", "SWARM_LOSS", run_flag="loss")
     """What an update minimises."""
     advantage_scaling: Annotated[str, one_of_or_own(*ADVANTAGE_SCALINGS)] = setting("std", "SWARM_ADVANTAGE_SCALING")
-    """What a group's rewards, less their mean, are divided by: `std` their standard deviation, `none` nothing,
-    `std_batch` the standard deviation of all such differences in the update."""
+    """Advantages are rewards minus the group's mean, divided by this. `std`: the group's standard deviation; `none`:
+    nothing; `std_batch`: the standard deviation of these differences over the whole update.
+    """
     grpo_iterations: Annotated[int, whole(1, 64)] = setting(1, "SWARM_GRPO_ITERATIONS")
     """Optimizer steps per round on the same groups."""
     clip_low: Annotated[float, above(0, 0.99)] = setting(0.2, "SWARM_CLIP_LOW")
@@ -159,5 +161,6 @@ class TrainingSettings(SettingSection):
     kl_weight: Annotated[float, real(0)] = setting(0.0, "SWARM_KL_WEIGHT")
     """Weight of the KL penalty towards the initial weights; above 0 a second copy of the model is held."""
     dynamic_sampling: Annotated[int, whole(1, 16)] = setting(1, "SWARM_DYNAMIC_SAMPLING")
-    """Attempts per round to have I groups with a signal (DAPO): each further attempt asks fresh questions for the
-    groups without one. The reward is measured on the first I questions; 1: no further attempt."""
+    """The most attempts per round to get I groups with a signal (DAPO). Each further attempt asks fresh questions in
+    place of groups without one. The reward is that of the first I questions. 1: no further attempt.
+    """

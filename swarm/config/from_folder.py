@@ -55,14 +55,14 @@ def refuse_strangers_word(name: str, value: Any, source: str) -> None:
         return
     if FIELDS[name].metadata["reaches"]:
         raise ConfigError(
-            f"{both_names(name)} = {quoted(value)} from {source} reaches out of the shared place, which nobody "
-            f"but you may have a node do: if it is meant, say {to_type(name, value)} yourself"
+            f"{both_names(name)} = {quoted(value)} from {source} reaches out of the shared place. A node "
+            f"takes such settings from you alone. If you want it, type {to_type(name, value)}"
         )
     if (one := FIELDS.declaration_of(name)) and not one.is_ours:
         raise ConfigError(
-            f"{both_names(name)} = {quoted(value)} from {source} is for the plugin {one.plugin} of "
-            f"{one.entry.distribution}, which is code that you did not name yourself: if it is meant, say "
-            f"{to_type(name, value)} yourself"
+            f"{both_names(name)} = {quoted(value)} from {source} needs the plugin {one.plugin} of "
+            f"{one.entry.distribution}. A place cannot turn on code that you did not name. If you want it, type "
+            f"{to_type(name, value)}"
         )
 
 

@@ -47,10 +47,13 @@ class TermsTable(SettingTable):
     licence: Text | None = setting(None, "SWARM_LICENCE")
     """The licence of the texts that this node publishes, as an SPDX id (`CC-BY-4.0`); peers' model cards name it."""
     consent: Literal["train", "train+publish"] | None = setting(None, "SWARM_CONSENT")
-    """What who wrote this node's texts agrees to: that others train on them, and with `+publish` that they publish them
-    again; None: nothing is said. Peers' model cards name it."""
+    """What the author of this node's texts agrees to: that others train on them, and with `+publish` that others
+    publish them again. None: nothing is said. Peers' model cards name it.
+    """
     licences: Names | None = setting(None, "SWARM_LICENCES")
-    """The licences of peers' texts that are taken in (`CC0-1.0,CC-BY-4.0`; `none`: those that name none); None: any."""
+    """Licences of peers' texts that this node takes (`CC0-1.0,CC-BY-4.0`); `none` stands for texts that name none.
+    None: any.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,7 @@ class CadenceTable(SettingTable):
     heartbeat_interval: Annotated[float, above(0)] = setting(1.0, "SWARM_HEARTBEAT_INTERVAL")
     """Seconds between a node's heartbeats. In a bucket 60 unless it is set."""
     liveness_timeout: Annotated[float, above(0)] = setting(15.0, "SWARM_LIVENESS_TIMEOUT")
-    """A node whose heartbeat has not moved for so long is taken for dead. In a bucket 240 unless it is set."""
+    """A node whose heartbeat has not moved for so many seconds counts as dead. In a bucket 240 unless it is set."""
     reconcile_interval: Annotated[float, above(0)] = setting(2.0, "SWARM_RECONCILE_INTERVAL")
     """Seconds between two listings of the folder, whatever the watcher says. In a bucket 10 unless it is set, and only
     while a node waits for something."""
@@ -80,11 +83,11 @@ class LimitsTable(SettingTable):
     """Characters of the longest completion of a peer that is taken; a group with a longer one is refused. None: 64 for
     each token of SWARM_MAX_NEW_TOKENS (256 where that is not set)."""
     pool_bytes: Annotated[int, whole(2**16)] = setting(64 * 2**20, "SWARM_POOL_BYTES")
-    """Memory that all groups of peers together may take; beyond it those of the largest files go."""
+    """Bytes of memory for the groups of all peers; when it is full, groups of the largest files are dropped."""
     max_peers: Annotated[int, whole(1, 65536)] = setting(256, "SWARM_MAX_PEERS")
     """Peers whose files are read in one round, live ones first; the names beyond are counted."""
     quarantine_rounds: Annotated[int, whole(0)] = setting(20, "SWARM_QUARANTINE_ROUNDS")
-    """Rounds for which nothing is read of a peer most of whose groups were refused; 0: never."""
+    """If most groups of a peer were refused, nothing is read from it for so many rounds; 0: never."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,14 +139,17 @@ class ExperimentSettings(SettingSection):
     """Difficulty and scoring: `tiny-3` suits the embedded models, `paper-2` real ones. If you name no profile and begin
     an experiment with a real model, it is `paper-2`. The others repeat earlier runs."""
     tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
-    """Tasks to draw from, of other families as `family/task`; None: those of the task table, or else of the profile."""
+    """Tasks that the run asks; a task of another family is `family/task`. None: all tasks of the settings file, or, if
+    it has none, those of the profile.
+    """
     task_table: TaskTable | None = setting(None, "SWARM_TASK_TABLE")
-    """Tasks with parameters of the run's own, datasets and scorers of one's own (docs/tasks.md)."""
+    """Tasks with your own parameters, datasets and scorers (docs/tasks.md)."""
     mixture: Names | None = setting(None, "SWARM_MIXTURE", run_flag="mixture")
-    """The run's tasks that this node asks, with weights, such as `chain_sum=2+bf`; fixed for the run. `swarm up` deals
-    a list out over its workers. None: all, by the weights of the task table."""
+    """The run's tasks that this node asks, with weights, such as `chain_sum=2+bf`. A node keeps them for the whole run.
+    `swarm up` deals a list out over its workers. None: all, by the weights of the task table.
+    """
     task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
-    """Where questions come from: names of ours, or `package.module:object` of one's own (see swarm.tasks.family)."""
+    """Where questions come from: names of ours, or your own `package.module:object` (see swarm.tasks.family)."""
     test_mode: bool = setting(False, "TEST_MODE", run_flag="test")
     """Quick validation: 3 rounds, I = 4, G = 4."""
     max_stages: Annotated[int, whole(1, 16)] = setting(1, "MAX_STAGES", run_flag="stages")
@@ -160,8 +166,9 @@ class SharingSettings(SettingSection):
     sampler: Annotated[str, one_of_or_own(*SAMPLERS)] = setting("uniform", "SWARM_SAMPLER", run_flag="sampler")
     """How the J external groups are drawn from the informative ones of the pool."""
     peer_share: Annotated[float, above(0, 1)] = setting(1.0, "SWARM_PEER_SHARE")
-    """The largest share of a round's J external groups that may come from one peer; one group always may. With too few
-    peers, fewer groups are trained on (docs/bounds.md)."""
+    """The largest share of a round's J external groups from one peer; one group is always allowed. With too few peers,
+    fewer groups are trained on (docs/bounds.md).
+    """
     staleness: Annotated[int, whole(0, 1)] = setting(0, "SWARM_STALENESS", run_flag="staleness")
     """1: generate the next round's groups while this round's are gathered and trained on, one update behind."""
     publish_logprobs: bool = setting(False, "SWARM_PUBLISH_LOGPROBS")
@@ -169,8 +176,9 @@ class SharingSettings(SettingSection):
     terms: TermsTable = setting(TermsTable(), "SWARM_TERMS")
     """Under which terms texts are published, and which peers' texts are taken in (docs/generators.md)."""
     importance_cap: Annotated[float, real(0)] | None = setting(None, "SWARM_IMPORTANCE_CAP")
-    """Weigh a token by min(this, own / publisher's probability) where its publisher says log-probs; 0: weigh none.
-    None: 2 with a generation server, else 0."""
+    """A token whose publisher gives log-probs is weighed by min(this, own / publisher's probability). 0: no weighing.
+    None: 2 with a generation server, else 0.
+    """
     publish_frequency: Literal["generation", "stage", "round"] = setting("stage", "ROLLOUT_PUBLISH_FREQUENCY")
     """When groups are published: `stage` with every stage, `round` once per round, `generation` each as soon as its
     completions are written. Nodes of one run may differ."""
@@ -186,8 +194,9 @@ class AdaptiveSettings(SettingSection):
     adaptive_rule: Annotated[str, one_of_or_own(*ADAPTIVE_RULES)] = setting(
         "gradient", "SWARM_ADAPTIVE_RULE", run_flag="adaptive_rule"
     )
-    """The rule that moves J (docs/adaptive.md): `gradient`, `reward-trend` and `multi-signal` follow their source to
-    the letter; the `-scaled` ones see rewards in units of their spread, and J as a share of I + J."""
+    """The rule that moves J (docs/adaptive.md). `gradient`, `reward-trend` and `multi-signal` follow their source to
+    the letter. The `-scaled` ones measure rewards in units of their spread, and J as a share of I + J.
+    """
     adaptive_alpha: Annotated[float, above(0, 1)] = setting(0.1, "ADAPTIVE_IJ_ALPHA")
     """Step size: `gradient`: J += alpha (reward - baseline); scaled rules: J += alpha (I + J) signal; `supply`: the
     weight of a new round in its averages. `reward-trend` and `multi-signal` have steps of 1."""
@@ -199,7 +208,7 @@ class AdaptiveSettings(SettingSection):
     adaptive_min_j: Annotated[int, whole(0)] = setting(0, "ADAPTIVE_IJ_MIN_J")
     """The smallest J of an adaptive rule."""
     adaptive_max_j: Annotated[int, whole(0)] | None = setting(None, "ADAPTIVE_IJ_MAX_J")
-    """The largest J of an adaptive rule; None: I + J - 1, for a node always asks itself something."""
+    """The largest J of an adaptive rule; None: I + J - 1, so that a node always has one own group."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,13 +223,15 @@ class ClockSettings(SettingSection):
     expected_workers: Annotated[int, whole(1)] | WorkerNames | None = setting(
         None, "SWARM_EXPECTED_WORKERS", node_flag="expected_workers"
     )
-    """Round 0 opens when so many workers, or the workers of these names or public keys (`anna,ben`), are ready, or
-    after one round interval with at least one of them. Strangers can fill a number; with names, only these move the
-    clock. None: it opens as SWARM_SETTLE_TIME says."""
+    """Round 0 waits for these workers: a number of them, or names or public keys (`anna,ben`). After one round interval
+    one of them is enough. Strangers can fill a number; with names, only these move the clock. None: SWARM_SETTLE_TIME
+    decides.
+    """
     settle_time: Annotated[float, real(0)] = setting(15.0, "SWARM_SETTLE_TIME", node_flag="settle_time")
     """Without expected workers, round 0 opens when a worker is ready, none is loading, and no new one has come for so
-    many seconds; at the latest two round intervals after the first was ready. In a bucket at least two heartbeat
-    intervals; 0: no wait for new ones."""
+    many seconds. It opens at the latest two round intervals after the first was ready. In a bucket the wait is at least
+    two heartbeat intervals. 0: no wait for new ones.
+    """
     standby: bool = setting(False, "SWARM_STANDBY", node_flag="standby")
     """A coordinator that waits until no other is alive, and takes the clock over then."""
     coordinator_patience: Annotated[float, above(0)] | None = setting(None, "SWARM_COORDINATOR_PATIENCE")
@@ -241,8 +252,9 @@ class KeepingSettings(SettingSection):
     checkpoint_keep: Annotated[int, whole(1)] = setting(2, "CHECKPOINT_KEEP")
     """How many of a node's own checkpoints stay on disk."""
     redo_rounds: Annotated[int, whole(0)] = setting(100, "SWARM_REDO_ROUNDS")
-    """A killed node redoes so many rounds since its last checkpoint, and then has the weights that it had. Of more
-    rounds, or with 0, it goes on with the checkpoint's weights."""
+    """A killed node redoes up to so many rounds since its last checkpoint, and then has the weights that it had. If it
+    lost more rounds, it goes on with the checkpoint's weights. 0: it redoes none.
+    """
     cleanup: bool = setting(False, "ROLLOUT_CLEANUP_ENABLED")
     """Delete the rollouts of old rounds as the run goes on; workers do so by turns (docs/retention.md)."""
     keep_last_rounds: Annotated[int, whole(1)] = setting(10, "ROLLOUT_KEEP_LAST_N_ROUNDS")
@@ -258,16 +270,18 @@ class PeerSettings(SettingSection):
 
     section = "Peers"
     admit: Literal["drawn", "regenerable", "unverified"] = setting("drawn", "SWARM_ADMIT")
-    """Peers' groups to learn from: `drawn`: those to the very questions that follow from the run's seed, the peer, the
-    round and the slot; `regenerable`: to any question that can be regenerated; `unverified`: also those that do not say
-    where their question comes from, held against the publisher's own answer by equality of text alone."""
+    """Peers' groups to learn from. `drawn`: those to exactly the questions that follow from the run's seed, the peer,
+    the round and the slot. `regenerable`: those to any question that can be regenerated. `unverified`: also those that
+    do not say where their question comes from; answers are compared, as text, with the publisher's own.
+    """
     limits: LimitsTable = setting(LimitsTable(), "SWARM_LIMITS")
     """How much is taken of what peers send (docs/doors.md)."""
     signing: Literal["off", "on", "require"] = setting("off", "SWARM_SIGNING")
-    """`on`: sign what is published, and hold peers to the key that was first seen; `require`: also refuse what is not
-    signed. Needs the extra `signing`, and a key (`swarm keys new`)."""
+    """`on`: sign what is published, and hold each peer to its first key; `require`: also refuse unsigned files. Needs
+    the extra `signing`, and a key (`swarm keys new`).
+    """
     key_folder: Text = setting("~/.swarm", "SWARM_KEY_FOLDER", reaches=True)
-    """Where this user's key and the keys that peers were first seen with are kept; never in the shared folder."""
+    """Folder of this user's key and of the first key of each peer; never in the shared folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -532,8 +546,8 @@ def refuse_strangers_code(name: str, value: Any, source: str) -> None:
     """See that a setting from a place selects nothing but what we ship. Raises ConfigError with what to type."""
     for text in names_code(name, value):
         raise ConfigError(
-            f"{both_names(name)} = {quoted(text)} from {source} names code of its user's own, and what is read "
-            f"in a shared folder is never imported: if you know that code, say {to_type(name, value)} yourself"
+            f"{both_names(name)} = {quoted(text)} from {source} names code of somebody else. swarm never "
+            f"imports what a shared folder names. If you know that code, type {to_type(name, value)}"
         )
 
 

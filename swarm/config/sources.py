@@ -267,7 +267,7 @@ def _check(settings: Settings, given: set[str]) -> Settings:
     if timeout < times * beat:
         raise ConfigError(
             f"{variable('liveness_timeout')} must be at least {times} times {variable('heartbeat_interval')}{where}, "
-            f"got {timeout:g} and {beat:g}; else live nodes are taken for dead"
+            f"got {timeout:g} and {beat:g}; else live nodes count as dead"
         )
     if settings.test_mode:
         settings = replace(settings, **{name: value for name, value in QUICK.items() if name not in given})

@@ -39,6 +39,6 @@ def problem() -> str:
     if limit() >= LEAST:
         return ""
     return (
-        f"this process may have {limit():.0f} files open at once (`ulimit -n`), and a node needs {LEAST}: "
-        f"`ulimit -n {ENOUGH}` before the start, or raise the hard limit (limits.conf, LimitNOFILE of systemd)"
+        f"a node needs {LEAST} open files, this process may have {limit():.0f}: type `ulimit -n {ENOUGH}` before the "
+        "start, or raise the hard limit (limits.conf, LimitNOFILE of systemd)"
     )

@@ -16,7 +16,8 @@ LORA_FACTOR = 10
 Machines, 2025) found its optimum at about ten times that of full fine-tuning, for supervised training and for RL."""
 _OURS = "measured: learns within forty rounds, and not so fast that the first ten are over before one looks"
 _OURS_LORA = (
-    "measured: of 1e-3, 2e-3 and 3e-3 at rank 16 the one that learns most in forty rounds (docs/speed.md, Adapters)"
+    "measured: of 1e-3, 2e-3 and 3e-3 at rank 16 the one that learns most in forty rounds "
+    "(benchmarks/results/README.md, Adapters)"
 )
 _GRPO = "the policy's rate of GRPO (DeepSeekMath, arXiv:2402.03300, section 4.2), and the default of TRL's GRPOTrainer"
 

@@ -196,11 +196,11 @@ def short_rounds(rows: Sequence[Recent], facts: HintFacts) -> Said:
     if len(last) < FEW or 2 * late < FEW:
         return None
     takes = median(row.seconds_round for row in last)
-    open_for = f"rounds stay open for {facts.round_interval:g} s at most and " if facts.round_interval else ""
+    open_for = f"a round lasts at most {facts.round_interval:g} s, " if facts.round_interval else ""
     if not facts.trains:
         return (
             f"late in {late} of its last {FEW} rounds, which end without it",
-            "start it with SWARM_AWAITED=True, and let COORDINATOR_ROUND_INTERVAL be what its answers need",
+            "start it with SWARM_AWAITED=True, and set COORDINATOR_ROUND_INTERVAL above the time that its answers take",
         )
     return (
         f"late in {late} of its last {FEW} rounds: {open_for}its work takes {takes:.1f} s",
@@ -221,8 +221,10 @@ def nothing_heard(rows: Sequence[Recent], facts: HintFacts) -> Said:
             "use the same SEED, SWARM_TASKS, SWARM_PROFILE and versions on all nodes",
         )
     return (
-        f"no group of its {peers} live peers came in {FEW} rounds, {heard} were heard",
-        "rounds may be too short (COORDINATOR_ROUND_INTERVAL), or the folder shows files late: see `swarm doctor`",
+        f"received no group from {peers} live {'peer' if peers == 1 else 'peers'} in {FEW} rounds; "
+        f"at most {heard} had files in a round",
+        "set COORDINATOR_ROUND_INTERVAL above the time that a peer's round takes; if the folder shows files late, see "
+        "`swarm doctor`",
     )
 
 
@@ -236,7 +238,7 @@ def trains_alone(rows: Sequence[Recent], facts: HintFacts) -> Said:
     return (
         f"trains alone: it wanted no external groups in {FEW} rounds, and its experiment has J = "
         f"{facts.external_groups}",
-        f"start it again with NUM_TRANSPLANT_TREES={facts.external_groups}, or without it: it takes the experiment's",
+        "start it again without NUM_TRANSPLANT_TREES: it then takes J from the experiment",
     )
 
 
@@ -259,7 +261,7 @@ def never_tagged(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return None
     return (
         f"none of its last {completions} completions has a closed <answer>...</answer>, so none can earn anything",
-        f"see what it is asked and writes ({ASK}); take a model that follows instructions, ask it otherwise "
+        f"see what it is asked and writes ({ASK}); take a model that follows instructions, change the prompt "
         "(SWARM_SYSTEM_PROMPT, SWARM_INSTRUCTION), or warm it up on the format first (`swarm model build`)",
     )
 
@@ -284,7 +286,8 @@ def equal_groups(rows: Sequence[Recent], facts: HintFacts) -> Said:
     reward = sum(row.my_reward for row in rows) / len(rows)
     if reward > 0.5:
         return (
-            f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing is left",
+            f"all rewards in each of its last {groups} groups are equal, {reward:.2f} on average: nothing is left to "
+            "learn",
             f"choose harder questions (SWARM_PROFILE, SWARM_TASKS): {PROBE} measures which teach it anything",
         )
     return (
@@ -315,8 +318,8 @@ def quarantines(rows: Sequence[Recent], facts: HintFacts) -> Said:
     reasons = Counter(row.refused_as for row in rows if row.refused_as).most_common(1)
     mostly = f", mostly as {reasons[0][0]}" if reasons else ""
     return (
-        f"it reads nothing of {last.quarantined_peer}{others}, most of whose groups it refused{mostly}",
-        "use the same settings and versions on all nodes; a peer that nobody knows: stop it",
+        f"it reads nothing from {last.quarantined_peer}{others}: it refused most of their groups{mostly}",
+        "use the same settings and versions on all nodes; if nobody knows this peer, stop it",
     )
 
 
@@ -328,9 +331,9 @@ def odd_peer(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return None
     gap = median(row.odd_gap for row in rows[-3 * FEW :] if row.odd_peer == peer and row.odd_gap >= FAR)
     return (
-        f"right answers of {peer} were {gap:.1f} nats per token less likely to it than those of its other peers, in "
-        f"{count} of its last {3 * FEW} rounds",
-        "look at what it writes (`swarm inspect`); where the words are not wanted, learn of answers alone "
+        f"it finds right answers of {peer} {gap:.1f} nats per token less likely than those of other peers, in {count} "
+        f"of its last {3 * FEW} rounds",
+        "read what this peer writes (`swarm inspect`); to keep its words out, learn from answers alone "
         "(SWARM_EXTERNAL_REASONING=answer) or set SWARM_EXTERNAL_LOGPROB_FLOOR",
     )
 
@@ -361,7 +364,7 @@ def memory_75(rows: Sequence[Recent], facts: HintFacts) -> Said:
 
 def memory_90(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The memory of its device is nearly full: longer answers than before may end the node."""
-    remedy = "stop what else runs there, run fewer nodes, or lower SWARM_MICRO_BATCH_TOKENS (`swarm plan`)"
+    remedy = "stop other programs there, run fewer nodes, or lower SWARM_MICRO_BATCH_TOKENS (`swarm plan`)"
     return _memory(rows, NEARLY_FULL, FULL, remedy)
 
 
@@ -375,13 +378,13 @@ def _disk(rows: Sequence[Recent], low: float, high: float, remedy: str) -> Said:
 
 def disk_75(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The disk of the shared place fills up."""
-    remedy = "see what the run still writes (`swarm doctor`), and free space, or ask for fewer rounds"
+    remedy = "free space, or ask for fewer rounds; `swarm doctor` says how much the run still writes"
     return _disk(rows, FILLING, NEARLY_FULL, remedy)
 
 
 def disk_90(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The disk of the shared place is nearly full."""
-    remedy = "free space now (`swarm experiment clean` what is done with), or lower CHECKPOINT_KEEP"
+    remedy = "free space now (`swarm experiment clean NAME` deletes a run), or lower CHECKPOINT_KEEP"
     return _disk(rows, NEARLY_FULL, FULL, remedy)
 
 

@@ -72,7 +72,7 @@ def changed_makings(before: MadeWith, now: MadeWith) -> list[str]:
         f"model {_short(name)} has other files" for name, was in before.models.items() if models.get(name, was) != was
     ]
     if before.code and now.code and before.code != now.code:
-        texts.append("the code of swarm, or of a function of one's own, is another")
+        texts.append("the code of swarm, or of a function of your own, has changed")
     hardware = ("processor", "gpus")
     texts += [
         f"{name} was {_short(was)}, now {now.machine.get(name)}"

@@ -90,8 +90,8 @@ class _Fetching:
         self._bytes += size
         if self._bytes > MOST_FETCHED:
             raise ConfigError(
-                f"[tasks.{name}]: the files of the run have more than {MOST_FETCHED} bytes together, which is all that "
-                "is fetched from a place: get the others from who began the run, and start in their folder"
+                f"[tasks.{name}]: the files of the run have together more than the {MOST_FETCHED} bytes that a node "
+                "fetches from a place: get the others from whoever began the run, and start in their folder"
             )
 
     def _fetched(self, name: str, file: Path, sha256: str) -> bytes:
@@ -100,8 +100,8 @@ class _Fetching:
             data = self._store.get(keys.task_file(sha256), MOST_BYTES).data
         except (FileNotFoundError, ProtocolError, StoreError) as error:
             raise ConfigError(
-                f"[tasks.{name}]: the run asks from the file {str(file)!r} with the SHA-256 {sha256}, which is neither "
-                f"in the working directory nor at {where} ({error}): get it from who began the run, and start here"
+                f"[tasks.{name}]: the file {str(file)!r} with the SHA-256 {sha256} is neither in the working directory "
+                f"nor at {where} ({error}): get it from whoever began the run, and start here"
             ) from None
         if hashlib.sha256(data).hexdigest() != sha256:
             raise ConfigError(

@@ -94,8 +94,8 @@ def refuse_other(name: str, what: str, wanted: str, got: str) -> None:
     if wanted != got:
         raise malformed(
             name,
-            f"{what} has SHA-256 {got}, expected {wanted}; get the one that the run was begun with, "
-            "or, in a run of your own that is to begin with this one, leave sha256 out",
+            f"{what} has SHA-256 {got}, expected {wanted}; get the file that the run began with; "
+            "to begin a run of your own with this one, leave sha256 out",
         )
 
 

@@ -228,9 +228,9 @@ def _load(chosen: str) -> TaskFamily:
         family = cast(TaskFamily, load(code))
         name = family.name
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(_because(f"{str(code)!r} cannot be had: {error}")) from None
+        raise ConfigError(_because(f"{str(code)!r} cannot be loaded: {error}")) from None
     if not _NAME.fullmatch(name) or name in TASK_FAMILIES:
-        raise ConfigError(_because(f"{str(code)!r} is called {name!r}, which no family of one's own may be"))
+        raise ConfigError(_because(f"{str(code)!r} is called {name!r}, a name that your own family cannot have"))
     return family
 
 
@@ -246,8 +246,8 @@ def _ours(name: str) -> TaskFamily:
     entry = entry_points.bundled(entry_points.TASKS).get(name)
     if entry is None:
         raise ConfigError(
-            f"the task family {name}, which {SETTING} or a table [tasks.NAME] asks for, is a plugin's that is not "
-            "registered here: install swarm again, with its plugins"
+            f"the task family {name}, which {SETTING} or a table [tasks.NAME] names, belongs to a plugin that is "
+            "not installed: install swarm again, with its plugins"
         )
     return cast(TaskFamily, entry_points.load(entry))
 

@@ -76,8 +76,8 @@ Raw = float | str | bool | None
 """What a child finds of one answer, conversation or turn: see _raw_of."""
 _decode_raw: Callable[[bytes], list[Raw]] = msgspec.msgpack.Decoder(list[Raw]).decode
 BROKEN = (
-    "no scoring child works on this machine: one that had nothing to do failed or used up its limits, so no question "
-    "could be made and no answer scored; the scorer.stderr events before this say why, `swarm doctor` looks for more"
+    "no scoring child works on this machine: even an idle one failed or reached its limits. So no question can be made "
+    "and no answer scored. The scorer.stderr events before this say why; `swarm doctor` looks for more"
 )
 
 

@@ -1,4 +1,4 @@
-"""docs/guarantees.md: each promise names the test that holds it, and the test is there."""
+"""docs/guarantees.md, tests/ATTACKS.md: each promise and attack names the test that holds it, and the test is there."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from pathlib import Path
 
 from tests.unit.named_tests import is_there, named_in
 
-PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "docs" / "guarantees.md", ROOT / "tests" / "ATTACKS.md"]
 
 
 def rows() -> Iterator[str]:
     """The lines of all tables but their heads."""
-    lines = PAGE.read_text("utf-8").splitlines()
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        if line.startswith("| ") and not below.startswith("|---"):
-            yield line
+    for page in PAGES:
+        lines = page.read_text("utf-8").splitlines()
+        for line, below in zip(lines, [*lines[1:], ""], strict=True):
+            if line.startswith("| ") and not below.startswith("|---"):
+                yield line
 
 
 def test_each_promise_names_a_test_that_is_there() -> None:

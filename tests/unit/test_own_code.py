@@ -138,7 +138,7 @@ def test_no_scoring_server_imports_what_its_node_was_not_told_by_its_user(
 def test_no_child_is_handed_as_its_users_word_what_came_from_a_place(what: str) -> None:
     name, value = NAMED[what]
     read = load_settings({}, {}, base={"adaptive": (True, "a place"), name: (value, "a place")}, external_groups=4)
-    with pytest.raises(ConfigError, match="never imported: if you know that code, say "):
+    with pytest.raises(ConfigError, match="If you know that code, type "):
         read.as_environment()
 
 
@@ -172,7 +172,7 @@ def test_who_joins_an_experiment_that_names_code_is_told_so_and_runs_none(
     assert swarm(words) == ConfigError.exit_code
     assert not sprung()
     said = capfd.readouterr().err
-    assert "is never imported: if you know that code, say " in said
+    assert "If you know that code, type " in said
 
 
 def repeated(layout: Layout, **settings: Any) -> None:
@@ -197,7 +197,7 @@ def test_a_swarm_is_repeated_without_the_code_that_its_record_names(
     repeated(layout, adaptive=name == "adaptive_rule", external_groups=4, **{name: value})
     assert swarm(["up", "--from", "demo", "--dry-run"]) == ConfigError.exit_code
     assert not sprung()
-    assert "is never imported: if you know that code, say " in capfd.readouterr().err
+    assert "If you know that code, type " in capfd.readouterr().err
 
 
 def test_a_node_goes_on_with_a_family_of_its_users_own_once_that_is_said_again(
@@ -208,7 +208,7 @@ def test_a_node_goes_on_with_a_family_of_its_users_own_once_that_is_said_again(
     words = ["join", str(tmp_path), "--dry-run"]
     assert swarm(words) == ConfigError.exit_code
     typed = "SWARM_TASK_FAMILIES=tests.unit.tasks.sums:SUMS"
-    assert f"say {typed} yourself" in capfd.readouterr().err
+    assert f"type {typed}" in capfd.readouterr().err
     monkeypatch.setenv(*typed.split("="))
     assert swarm(words) == 0
 

@@ -101,8 +101,8 @@ def test_a_place_sets_nothing_of_a_strangers_plugin(greeting: Path) -> None:
         "refuse_unsafe({'greetings': (2, 'the place')})"
     )
     refused = python(greeting, code)
-    assert "is for the plugin greeting of greeting, which is code that you did not name yourself" in refused.stderr
-    assert "say SWARM_GREETINGS=2 yourself" in refused.stderr
+    assert "needs the plugin greeting of greeting. A place cannot turn on code that you did not name" in refused.stderr
+    assert "type SWARM_GREETINGS=2" in refused.stderr
 
 
 def test_an_unknown_setting_says_which_plugin_cannot_be_had(tmp_path: Path) -> None:

@@ -480,7 +480,7 @@ export class Experiments {
 // The settings that everybody asks for first, by what they are called in the paper and in the settings.
 const FOREMOST = [["learning rate (learning_rate)", "learning_rate"], ["own groups per round, I (local_groups)", "local_groups"], ["peers' groups per round, J (external_groups)", "external_groups"], ["answers per question, G (generations)", "generations"], ["rounds (max_rounds)", "max_rounds"], ["tasks (tasks)", "tasks"]];
 
-const UNSET = { tasks: "none named: those of the task table, or else of the profile", learning_rate: "none named: what suits the model" };
+const UNSET = { tasks: "none named: all tasks of the settings file, or else those of the profile", learning_rate: "none named: what suits the model" };
 
 // Values of several nodes; where they differ, of how many nodes each is.
 function together(values) {

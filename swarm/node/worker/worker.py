@@ -273,7 +273,7 @@ class Worker:
             rounds_done=0,
             why=f"all {rounds} rounds were over when this node was ready, {seconds:.0f} s after its start",
             remedy=f"start its coordinator again with more than {rounds} --rounds, and then this node; "
-            "a coordinator with --expected-workers waits for those that it names, or for so many",
+            "with --expected-workers a coordinator waits for a number of workers, or for those named",
             code=MissedError.code,
             exit_code=self._stop_code,
         )

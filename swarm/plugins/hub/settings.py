@@ -18,7 +18,8 @@ class HubSettings(PluginSettings):
     push_repo: Annotated[str, Meta(pattern=r"^[^/\s]+/[^/\s]+\Z", description="a repository as USER/NAME")] | None = (
         setting(None, "SWARM_PUSH_REPO", up_flag="push", reaches=True)
     )
-    """Where on the Hugging Face Hub `swarm up` pushes the models of its workers, from beside them (docs/publishing.md);
-    of several workers each to `USER/NAME-WORKER`. The token is that of `hf auth login` or HF_TOKEN."""
+    """Repository of the Hugging Face Hub to which `swarm up` pushes its workers' models (docs/publishing.md). Of
+    several workers, each has its own: `USER/NAME-WORKER`. The token is that of `hf auth login` or HF_TOKEN.
+    """
     push_every: Annotated[int, whole(0)] = setting(0, "SWARM_PUSH_EVERY", up_flag="push_every")
-    """Push every so many rounds, too, the newest checkpoint; 0: only the last."""
+    """Push the newest checkpoint every so many rounds, too; 0: only the last one."""

@@ -40,8 +40,8 @@ def refuse_to_plant(run: Run, words: str) -> None:
     entry = run.store.stat(keys.STUDY_RUN) if words else None
     if words and (entry is None or entry.kind is not Kind.FILE):
         raise ConfigError(
-            f"{variable('planters')} makes nodes spoil what they publish, which is an instrument of studies, and "
-            f"experiment {run.experiment} is a run of none: begin it by `swarm study run`, or leave it out"
+            f"{variable('planters')} makes nodes spoil what they publish, an instrument of studies. "
+            f"Experiment {run.experiment} belongs to no study: begin it by `swarm study run`, or leave this out"
         )
 
 

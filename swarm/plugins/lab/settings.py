@@ -38,14 +38,15 @@ class LabSettings(PluginSettings):
     """What is learned of a peer's completion (docs/bounds.md): `answer`: only `<answer>...</answer>` and the end of
     text; `whole`: all of it."""
     external_logprob_floor: Annotated[float, below(0)] | None = setting(None, "SWARM_EXTERNAL_LOGPROB_FLOOR")
-    """Nothing is learned from external tokens whose log-prob under the own policy is below this, such as -5
-    (docs/bounds.md); None: from all."""
+    """External tokens whose log-prob under the own policy is below this, such as -5, are not learned (docs/bounds.md).
+    None: all are.
+    """
     external_negative_floor: Annotated[float, at_most(0)] | None = setting(None, "SWARM_EXTERNAL_NEGATIVE_FLOOR")
-    """The same floor for external tokens with a negative advantage; 0: nothing is learned from any of these; None: from
-    all."""
+    """The same floor for external tokens with a negative advantage. 0: none of these are learned; None: all are."""
     gradient_halves: bool | None = setting(None, "SWARM_GRADIENT_HALVES")
-    """Take the gradient in halves, and measure how far peers' groups pull away from own ones (docs/adaptive.md): two
-    more copies of it are held. None: where the adaptive rule needs it."""
+    """Take the gradient in halves, to measure how far peers' groups pull away from own ones (docs/adaptive.md). It
+    takes memory for two more copies of the gradient. None: only if the adaptive rule needs it.
+    """
 
     def plants(self, node: str) -> str:
         """Returns what a node of these settings puts in front of its right answers; empty: nothing."""

@@ -13,7 +13,8 @@ class SinksSettings(PluginSettings):
     section = "Beside the run"
 
     sinks: Names | None = setting(None, "SWARM_SINKS", up_flag="sink", reaches=True)
-    """Trackers of experiments that get the rows of a run of `swarm up`, from beside it (docs/sinks.md): `tensorboard`,
-    `trackio`, `wandb`, each an extra."""
+    """Experiment trackers to which `swarm up` sends the rows of a run (docs/sinks.md): `tensorboard`, `trackio`,
+    `wandb`. Each is an extra.
+    """
     sink_folder: Text = setting("./sinks", "SWARM_SINK_FOLDER", reaches=True)
     """Where TensorBoard and wandb have their files, never in the shared place; trackio has its own (TRACKIO_DIR)."""

@@ -51,8 +51,8 @@ class ReplicatedPlace(Place):
         members = self._record.read()
         if member_of(node_id) != (own := members.own):
             raise ConfigError(
-                f"a node called {node_id} cannot work in {self._path}: this machine is the member {own} there, "
-                f"whose nodes are called {own}, or {own}- and more: give it such a NODE_ID (--node-id)"
+                f"a node called {node_id} cannot work in {self._path}: this machine is the member {own} there. "
+                f"Its nodes are called {own} or {own}-...: choose such a NODE_ID (--node-id)"
             )
         if role == "coordinator" and own != members.host:
             raise ConfigError(

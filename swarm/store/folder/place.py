@@ -112,8 +112,8 @@ class FolderPlace(Place):
         steps = [self._path.joinpath(*names[: depth + 1]) for depth in range(len(names))]
         if at := next((step for step in steps if step.name == ".." or stat.S_ISLNK(_mode(step, follow=False))), None):
             raise StoreError(
-                f"{at} leads to {at.resolve()}, out of the shared folder, where nothing is read, written or deleted: "
-                "name the place that it leads into (--path), or take the link away"
+                f"{at} leads to {at.resolve()}, out of the shared folder. swarm follows no such link: name the "
+                "folder that it leads to (--path), or remove the link"
             )
 
     def remove(self, name: str) -> None:

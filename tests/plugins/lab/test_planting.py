@@ -89,7 +89,7 @@ async def test_a_planter_that_died_in_mid_round_takes_up_what_it_had_sampled(
 
 async def test_outside_of_a_study_nobody_plants(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
-    with pytest.raises(ConfigError, match=r"SWARM_PLANTERS .* instrument of studies.* is a run of none"):
+    with pytest.raises(ConfigError, match=r"SWARM_PLANTERS .* instrument of studies.* belongs to no study"):
         await make_worker(layout, "alice", **PLANTING).run()
     assert not layout.peer_file("alice").exists()
 

@@ -74,9 +74,9 @@ def test_tasks_of_the_first_family_have_their_bare_names_and_those_of_others_say
     [
         (("no_such_module:FAMILY",), "No module named 'no_such_module'"),
         (("swarm.types:FAMILY",), "has no attribute 'FAMILY'"),
-        (("jsonl",), "'jsonl' cannot be had"),
-        (("swarm.tasks:__name__",), "cannot be had"),
-        (("tests.unit.tasks.sums:IMPOSTOR",), "is called 'reasoning-gym', which no family of one's own may be"),
+        (("jsonl",), "'jsonl' cannot be loaded"),
+        (("swarm.tasks:__name__",), "cannot be loaded"),
+        (("tests.unit.tasks.sums:IMPOSTOR",), "is called 'reasoning-gym', a name that your own family cannot have"),
         ((SPEC, "tests.unit.tasks.sums:NEXT_SUMS"), "two families of one name"),
     ],
 )

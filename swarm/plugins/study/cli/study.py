@@ -64,7 +64,7 @@ class StudyFlags:
 
 
 def run(
-    matrix: Annotated[str, Parameter(help="sapo, five-node, thesis, adaptive, samplers, or a TOML file of one's own.")],
+    matrix: Annotated[str, Parameter(help="sapo, five-node, thesis, adaptive, samplers, or a TOML file of your own.")],
     /,
     *,
     dry_run: Annotated[bool, Parameter(help="Say what would be run, and start nothing.")] = False,

@@ -172,7 +172,5 @@ MATRICES = {
 def built_in(name: str) -> Matrix:
     """Returns the matrix of that name. Raises ConfigError if there is none."""
     if name not in MATRICES:
-        raise ConfigError(
-            f"no built-in matrix {name!r}{meant_among(name, MATRICES)}; a file of one's own ends in .toml"
-        )
+        raise ConfigError(f"no built-in matrix {name!r}{meant_among(name, MATRICES)}; a file of your own ends in .toml")
     return MATRICES[name]
