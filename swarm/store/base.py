@@ -52,7 +52,7 @@ for what lies there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -291,6 +291,15 @@ class Holding(Protocol):
 
     def holding(self, prefix: str) -> AbstractContextManager[None]:
         """Keeps a prefix open, for the block, for what this thread reads right below it."""
+
+
+@runtime_checkable
+class Deep(Protocol):
+    """Marks a store that lists all files below a prefix for less than level by level."""
+
+    def files_below(self, prefix: str) -> Iterator[tuple[str, Entry]]:
+        """Yields key and entry, with its tag, of the files below a prefix of no checkpoints and logs, in the order of
+        keys, at most MOST_NAMES. Raises StoreError if they cannot be listed."""
 
 
 def get_many(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:
