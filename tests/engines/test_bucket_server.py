@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from inspect import getsource
 from pathlib import Path
 
@@ -167,6 +168,26 @@ def test_the_doctor_refuses_s3rver(
         code, found = doctor(Prefix(port).url, capsys)
     assert (code, found["exclusive creation"][0]) == (1, "failure"), found
     assert found["permissions"] == ("ok", "list, put, get, delete")
+
+
+def test_a_node_goes_on_with_the_keys_that_its_profile_has_by_now(
+    server: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server refuses the first ones from some moment on, as those that have expired."""
+    expired, file = set[str](), tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id=FIRST\naws_secret_access_key=B\naws_session_token=C\n")
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setattr("swarm.store.bucket.credentials.READ_EVERY", timedelta())
+    with between(server, expired=expired) as port:
+        store = Prefix(port).open("anna")
+        store.put("peers/anna.json", b"{}")
+        expired.add("FIRST")
+        with pytest.raises(StoreError, match="credentials have expired"):
+            store.put("peers/anna.json", b"{}")
+        file.write_text("[default]\naws_access_key_id=SECOND\naws_secret_access_key=B\naws_session_token=D\n")
+        store.put("peers/anna.json", b"{}")
 
 
 @pytest.fixture(scope="module")
