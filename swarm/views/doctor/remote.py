@@ -68,7 +68,8 @@ def judge_visibility(seen: Visibility) -> Iterator[Finding]:
         slowest = max(took)
         measured = f"{len(took) - late} of {len(took)} at once, the slowest after {slowest:.1f} s"
         fix = "expect rounds that wait so long; switch off what caches before this bucket (CDN, proxy, gateway)"
-        yield BUCKET.graded(check_bucket, measured, fix, warning=slowest > SLOW, failure=math.isinf(slowest))
+        caches = median(took) > 0 and slowest > SLOW  # one late look alone may be this machine's own
+        yield BUCKET.graded(check_bucket, measured, fix, warning=caches, failure=math.isinf(slowest))
 
 
 def judge_latency(found: Latency) -> Finding:
