@@ -173,6 +173,9 @@ class Blocking(Protocol):
     async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it and give what it returns or raises. If the caller is cancelled, the call still ends by itself."""
 
+    async def run_or_leave(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """The same; a caller that is cancelled leaves at once, and the call goes on no longer than the process."""
+
 
 class Store(Protocol):
     """The blocking face, callable from any thread. A store that was opened without a writer refuses to write."""
