@@ -160,6 +160,7 @@ class Copier:
         """Prefixes of checkpoints that the target has."""
         self._pass = Copied()
         self._counting, self._listing = Lock(), Lock()
+        self._deep_source, self._deep_target = (s if isinstance(s, Deep) else None for s in (source, target))
         self._is_far = any(store.facts().spent is not None for store in (source, target))
         """Each request takes its time on the way."""
 
@@ -252,8 +253,8 @@ class Copier:
 
         `is_open`: rounds that are looked through.
         """
-        if depth == 0 and prefix in _BY_ROUND and isinstance(self._source, Deep):
-            for key, entry in self._source.files_below(prefix):
+        if depth == 0 and prefix in _BY_ROUND and self._deep_source:
+            for key, entry in self._deep_source.files_below(prefix):
                 if keys.owner_of(key) is None:
                     self._pass.strays += 1
                 elif is_open(_round_of(key)):
@@ -374,10 +375,10 @@ class Copier:
         """Returns the tag that a file of the target had when its prefix was first written to; None: none was there."""
         prefix, _, name = key.rpartition("/")
         root = key.partition("/round_")[0]
-        if root in _BY_ROUND and isinstance(self._target, Deep):
+        if root in _BY_ROUND and self._deep_target:
             with self._listing:
                 if root not in self._listed_whole:
-                    for file, entry in self._target.files_below(root):
+                    for file, entry in self._deep_target.files_below(root):
                         within, _, last = file.rpartition("/")
                         self._there.setdefault(within, {})[last] = entry.tag
                     self._listed_whole.add(root)
@@ -394,9 +395,8 @@ class Copier:
         """
         unread, self._unread = self._unread, {}
         tags = dict[str, str]()
-        for root in _BY_ROUND if isinstance(self._target, Deep) and len(unread) > _FEW else ():
-            if any(key.startswith(f"{root}/") for key in unread):
-                tags |= {key: entry.tag for key, entry in self._target.files_below(root)}
+        for root in {_prefix_of(key) for key in unread} & _BY_ROUND if self._deep_target and len(unread) > _FEW else ():
+            tags |= {key: entry.tag for key, entry in self._deep_target.files_below(root)}
         self._map(self._read_one_back, [(key, md5) for key, md5 in unread.items() if tags.get(key) != md5])
 
     def _read_one_back(self, key: str, md5: str) -> None:

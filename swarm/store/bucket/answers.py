@@ -122,8 +122,8 @@ def trouble_of(error: Exception) -> Trouble:
         if meaning:
             return Trouble(f"{meaning.said} (the server answered {said})", meaning.passing, meaning.advice)
         return Trouble(f"the server answered {said}", number in _PASSING, _ADVICE.get(number, _BUSY))
-    if said := _NOT_GIVEN.search(text):
-        return Trouble(said[1], False, "see the file of AWS's profiles, or set AWS_ACCESS_KEY_ID and its secret")
+    if not_given := _NOT_GIVEN.search(text):
+        return Trouble(not_given[1], False, "see the file of AWS's profiles, or set AWS_ACCESS_KEY_ID and its secret")
     if "169.254.169.254" in text or "metadata" in text or "credential" in text.lower():
         return Trouble(
             "there are no credentials",
