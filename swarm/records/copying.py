@@ -395,8 +395,9 @@ class Copier:
         """
         unread, self._unread = self._unread, {}
         tags = dict[str, str]()
-        for root in {_prefix_of(key) for key in unread} & _BY_ROUND if self._deep_target and len(unread) > _FEW else ():
-            tags |= {key: entry.tag for key, entry in self._deep_target.files_below(root)}
+        if self._deep_target and len(unread) > _FEW:
+            for root in {_prefix_of(key) for key in unread} & _BY_ROUND:
+                tags |= {key: entry.tag for key, entry in self._deep_target.files_below(root)}
         self._map(self._read_one_back, [(key, md5) for key, md5 in unread.items() if tags.get(key) != md5])
 
     def _read_one_back(self, key: str, md5: str) -> None:

@@ -62,7 +62,7 @@ class Saver:
             self._said_behind = True
             return SaveFailed(*done)
         async with self._writing:
-            stopped = self._is_last(done) and self._machine.is_stopping and bool(self._ctx.kept)
+            stopped = self._is_last(done) and self._machine.is_stopping() and bool(self._ctx.kept)
             most = self._ctx.settings.stop_seconds if stopped else None
             try:
                 with self._ctx.clock.move_on_after(most) as in_time:

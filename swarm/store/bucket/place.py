@@ -120,9 +120,8 @@ def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retr
         from obstore.store import from_url
     except ImportError:
         raise lacking(f"the bucket {url.address}", "obstore", "bucket", "name a folder with --path") from None
-    config, more = _config(url, environ), {}
-    if url.scheme == "s3" and (found := credentials(environ)):
-        more = {"credential_provider": found}
+    config: Any = _config(url, environ)
+    provider: Any = credentials(environ) if url.scheme == "s3" else None
     plain = str(config.get("endpoint", "")).startswith("http://")
     options: Any = {
         "allow_http": plain,
@@ -136,7 +135,7 @@ def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retr
             config=config,
             client_options=options,
             retry_config={"max_retries": _RETRIES if retries else 0},
-            **more,
+            credential_provider=provider,
         )
     except (BaseError, ValueError):
         raise StoreError(
@@ -148,8 +147,8 @@ def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retr
 def _config(url: BucketUrl, environ: Mapping[str, str]) -> Any:
     if url.scheme != "s3":
         return {"endpoint": url.endpoint} if url.endpoint else {}
-    named = {} if environ.get("AWS_ACCESS_KEY_ID") else profile(environ)
-    found = {ours: value for ours, theirs in _OF_PROFILE.items() if (value := named.get(theirs))}
+    of_profile = {} if environ.get("AWS_ACCESS_KEY_ID") else profile(environ)
+    found = {ours: value for ours, theirs in _OF_PROFILE.items() if (value := of_profile.get(theirs))}
     found |= {field: value for field in ("endpoint", "region") if (value := getattr(url, field))}
     if "endpoint" not in found and (named := environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")):
         found["endpoint"] = named

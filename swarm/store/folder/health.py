@@ -124,8 +124,12 @@ class FolderHealth(Health):
         except OSError as error:
             return Renaming(TRIALS, late, str(error.strerror or error))
         last = b"%d" % (TRIALS - 1)
-        seen = any(_reads(target, last) or time.sleep(PAUSE) for _ in range(int(SEEN_IN / PAUSE)))
-        return Renaming(TRIALS, late, "" if seen else f"a new version is not read within {SEEN_IN:.0f} s")
+        ends = time.monotonic() + SEEN_IN
+        while not _reads(target, last):
+            if time.monotonic() > ends:
+                return Renaming(TRIALS, late, f"a new version is not read within {SEEN_IN:.0f} s")
+            time.sleep(PAUSE)
+        return Renaming(TRIALS, late, "")
 
     def naming(self) -> Naming:
         """Try names out."""
