@@ -3,7 +3,7 @@
     SwarmError                  anything swarm raises on purpose
     ├── ConfigError             a setting is unknown, malformed or contradictory          exit 2
     ├── ExperimentError         the folder holds another experiment than the one asked for exit 2
-    │   └── MissedError         every round of the experiment was over before the node's first  exit 3
+    │   └── MissedError         the node's rounds were over when it came, all or the rest  exit 3
     ├── DuplicateNodeError      a live node already has this id                           exit 2
     ├── StoreError              the shared place cannot be read or written                exit 1
     │   └── AlreadyThereError   something is there, where only the first may write        exit 1
@@ -49,7 +49,7 @@ class ExperimentError(SwarmError):
 
 
 class MissedError(ExperimentError):
-    """Every round of the experiment was over before this node had done its first. Starting it again changes nothing."""
+    """Every round that this node had still to do was over when it came. Starting it again changes nothing."""
 
     code = "SWARM-MISSED"
     exit_code = 3

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Annotated, NamedTuple
@@ -32,7 +32,7 @@ from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.node.process.host import this_process
 from swarm.node.process.stopping import INTERRUPTED, TERMINATED
-from swarm.records.copying import Copied, Copier
+from swarm.records.copying import Copied, Copier, ToDo
 from swarm.records.files import read_clock, read_experiment, read_peers
 from swarm.records.listing import saved_rounds
 from swarm.records.liveness import is_alive
@@ -52,6 +52,8 @@ RECENT = 300.0
 WATCHED = 30.0
 """Seconds for which it is then watched: three times as long as a follower pauses."""
 POLL_SECONDS = 0.5
+SAID_EVERY = 5.0
+"""Seconds between two lines of how far a copy is."""
 
 
 def copy(
@@ -66,8 +68,9 @@ def copy(
     """Copy an experiment into another place, and read back what was written.
 
     Broken off, it goes on when it is called again: what is there already is compared and left. What a restart needs
-    (checkpoints, logs, rollouts, rewards) is in the copy in the order in which nodes wrote it, so that a swarm goes on
-    from it: `swarm up --path TARGET`. While a swarm works in the target, do not copy into it.
+    (checkpoints, logs, rollouts, rewards) is copied some rounds at a time, in the order in which nodes wrote it, so
+    that a swarm goes on from any copy: `swarm up --path TARGET`. While a swarm works in the target, do not copy into
+    it.
 
     Args:
         follow: Go on while the experiment does, and end with it; what fails for a while is tried again, and one that is
@@ -79,7 +82,7 @@ def copy(
     with _hearing(follow) as asked, suppress(KeyboardInterrupt):
         there = _target(target, run)
         _alone(replace(named, path=target), follow=follow)
-        copier = Copier(run.store, there.store, run.archive, there.archive)
+        copier = Copier(run.store, there.store, run.archive, there.archive, tell=_Telling())
         say(f"copying {run.experiment}: {run.store.describe()} -> {there.store.describe()}")
         _tell(_follow(copier, run, every, asked) if follow else copier.run())
         say("the copy is whole")
@@ -171,6 +174,21 @@ def _say_progress(done: Copied) -> None:
         say(f"copied {done.files} files{saved}, {done.records} records, {size(done.bytes)}; {done.same} were there")
 
 
+class _Telling:
+    """Says how far a pass is, every SAID_EVERY seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._said = now()
+
+    def __call__(self, done: Copied, to_do: ToDo) -> None:
+        if self._now() < self._said + SAID_EVERY:
+            return
+        self._said = self._now()
+        files, taken = done.files + done.same + done.checkpoints, done.bytes + done.same_bytes
+        say(f"{min(files, to_do.files)} of {to_do.files} files, {size(min(taken, to_do.bytes))} of {size(to_do.bytes)}")
+
+
 def _tell(done: Copied) -> None:
     _say_progress(done)
     for line in done.left_out:
@@ -238,7 +256,7 @@ def bring_back(settings: Settings, *, here: bool) -> None:
         raise ExperimentError(_diverged(own, there, ours, theirs))
     _refuse_other_writer(there, settings)
     say(f"bringing {name} back: {there.store.describe()} -> {own.store.describe()}")
-    done = Copier(there.store, own.store, there.archive, own.archive).run()
+    done = Copier(there.store, own.store, there.archive, own.archive, tell=_Telling()).run()
     counted = f"{done.files} files, {done.records} records, {done.checkpoints} checkpoints"
     say(f"{theirs.clock} rounds are here again: {counted}, {size(done.bytes)}")
 

@@ -10,17 +10,20 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from swarm.cli.before_start import suited_settings
 from swarm.cli.flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
 from swarm.config import Settings
 from swarm.errors import ConfigError, ModelError
 from swarm.planner.device_memory import far_device
+from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import PROCESS, RESERVE, Part, Plan
 from swarm.planner.planner import RoundPace, make_plan, measured_pace, remedies_of
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
 from swarm.planner.remedies import Remedy
+from swarm.planner.shape import model_shape
 from swarm.planner.startable import problems
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
@@ -28,7 +31,7 @@ from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.universe import check_tasks
-from swarm.views.requests import render_expected
+from swarm.views.requests import Saving, render_expected
 from swarm.views.text import age, size, table
 
 REPLY_TOKENS = 128
@@ -46,6 +49,9 @@ def plan(
             "cpu: for a machine without a GPU). A folder of the model then needs no weights, only config.json."
         ),
     ] = None,
+    line: Annotated[
+        float, Parameter(help="Megabits a second that a worker's machine sends to a bucket.", validator=Number(gt=0))
+    ] = 10.0,
     up_flags: UpFlags | None = None,
     probe_it: Annotated[bool, Parameter("--probe", negative="--no-probe", help="Check it with one real step.")] = True,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
@@ -68,7 +74,7 @@ def plan(
     report = _probe(settings, made) if probe_it and far is None and one_node(made) <= made.usable else None
     pace = measured_pace(report, made, at_once=cores() if set(made.models) <= set(EMBEDDED) else 1) if report else None
     planned = Planned(made, report, pace, [] if made.fits else remedies_of(made, settings, talk))
-    sys.stdout.write((_json(planned) if as_json else _text(planned, settings)) + "\n")
+    sys.stdout.write((_json(planned) if as_json else _text(planned, settings, line)) + "\n")
     return 0 if made.fits and not (report and report.refuted) else 1
 
 
@@ -98,13 +104,25 @@ def _probe(settings: Settings, made: Plan) -> ProbeReport:
     return probe(chosen, ProbeTask(made.node.prompt_tokens, made.node.new_tokens))
 
 
-def _text(planned: Planned, settings: Settings) -> str:
+def _text(planned: Planned, settings: Settings, line: float) -> str:
     made, report = planned.plan, planned.report
-    requests = render_expected(settings, made.nodes)
+    requests = render_expected(settings, made.nodes, saving_of(settings), line) if settings.sparing else ""
     probed = render_probe(report, one_node(made)) if report else ""
     pace = render_pace(planned.pace, settings.max_rounds) if planned.pace else ""
     lines = (render_plan(made, settings), render_remedies(planned.remedies), probed, pace, requests)
     return "\n".join(filter(None, lines))
+
+
+def saving_of(settings: Settings) -> Saving | None:
+    """Returns what the largest checkpoint of these models takes; None: that cannot be known."""
+    adapted = replace(settings, adapter=replace(settings.adapter, kind="lora"))
+    try:
+        shapes = [model_shape(name, hub_token=settings.hub_token, needs_weights=False) for name in settings.model]
+        one = max(checkpoint_bytes(shape, settings) for shape in shapes)
+        of_adapter = max(checkpoint_bytes(shape, adapted) for shape in shapes)
+    except ModelError:
+        return None
+    return Saving(one, of_adapter if settings.adapter.kind == "none" else None)
 
 
 def _json(planned: Planned) -> str:

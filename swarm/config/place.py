@@ -1,7 +1,8 @@
 """Parses what names a shared place: a folder, or the URL of a bucket with all that is needed to find it, and no secret.
 
     s3://bucket/prefix                                      Amazon's S3, or what AWS_ENDPOINT_URL says
-    s3://bucket/prefix?endpoint=https://s3.hf.co/NAMESPACE  any server that speaks S3: Hugging Face, R2, one's own
+    s3://bucket/prefix?endpoint=https://host                any server that speaks S3: R2, MinIO, one's own
+    hf://user/bucket/prefix                                 Hugging Face: s3://bucket/prefix?endpoint=https://s3.hf.co/user
     gs://bucket/prefix                                      Google Cloud Storage
     az://container/prefix                                   Azure Blob Storage
     s3://bucket/prefix?compress=zstd                        what this node writes there is packed
@@ -21,10 +22,16 @@ from swarm import entry_points
 from swarm.errors import ConfigError
 
 SCHEMES = ("s3", "gs", "az")
+HUB, GATEWAY = "hf", "https://s3.hf.co"
+"""Scheme of buckets of the Hugging Face Hub, and what speaks S3 before them, to each user's at the user's name
+(https://huggingface.co/docs/hub/storage-buckets-s3)."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _OPTIONS = ("endpoint", "region", "compress")
-_FORM = "expected s3://BUCKET/PREFIX (or az://), with ?endpoint=URL for another server than the provider's, or gs://"
+_FORM = (
+    "expected s3://BUCKET/PREFIX (or az://), with ?endpoint=URL for another server than the provider's, or gs://, or "
+    "hf://USER/BUCKET/PREFIX"
+)
 
 
 CADENCE = {"heartbeat_interval": 60.0, "liveness_timeout": 240.0, "reconcile_interval": 10.0}
@@ -74,7 +81,7 @@ def plugin_of(text: str) -> str:
     """Returns the entry point of `swarm.places` that opens a URL, which is called as its scheme; empty: none does."""
     found = _URL.match(text.strip())
     scheme = found[1].lower() if found else ""
-    if not scheme or scheme in SCHEMES:
+    if not scheme or scheme in (*SCHEMES, HUB):
         return ""
     there = scheme in entry_points.bundled(entry_points.PLACES) or scheme in entry_points.found(entry_points.PLACES)
     return scheme if there else ""
@@ -115,8 +122,23 @@ def bucket_url(text: str) -> BucketUrl:
             "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...) or the provider's usual files"
         )
     found = BucketUrl(parts.scheme.lower(), parts.netloc, _prefix(parts.path), **options)
+    if found.scheme == HUB:
+        found = _of_the_hub(found)
+        endpoint = urlsplit(found.endpoint)
     _check(found, endpoint.scheme, endpoint.netloc)
     return found
+
+
+def _of_the_hub(url: BucketUrl) -> BucketUrl:
+    """Returns hf://user/bucket/prefix, or hf://buckets/user/bucket/prefix as its own tools have it, as the S3 that it
+    is."""
+    user, rest = url.bucket, url.prefix
+    if user == "buckets":
+        user, _, rest = rest.partition("/")
+    bucket, _, prefix = rest.partition("/")
+    if url.endpoint or not (_BUCKET.fullmatch(user) and bucket):
+        raise ConfigError("expected hf://USER/BUCKET/PREFIX, with the user or organization whose bucket it is")
+    return url._replace(scheme="s3", bucket=bucket, prefix=prefix, endpoint=f"{GATEWAY}/{user}")
 
 
 def _prefix(path: str) -> str:

@@ -251,6 +251,9 @@ class KeepingSettings(SettingSection):
     """Rounds between checkpoints; 0: only at the stop."""
     checkpoint_keep: Annotated[int, whole(1)] = setting(2, "CHECKPOINT_KEEP")
     """How many of a node's own checkpoints stay on disk."""
+    stop_seconds: Annotated[float, above(0)] = setting(20.0, "SWARM_STOP_SECONDS")
+    """For so many seconds a node that a signal stops writes its last checkpoint into the shared place. Then it keeps it
+    in its own state folder, from which its next start on this machine goes on. Give containers a longer grace."""
     redo_rounds: Annotated[int, whole(0)] = setting(100, "SWARM_REDO_ROUNDS")
     """A killed node redoes up to so many rounds since its last checkpoint, and then has the weights that it had. If it
     lost more rounds, it goes on with the checkpoint's weights. 0: it redoes none.

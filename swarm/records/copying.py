@@ -1,12 +1,15 @@
 """Copies an experiment from one store into another, key by key: a folder into a bucket, a bucket into a folder.
 
-    rows are taken in ─▶ names are listed, what nodes write last first ─▶ files are copied, what nodes write first first
-                                                                           └ round by round from the rows on
+    rows are taken in ─▶ names are listed, what nodes write last first ─▶ files are copied, some rounds at a time:
+                       completions, rollouts ─▶ a node's rows in one append ─▶ rewards, votes ─▶ the last ones
+                       a round behind which a checkpoint lies is the last of its time, and the checkpoint follows
 
 Of one round a node writes completions, rollouts, row, reward, vote, checkpoint, in this order. The rows say how far a
 pass goes: what a node writes before a row is listed after it was read, and what it writes after a later one is left for
-the next pass. So the target is at every moment a state in which a kill could have left each node of the source,
-wherever the copying breaks off; rollouts may be further, and logs other than rows. Done again, it goes on: what is
+the next pass. So wherever the copying breaks off, `validate --partial` misses the clock's file at most, which comes at
+the end, and a swarm goes on from the target. Each row has its rollouts, each reward its row. Rollouts are at most
+COPIED_TOGETHER rounds further; where a node's last row has no reward, those of so many rounds before may lack theirs,
+which the node makes up when it starts. Logs other than rows may be further. Done again, the copying goes on: what is
 there already is compared, and left as it is where it is the same.
 
 Only what a node, coordinator, judge or examiner writes is copied (`keys.owner_of`), byte by byte, so that signatures
@@ -16,24 +19,25 @@ stay. What goes from the source stays in the target.
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from statistics import median_low
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.archives import LARGEST_PART
 from swarm.records.copying_rows import LogCopier, Place, changed
 from swarm.records.files import LARGEST_EXAM, LARGEST_REGISTRATION, SMALL_FILE, read_clock
-from swarm.records.listing import entries
-from swarm.store.base import Entry, Kind, Store
+from swarm.records.listing import COPIED_TOGETHER, entries
+from swarm.store.base import Deep, Entry, Kind, Store
 from swarm.store.copies import copy_opened
 from swarm.store.run import Run
 from swarm.wire import keys
@@ -51,10 +55,14 @@ _ONCE = (keys.EXPERIMENT, keys.STUDY_RUN, keys.IMPORT)
 _BEFORE_ROWS = (keys.JUDGE_QUESTIONS, keys.COMPLETIONS, keys.ROLLOUTS, keys.WEIGHTS, keys.JUDGE_ANSWERS)
 """In the order in which nodes write them, as those below."""
 _BEHIND_ROWS = (keys.REWARDS, keys.WINNERS, keys.CHECKPOINTS)
+_BY_ROUND = {*_BEFORE_ROWS, *_BEHIND_ROWS} - {keys.CHECKPOINTS}
 _AT_ONCE = 8
 """Files that are copied at the same time."""
+_FEW = 16
+"""Files that are read back one by one; of more the place's own digests are listed."""
 _DEEPEST = 3
 """Prefixes below one of these."""
+T = TypeVar("T")
 _IsOpen = Callable[[int], bool]
 
 
@@ -69,6 +77,7 @@ class Copied:
     files: int = 0
     same: int = 0
     """Files and checkpoints that were there already."""
+    same_bytes: int = 0
     bytes: int = 0
     records: int = 0
     checkpoints: int = 0
@@ -82,12 +91,32 @@ class Copied:
         return bool(self.files or self.records or self.checkpoints)
 
 
+class ToDo(NamedTuple):
+    """Says what a pass found that may be new."""
+
+    files: int
+    """Checkpoints count as one."""
+    bytes: int
+    """Without those of checkpoints."""
+
+
+Tell = Callable[[Copied, ToDo], object]
+"""Called after each file, from any thread."""
+
+
+def tell_nobody(done: Copied, to_do: ToDo) -> None:
+    """Says nothing."""
+
+
 class _Row(NamedTuple):
     """The row behind which a file is written; in the order of copying."""
 
     place: Place
     order: int
     node: str
+
+
+_Behind = tuple[_Row, str, Entry]
 
 
 class _Held(NamedTuple):
@@ -101,25 +130,37 @@ class Copier:
     """Copies from one store into another, over any number of passes."""
 
     def __init__(
-        self, source: Store, target: Store, from_archive: Store | None = None, to_archive: Store | None = None
+        self,
+        source: Store,
+        target: Store,
+        from_archive: Store | None = None,
+        to_archive: Store | None = None,
+        *,
+        tell: Tell = tell_nobody,
     ) -> None:
         """Args:
         source: only read.
         target: opened to write, for nobody else.
         from_archive: what was cleaned away of the source; copied after it, since files go from there to here.
         """
+        self._tell, self._to_do = tell, ToDo(0, 0)
         self._source = source
         self._target = target
         self._archives = (from_archive, to_archive) if from_archive and to_archive else None
         self._versions: dict[str, str] = {}
         """Key -> version of the source's file that the target has."""
-        self._there: dict[str, frozenset[str]] = {}
-        """Prefix of the target -> names in it when it was first written to."""
+        self._there: dict[str, dict[str, str]] = {}
+        """Prefix of the target -> names in it when it was first written to, with their tags."""
+        self._listed_whole: set[str] = set()
+        """Prefixes of the target of which all below is in `_there`."""
+        self._unread: dict[str, str] = {}
+        """Key -> MD5 of what a place that is far took in this pass, and was not read back yet."""
         self._logs = LogCopier(source, target)
         self._saved: set[str] = set()
         """Prefixes of checkpoints that the target has."""
         self._pass = Copied()
-        self._counting = Lock()
+        self._counting, self._listing = Lock(), Lock()
+        self._deep_source, self._deep_target = (s if isinstance(s, Deep) else None for s in (source, target))
         self._is_far = any(store.facts().spent is not None for store in (source, target))
         """Each request takes its time on the way."""
 
@@ -137,6 +178,7 @@ class Copier:
         self._look_through(whole=whole)
         while self._logs.more:
             self._look_through(whole=whole)
+        self._read_back()
         done.records = self._logs.appended - before
         return done
 
@@ -156,15 +198,18 @@ class Copier:
         tasks = list(self._listed(keys.TASKS))
         for key in _ONCE:
             self._put_all(self._hold(key, LARGEST_FILE))
-        for files in (tasks, *(listed[prefix] for prefix in _BEFORE_ROWS)):
-            self._copy_all(files)
+        self._copy_all(tasks)
         for key in logs:
             if key != keys.metrics(_node_of_log(key)):
                 with self._leaving_out(key):
                     self._logs.copy(key, whole=whole)
-        behind = sorted((_row_of(key), key, entry) for prefix in _BEHIND_ROWS for key, entry in listed[prefix])
-        for _, files_of_row in groupby(behind, key=lambda each: each[0][:2]):
-            self._copy_all([*self._whose_row_is_there(files_of_row)])
+        new = [(key, entry) for files in listed.values() for key, entry in files if self._may_be_new(key, entry)]
+        self._to_do = ToDo(len(new), sum(entry.size for _, entry in new))
+        for rounds in _at_a_time(new):
+            for prefix in _BEFORE_ROWS:
+                self._copy_all(rounds[prefix])
+            behind = [(_row_of(key), key, entry) for prefix in _BEHIND_ROWS for key, entry in rounds[prefix]]
+            self._copy_behind(behind)
         for node in nodes:
             with self._leaving_out(keys.metrics(node)):
                 self._logs.finish_rows(node, whole=whole)
@@ -208,6 +253,13 @@ class Copier:
 
         `is_open`: rounds that are looked through.
         """
+        if depth == 0 and prefix in _BY_ROUND and self._deep_source:
+            for key, entry in self._deep_source.files_below(prefix):
+                if keys.owner_of(key) is None:
+                    self._pass.strays += 1
+                elif is_open(_round_of(key)):
+                    yield key, entry
+            return
         try:
             found = list(entries(self._source, prefix, tags=True))
         except StoreError as error:
@@ -249,30 +301,49 @@ class Copier:
                 raise
             self._leave_out(key, error)
 
-    def _whose_row_is_there(self, files: Iterable[tuple[_Row, str, Entry]]) -> Iterator[tuple[str, Entry]]:
-        """Yields files that nodes write after a row, once that row is in the target; others wait for the next pass."""
+    def _may_be_new(self, key: str, entry: Entry) -> bool:
+        return self._versions.get(key) != entry.tag and key not in self._saved
+
+    def _copy_behind(self, files: Sequence[_Behind]) -> None:
+        """Copies what nodes write after rows of some rounds, with these rows; what a row is not there of yet waits for
+        the next pass.
+
+        A node's last reward comes when all others and their votes are there: so it says whether any is lacking.
+        """
+        last = {row.node: row.place for row, *_ in sorted(files)}
+        there = list[_Behind]()
+        for node, place in last.items():
+            with self._leaving_out(keys.metrics(node)):
+                self._logs.write_to(node, place)
         for row, key, entry in files:
-            if self._versions.get(key) != entry.tag and key not in self._saved:
-                with self._leaving_out(key):
-                    self._logs.write_to(row.node, row.place)
-                    if not self._logs.is_late(row.node, row.place):
-                        yield key, entry
+            with self._leaving_out(key):
+                if not self._logs.is_late(row.node, row.place):
+                    there.append((row, key, entry))
+        rewarded = {row.node: row.place for row, *_ in sorted(there) if row.order == 0}
+        for are_last in (False, True):
+            for order in range(len(_BEHIND_ROWS)):
+                some = [each for each in there if each[0].order == order and are_last == _is_last(each[0], rewarded)]
+                self._copy_all([(key, entry) for _, key, entry in some])
 
     def _copy_all(self, files: Sequence[tuple[str, Entry]]) -> None:
-        """Copies files whose order among each other does not matter; several at a time where each is a request."""
-        if len(files) < 2 or not self._is_far:
-            for each in files:
-                self._copy(*each)
+        """Copies files whose order among each other does not matter."""
+        self._map(self._copy, files)
+
+    def _map(self, call: Callable[[str, T], None], over: Sequence[tuple[str, T]]) -> None:
+        """Calls for each; several at a time where each is a request."""
+        if len(over) < 2 or not self._is_far:
+            for each in over:
+                call(*each)
             return
-        with ThreadPoolExecutor(min(_AT_ONCE, len(files))) as threads:
-            for _ in threads.map(self._copy, *zip(*files, strict=True)):
+        with ThreadPoolExecutor(min(_AT_ONCE, len(over))) as threads:
+            for _ in threads.map(call, *zip(*over, strict=True)):
                 pass  # the first that fails is raised, and those that have not begun are not copied
 
     def _copy(self, key: str, entry: Entry) -> None:
         with self._leaving_out(key):
             if entry.kind is Kind.PREFIX:
                 self._copy_checkpoint(key)
-            elif self._versions.get(key) != entry.tag:
+            else:
                 self._copy_file(key)
 
     def _copy_file(self, key: str) -> None:
@@ -288,22 +359,56 @@ class Copier:
             self._versions.setdefault(each.key, "")
 
     def _put(self, held: _Held, *, durable: bool) -> None:
-        prefix, _, name = held.key.rpartition("/")
-        if prefix not in self._there:
-            self._there[prefix] = frozenset(entry.name for entry in entries(self._target, prefix))
-        known = name in self._there[prefix] or held.key in self._versions
-        if known and self._in_target(held.key) == held.data:
-            self._count(same=1)
+        there, is_ours = self._tag_there(held.key), held.key in self._versions
+        known = there is not None or is_ours
+        if known and ((there == _md5(held.data) and not is_ours) or self._in_target(held.key) == held.data):
+            self._count(same=1, same_bytes=len(held.data))
             return
         self._target.put(held.key, held.data, durable=durable)
-        if self._in_target(held.key) != held.data:
+        if self._target.facts().spent is not None:
+            self._unread[held.key] = _md5(held.data)
+        elif self._in_target(held.key) != held.data:
             raise changed(self._target, held.key)
         self._count(files=1, bytes=len(held.data))
+
+    def _tag_there(self, key: str) -> str | None:
+        """Returns the tag that a file of the target had when its prefix was first written to; None: none was there."""
+        prefix, _, name = key.rpartition("/")
+        root = key.partition("/round_")[0]
+        if root in _BY_ROUND and self._deep_target:
+            with self._listing:
+                if root not in self._listed_whole:
+                    for file, entry in self._deep_target.files_below(root):
+                        within, _, last = file.rpartition("/")
+                        self._there.setdefault(within, {})[last] = entry.tag
+                    self._listed_whole.add(root)
+            return self._there.get(prefix, {}).get(name)
+        if prefix not in self._there:
+            self._there[prefix] = {entry.name: entry.tag for entry in entries(self._target, prefix)}
+        return self._there[prefix].get(name)
+
+    def _read_back(self) -> None:
+        """Holds what a place that is far has acknowledged in this pass against its own digests, or reads it.
+
+        Raises:
+            StoreError: it has other bytes.
+        """
+        unread, self._unread = self._unread, {}
+        tags = dict[str, str]()
+        if self._deep_target and len(unread) > _FEW:
+            for root in {_prefix_of(key) for key in unread} & _BY_ROUND:
+                tags |= {key: entry.tag for key, entry in self._deep_target.files_below(root)}
+        self._map(self._read_one_back, [(key, md5) for key, md5 in unread.items() if tags.get(key) != md5])
+
+    def _read_one_back(self, key: str, md5: str) -> None:
+        if (data := self._in_target(key)) is None or _md5(data) != md5:
+            raise changed(self._target, key)
 
     def _count(self, **more: int) -> None:
         with self._counting:
             for name, number in more.items():
                 setattr(self._pass, name, getattr(self._pass, name) + number)
+            self._tell(self._pass, self._to_do)
 
     def _in_target(self, key: str) -> bytes | None:
         try:
@@ -355,6 +460,43 @@ class Copier:
                 self._pass.strays += 1
 
 
+def _is_last(row: _Row, rewarded: Mapping[str, Place]) -> bool:
+    """Tells whether a file comes with or behind a node's last reward."""
+    return row.place >= rewarded.get(row.node, (0, 0))
+
+
+def _at_a_time(files: Iterable[tuple[str, Entry]]) -> Iterator[Mapping[str, list[tuple[str, Entry]]]]:
+    """Yields files by prefix, COPIED_TOGETHER rounds or fewer at a time: those of a checkpoint are the last ones."""
+    by_round = defaultdict[int, list[tuple[str, Entry]]](list)
+    for key, entry in files:
+        by_round[_round_of(key)].append((key, entry))
+    found, rounds = defaultdict[str, list[tuple[str, Entry]]](list), 0
+    for round_ in sorted(by_round):
+        rounds += 1
+        for key, entry in by_round[round_]:
+            found[_prefix_of(key)].append((key, entry))
+        if rounds == COPIED_TOGETHER or found[keys.CHECKPOINTS]:
+            yield found
+            found, rounds = defaultdict(list), 0
+    yield found
+
+
+def _prefix_of(key: str) -> str:
+    return key.partition("/round_")[0]
+
+
+def _round_of(key: str) -> int:
+    """Returns the round of a file; of a checkpoint the last one that it holds."""
+    prefix = _prefix_of(key)
+    round_ = keys.round_of(key.removeprefix(f"{prefix}/").partition("/")[0])
+    return (round_ or 0) - (prefix == keys.CHECKPOINTS)
+
+
+def _md5(data: bytes) -> str:
+    """Returns what most buckets give as the tag of an object that was put whole."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
 def _is_checkpoint(key: str) -> bool:
     parts = key.split("/")
     return len(parts) == 3 and parts[0] == keys.CHECKPOINTS and keys.owner_of(f"{key}/state.json") is not None
@@ -363,11 +505,10 @@ def _is_checkpoint(key: str) -> bool:
 def _row_of(key: str) -> _Row:
     """Returns the row that comes before a reward, vote or checkpoint; of the last two, the row of their round's last
     stage."""
-    prefix, folder, *rest = key.split("/")
-    round_ = (keys.round_of(folder) or 0) - (prefix == keys.CHECKPOINTS)
+    prefix, _, *rest = key.split("/")
     stage = keys.stage_of(rest[0]) or 0 if prefix == keys.REWARDS else math.inf
     node = keys.owner_of(f"{key}/state.json" if prefix == keys.CHECKPOINTS else key) or ""
-    return _Row((round_, stage), _BEHIND_ROWS.index(prefix), node)
+    return _Row((_round_of(key), stage), _BEHIND_ROWS.index(prefix), node)
 
 
 def _node_of_log(key: str) -> str:

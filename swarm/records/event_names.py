@@ -6,7 +6,7 @@ EVENTS = frozenset(
         *("answer.failed", "answer.overdue", "answer.record_failed", "answer.recorded", "answer.refused"),
         "bucket.ignores_conditions",
         *("checkpoint.damaged", "checkpoint.failed", "checkpoint.kept", "checkpoint.lost", "checkpoint.put_back"),
-        *("checkpoint.saved", "checkpoint.skipped", "checkpoint.taken_up"),
+        *("checkpoint.saved", "checkpoint.skipped", "checkpoint.taken_up", "checkpoint.too_slow"),
         *(
             "cleanup.allowed",
             "cleanup.done",

@@ -3,7 +3,7 @@
 node.starting ─▶ a new life, not ended
     node.finished, reason finished ─▶ finished after so many rounds; experiment.finished of a coordinator, too
     node.finished, reason stopped  ─▶ stopped after so many rounds
-    node.finished, reason missed   ─▶ missed: all rounds were over before its first
+    node.finished, reason missed   ─▶ missed: its rounds were over when it came, all or the rest
     process.failed                 ─▶ failed: an error that was expected to be possible, with its words
     process.crashed                ─▶ crashed: any other
 no end, and no heartbeat ─▶ it was killed, or its machine ended

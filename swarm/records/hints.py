@@ -73,6 +73,8 @@ class HintFacts(NamedTuple):
     """Groups of this node that others verified."""
     trains: bool = True
     """It has a policy that learns."""
+    over: int = 0
+    """Rounds of an experiment that is over; 0: it goes on, or each node keeps its own clock."""
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
@@ -388,7 +390,19 @@ def disk_90(rows: Sequence[Recent], facts: HintFacts) -> Said:
     return _disk(rows, NEARLY_FULL, FULL, remedy)
 
 
+def left_before_the_end(rows: Sequence[Recent], facts: HintFacts) -> Said:
+    """A worker that was killed, or came back when all was over: others went on without it."""
+    done = rows[-1].round + 1 if rows else 0
+    if not rows or done >= facts.over - 1:
+        return None
+    return (
+        f"its last round was {done} of {facts.over}, and the experiment is over",
+        "with more --rounds for the coordinator, and the node started again, it goes on",
+    )
+
+
 RULES: Mapping[str, Callable[[Sequence[Recent], HintFacts], Said]] = {
+    "left-before-the-end": left_before_the_end,
     "short-rounds": short_rounds,
     "nothing-heard": nothing_heard,
     "trains-alone": trains_alone,

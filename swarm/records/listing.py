@@ -21,6 +21,9 @@ MOST_LOOKED_INTO = 200
 next to nothing."""
 MOST_WALKED = 50_000
 """Names that are looked at for the size of an experiment: some seconds."""
+COPIED_TOGETHER = 32
+"""Rounds that are copied at a time: in a copy that broke off rollouts are so many rounds further than rows, and so many
+of the last rows lack their rewards."""
 _MOST_LISTED = 16
 """Listings that are held."""
 LISTINGS_APART = 50.0

@@ -134,6 +134,7 @@ class RunSnapshot:
             generations=generations,
             external_groups=constant_j(self.experiment) or 0,
             round_interval=self.state.round_interval if self.state else 0.0,
+            over=self.state.round if self.state and self.state.finished else 0,
         )
         found = (
             hints_of(

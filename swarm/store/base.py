@@ -52,7 +52,7 @@ for what lies there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -173,6 +173,9 @@ class Blocking(Protocol):
     async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it and give what it returns or raises. If the caller is cancelled, the call still ends by itself."""
 
+    async def run_or_leave(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """The same; a caller that is cancelled leaves at once, and the call goes on no longer than the process."""
+
 
 class Store(Protocol):
     """The blocking face, callable from any thread. A store that was opened without a writer refuses to write."""
@@ -291,6 +294,15 @@ class Holding(Protocol):
 
     def holding(self, prefix: str) -> AbstractContextManager[None]:
         """Keeps a prefix open, for the block, for what this thread reads right below it."""
+
+
+@runtime_checkable
+class Deep(Protocol):
+    """Marks a store that lists all files below a prefix for less than level by level."""
+
+    def files_below(self, prefix: str) -> Iterator[tuple[str, Entry]]:
+        """Yields key and entry, with its tag, of the files below a prefix of no checkpoints and logs, in the order of
+        keys, at most MOST_NAMES. Raises StoreError if they cannot be listed."""
 
 
 def get_many(store: Store, keys: Sequence[str], limit: int) -> list[Blob | ProtocolError | None]:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from swarm.records.events import Printed, read_printed
 from swarm.records.files import constant_j
-from swarm.records.listing import Counted, count_files
+from swarm.records.listing import COPIED_TOGETHER, Counted, count_files
 from swarm.records.liveness import PERSON
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.retention import LEAST_KEPT
@@ -191,7 +191,9 @@ def _before(now: RunSnapshot) -> Before:
 
 
 def rounds_begun(run: RunRecords) -> int:
-    """Returns rounds of which there may be files. One who goes on alone opens the round after that of its last row."""
+    """Returns rounds of which there may be files. One who goes on alone opens the round after that of its last row; a
+    copy that broke off may be further with rollouts than with rows."""
     if not run.partial:
         return run.now.rounds_done
-    return max([run.now.rounds_done, *(progress.rounds_done for progress in run.now.progress.values())]) + 1
+    done = max([run.now.rounds_done, *(progress.rounds_done for progress in run.now.progress.values())])
+    return done + COPIED_TOGETHER

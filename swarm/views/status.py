@@ -182,7 +182,7 @@ class StatusReader:
             hints=now.hints(),
             nodes_over_time=nodes_over_time((p.measured_rewards for p in now.progress.values()), now.rounds_done),
             rewards_spread=spread(_last_rewards(now)),
-            requests=requests_of(now.run.place, now.progress.values()),
+            requests=requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent),
             made_by=now.made_by,
             replication=self._replication(),
         )

@@ -122,7 +122,7 @@ def summarise_run(run: Run) -> Summary:
 def told(run: Run) -> tuple[list[Hint], Requests | None]:
     """Returns what a summary says besides the figures of its rows: hints, and the requests made to a bucket."""
     now = snapshot(run)
-    return now.hints(), requests_of(run.place, now.progress.values())
+    return now.hints(), requests_of(run.place, now.progress.values(), run.store.facts().spent)
 
 
 def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:

@@ -19,7 +19,7 @@ from swarm.harmless import printable
 from swarm.records.archives import LARGEST_FILE
 from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
-from swarm.records.listing import Counted, entries, is_of_a_system
+from swarm.records.listing import COPIED_TOGETHER, Counted, entries, is_of_a_system
 from swarm.records.liveness import EVALUATOR
 from swarm.records.table import measured
 from swarm.store.base import Kind
@@ -119,7 +119,9 @@ def _gaps(
     if not done and not there and not run.partial:
         yield f"{place}: expected at least one round, got none"
     overdue = {number for events in run.now.events.values() for number in events.overdue}
-    excused = excused | ({done - 1} if run.partial else set())  # its reward, or the word that it was overdue, may come
+    # of the last one the reward, or the word that it was overdue, may come; of a copy that broke off, more
+    coming = range(done - (1 if done - 1 in there else COPIED_TOGETHER), done)
+    excused = excused | (set(coming) if run.partial else set())
     if missing := [
         range(max(gap[0], first), gap[-1] + 1) for gap in gaps(done, there | overdue | excused) if gap[-1] >= first
     ]:
@@ -130,6 +132,7 @@ def _gaps(
 
 def files_behind_every_row(run: RunRecords) -> Iterator[str]:
     newest = run.before.newest_row
+    unrewarded = {node: _unrewarded(run, node, last) for node, last in newest.items()}
     for node, row in _rows(run):
         if row.round > newest.get(node, -1):
             continue  # written while files were counted
@@ -139,11 +142,19 @@ def files_behind_every_row(run: RunRecords) -> Iterator[str]:
             (run.rewards, keys.reward(key, node)),
         ):
             gone = counted is run.rollouts and (_never_published(run, row) or row.round < run.cleaned_before)
-            coming = run.partial and counted is run.rewards and newest[node] == row.round  # it comes after its row
+            coming = run.partial and counted is run.rewards and row.round >= unrewarded[node]
             none = counted is run.rewards and row.role == EVALUATOR
             if node not in counted.nodes.get(key, ()) and not (gone or coming or none):
                 file = run.where(place)
                 yield f"{file}: expected, since {node} has a metrics row for round {row.round}; it is not there"
+
+
+def _unrewarded(run: RunRecords, node: str, last: int) -> int:
+    """Returns the first round whose reward may still come, as it does after its row: the last one; and where that one
+    lacks, those before it that a copy which broke off may lack, beyond the clock that it has."""
+    if any(key.round == last and node in nodes for key, nodes in run.rewards.nodes.items()):
+        return last
+    return max(last - COPIED_TOGETHER, run.now.state.round if run.now.state else 0)
 
 
 def rollout_files_have_their_form(run: RunRecords) -> Iterator[str]:

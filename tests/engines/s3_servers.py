@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from tests.engines.killable import Killable
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-servers" / "bin" / "python"
 MOTO = Path(__file__).parent / "moto_server.py"
+S3RVER = ROOT / ".venv-servers" / "node_modules" / ".bin" / "s3rver"
 BUCKET = "bucket"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "anna", "AWS_SECRET_ACCESS_KEY": "hunter2", "AWS_REGION": "us-east-1"}
 _SIGNED = {
@@ -66,6 +67,17 @@ def moto(environ: Mapping[str, str] = {}) -> Iterator[int]:
 
 def _takes_a_bucket(port: int) -> bool:
     return ask(port, "PUT", f"/{BUCKET}") == 200
+
+
+@contextmanager
+def s3rver(folder: Path) -> Iterator[int]:
+    """A server of Node's with one empty bucket, which knows no conditions; its port."""
+    if not S3RVER.exists():
+        pytest.skip(f"{S3RVER} is missing: npm was not there when .venv-servers was made")
+    port = free_port()
+    where = ["-d", str(folder), "-a", "127.0.0.1", "-p", str(port), "--configure-bucket", BUCKET]
+    with Killable([S3RVER, *where], lambda: ask(port, "GET", "/") > 0, cwd=folder).at_work():
+        yield port
 
 
 class DiskServer(Killable):
@@ -143,11 +155,16 @@ class _Handler(BaseHTTPRequestHandler):
     plan: Plan
     target: int
     without_conditions = False
+    expired: Collection[str] = ()
     seen: Seen
 
     def _serve(self) -> None:
         what = self.plan(self.command, self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        who = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
+        if who in self.expired:
+            self._answer(400, {}, b"<Error><Code>ExpiredToken</Code></Error>")
+            return
         if what == "busy":
             self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
             return
@@ -160,7 +177,6 @@ class _Handler(BaseHTTPRequestHandler):
         if what == "slow":
             time.sleep(0.2)
         status, headers, answer = self._pass_on(body)
-        who = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
         self.seen(Request(who, self.command, self.path, len(body), len(answer)))
         if what == "lost":
             self._cut()
@@ -218,24 +234,76 @@ def between(
     plan: Plan = lambda method, path: "pass",
     *,
     without_conditions: bool = False,
+    expired: Collection[str] = (),
     seen: Seen = lambda request: None,
 ) -> Iterator[int]:
     """A proxy before a server; its port.
 
     Args:
         seen: told of each request that reached the server.
+        expired: access keys that are refused, as those whose session is over; may change.
         without_conditions: the server never hears of If-None-Match: it takes every create, as some do.
     """
-    kind = type(
-        "Handler",
-        (_Handler,),
-        {
-            "plan": staticmethod(plan),
-            "seen": staticmethod(seen),
-            "target": target,
-            "without_conditions": without_conditions,
-        },
-    )
+    facts: dict[str, object] = {"plan": staticmethod(plan), "seen": staticmethod(seen)}
+    facts |= {"target": target, "without_conditions": without_conditions, "expired": expired}
+    with _serving(type("Handler", (_Handler,), facts)) as port:
+        yield port
+
+
+class _Gateway(_Handler):
+    """Does what https://huggingface.co/docs/hub/storage-buckets-s3 says of https://s3.hf.co."""
+
+    namespace: str
+    edge: int
+    """Port of what gives the bytes of objects."""
+
+    def _serve(self) -> None:
+        path, _, query = self.path.partition("?")
+        inside = path.removeprefix(f"/{self.namespace}")
+        is_object = inside.count("/") > 1 and not inside.endswith("/")
+        if inside == path:
+            self._answer(404, {}, b"<Error><Code>NoSuchBucket</Code></Error>")
+        elif self.command == "GET" and not is_object and "list-type=2" not in query:
+            self._answer(501, {}, b"<Error><Code>NotImplemented</Code></Error>")
+        elif self.command == "GET" and is_object:
+            self._answer(302, {"Location": f"http://127.0.0.1:{self.edge}{inside}"}, b"")
+        else:
+            for name in [name for name in self.headers if name.lower().startswith("x-amz-meta-")]:
+                del self.headers[name]
+            self.path = inside + (f"?{query}" if query else "")
+            super()._serve()
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815
+
+
+@contextmanager
+def gateway(target: int, namespace: str) -> Iterator[int]:
+    """A gateway to the buckets of one namespace before a server; its port.
+
+    Objects are given by another host, to which nobody sends a signature.
+    """
+    facts = {"plan": staticmethod(lambda *_: "pass"), "seen": staticmethod(lambda _: None), "target": target}
+    edge = type("Edge", (_Edge,), facts)
+    with ExitStack() as stack:
+        at = stack.enter_context(_serving(edge))
+        own = facts | {"namespace": namespace, "edge": at}
+        yield stack.enter_context(_serving(type("Gateway", (_Gateway,), own)))
+
+
+class _Edge(_Handler):
+    def _serve(self) -> None:
+        if self.headers.get("Authorization"):
+            self._answer(400, {}, b"<Error><Code>InvalidArgument</Code></Error>")
+            return
+        for name, value in _SIGNED.items():
+            self.headers[name] = value
+        super()._serve()
+
+    do_GET = do_HEAD = _serve  # noqa: N815
+
+
+@contextmanager
+def _serving(kind: type[BaseHTTPRequestHandler]) -> Iterator[int]:
     with _Server(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()

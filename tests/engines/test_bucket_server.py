@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from inspect import getsource
 from pathlib import Path
 
@@ -20,8 +21,19 @@ from tests.conformance import reading, writing  # noqa: F401 - they name the che
 from tests.conformance.checks import CHECKS
 from tests.conformance.promises import content, filled
 from tests.conformance.worlds import Served
-from tests.engines.s3_servers import BUCKET, CREDENTIALS, Chances, DiskServer, ask, between, moto, on_disk
-from tests.integration.swarms import environment, run_swarm
+from tests.engines.s3_servers import (
+    BUCKET,
+    CREDENTIALS,
+    Chances,
+    DiskServer,
+    ask,
+    between,
+    gateway,
+    moto,
+    on_disk,
+    s3rver,
+)
+from tests.integration.swarms import daemons, environment, run_swarm
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
 UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
@@ -139,10 +151,76 @@ def test_the_doctor_finds_a_sound_server_sound_and_leaves_nothing_there(
     assert open_place(world.url).beside("").list("").entries == []
 
 
-def test_the_doctor_finds_a_server_out_that_ignores_conditions(server: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_refuses_a_server_that_ignores_conditions(server: int, capsys: pytest.CaptureFixture[str]) -> None:
     with between(server, without_conditions=True) as port:
-        verdict, measured = doctor(Prefix(port).url, capsys)[1]["exclusive creation"]
-    assert (verdict, measured.endswith("is told that it was first")) == ("warning", True), measured
+        code, found = doctor(Prefix(port).url, capsys)
+    verdict, measured = found["exclusive creation"]
+    assert (code, verdict, measured.endswith("is told that it was first")) == (1, "failure", True), measured
+
+
+def test_the_doctor_refuses_s3rver(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows no conditional writes, and what it said of a look at a moment of writing was an error."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "S3RVER")
+    with s3rver(tmp_path) as port:
+        code, found = doctor(Prefix(port).url, capsys)
+    assert (code, found["exclusive creation"][0]) == (1, "failure"), found
+    assert found["permissions"] == ("ok", "list, put, get, delete")
+
+
+def test_a_node_goes_on_with_the_keys_that_its_profile_has_by_now(
+    server: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server refuses the first ones from some moment on, as those that have expired."""
+    expired, file = set[str](), tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id=FIRST\naws_secret_access_key=B\naws_session_token=C\n")
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setattr("swarm.store.bucket.credentials.READ_EVERY", timedelta())
+    with between(server, expired=expired) as port:
+        store = Prefix(port).open("anna")
+        store.put("peers/anna.json", b"{}")
+        expired.add("FIRST")
+        with pytest.raises(StoreError, match="credentials have expired"):
+            store.put("peers/anna.json", b"{}")
+        file.write_text("[default]\naws_access_key_id=SECOND\naws_secret_access_key=B\naws_session_token=D\n")
+        store.put("peers/anna.json", b"{}")
+
+
+@pytest.fixture(scope="module")
+def hub(server: int) -> Iterator[str]:
+    """The address of a gateway that does what Hugging Face documents of its own."""
+    with gateway(server, "anna") as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+class HubBucket(Served):
+    """A prefix of its own in a bucket of the user anna."""
+
+    def __init__(self) -> None:
+        super().__init__(f"hf://anna/{BUCKET}/place-{next(_count)}")
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_store_keeps_its_promises_behind_hugging_faces_gateway(
+    hub: str, monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("swarm.config.place.GATEWAY", hub)
+    CHECKS[name](HubBucket(), tmp_path)
+
+
+def test_a_swarm_behind_hugging_faces_gateway_is_whole(hub: str, tmp_path: Path) -> None:
+    place = f"s3://{BUCKET}/place-{next(_count)}?endpoint={hub}/anna"
+    env = environment(tmp_path, **CREDENTIALS, SWARM_EXPECTED_WORKERS="anna,ben") | {"GDRIVE_PATH": place}
+    with daemons() as start:
+        nodes = [start("services.coordinator", env)]
+        nodes += [start("tests.chaos.light_worker", env | {"NODE_ID": name}) for name in ("anna", "ben")]
+        assert [node.wait() for node in nodes] == [0, 0, 0], nodes[1].output
+    checked = run_swarm(env, "validate")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_doctor_names_what_may_not_be_done(server: int, capsys: pytest.CaptureFixture[str]) -> None:

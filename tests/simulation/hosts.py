@@ -329,6 +329,8 @@ class InlineBlocking:
             raise failure
         return result
 
+    run_or_leave = run
+
     async def _unheard(self, call: Callable[[], object]) -> None:
         """Whoever asked was cancelled: the call ends by itself, and nobody hears of it."""
         try:

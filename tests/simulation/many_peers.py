@@ -86,6 +86,8 @@ class _Inline:
         await asyncio.sleep(0.001)
         return call(*args, **kwargs)
 
+    run_or_leave = run
+
 
 class _Compute:
     """Each step takes so many seconds."""

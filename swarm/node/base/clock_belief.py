@@ -4,6 +4,7 @@ a node believes what it says (ClockBelief, pure).
     no further than the own next round ─────────────────────────────────▶ believed: it costs no round
     as far as what was believed before ─────────────────────────────────▶ believed
     the end, where this node has done all rounds that were announced ───▶ believed
+    an end with fewer rounds, where it has done them all ───────────────▶ as below, but half as long is enough
     a jump beyond it, or another end:
         its writer beats, and its registration names that round
             and rewards lie in the rounds just before ──────────────────▶ believed, unless it is the end
@@ -142,7 +143,9 @@ class ClockBelief:
         certain = self._costs_nothing(seen, done)
         at_once = seen.vouched and traces and not seen.state.finished
         borne_out = seen.left_behind and (traces or done >= seen.state.round)
-        if certain or at_once or self._stays(seen, supported=seen.vouched or borne_out):
+        ends_here = seen.state.finished and seen.state.round <= done
+        settle = self._settle / 2 if ends_here else self._settle
+        if certain or at_once or self._stays(seen, supported=seen.vouched or borne_out, settle=settle):
             self._believe(seen)
             return True
         return False
@@ -160,7 +163,7 @@ class ClockBelief:
             return 0 < self.announced <= seen.state.round <= done
         return seen.key.round <= done or seen.key <= self._known
 
-    def _stays(self, seen: Sighting, *, supported: bool) -> bool:
+    def _stays(self, seen: Sighting, *, supported: bool, settle: float | None = None) -> bool:
         beat = (seen.writer.incarnation, seen.writer.beat)
         said = self._said
         if not supported:
@@ -169,10 +172,10 @@ class ClockBelief:
         if said is None or seen.key < said.key or seen.state.finished != said.finished:
             self._said = said = _Said(seen.key, seen.state.finished, seen.now, beat)
         beaten = beat[0] == said.beat[0] and beat[1] > said.beat[1]
-        return seen.now - said.since >= self._settle and (beaten or seen.nobody)
+        return seen.now - said.since >= (self._settle if settle is None else settle) and (beaten or seen.nobody)
 
     def _believe(self, seen: Sighting) -> None:
-        self._known, self._said = seen.key, None
+        self._known, self._said = seen.key, self._said if seen.state.finished else None
         if not self._terms.max_rounds:  # what nobody stands for may still be how many rounds there were to be
             self._terms = _Terms(seen.state.max_rounds, seen.state.round_interval if seen.vouched else 0.0)
         elif seen.vouched and not seen.state.finished:

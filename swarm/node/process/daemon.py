@@ -34,7 +34,7 @@ def run_node(settings: Settings, asked: StartRequest = NOBODY) -> int:
         asked: the command that started it, and where its settings came from, for the record.
 
     Returns:
-        Exit code: 0 done, 1 failed, 2 refused, 3 all rounds missed, 130 and 143 stopped by a signal.
+        Exit code: 0 done, 1 failed, 2 refused, 3 its rounds were over when it came, 130 and 143 stopped by a signal.
 
     Raises:
         ConfigError: the settings cannot work, or it is to sign, and there is no key. Nothing was written.

@@ -28,6 +28,10 @@ class ThreadBlocking:
         """Run it and give what it returns or raises; a caller that is cancelled leaves once the call has ended."""
         return await to_thread.run_sync(partial(call, *args, **kwargs))
 
+    async def run_or_leave(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """The same, but such a caller leaves at once."""
+        return await to_thread.run_sync(partial(call, *args, **kwargs), abandon_on_cancel=True)
+
 
 PERIOD = 0.05
 

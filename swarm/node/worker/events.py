@@ -256,10 +256,10 @@ class Save:
 @dataclass(frozen=True)
 class Finish:
     reason: str
-    """`finished`: the experiment is over; `missed`: it is, and this node has done none of its rounds, in no life;
-    `stopped`: somebody asked."""
+    """`finished`: the experiment is over; `missed`: it was over when this life of the node came, and not all of its
+    rounds had been done in earlier ones; `stopped`: somebody asked."""
     rounds_missed: int = 0
-    """Where it missed all of them."""
+    """Where it missed some."""
 
 
 Instruction = Generate | GenerateAhead | Score | Publish | BeginUpdate | Draw | Train | Submit | Save | Finish

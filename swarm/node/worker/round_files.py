@@ -22,6 +22,7 @@ from swarm.node.base.submissions import has_submitted
 from swarm.node.base.write_queue import Write
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.steps import Sampled
+from swarm.records.listing import COPIED_TOGETHER
 from swarm.records.liveness import EVALUATOR
 from swarm.types import Generator, RoundKey, ScoredGroup
 from swarm.wire import keys
@@ -120,19 +121,28 @@ class RoundFiles:
     async def make_up(self, rows: Sequence[MetricsRow]) -> None:
         """Submit the rewards that stand behind the last rows and were never written.
 
-        A crash between a row and its reward leaves one. A full disk leaves more: at the end rows go first.
+        A crash between a row and its reward leaves one. A full disk leaves more: at the end rows go first; so does a
+        copy that broke off, and there rewards may lie between those that lack.
         """
         for row in await until_readable(self._ctx, self._without_reward, rows):
             await self.reward(row)
 
     def _without_reward(self, rows: Sequence[MetricsRow]) -> list[MetricsRow]:
         """Returns the rows without a reward, in order; always the last one, whose reward may be there and on no disk
-        yet."""
-        lacking = list[MetricsRow]()
-        for row in reversed(rows):
-            if lacking and has_submitted(self._ctx.run, row.key, self._ctx.node_id):
+        yet.
+
+        Where the last one has its reward the others have theirs. Else the rows before it are looked through, up to
+        COPIED_TOGETHER in a row of which none lacks.
+        """
+        if not rows or has_submitted(self._ctx.run, rows[-1].key, self._ctx.node_id):
+            return [*rows[-1:]]
+        lacking, before = [rows[-1]], rows[:-1]
+        while before:
+            before, some = before[:-COPIED_TOGETHER], before[-COPIED_TOGETHER:]
+            found = [row for row in some if not has_submitted(self._ctx.run, row.key, self._ctx.node_id)]
+            if not found:
                 break
-            lacking.insert(0, row)
+            lacking = [*found, *lacking]
         return lacking
 
     async def reward(self, row: MetricsRow) -> None:

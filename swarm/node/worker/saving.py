@@ -62,8 +62,11 @@ class Saver:
             self._said_behind = True
             return SaveFailed(*done)
         async with self._writing:
+            stopped = self._is_last(done) and self._machine.is_stopping() and bool(self._ctx.kept)
+            most = self._ctx.settings.stop_seconds if stopped else None
             try:
-                where = await self._write(done)
+                with self._ctx.clock.move_on_after(most) as in_time:
+                    where = await self._write(done, leave=stopped)
             except CheckpointError as error:
                 if self._failing_since is None:
                     logger.error("checkpoint.failed", rounds_done=rounds_done, error=str(error))
@@ -74,6 +77,10 @@ class Saver:
                         await self._keep(done)
                         raise
                 return SaveFailed(*done)
+            if in_time.cancelled_caught:
+                logger.warning("checkpoint.too_slow", rounds_done=rounds_done, seconds=most)
+                await self._keep(done)
+                return Saved(*done)
         if self._ctx.kept:
             await self._ctx.blocking.run(self._last_state.let_go)
         self._said_behind = False
@@ -89,19 +96,21 @@ class Saver:
         return "the one before is still being written" if self._writing.locked() else ""
 
     async def _keep(self, done: RoundKey) -> None:
-        """The place takes no more: what would be lost goes to this machine's own state folder."""
+        """The place takes no more, or not in time: what would be lost goes to this machine's own state folder."""
         if not self._ctx.kept:
             return
         snapshot = await self._ctx.compute.run(self._policy.snapshot)
         keep = partial(say_kept, self._last_state, self._state(done), snapshot, self._ctx.writes.rows())
         await self._ctx.blocking.run(keep)
 
-    async def _write(self, done: RoundKey) -> str:
+    async def _write(self, done: RoundKey, *, leave: bool) -> str:
+        """`leave`: who cancels it does not wait for what is on its way."""
         state = self._state(done)
         snapshot = await self._ctx.compute.run(self._policy.snapshot)  # now: the next update must not be in it
         settings = self._ctx.settings
         kept = {"keep": settings.checkpoint_keep, "stages": settings.max_stages}
-        return await self._ctx.blocking.run(partial(save_checkpoint, self._ctx.run.store, state, snapshot, **kept))
+        run = self._ctx.blocking.run_or_leave if leave else self._ctx.blocking.run
+        return await run(partial(save_checkpoint, self._ctx.run.store, state, snapshot, **kept))
 
     def _state(self, done: RoundKey) -> NodeState:
         return NodeState(

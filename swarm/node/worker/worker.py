@@ -136,8 +136,8 @@ class Worker:
         A node that is cancelled ends like one that is killed: it writes nothing more.
 
         Returns:
-            The exit code: 0 finished, that of MissedError if all rounds were over before its first, or what `stop` was
-            given.
+            The exit code: 0 finished, that of MissedError if its rounds were over before this life's first, or what
+            `stop` was given.
 
         Raises:
             SwarmError: what ends this node; the store keeps all that was acknowledged.
@@ -263,15 +263,18 @@ class Worker:
                     "node.finished", reason=reason, rounds_done=self._machine.rounds_done, **self._way_back(reason)
                 )
 
-    def _say_missed(self, rounds: int) -> None:
-        """Says that this node did nothing, why, and what helps: it is no success."""
+    def _say_missed(self, missed: int) -> None:
+        """Says that this life of the node did nothing, why, and what helps: it is no success."""
         self._stop_code = self._stop_code or MissedError.exit_code
-        seconds = self._ctx.clock.monotonic() - self._began
+        seconds, done = self._ctx.clock.monotonic() - self._began, self._machine.rounds_done
+        rounds = done + missed
+        which = f"all {rounds} rounds" if not done else f"the last {missed} of {rounds} rounds"
         logger.error(
             "node.finished",
             reason="missed",
-            rounds_done=0,
-            why=f"all {rounds} rounds were over when this node was ready, {seconds:.0f} s after its start",
+            rounds_done=done,
+            rounds_missed=missed,
+            why=f"{which} were over when this node was ready, {seconds:.0f} s after its start",
             remedy=f"start its coordinator again with more than {rounds} --rounds, and then this node; "
             "with --expected-workers a coordinator waits for a number of workers, or for those named",
             code=MissedError.code,

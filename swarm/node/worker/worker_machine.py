@@ -100,7 +100,7 @@ class WorkerMachine:
         """The round and stage that this node works on, or did last."""
         self.wake_at: float | None = None
         """When to send a Tick, on the same clock as every `now`."""
-        self._next = RoundKey(0)
+        self._next = self._came_with = RoundKey(0)
         self._clock: RoundKey | None = None
         self._now = -math.inf
         """The latest that any event said."""
@@ -168,7 +168,7 @@ class WorkerMachine:
         self._now = max(self._now, getattr(event, "now", self._now))
         match event:
             case Ready(next_round, unsaved, stage) if self.phase is Phase.LOADING:  # else it was stopped meanwhile
-                self._next = RoundKey(next_round, stage)
+                self._next = self._came_with = RoundKey(next_round, stage)
                 if unsaved:  # at once, so that a second death does not cost the redoing again
                     return [*self._save(), *self._idle()]
                 self._save_asked = self._saved = self._next
@@ -412,8 +412,9 @@ class WorkerMachine:
 
     def _finish(self) -> Sequence[Instruction]:
         over = self._clock.round if self._clock and self._finished else 0
-        if over and self._next == RoundKey(0) and self.phase is not Phase.LOADING:  # else it may have rounds behind it
-            return self._enter(Phase.DONE, Finish("missed", rounds_missed=over))
+        left, nothing_done = over - self._next.round, self._next == self._came_with
+        if left > 0 and nothing_done and self.phase is not Phase.LOADING:  # else it may have rounds behind it
+            return self._enter(Phase.DONE, Finish("missed", rounds_missed=left))
         return self._enter(Phase.DONE, Finish("stopped" if self._stopping and not self._finished else "finished"))
 
     def _on_stop(self) -> Sequence[Instruction]:

@@ -32,12 +32,14 @@ _CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
 _ODD_HEADER = re.compile(r"(header|Metadata value for .*) contain(ed|ing) non[- ](UTF|ASCII)", re.IGNORECASE)
 _NOT_REMOVED = re.compile(r"DeleteObjects request failed for key .*\(code: ([A-Za-z.]{1,60})\)", re.DOTALL)
 """Of several that were to be removed by one request; the rest is."""
+_NOT_GIVEN = re.compile(r"External AWS credential provider: StoreError: (.{1,400})")
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _BUSY = "the server is overloaded or out of order: try again later"
 _EXPIRED = _Meaning(
     "the session's credentials have expired",
-    "get new ones (`aws sso login`, or a new AWS_SESSION_TOKEN), and start again: what was acknowledged is there",
+    "get new ones (`aws sso login`, or a new AWS_SESSION_TOKEN and a new start): a profile in ~/.aws is read again "
+    "each minute, and what was acknowledged is there",
 )
 _FORBIDDEN = _Meaning(
     "the credentials may not do this here",
@@ -120,6 +122,8 @@ def trouble_of(error: Exception) -> Trouble:
         if meaning:
             return Trouble(f"{meaning.said} (the server answered {said})", meaning.passing, meaning.advice)
         return Trouble(f"the server answered {said}", number in _PASSING, _ADVICE.get(number, _BUSY))
+    if not_given := _NOT_GIVEN.search(text):
+        return Trouble(not_given[1], False, "see the file of AWS's profiles, or set AWS_ACCESS_KEY_ID and its secret")
     if "169.254.169.254" in text or "metadata" in text or "credential" in text.lower():
         return Trouble(
             "there are no credentials",

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
-from configparser import ConfigParser, Error
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swarm.config.place import BucketUrl
 from swarm.errors import StoreError
 from swarm.extras import lacking
 from swarm.store.base import MOST_NAMES, Kind
+from swarm.store.bucket.credentials import credentials, profile
 from swarm.store.health import Health
 from swarm.store.place import EXPERIMENTS, Place
 from swarm.wire import keys
@@ -101,17 +100,9 @@ _SILENCE = timedelta(seconds=30)
 _CONNECT = timedelta(seconds=5)
 _WHOLE = timedelta(days=1)
 """Longest time of one request; a large file takes long."""
+_OF_PROFILE = {"region": "region", "endpoint": "endpoint_url"}
 _RETRIES = 8
 """Retries of a part of a large file."""
-_PROFILE_FIELDS = {
-    "aws_access_key_id": "access_key_id",
-    "aws_secret_access_key": "secret_access_key",
-    "aws_session_token": "session_token",
-    "region": "region",
-    "endpoint_url": "endpoint",
-}
-_SAID = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-"""Variables by which obstore finds credentials itself."""
 
 
 def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retries: bool = False) -> ObjectStore:
@@ -129,7 +120,8 @@ def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retr
         from obstore.store import from_url
     except ImportError:
         raise lacking(f"the bucket {url.address}", "obstore", "bucket", "name a folder with --path") from None
-    config = _config(url, environ)
+    config: Any = _config(url, environ)
+    provider: Any = credentials(environ) if url.scheme == "s3" else None
     plain = str(config.get("endpoint", "")).startswith("http://")
     options: Any = {
         "allow_http": plain,
@@ -143,6 +135,7 @@ def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retr
             config=config,
             client_options=options,
             retry_config={"max_retries": _RETRIES if retries else 0},
+            credential_provider=provider,
         )
     except (BaseError, ValueError):
         raise StoreError(
@@ -154,28 +147,11 @@ def open_bucket(url: BucketUrl, environ: Mapping[str, str] = os.environ, *, retr
 def _config(url: BucketUrl, environ: Mapping[str, str]) -> Any:
     if url.scheme != "s3":
         return {"endpoint": url.endpoint} if url.endpoint else {}
-    found = _profile(environ) if not any(environ.get(name) for name in _SAID) else {}
-    found = {**found, **{field: value for field in ("endpoint", "region") if (value := getattr(url, field))}}
+    of_profile = {} if environ.get("AWS_ACCESS_KEY_ID") else profile(environ)
+    found = {ours: value for ours, theirs in _OF_PROFILE.items() if (value := of_profile.get(theirs))}
+    found |= {field: value for field in ("endpoint", "region") if (value := getattr(url, field))}
     if "endpoint" not in found and (named := environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")):
         found["endpoint"] = named
     if "region" not in found and not (environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")):
         found["region"] = "us-east-1"
-    return found
-
-
-def _profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns what ~/.aws says of the profile in force; empty where there is none."""
-    home, profile = Path("~/.aws").expanduser(), environ.get("AWS_PROFILE") or "default"
-    found: dict[str, str] = {}
-    for file, section in (
-        (environ.get("AWS_CONFIG_FILE") or home / "config", profile if profile == "default" else f"profile {profile}"),
-        (environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials", profile),
-    ):
-        parser = ConfigParser(interpolation=None)
-        try:
-            parser.read(file, "utf-8")
-        except (Error, UnicodeDecodeError, OSError):
-            raise StoreError(f"cannot read {file}: it is no file of AWS's form; correct it") from None
-        values = parser[section] if parser.has_section(section) else {}
-        found |= {ours: values[theirs] for theirs, ours in _PROFILE_FIELDS.items() if values.get(theirs)}
     return found

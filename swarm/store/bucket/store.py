@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from swarm.store.base import (
 )
 from swarm.store.bucket import bundles, growing, packing
 from swarm.store.bucket.growing import GrowingWriter
-from swarm.store.bucket.listing import Walk, bundle_of, grown, holds_bundles, list_page, may_grow
+from swarm.store.bucket.listing import Walk, bundle_of, grown, holds_bundles, list_page, may_grow, objects
 from swarm.store.bucket.log import SEALED_AFTER, SEALED_SELDOM, SealedLog
 from swarm.store.bucket.objects import Objects, tag_of
 from swarm.wire import keys
@@ -135,6 +135,12 @@ class BucketStore:
             return page_of(bundles.entries_of(manifest, below, tags=tags) if manifest else [], after, limit)
         of_bundles = holds_bundles(prefix)
         return list_page(self._client, self._name(prefix), after, limit, tags=tags, bundles=of_bundles)
+
+    def files_below(self, prefix: str) -> Iterator[tuple[str, Entry]]:
+        for meta in objects(self._client, self._name(prefix)):
+            key = meta["path"].removeprefix(f"{self._root}/")
+            if "~" not in key:
+                yield key, Entry(key.rpartition("/")[2], Kind.FILE, meta["size"], tag_of(meta))
 
     def _manifest(self, bundle: str, *, again: bool) -> bundles.BundleManifest | None:
         if again or self._bundle[0] != bundle:

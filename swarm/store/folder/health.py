@@ -13,7 +13,7 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -39,6 +39,8 @@ from swarm.wire import keys
 PREFIX = "doctor-"
 ROLLOUT_BYTES = 60_000
 """Bytes of a typical rollout file."""
+SEEN_IN, PAUSE = 10.0, 0.1
+"""Seconds for which a new version is looked for, and between two looks."""
 TRIALS = 7
 NAMES = ("a" * 59 + ".json", "A.b_c-d.json", "0.json", "aux.json", "nul.json", "com1.json")
 """A node id may have 64 characters, and be a device to Windows."""
@@ -112,15 +114,21 @@ class FolderHealth(Health):
         return time.perf_counter() - started
 
     def renaming(self) -> Renaming:
-        """Replace a file, and read it."""
+        """Replace a file, and read it: one that is not there for a moment is late, as an old version is."""
         target, half, late = self.probe / "replaced.json", self.probe / "replacing.tmp", 0
         try:
             for number in range(TRIALS):
                 half.write_bytes(b"%d" % number)
                 half.rename(target)
-                late += target.read_bytes() != b"%d" % number
+                late += not _reads(target, b"%d" % number)
         except OSError as error:
             return Renaming(TRIALS, late, str(error.strerror or error))
+        last = b"%d" % (TRIALS - 1)
+        ends = time.monotonic() + SEEN_IN
+        while not _reads(target, last):
+            if time.monotonic() > ends:
+                return Renaming(TRIALS, late, f"a new version is not read within {SEEN_IN:.0f} s")
+            time.sleep(PAUSE)
         return Renaming(TRIALS, late, "")
 
     def naming(self) -> Naming:
@@ -258,3 +266,9 @@ def _measure(status: os.stat_result, place: str, shown: str, found: Survey) -> N
         found.drafts_by_node[below.split(os.sep)[0]] += taken
     if status.st_size >= SPARSE_FROM and taken * SPARSE_SHARE < status.st_size:
         found.sparse.append(Sparse(shown, status.st_size, taken))
+
+
+def _reads(file: Path, data: bytes) -> bool:
+    with suppress(FileNotFoundError):
+        return file.read_bytes() == data
+    return False

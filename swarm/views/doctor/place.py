@@ -80,7 +80,7 @@ def judge_writing(writing: Writing, path: str, round_interval: float) -> Iterato
 
 
 def check_renaming(context: CheckContext) -> Iterator[Finding]:
-    """A rename over an existing file works, and is seen at once."""
+    """A rename over an existing file works, and is seen: at once, or late."""
     if (folder := context.health.folder) and not context.health.problem:
         yield judge_renaming(folder.renaming())
 
@@ -90,7 +90,10 @@ def judge_renaming(seen: Renaming) -> Finding:
     if seen.problem:
         fix = "use another --path, such as a local disk with Syncthing: here a file cannot be replaced in one step"
         return RENAME.failure("over an existing file", seen.problem, fix)
-    fix = "switch the mount's cache off (NFS: actimeo=0,lookupcache=none; rclone: --dir-cache-time 1s)"
+    fix = (
+        "nodes read again what is late; to be quicker switch the mount's cache off "
+        "(NFS: actimeo=0,lookupcache=none; rclone: --dir-cache-time 1s)"
+    )
     figures = f"{seen.renames - seen.late} of {seen.renames} renames over an existing file seen at once"
     return RENAME.graded("seen at once", figures, fix, warning=seen.late > 0)
 

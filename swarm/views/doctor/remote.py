@@ -55,10 +55,10 @@ def judge_creating(once: bool) -> Finding:
     """Judges whether the server keeps two nodes of one name apart."""
     measured = f"who creates an object that is there {'is refused' if once else 'is told that it was first'}"
     fix = (
-        "nodes look before they create here, which leaves a moment: start each NODE_ID once, and one node alone first; "
-        "or use a server that obeys If-None-Match"
+        "use a server that obeys If-None-Match: of two who write one name at the same moment, here one is lost and "
+        "neither is told. Until then nodes look before they create: start each NODE_ID once, and one node alone first"
     )
-    return BUCKET.graded("exclusive creation", measured, fix, warning=not once)
+    return BUCKET.graded("exclusive creation", measured, fix, failure=not once)
 
 
 def judge_visibility(seen: Visibility) -> Iterator[Finding]:
@@ -68,7 +68,8 @@ def judge_visibility(seen: Visibility) -> Iterator[Finding]:
         slowest = max(took)
         measured = f"{len(took) - late} of {len(took)} at once, the slowest after {slowest:.1f} s"
         fix = "expect rounds that wait so long; switch off what caches before this bucket (CDN, proxy, gateway)"
-        yield BUCKET.graded(check_bucket, measured, fix, warning=slowest > SLOW, failure=math.isinf(slowest))
+        caches = median(took) > 0 and slowest > SLOW  # one late look alone may be this machine's own
+        yield BUCKET.graded(check_bucket, measured, fix, warning=caches, failure=math.isinf(slowest))
 
 
 def judge_latency(found: Latency) -> Finding:

@@ -11,7 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swarm.cli import copying
 from swarm.cli.main import run
+from swarm.records.copying import Copied, ToDo
 from swarm.wire.messages import ExperimentFile
 from tests.integration.swarms import eventually, json_lines
 from tests.layout import Layout
@@ -124,3 +126,11 @@ def test_two_never_copy_into_one_place_who_follows_takes_over(
             assert first.wait(PATIENCE) == 143
             assert run(["down", "--path", str(tmp_path / "b"), "--experiment", "exp"]) == 0
             assert second.wait(PATIENCE) == 143
+
+
+def test_a_long_copy_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    moments = iter([0.0, 1.0, 6.0, 6.0, 7.0])
+    telling = copying._Telling(lambda: next(moments))
+    for files in (1, 20, 21):
+        telling(Copied(files=files, bytes=1000 * files), ToDo(40, 40_000))
+    assert capsys.readouterr().out == "20 of 40 files, 20 kB of 40 kB\n"

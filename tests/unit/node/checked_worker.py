@@ -316,7 +316,9 @@ class CheckedWorker:
     def _check_finish(self, reason: str) -> None:
         assert not self.pending, "nothing is cut off"
         all_done = 0 < self._max_rounds <= (self.rounds_done or 0)
-        over = "missed" if self.next == RoundKey(0) and self._clock and self._clock.round else "finished"
+        unmoved = self.next is not None and self.next == self._first
+        left = unmoved and self._clock and self._clock.round > self.next.round
+        over = "missed" if left else "finished"
         assert all_done or reason == (over if self._finished else "stopped")
         if self.next != self._first:
             assert self.saves[-1] == self.next, "what was learned is saved"

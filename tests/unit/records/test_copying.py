@@ -20,6 +20,8 @@ from swarm.store import copies
 from swarm.store.base import Records, Store
 from swarm.store.copies import copy_opened
 from swarm.types import RoundKey
+from swarm.views import run_records
+from swarm.views import validate as validating
 from swarm.views.validate import validate
 from swarm.wire import keys
 from tests.doubles.memory import MemoryPlace
@@ -118,6 +120,29 @@ def _is_what_a_kill_leaves(target: Store) -> None:
         assert target.stat(keys.peer("clock")), "nobody believes a state without its writer's registration"
     for node in ("alice",) if target.stat(keys.checkpoint(3, "alice")) else ():
         assert len(target.read_records(keys.metrics(node)).records) == 3
+
+
+@pytest.mark.parametrize("saved", [(), (4,)], ids=["no checkpoint", "a checkpoint on the way"])
+def test_wherever_it_breaks_off_the_copy_is_whole_as_far_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: tuple[int, ...]
+) -> None:
+    for module in (copying, run_records, validating):
+        monkeypatch.setattr(module, "COPIED_TOGETHER", 3)
+    source, at = make_experiment(tmp_path / "here", rounds=7), 0
+    for number in saved:
+        write(source.checkpoint(number, "alice") / "state.json", {})
+    while True:
+        at += 1
+        copy = Layout(tmp_path / f"copy{at}", source.experiment)
+        try:
+            copier(source, Breaking(run_of(copy).store, at)).run()  # type: ignore[arg-type]
+        except StoreError:
+            told = [problem for check in validate(run_of(copy), partial=True).checks for problem in check.problems]
+            assert [line for line in told if not line.startswith("there is no ")] == [], f"broken off at write {at}"
+            continue
+        break
+    assert at > 40
+    assert validate(run_of(copy)).ok
 
 
 def _all(store: Store) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from swarm.records import copying_rows
 from swarm.records.copying import Copier
+from swarm.records.listing import COPIED_TOGETHER
 from swarm.store.base import Store
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -81,30 +82,36 @@ def rounds_of(store: Store, node: str) -> list[int]:
 
 
 def is_what_a_kill_leaves(store: Store, node: str, stages: int) -> None:
-    """The laws of a run, for a node that was killed between two writes."""
+    """The laws of a run, for a node that was killed between two writes, or at its end, when it had written its rows
+    first: where the last row has no reward, those shortly before may lack theirs, and their votes."""
     rows = [msgspec.json.decode(row) for row in store.read_records(keys.metrics(node)).records]
     assert [(row["round"], row["stage"]) for row in rows] == [divmod(number, stages) for number in range(len(rows))]
+    complete = not rows or store.stat(keys.reward(RoundKey(*divmod(len(rows) - 1, stages)), node))
+    settled = len(rows) if complete else len(rows) - COPIED_TOGETHER * stages
     for number in range(len(rows) + 2 * STEPS):
         key, row, last = RoundKey(*divmod(number, stages)), number < len(rows), number == len(rows) - 1
         rewarded = store.stat(keys.reward(key, node))
         if row:
             assert store.stat(keys.rollout(key, node)), f"row of {key} without rollouts"
             assert store.stat(keys.completions(key.round, node)), f"row of {key} without completions"
-        assert rewarded or not row or last, f"{len(rows)} rows, no reward of {key}"
+        assert rewarded or not row or last or number >= settled, f"{len(rows)} rows, no reward of {key}"
         assert row or not rewarded, f"a reward of {key} without its row"
         if key.stage + 1 == stages:
-            is_whole_round(store, node, key.round, rewarded=bool(rewarded), behind=row and not last)
+            behind = number < min(settled, len(rows) - 1)
+            is_whole_round(store, node, key.round, rewarded=bool(rewarded), behind=behind)
+            assert not row or last or bool(saved(store, node, key.round)) == ((key.round + 1) % SAVES_EVERY == 0)
 
 
 def is_whole_round(store: Store, node: str, round_: int, *, rewarded: bool, behind: bool) -> None:
     """`behind`: rows of later rounds are there."""
-    voted, saved = (
-        store.stat(at) for at in (keys.winners(round_, node), f"{keys.checkpoint(round_ + 1, node)}/state.json")
-    )
+    voted = store.stat(keys.winners(round_, node))
     assert voted or not behind, f"no vote of {round_}"
-    assert not behind or bool(saved) == ((round_ + 1) % SAVES_EVERY == 0), f"checkpoint after {round_}"
     assert rewarded or not voted, f"a vote of {round_} without the reward of its last stage"
-    assert voted or not saved, f"a checkpoint after {round_} without its vote"
+    assert voted or not saved(store, node, round_), f"a checkpoint after {round_} without its vote"
+
+
+def saved(store: Store, node: str, round_: int) -> bool:
+    return store.stat(f"{keys.checkpoint(round_ + 1, node)}/state.json") is not None
 
 
 class Live:

@@ -52,6 +52,7 @@ def codes(rounds: int, facts: HintFacts = HEALTHY, **changes: Any) -> list[str]:
 
 
 PROVOKED: dict[str, tuple[int, HintFacts, dict[str, Any]]] = {
+    "left-before-the-end": (1, HEALTHY._replace(over=12), {}),
     "short-rounds": (FEW, HEALTHY, {"late": True}),
     "nothing-heard": (FEW, HEALTHY, {"pool_groups": 0, "peers_heard": 0, "external_groups": 0}),
     "trains-alone": (FEW, HEALTHY, {"external_wanted": 0, "external_groups": 0, "pool_groups": 0}),
@@ -166,3 +167,9 @@ def test_whatever_a_stranger_names_takes_no_more_room(reason: str, names: list[s
     assert len(kept.refused_as) <= 64
     assert kept.quarantined == len(names)
     assert re.fullmatch(r"(?s).{0,64}", kept.quarantined_peer)
+
+
+def test_who_came_to_the_last_round_but_one_left_nothing_out() -> None:
+    assert codes(11, HEALTHY._replace(over=12)) == []
+    (said,) = hints_of("anna", [recent(row(n)) for n in range(7)], HEALTHY._replace(over=12))
+    assert "7 of 12" in said.evidence

@@ -190,3 +190,10 @@ def test_a_stale_read_of_its_writers_registration_does_not_put_off_an_end() -> N
 def test_a_stale_copy_of_the_file_takes_nobody_back() -> None:
     assert not after_a_while(belief_at(9), *every_second(6, seconds=99, vouches=9), done=9, traces=True)
     assert not after_a_while(belief_at(9), *every_second(6, seconds=99, coordinator="dead"), done=9, traces=True)
+
+
+def test_an_end_with_fewer_rounds_is_believed_after_half_the_time_of_who_has_done_them() -> None:
+    """As where a coordinator was started again with fewer: in a bucket the whole time is three minutes."""
+    for done, seconds, believed in ((8, 2, False), (8, 3, True), (7, 3, False), (7, 4, True)):
+        looks = every_second(8, seconds, finished=True, max_rounds=8)
+        assert after_a_while(belief_at(), *looks, done=done) is believed, (done, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -314,3 +315,34 @@ async def test_a_last_checkpoint_that_never_fits_is_kept_elsewhere(
     assert found is not None
     assert found[0].rounds_done == 6
     assert not [*(tmp_path / "kept").rglob("node.json")]
+
+
+async def test_a_node_that_is_stopped_does_not_wait_for_a_line_on_which_its_checkpoint_takes_too_long(
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gigabytes go over a thin line, and a container is killed after its grace."""
+    go, whole, kept = threading.Event(), FolderStore.put_bundle, tmp_path / "kept"
+
+    def slow(self: Any, prefix: str, fill: Any) -> None:
+        if str(kept) not in self.describe():
+            go.wait(PATIENCE)
+            raise StoreError("the process has ended")
+        whole(self, prefix, fill)
+
+    monkeypatch.setattr(FolderStore, "put_bundle", slow)
+    policy = FakePolicy()
+    worker = make_worker(layout, "alice", policy, kept=kept, stop_seconds=0.2, **ALONE | {"max_rounds": 9**6})
+    try:
+        with capture_logs() as logs:
+            async with running(worker) as codes:
+                await until(lambda: len(rows_of(layout, "alice")) > 2)
+                worker.stop(143)
+                await until(lambda: codes)
+    finally:
+        go.set()
+    assert codes == [143]
+    assert [log["event"] for log in logs if log["event"] in ("checkpoint.too_slow", "checkpoint.kept")] == [
+        "checkpoint.too_slow",
+        "checkpoint.kept",
+    ]
+    assert [*kept.rglob("node.json")]

@@ -334,11 +334,17 @@ def test_nothing_is_generated_in_an_experiment_that_is_finished() -> None:
     assert worker.handle(clock(8)) == []
 
 
-def test_who_is_ready_when_all_rounds_are_over_has_missed_them_unless_an_earlier_life_did_some() -> None:
-    for before, reason in ((0, m.Finish("missed", rounds_missed=3)), (2, m.Finish("finished"))):
-        worker = make_worker(m.Phase.LOADING)
-        worker.handle(clock(3, finished=True))
-        assert worker.handle(m.Ready(before)) == [reason]
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [(0, m.Finish("missed", rounds_missed=3)), (2, m.Finish("missed", rounds_missed=1)), (3, m.Finish("finished"))],
+)
+def test_who_comes_when_all_rounds_are_over_has_missed_those_that_no_earlier_life_did(
+    before: int, reason: m.Finish
+) -> None:
+    """As a worker that Slurm queued again after its node was lost."""
+    worker = make_worker(m.Phase.LOADING)
+    worker.handle(clock(3, finished=True))
+    assert worker.handle(m.Ready(before)) == [reason]
 
 
 def test_an_experiment_without_a_round_was_missed_by_nobody() -> None:

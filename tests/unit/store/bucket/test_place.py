@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from swarm.config.place import bucket_url, is_url, place_of
 from swarm.errors import ConfigError, StoreError
+from swarm.store.bucket.client import BucketClient
+from swarm.store.bucket.credentials import BEFORE_THE_END, Credentials
 from swarm.store.bucket.place import open_bucket
 from swarm.store.place import open_place
 
@@ -20,6 +25,8 @@ from swarm.store.place import open_place
         ("S3://mine/a", "s3://mine/a"),
         ("gs://mine/a", "gs://mine/a"),
         ("s3://mine/a?endpoint=https://s3.hf.co/anna", "s3://mine/a?endpoint=https://s3.hf.co/anna"),
+        ("hf://anna/mine/a", "s3://mine/a?endpoint=https://s3.hf.co/anna"),
+        ("hf://buckets/anna/mine", "s3://mine?endpoint=https://s3.hf.co/anna"),
         ("s3://mine?compress=zstd", "s3://mine?compress=zstd"),
         ("s3://mine?region=eu-north-1&endpoint=http://x:1", "s3://mine?endpoint=http://x:1&region=eu-north-1"),
     ],
@@ -49,6 +56,9 @@ def test_what_is_no_url_is_a_folder(text: str) -> None:
         "s3://mine?endpoint=ftp://host",
         "gs://mine?endpoint=http://host",
         "ftp://mine/hunter",
+        "hf://anna",
+        "hf://buckets/anna",
+        "hf://anna/mine?endpoint=http://host",
         "s3://mi ne/",
         "s3://mine?region=<x>",
         "s3://mine?compress=gzip",
@@ -77,8 +87,50 @@ def test_credentials_come_from_the_usual_file_of_the_profile(tmp_path: Path) -> 
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
         "AWS_CONFIG_FILE": str(tmp_path / "config"),
     }
-    config = open_bucket(bucket_url("s3://mine"), files | {"AWS_PROFILE": "work"}).config
-    assert (config["access_key_id"], config["secret_access_key"]) == ("C", "D%x")
-    assert (config["region"], config["endpoint"]) == ("eu-north-1", "http://127.0.0.1:9")
-    config = open_bucket(bucket_url("s3://mine?region=us-west-1&endpoint=http://127.0.0.1:8"), files).config
-    assert (config["access_key_id"], config["region"], config["endpoint"]) == ("A", "us-west-1", "http://127.0.0.1:8")
+    work = open_bucket(bucket_url("s3://mine"), files | {"AWS_PROFILE": "work"})
+    assert keys_of(work) == ("C", "D%x", None)
+    assert (work.config["region"], work.config["endpoint"]) == ("eu-north-1", "http://127.0.0.1:9")
+    default = open_bucket(bucket_url("s3://mine?region=us-west-1&endpoint=http://127.0.0.1:8"), files)
+    assert keys_of(default) == ("A", "B", None)
+    assert (default.config["region"], default.config["endpoint"]) == ("us-west-1", "http://127.0.0.1:8")
+    (tmp_path / "credentials").write_text(
+        "[default]\naws_access_key_id=E\naws_secret_access_key=F\naws_session_token=G\n"
+    )
+    assert keys_of(default) == ("E", "F", "G"), "the file is read again"
+
+
+def keys_of(bucket: Any) -> tuple[str, str, str | None]:
+    found = bucket.credential_provider()
+    assert found["expires_at"] is not None
+    return found["access_key_id"], found["secret_access_key"], found["token"]
+
+
+def test_variables_that_change_are_read_again_and_roles_are_left_to_obstore() -> None:
+    environ = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "B"}
+    bucket = open_bucket(bucket_url("s3://mine"), environ)
+    assert keys_of(bucket) == ("A", "B", None)
+    environ |= {"AWS_SESSION_TOKEN": "C"}
+    assert keys_of(bucket) == ("A", "B", "C")
+    assert open_bucket(bucket_url("s3://mine"), {"AWS_WEB_IDENTITY_TOKEN_FILE": "/x"}).credential_provider is None
+
+
+GIVEN = {"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "B", "SessionToken": "C"}
+
+
+def test_the_program_of_a_profile_is_asked_again_shortly_before_its_credentials_expire(tmp_path: Path) -> None:
+    said, config, begun = tmp_path / "said.json", tmp_path / "config", datetime(2026, 1, 1, 12, tzinfo=UTC)
+    config.write_text(f"[default]\ncredential_process = cat {said}\n")
+    said.write_text(json.dumps(GIVEN | {"Expiration": "2026-01-01T13:00:00Z"}))
+    given = Credentials({"AWS_CONFIG_FILE": str(config), "HOME": str(tmp_path)}, lambda: begun)()
+    assert (given["access_key_id"], given["secret_access_key"], given["token"]) == ("A", "B", "C")
+    assert given["expires_at"] == begun + timedelta(minutes=60) - BEFORE_THE_END
+
+
+@pytest.mark.parametrize("program", ["false", "echo {}", "/nowhere/at/all", "echo '[]'"])
+def test_a_program_that_gives_no_credentials_is_named(tmp_path: Path, program: str) -> None:
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = {program}\n")
+    files = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
+    bucket = open_bucket(bucket_url("s3://mine?endpoint=http://127.0.0.1:9"), files)
+    with pytest.raises(StoreError, match="credential_process") as caught:
+        BucketClient(bucket, "s3://mine").put("a", b"")
+    assert "see the file of AWS's profiles" in str(caught.value)

@@ -68,12 +68,14 @@ def test_what_may_not_be_done_is_named_and_nothing_else_is_tried(
     assert {*found} - lacking == {"permissions"}
 
 
-def test_a_server_that_lets_two_create_one_object_is_told() -> None:
+def test_a_server_that_lets_two_create_one_object_is_refused() -> None:
     assert remote.judge_creating(True).verdict is OK
-    assert remote.judge_creating(False).verdict is WARNING
+    assert remote.judge_creating(False).verdict is FAILURE
 
 
 def test_late_listings_are_told_and_those_that_never_come_are_failures() -> None:
+    once = remote.judge_visibility(Visibility([0.0] * 5, [0.0, 0.0, 3.0, 0.0, 0.0]))
+    assert [finding.verdict for finding in once] == [OK, OK], "one late look shows no cache"
     found = {finding.check: finding for finding in remote.judge_visibility(Visibility([0.0], [3.0]))}
     assert [finding.verdict for finding in found.values()] == [OK, WARNING]
     assert "the slowest after 3.0 s" in found["list after write"].measured

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,33 @@ def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object)
 def test_renames_here_are_seen_at_once(tmp_path: Path) -> None:
     found = look(place.check_renaming, make_patient(tmp_path / "shared"))
     assert {finding.verdict for finding in found.values()} == {OK}
+
+
+@pytest.mark.parametrize("what_is_read", [FileNotFoundError, b"the old one"], ids=["bindfs, SSHFS", "NFS"])
+def test_a_folder_whose_renames_are_seen_a_moment_later_is_late_and_not_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what_is_read: type[Exception] | bytes
+) -> None:
+    read, late = Path.read_bytes, Counter[str]()
+
+    def reads(file: Path) -> bytes:
+        late[file.name] += 1
+        if file.name != "replaced.json" or late[file.name] % 3:
+            return read(file)
+        if isinstance(what_is_read, bytes):
+            return what_is_read
+        raise what_is_read(file)
+
+    monkeypatch.setattr(Path, "read_bytes", reads)
+    found = look(place.check_renaming, make_patient(tmp_path / "shared"))["seen at once"]
+    assert found.verdict is WARNING, found
+
+
+def test_a_folder_in_which_a_new_version_is_never_read_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swarm.store.folder.health.SEEN_IN", 0.2)
+    monkeypatch.setattr(Path, "read_bytes", lambda file: b"the old one")
+    assert look(place.check_renaming, make_patient(tmp_path / "shared"))["over an existing file"].verdict is FAILURE
 
 
 @pytest.mark.parametrize(
