@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
@@ -38,7 +39,15 @@ from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, 
 from swarm.cli.processes import UP, refuse_live, this_process_runs
 from swarm.cli.progress import Emit, Surviving, UpProgress, end_of, lines_of_json, stopping_line
 from swarm.cli.say import say
-from swarm.cli.supervisor import DaemonChild, ProgramsBeside, Supervisor, programs_beside
+from swarm.cli.supervisor import (
+    DaemonChild,
+    ProgramBeside,
+    ProgramsBeside,
+    Supervisor,
+    page_beside,
+    programs_beside,
+    where,
+)
 from swarm.config import Settings, StartRequest
 from swarm.config.sources import Given
 from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
@@ -92,6 +101,9 @@ def up(
     unless_finished: Annotated[
         bool, Parameter(help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2.")
     ] = False,
+    web: Annotated[
+        bool, Parameter(negative="--no-web", help="At a terminal, serve the page of the run beside it.")
+    ] = True,
     as_json: Annotated[
         bool,
         Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
@@ -106,7 +118,7 @@ def up(
     """
     require_for("`swarm up`")
     backend = elsewhere_of(cluster or ElsewhereFlags())
-    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
+    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force, "--no-web": not web}
     given = [switch for switch, on in switches.items() if on]
     if dry_run and as_json:
         raise ConfigError("--json says how a swarm goes, and --dry-run starts none: give one of them")
@@ -131,7 +143,8 @@ def up(
         if unless_finished and (over := _said_if_finished(swarm.settings)):
             say(over)
             return 0
-        return _start(swarm, asked, again, emit, backend, force=force, show_commands=show_commands)
+        page = web and not as_json and backend is None and sys.stdout.isatty()
+        return _start(swarm, asked, again, emit, backend, force=force, show_commands=show_commands, page=page)
 
 
 def _start(
@@ -143,6 +156,7 @@ def _start(
     *,
     force: bool,
     show_commands: bool,
+    page: bool,
 ) -> int:
     settings, every_node = swarm.settings, (*swarm.coordinators, *swarm.workers)
     run = open_experiment(settings, WRITER)
@@ -151,7 +165,7 @@ def _start(
     if jobs is None:
         this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, jobs.unfound(swarm.children(asked, settings), swarm.names) if jobs else swarm.names)
-    programs_beside(settings, swarm.worker_names)  # refused now rather than when nodes run
+    programs = programs_beside(settings, swarm.worker_names)  # refused now rather than when nodes run
     _refuse_what_cannot_go_on(settings, run)
     _refuse_other_workers(run, swarm.worker_names)
     refuse_other_models(run, swarm.workers)
@@ -162,7 +176,11 @@ def _start(
     children = fitting.children(asked, settings)
     show_nodes(children, commands=show_commands)
     try:
-        return run_loop(_run, fitting, run, children, again, jobs, emit)
+        shown = page_beside(settings) if page else []
+        code = run_loop(_run, fitting, run, children, [*programs, *shown], again, jobs, emit)
+        if shown:
+            say(f"open the page again: {shlex.join(['swarm', 'web', *where(settings)])}")
+        return code
     except ClusterError:
         if jobs and jobs.left():
             say(jobs.how_to_follow(again))
@@ -289,6 +307,7 @@ async def _run(
     swarm: LocalSwarm,
     run: Run,
     children: list[DaemonChild],
+    programs: list[ProgramBeside],
     again: str,
     jobs: Jobs | None = None,
     emit: Emit | None = None,
@@ -300,7 +319,7 @@ async def _run(
     if settings.sparing:
         shown["pause"] = supervisor.heard
     progress = UpProgress(run, swarm, surviving, **shown)
-    beside = ProgramsBeside(programs_beside(settings, swarm.worker_names), os.environ)
+    beside = ProgramsBeside(programs, os.environ)
     mirror = Mirror(settings) if settings.mirror else None
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0
