@@ -21,6 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import anyio
 from cyclopts import Parameter
 
+from swarm import entry_points
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
 from swarm.cli.copying import Mirror, bring_back, mirrored
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
@@ -29,6 +30,7 @@ from swarm.cli.flags import (
     UP_DEFAULTS,
     RunFlags,
     UpFlags,
+    as_settings,
     asked_for,
     command_again,
     flag_words,
@@ -64,6 +66,7 @@ from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
+from swarm.views.studies import AgainstRequest
 from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
@@ -101,6 +104,16 @@ def up(
     unless_finished: Annotated[
         bool, Parameter(help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2.")
     ] = False,
+    against: Annotated[
+        str | None,
+        Parameter(
+            help="Run this swarm beside one with other settings and compare them: `alone`, where nobody shares, or "
+            "settings such as external=0,local=8."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, Parameter(help="With --against, so many runs of each, from --seed on; 1 if not given.")
+    ] = None,
     web: Annotated[
         bool, Parameter(negative="--no-web", help="At a terminal, serve the page of the run beside it.")
     ] = True,
@@ -122,6 +135,13 @@ def up(
     given = [switch for switch, on in switches.items() if on]
     if dry_run and as_json:
         raise ConfigError("--json says how a swarm goes, and --dry-run starts none: give one of them")
+    if against is not None:
+        besides = {"--from": from_, "--json": as_json, "--on": backend, **switches, "--no-web": None}
+        if refused := [flag for flag, on in besides.items() if on]:
+            raise ConfigError(f"--against runs two swarms on this machine: leave out {', '.join(refused)}")
+        return _compare(nodes, against, seeds, up_flags, dry_run=dry_run)
+    if seeds is not None:
+        raise ConfigError("--seeds is for --against: name one seed with --seed, or give --against alone as well")
     with lines_of_json(as_json) as emit:
         own_cores = backend.cores if backend else None
         planned = _planned_swarm(
@@ -145,6 +165,24 @@ def up(
             return 0
         page = web and not as_json and backend is None and sys.stdout.isatty()
         return _start(swarm, asked, again, emit, backend, force=force, show_commands=show_commands, page=page)
+
+
+def _compare(nodes: int | None, against: str, seeds: int | None, up_flags: UpFlags | None, *, dry_run: bool) -> int:
+    """Runs the swarm of the flags beside one with other settings. Returns the exit code."""
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"--seeds must be at least 1, got {seeds}")
+    planned = _planned_swarm(nodes, None, up_flags, in_process=False, no_coordinator=False)
+    workers = len(planned.swarm.workers)
+    words = ["swarm", "up", "--nodes", str(workers), "--against", against]
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    again, flags = command_again(words, up_flags), up_flags or UpFlags()
+    compare = entry_points.needed(entry_points.AGAINST, "study", "--against")
+    given, defaults = as_settings(flags), planned.defaults
+    asked = AgainstRequest(
+        planned.swarm.settings, workers, against, seeds or 1, given, flags.config, defaults, again, dry_run
+    )
+    code: int = compare(asked)
+    return code
 
 
 def _start(
