@@ -37,6 +37,7 @@ from swarm.cli.flags import (
     open_experiment,
     settings_from,
 )
+from swarm.cli.help import further
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, show_dry_run, show_nodes, within_memory
 from swarm.cli.processes import UP, refuse_live, this_process_runs
 from swarm.cli.progress import Emit, Surviving, UpProgress, end_of, lines_of_json, stopping_line
@@ -77,6 +78,7 @@ WRITER = "up"
 PROBE = f"{keys.DRAFTS}/{WRITER}/probe"
 PLOT = "reward.png"
 LEAVING = "leaving: the jobs go on"
+_MORE = further("More", 80)
 MOST_NAMED = 8
 """Workers that a line names."""
 
@@ -89,20 +91,24 @@ def up(
         Parameter("--from", help="Repeat this experiment: its nodes, with the settings that they were started with."),
     ] = None,
     dry_run: Annotated[
-        bool, Parameter(help="Say what would be started, with all settings, and start nothing.")
+        bool, Parameter(help="Say what would be started, with the settings that are no defaults, and start nothing.")
     ] = False,
     in_process: Annotated[
-        bool, Parameter(help="All workers in one process: less memory, and one of them computes at a time.")
+        bool,
+        Parameter(group=_MORE, help="All workers in one process: less memory, and one of them computes at a time."),
     ] = False,
     no_coordinator: Annotated[
-        bool, Parameter(negative="", help="No common rounds: each worker goes on as fast as it can.")
+        bool, Parameter(negative="", group=_MORE, help="No common rounds: each worker goes on as fast as it can.")
     ] = False,
-    force: Annotated[bool, Parameter(help="Start even if the memory will not do.")] = False,
+    force: Annotated[bool, Parameter(group=_MORE, help="Start even if the memory will not do.")] = False,
     show_commands: Annotated[
-        bool, Parameter(help="For each node the command that starts it by hand, instead of what it does.")
+        bool, Parameter(group=_MORE, help="For each node the command that starts it by hand, instead of what it does.")
     ] = False,
     unless_finished: Annotated[
-        bool, Parameter(help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2.")
+        bool,
+        Parameter(
+            group=_MORE, help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2."
+        ),
     ] = False,
     against: Annotated[
         str | None,
@@ -119,7 +125,11 @@ def up(
     ] = True,
     as_json: Annotated[
         bool,
-        Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
+        Parameter(
+            "--json",
+            group=_MORE,
+            help="One JSON line per round and one at the end; all else goes to the standard error.",
+        ),
     ] = False,
     cluster: ElsewhereFlags | None = None,
     up_flags: UpFlags | None = None,
