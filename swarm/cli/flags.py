@@ -248,7 +248,8 @@ def meant_experiment(place: Place, names: Sequence[str]) -> str:
     shown = found or names
     raise ExperimentError(
         f"{place.describe()} holds {len(names)} experiments, {len(running)} of them not over: "
-        f"{', '.join(shown[:MOST_NAMED])}{', ...' if len(shown) > MOST_NAMED else ''}; name one, such as --experiment {shown[-1]}"
+        f"{', '.join(shown[:MOST_NAMED])}{', ...' if len(shown) > MOST_NAMED else ''}; "
+        f"name one, such as --experiment {shown[-1]}"
     )
 
 

@@ -157,6 +157,32 @@ COMMANDS = {
 }
 """Words -> the command that they name."""
 
+KIN = {
+    **dict.fromkeys(("help", "-?", "--halp", "usage"), "swarm --help, or swarm COMMAND --help"),
+    **dict.fromkeys(("version", "-v", "-V", "--verson", "-version"), "swarm --version"),
+    **dict.fromkeys(("run", "start", "train", "launch", "init"), "swarm up"),
+    **dict.fromkeys(("stop", "kill", "end"), "swarm down"),
+    **dict.fromkeys(("list", "ls", "experiments"), "swarm experiment list"),
+    **dict.fromkeys(("ps", "show", "info"), "swarm status"),
+    **dict.fromkeys(("delete", "rm", "remove"), "swarm experiment clean NAME"),
+    **dict.fromkeys(("tail", "log", "events"), "swarm logs -f"),
+    **dict.fromkeys(("plot", "report", "results"), "swarm summary --plot reward.png"),
+    **dict.fromkeys(("serve", "ui", "dashboard"), "swarm web"),
+    **dict.fromkeys(("config", "env", "set"), "swarm settings"),
+    **dict.fromkeys(("compare",), "swarm up --against alone, or swarm study compare A B"),
+    "background": "setsid swarm COMMAND >> swarm.log 2>&1 &",
+    **dict.fromkeys(("-n", "--workers", "--num-nodes"), "--nodes"),
+    **dict.fromkeys(("--lr", "--learningrate"), "--learning-rate"),
+    **dict.fromkeys(("--epochs", "--steps", "--iterations", "--max-rounds"), "--rounds"),
+    **dict.fromkeys(("--name", "-e", "--exp", "--run"), "--experiment, or --node-id of a node"),
+    **dict.fromkeys(("-m", "--model-name"), "--model"),
+    **dict.fromkeys(("-p", "--folder", "--dir", "--output-dir"), "--path"),
+    **dict.fromkeys(("--dataset", "--data"), "--tasks"),
+    **dict.fromkeys(("--gpu", "--cuda"), "--device cuda"),
+    **dict.fromkeys(("--quiet", "-q", "--verbose"), "--log-level warning, or debug"),
+}
+"""Words that other programs know for what is called otherwise here -> what to type."""
+
 _groups: dict[str, App] = {}
 _known: dict[str, Command] = {}
 
@@ -271,6 +297,9 @@ def run(arguments: Sequence[str]) -> int:
             say(f"\n{LAYERS.left_out} more: {ALL}")
         sys.stdout.flush()
     except CycloptsError:  # cyclopts has said what is wrong
+        for word in arguments:
+            if word in KIN:
+                warn(f"for {word} type {KIN[word]}")
         if not _is_known(arguments) and (names := entry_points.unregistered()):
             warn(f"{', '.join(names)}: not registered since swarm was updated; install it again, as you installed it")
         return 2
