@@ -67,8 +67,11 @@ def named_flags(name: str | None, experiment_flags: CommonFlags | None) -> Commo
 
 def list_experiments(*, path: PathFlag = None) -> None:
     """Show the experiments of a shared folder."""
-    place = open_place(settings_from(CommonFlags(path=path)).place)
+    settings = settings_from(CommonFlags(path=path))
+    place = open_place(settings.place)
     there = place.experiments()
+    if not there and not is_url(settings.place) and not settings.shared_folder.exists():
+        raise ExperimentError(f"there is no folder {place.describe()}; name one with --path, or begin with `swarm up`")
     rows = [_row_of(place, name) for name in there[:MOST_LOOKED_INTO]]
     if not rows:
         say(f"no experiment in {place.describe()}; begin one with `swarm up`")

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 
 from swarm import __version__, entry_points
 from swarm.cli.command import Command
@@ -296,10 +296,10 @@ def run(arguments: Sequence[str]) -> int:
         if LAYERS.left_out:
             say(f"\n{LAYERS.left_out} more: {ALL}")
         sys.stdout.flush()
-    except CycloptsError:  # cyclopts has said what is wrong
-        for word in arguments:
-            if word in KIN:
-                warn(f"for {word} type {KIN[word]}")
+    except CycloptsError as error:  # cyclopts has said what is wrong
+        strange = arguments if isinstance(error, UnknownOptionError) else () if _is_known(arguments) else arguments[:2]
+        for word in filter(KIN.__contains__, strange):
+            warn(f"for {word} type {KIN[word]}")
         if not _is_known(arguments) and (names := entry_points.unregistered()):
             warn(f"{', '.join(names)}: not registered since swarm was updated; install it again, as you installed it")
         return 2

@@ -181,6 +181,9 @@ logs --since yesterday            --since
 logs --experiment epx             did you mean 'exp'
 inspect --round x                 --round|x
 inspect --groups 0                --groups
+inspect --node alcie              there are rounds 0 to 2
+inspect --round 99                there are rounds 0 to 2
+inspect --task chess              there are rounds 0 to 2
 inspect --experiment epx          did you mean 'exp'
 summary --experiment epx          did you mean 'exp'
 summary --jsn                     Did you mean --json?
@@ -201,6 +204,9 @@ web --experiment epx --export x   did you mean 'exp'
 """,
     "keeping": """
 export nothing                    there are begun, exp, torn
+export -o t.foo                   .csv, .parquet, .jsonl
+export --table rewrds             Did you mean "rewards"
+experiment list --path nowhere    there is no folder
 export exp --study small          name one experiment or study
 copy . .                          two places
 copy . away --experiment epx      did you mean 'exp'
@@ -256,7 +262,7 @@ def test_a_wrong_input_is_refused_with_its_remedy(line: str, wanted: str, place:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run(shlex.split(line))
-    said = " ".join(part.strip("│ ") for part in err.getvalue().splitlines())
+    said = " ".join(part.strip("│ ") for part in (err.getvalue() + out.getvalue()).splitlines())
     assert code == 2, said
     for part in wanted.lstrip().split("|"):
         assert part in said
@@ -264,3 +270,14 @@ def test_a_wrong_input_is_refused_with_its_remedy(line: str, wanted: str, place:
 
 def test_the_table_has_at_least_150_rows() -> None:
     assert len({row.id for row in ROWS}) >= 150
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [("tiny-2-qwen", "did you mean 'tiny-2-qwen2'"), ("./there", "is not a model folder: it has no config.json")],
+)
+def test_a_model_that_is_none_is_refused_with_the_one_that_was_meant(
+    model: str, wanted: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "--no-probe", "--model", model]) != 0
+    assert wanted in capsys.readouterr().err
