@@ -104,7 +104,7 @@ up --profile hard                 --profile: |tiny-3, tiny-2
 up --tasks chess                  'chess'|basic_arithmetic
 up --tasks binary_matrx           did you mean 'binary_matrix'
 up --tasks ,                      --tasks: |separated by commas
-up --mixture chess=2              'chess'|basic_arithmetic
+up --mixture chess=2              'chess'|binary_matrix
 up --mixture bf=x                 chain_sum=2
 up --model ''                     --model: |names
 up --threads 0                    --threads: |from 1 to 1024
