@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Protocol
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from swarm import entry_points
+from swarm.cli.help import further
 from swarm.errors import ConfigError
 from swarm.programs import Backend, Program
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from swarm.cli.supervisor import DaemonChild
 
-_PANEL = Group("Slurm", sort_key=90)
+_PANEL = further("Slurm", 90)
 LOCAL = "local"
 DAY = 24 * 60
 

@@ -22,7 +22,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 import swarm
-from swarm.cli.flags import CommonFlags, PathFlag, settings_from
+from swarm.cli.flags import CommonFlags, PathFlag, settings_from, settings_to_look
 from swarm.cli.processes import beating_elsewhere
 from swarm.cli.say import asked, say, warn
 from swarm.config import Settings
@@ -67,8 +67,11 @@ def named_flags(name: str | None, experiment_flags: CommonFlags | None) -> Commo
 
 def list_experiments(*, path: PathFlag = None) -> None:
     """Show the experiments of a shared folder."""
-    place = open_place(settings_from(CommonFlags(path=path)).place)
+    settings = settings_from(CommonFlags(path=path))
+    place = open_place(settings.place)
     there = place.experiments()
+    if not there and not is_url(settings.place) and not settings.shared_folder.exists():
+        raise ExperimentError(f"there is no folder {place.describe()}; name one with --path, or begin with `swarm up`")
     rows = [_row_of(place, name) for name in there[:MOST_LOOKED_INTO]]
     if not rows:
         say(f"no experiment in {place.describe()}; begin one with `swarm up`")
@@ -198,12 +201,12 @@ def archive(
     experiment writes meanwhile is left out as a kill at that moment would leave it.
 
     Args:
-        name: The experiment; without one, what --experiment or the settings say.
+        name: The experiment; without one, what --experiment or the settings say, or the only one that can be meant.
         experiment_flags: which experiment.
         output: The file; without one, NAME.tar.gz, here.
         force: Replace the file that is there.
     """
-    settings = settings_from(named_flags(name, experiment_flags))
+    settings = settings_to_look(named_flags(name, experiment_flags))
     run = open_place(settings.place).open(settings.experiment)
     refuse_foreign(run)
     target = output or Path(f"{run.experiment}.tar.gz")

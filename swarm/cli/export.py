@@ -97,6 +97,9 @@ def _source(settings: Settings, name: str | None, study: str | None, experiment_
 
 def _format_of(output: Path | None) -> Format:
     suffix = output.suffix[1:] if output else ""
+    if suffix and suffix not in FORMATS:
+        ends = ", ".join(f".{known}" for known in FORMATS)
+        raise ConfigError(f"--output {output}: expected a name that ends in {ends}; say --format for any other")
     return next((known for known in FORMATS if known == suffix), "csv")
 
 

@@ -238,7 +238,9 @@ def meant_experiment(place: Place, names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
     if len(names) > MOST_LOOKED_INTO:
-        raise ExperimentError(f"{place.describe()} holds {len(names)} experiments: name one with --experiment")
+        raise ExperimentError(
+            f"{place.describe()} holds {len(names)} experiments: name one, such as --experiment {names[-1]}"
+        )
     running = [name for name in names if snapshot(place.open(name)).finished is None]
     begun = [name for name in running if place.open(name).store.stat(keys.EXPERIMENT)]
     if len(found := begun or running) == 1:
@@ -246,7 +248,8 @@ def meant_experiment(place: Place, names: Sequence[str]) -> str:
     shown = found or names
     raise ExperimentError(
         f"{place.describe()} holds {len(names)} experiments, {len(running)} of them not over: "
-        f"{', '.join(shown[:MOST_NAMED])}{', ...' if len(shown) > MOST_NAMED else ''}; name one with --experiment"
+        f"{', '.join(shown[:MOST_NAMED])}{', ...' if len(shown) > MOST_NAMED else ''}; "
+        f"name one, such as --experiment {shown[-1]}"
     )
 
 

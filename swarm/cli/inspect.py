@@ -39,10 +39,11 @@ def inspect(
     layout: Annotated[Layout, Parameter(show_default=True)] = "auto",
     score: bool = False,
     output: Annotated[Literal["text", "json"], Parameter(("--output", "-o"), show_default=True)] = "text",
-) -> None:
+) -> int:
     """Show rollout groups: question, completions, rewards, advantages, who published them and who trained on them.
 
-    Rewards are their publisher's claims, and advantages are computed from these as the run does.
+    Rewards are their publisher's claims, and advantages are computed from these as the run does. Exit 2 where none is
+    of what was asked for.
 
     Args:
         experiment_flags: which experiment.
@@ -62,6 +63,7 @@ def inspect(
         found = replace(found, groups=rescored(run, settings, found.groups))
     width = shutil.get_terminal_size().columns
     print_result(found, partial(render, width=width, layout=layout), as_json=output == "json")
+    return 2 if (round_ or stage or node or task) and not found.groups else 0
 
 
 def rescored(run: Run, settings: Settings, groups: Sequence[Group]) -> list[Group]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.cli.flags import CommonFlags, settings_from
+from swarm.cli.flags import CommonFlags, settings_from, settings_to_look
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.errors import ConfigError
@@ -43,7 +43,7 @@ def show(*, known: bool = False, experiment_flags: CommonFlags | None = None) ->
 
 
 def _show_known(experiment_flags: CommonFlags | None) -> None:
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     known_keys = _known(settings)
     keys = [(EXPERIMENT, id_ or "no id: an earlier version began it") for id_ in known_keys.ids()[-1:]]
     keys += known_keys
@@ -61,7 +61,7 @@ def forget(node: str, experiment_flags: CommonFlags | None = None) -> None:
         node: Its id; @clock for whoever coordinates, @experiment for the id of the experiment: somebody has begun it
             anew.
     """
-    settings = settings_from(experiment_flags)
+    settings = settings_to_look(experiment_flags)
     if node == EXPERIMENT and _known(settings).forget_ids():
         say(f"{settings.experiment} is no longer known; the next node that starts accepts the experiment that it finds")
         return

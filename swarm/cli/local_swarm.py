@@ -316,7 +316,7 @@ def show_dry_run(swarm: LocalSwarm, asked: StartRequest, loaded: Settings, backe
     made = None if backend else plan_of(swarm)
     fitting = within_memory(swarm, made, force=True)
     nodes = [node.as_recorded() for node in (*fitting.coordinators, *fitting.workers)]
-    say(settings_table(nodes, [asked.sources], OURS))
+    say(settings_table(nodes, [asked.sources], OURS, without_defaults=True))
     children = fitting.children(asked, loaded)
     if backend:
         parts = [part_of(child.node_id) for child in children]
@@ -336,6 +336,6 @@ def show_dry_join(node: Settings, asked: StartRequest) -> None:
     from swarm.planner.planner import plan_for
 
     made = None if node.endpoint else plan_for(node, 1, False, longest_talk(node))
-    say(settings_table([node.as_recorded()], [asked.sources], OURS))
+    say(settings_table([node.as_recorded()], [asked.sources], OURS, without_defaults=True))
     say("\n" + (render_plan(made, node) if made else "no memory plan: the size of the model cannot be known here"))
     say(NOTHING_STARTED)

@@ -19,11 +19,12 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 
 from swarm import __version__, entry_points
 from swarm.cli.command import Command
-from swarm.cli.say import painted, say_in_any_encoding, warn
+from swarm.cli.help import ALL, LAYERS, further
+from swarm.cli.say import painted, say, say_in_any_encoding, warn
 from swarm.entry_points import DanglingError, EntryPoint, distribution_of, load
 from swarm.errors import SwarmError
 from swarm.harmless import printable
@@ -37,12 +38,25 @@ def _default_shown(value: object) -> str | None:
 app = App(
     name="swarm",
     version=__version__,
+    help_flags=("--help", "-h", ALL),
+    group_commands=Group("Flags", sort_key=100),
+    help_formatter=LAYERS,
     default_parameter=Parameter(negative=(), show_default=_default_shown),
     suppress_keyboard_interrupt=False,  # run() turns it into an exit code
     help="Post-train small language models together, through nothing but a shared folder (SAPO).",
-    help_epilogue="`swarm COMMAND --help` has every flag with its default, what it may be and its variable, and an "
-    "example. Errors: docs/errors.md.",
+    help_epilogue="`swarm COMMAND --help` shows a command's flags and an example. Errors: docs/errors.md.",
 )
+WANTED = {
+    "Run a swarm": ("up", "join", "down"),
+    "Watch it": ("web", "status", "logs", "inspect", "summary"),
+    "Repair it": ("doctor", "validate"),
+    "Prepare": ("settings", "plan", "task"),
+}
+"""What people want -> the commands that the first layer of the help shows for it."""
+_WANTS = {want: Group(want, sort_key=number) for number, want in enumerate(WANTED, 1)}
+_PANELS = {word: _WANTS[want] for want, words in WANTED.items() for word in words}
+_PLACES = {word: place for place, word in enumerate(_PANELS)}
+_OTHERS = further("Other commands", len(WANTED) + 1)
 _GROUPS = {
     "model": "Take trained models out of a run, and build the embedded ones.",
     "experiment": "Look after the experiments of a shared folder.",
@@ -143,6 +157,32 @@ COMMANDS = {
 }
 """Words -> the command that they name."""
 
+KIN = {
+    **dict.fromkeys(("help", "-?", "--halp", "usage"), "swarm --help, or swarm COMMAND --help"),
+    **dict.fromkeys(("version", "-v", "-V", "--verson", "-version"), "swarm --version"),
+    **dict.fromkeys(("run", "start", "train", "launch", "init"), "swarm up"),
+    **dict.fromkeys(("stop", "kill", "end"), "swarm down"),
+    **dict.fromkeys(("list", "ls", "experiments"), "swarm experiment list"),
+    **dict.fromkeys(("ps", "show", "info"), "swarm status"),
+    **dict.fromkeys(("delete", "rm", "remove"), "swarm experiment clean NAME"),
+    **dict.fromkeys(("tail", "log", "events"), "swarm logs -f"),
+    **dict.fromkeys(("plot", "report", "results"), "swarm summary --plot reward.png"),
+    **dict.fromkeys(("serve", "ui", "dashboard"), "swarm web"),
+    **dict.fromkeys(("config", "env", "set"), "swarm settings"),
+    **dict.fromkeys(("compare",), "swarm up --against alone, or swarm study compare A B"),
+    "background": "setsid swarm COMMAND >> swarm.log 2>&1 &",
+    **dict.fromkeys(("-n", "--workers", "--num-nodes"), "--nodes"),
+    **dict.fromkeys(("--lr", "--learningrate"), "--learning-rate"),
+    **dict.fromkeys(("--epochs", "--steps", "--iterations", "--max-rounds"), "--rounds"),
+    **dict.fromkeys(("--name", "-e", "--exp", "--run"), "--experiment, or --node-id of a node"),
+    **dict.fromkeys(("-m", "--model-name"), "--model"),
+    **dict.fromkeys(("-p", "--folder", "--dir", "--output-dir"), "--path"),
+    **dict.fromkeys(("--dataset", "--data"), "--tasks"),
+    **dict.fromkeys(("--gpu", "--cuda"), "--device cuda"),
+    **dict.fromkeys(("--quiet", "-q", "--verbose"), "--log-level warning, or debug"),
+}
+"""Words that other programs know for what is called otherwise here -> what to type."""
+
 _groups: dict[str, App] = {}
 _known: dict[str, Command] = {}
 
@@ -150,13 +190,22 @@ _known: dict[str, Command] = {}
 def _add(groups: Mapping[str, str], commands: Mapping[str, Command], room: str = "") -> None:
     """Add commands to the app, whose functions lie below a package."""
     for name, text in groups.items():
-        _groups[name] = App(name=name, help=text)
+        _groups[name] = App(
+            name=name,
+            help=text,
+            group=_PANELS.get(name, _OTHERS),
+            group_commands="Commands",
+            help_flags=app.help_flags,
+            sort_key=_PLACES.get(name),
+        )
         app.command(_groups[name])
     for words, command in commands.items():
         group, _, name = words.rpartition(" ")
         _groups.get(group, app).command(
             f"{room}{command.function}",
             name=name,
+            group=None if group else _PANELS.get(name, _OTHERS),
+            sort_key=None if group else _PLACES.get(name),
             help=command.help,
             help_epilogue=f"Example: `{f'swarm {words} {command.example}'.strip()}`",
         )
@@ -240,11 +289,17 @@ def run(arguments: Sequence[str]) -> int:
     their code, without traceback."""
     say_in_any_encoding()
     code: object = 0
+    LAYERS.ask(shows_all=ALL in arguments)
     try:
         add_plugins(arguments)
         code = app(arguments, exit_on_error=False, result_action="return_value")
+        if LAYERS.left_out:
+            say(f"\n{LAYERS.left_out} more: {ALL}")
         sys.stdout.flush()
-    except CycloptsError:  # cyclopts has said what is wrong
+    except CycloptsError as error:  # cyclopts has said what is wrong
+        strange = arguments if isinstance(error, UnknownOptionError) else () if _is_known(arguments) else arguments[:2]
+        for word in filter(KIN.__contains__, strange):
+            warn(f"for {word} type {KIN[word]}")
         if not _is_known(arguments) and (names := entry_points.unregistered()):
             warn(f"{', '.join(names)}: not registered since swarm was updated; install it again, as you installed it")
         return 2

@@ -7,7 +7,7 @@
 
 A node that was killed, by the machine for want of memory or by a person, goes on where it was when it starts again; one
 that failed by itself would fail again. Nothing that becomes of a program stops a swarm: it is asked to end once the
-nodes have, and killed after PATIENCE.
+nodes have, and killed after PATIENCE. A program's standard input ends with the supervisor, however that ends.
 
 All are ordinary commands in sessions of their own: a Ctrl-C in the terminal reaches the supervisor alone, which passes
 it on.
@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 import anyio
 from anyio.abc import Process
@@ -35,7 +36,7 @@ LINES_KEPT = 40
 LONGEST_LINE = 1 << 14
 """Bytes of a line without an end."""
 MOMENT = 1.0
-"""Seconds in which several children may say that they have done a round."""
+"""Seconds in which several children may say that they have done a round, and a program may end unnoticed."""
 SILENCE = 60.0
 """Seconds without a word from any child, after which who listens looks anyway."""
 RESTART_PAUSES = (1.0, 4.0, 16.0)
@@ -48,12 +49,12 @@ NICENESS = 10
 
 
 async def _started(
-    words: Sequence[str], environ: Mapping[str, str], settings: Mapping[str, str]
+    words: Sequence[str], environ: Mapping[str, str], settings: Mapping[str, str], stdin: int = subprocess.DEVNULL
 ) -> AbstractAsyncContextManager[Process]:
     """Starts one life of a `swarm` command, with these settings and none of the surrounding ones."""
     return await anyio.open_process(
         module_command("swarm", *words),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=child_environment({**without_settings(environ), **settings}),
@@ -213,6 +214,13 @@ def where(settings: Settings) -> tuple[str, ...]:
     return ("--path", settings.place, "--experiment", settings.experiment)
 
 
+def page_beside(settings: Settings) -> list[ProgramBeside]:
+    """Returns the program that serves the page of a run; none where its libraries are not installed."""
+    if not all(find_spec(library) for library in ("starlette", "uvicorn")):
+        return []
+    return [ProgramBeside("page", ("web", "--port", "0", "--until-closed", *where(settings)), {})]
+
+
 class ProgramsBeside:
     """Owns the programs beside one `swarm up`."""
 
@@ -249,8 +257,8 @@ class ProgramsBeside:
 
     async def _kill_late(self) -> None:
         """Give them their time, and kill what is left then."""
-        if self._running:
-            say(f"waiting for: {', '.join(sorted(self._running))} ({self._patience:.0f} s at most)")
+        await anyio.sleep(min(MOMENT, self._patience))
+        say(f"waiting for: {', '.join(sorted(self._running))} ({self._patience:.0f} s at most)")
         await anyio.sleep(self._patience)
         warn(f"ended before they were done: {', '.join(sorted(self._running))}")
         self.insist()
@@ -267,7 +275,7 @@ class ProgramsBeside:
 
     async def _once(self, program: ProgramBeside) -> int:
         """One life; its exit code."""
-        async with await _started(program.words, self._environ, program.settings) as process:
+        async with await _started(program.words, self._environ, program.settings, subprocess.PIPE) as process:
             self._running[program.title] = process
             try:
                 give_way(process.pid)

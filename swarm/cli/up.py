@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
@@ -20,6 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import anyio
 from cyclopts import Parameter
 
+from swarm import entry_points
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
 from swarm.cli.copying import Mirror, bring_back, mirrored
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
@@ -28,17 +30,27 @@ from swarm.cli.flags import (
     UP_DEFAULTS,
     RunFlags,
     UpFlags,
+    as_settings,
     asked_for,
     command_again,
     flag_words,
     open_experiment,
     settings_from,
 )
+from swarm.cli.help import further
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, show_dry_run, show_nodes, within_memory
 from swarm.cli.processes import UP, refuse_live, this_process_runs
 from swarm.cli.progress import Emit, Surviving, UpProgress, end_of, lines_of_json, stopping_line
 from swarm.cli.say import say
-from swarm.cli.supervisor import DaemonChild, ProgramsBeside, Supervisor, programs_beside
+from swarm.cli.supervisor import (
+    DaemonChild,
+    ProgramBeside,
+    ProgramsBeside,
+    Supervisor,
+    page_beside,
+    programs_beside,
+    where,
+)
 from swarm.config import Settings, StartRequest
 from swarm.config.sources import Given
 from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
@@ -55,6 +67,7 @@ from swarm.spelling import named
 from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
+from swarm.views.studies import AgainstRequest
 from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
 from swarm.wire.messages import MetricsRow
@@ -65,6 +78,7 @@ WRITER = "up"
 PROBE = f"{keys.DRAFTS}/{WRITER}/probe"
 PLOT = "reward.png"
 LEAVING = "leaving: the jobs go on"
+_MORE = further("More", 80)
 MOST_NAMED = 8
 """Workers that a line names."""
 
@@ -77,24 +91,45 @@ def up(
         Parameter("--from", help="Repeat this experiment: its nodes, with the settings that they were started with."),
     ] = None,
     dry_run: Annotated[
-        bool, Parameter(help="Say what would be started, with all settings, and start nothing.")
+        bool, Parameter(help="Say what would be started, with the settings that are no defaults, and start nothing.")
     ] = False,
     in_process: Annotated[
-        bool, Parameter(help="All workers in one process: less memory, and one of them computes at a time.")
+        bool,
+        Parameter(group=_MORE, help="All workers in one process: less memory, and one of them computes at a time."),
     ] = False,
     no_coordinator: Annotated[
-        bool, Parameter(negative="", help="No common rounds: each worker goes on as fast as it can.")
+        bool, Parameter(negative="", group=_MORE, help="No common rounds: each worker goes on as fast as it can.")
     ] = False,
-    force: Annotated[bool, Parameter(help="Start even if the memory will not do.")] = False,
+    force: Annotated[bool, Parameter(group=_MORE, help="Start even if the memory will not do.")] = False,
     show_commands: Annotated[
-        bool, Parameter(help="For each node the command that starts it by hand, instead of what it does.")
+        bool, Parameter(group=_MORE, help="For each node the command that starts it by hand, instead of what it does.")
     ] = False,
     unless_finished: Annotated[
-        bool, Parameter(help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2.")
+        bool,
+        Parameter(
+            group=_MORE, help="An experiment that has its rounds is shown, with the ways to go on: exit 0, not 2."
+        ),
     ] = False,
+    against: Annotated[
+        str | None,
+        Parameter(
+            help="Run this swarm beside one with other settings and compare them: `alone`, where nobody shares, or "
+            "settings such as external=0,local=8."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, Parameter(help="With --against, so many runs of each, from --seed on; 1 if not given.")
+    ] = None,
+    web: Annotated[
+        bool, Parameter(negative="--no-web", help="At a terminal, serve the page of the run beside it.")
+    ] = True,
     as_json: Annotated[
         bool,
-        Parameter("--json", help="One JSON line per round and one at the end; all else goes to the standard error."),
+        Parameter(
+            "--json",
+            group=_MORE,
+            help="One JSON line per round and one at the end; all else goes to the standard error.",
+        ),
     ] = False,
     cluster: ElsewhereFlags | None = None,
     up_flags: UpFlags | None = None,
@@ -106,10 +141,17 @@ def up(
     """
     require_for("`swarm up`")
     backend = elsewhere_of(cluster or ElsewhereFlags())
-    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force}
+    switches = {"--in-process": in_process, "--no-coordinator": no_coordinator, "--force": force, "--no-web": not web}
     given = [switch for switch, on in switches.items() if on]
     if dry_run and as_json:
         raise ConfigError("--json says how a swarm goes, and --dry-run starts none: give one of them")
+    if against is not None:
+        besides = {"--from": from_, "--json": as_json, "--on": backend, **switches, "--no-web": None}
+        if refused := [flag for flag, on in besides.items() if on]:
+            raise ConfigError(f"--against runs two swarms on this machine: leave out {', '.join(refused)}")
+        return _compare(nodes, against, seeds, up_flags, dry_run=dry_run)
+    if seeds is not None:
+        raise ConfigError("--seeds is for --against: name one seed with --seed, or give --against alone as well")
     with lines_of_json(as_json) as emit:
         own_cores = backend.cores if backend else None
         planned = _planned_swarm(
@@ -131,7 +173,26 @@ def up(
         if unless_finished and (over := _said_if_finished(swarm.settings)):
             say(over)
             return 0
-        return _start(swarm, asked, again, emit, backend, force=force, show_commands=show_commands)
+        page = web and not as_json and backend is None and sys.stdout.isatty()
+        return _start(swarm, asked, again, emit, backend, force=force, show_commands=show_commands, page=page)
+
+
+def _compare(nodes: int | None, against: str, seeds: int | None, up_flags: UpFlags | None, *, dry_run: bool) -> int:
+    """Runs the swarm of the flags beside one with other settings. Returns the exit code."""
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"--seeds must be at least 1, got {seeds}")
+    planned = _planned_swarm(nodes, None, up_flags, in_process=False, no_coordinator=False)
+    workers = len(planned.swarm.workers)
+    words = ["swarm", "up", "--nodes", str(workers), "--against", against]
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    again, flags = command_again(words, up_flags), up_flags or UpFlags()
+    compare = entry_points.needed(entry_points.AGAINST, "study", "--against")
+    given, defaults = as_settings(flags), planned.defaults
+    asked = AgainstRequest(
+        planned.swarm.settings, workers, against, seeds or 1, given, flags.config, defaults, again, dry_run
+    )
+    code: int = compare(asked)
+    return code
 
 
 def _start(
@@ -143,6 +204,7 @@ def _start(
     *,
     force: bool,
     show_commands: bool,
+    page: bool,
 ) -> int:
     settings, every_node = swarm.settings, (*swarm.coordinators, *swarm.workers)
     run = open_experiment(settings, WRITER)
@@ -151,7 +213,7 @@ def _start(
     if jobs is None:
         this_process_runs(settings, UP, swarm.names)  # before it looks: of two that start at once one sees the other
     refuse_live(settings, run, jobs.unfound(swarm.children(asked, settings), swarm.names) if jobs else swarm.names)
-    programs_beside(settings, swarm.worker_names)  # refused now rather than when nodes run
+    programs = programs_beside(settings, swarm.worker_names)  # refused now rather than when nodes run
     _refuse_what_cannot_go_on(settings, run)
     _refuse_other_workers(run, swarm.worker_names)
     refuse_other_models(run, swarm.workers)
@@ -162,7 +224,11 @@ def _start(
     children = fitting.children(asked, settings)
     show_nodes(children, commands=show_commands)
     try:
-        return run_loop(_run, fitting, run, children, again, jobs, emit)
+        shown = page_beside(settings) if page else []
+        code = run_loop(_run, fitting, run, children, [*programs, *shown], again, jobs, emit)
+        if shown:
+            say(f"open the page again: {shlex.join(['swarm', 'web', *where(settings)])}")
+        return code
     except ClusterError:
         if jobs and jobs.left():
             say(jobs.how_to_follow(again))
@@ -289,6 +355,7 @@ async def _run(
     swarm: LocalSwarm,
     run: Run,
     children: list[DaemonChild],
+    programs: list[ProgramBeside],
     again: str,
     jobs: Jobs | None = None,
     emit: Emit | None = None,
@@ -300,7 +367,7 @@ async def _run(
     if settings.sparing:
         shown["pause"] = supervisor.heard
     progress = UpProgress(run, swarm, surviving, **shown)
-    beside = ProgramsBeside(programs_beside(settings, swarm.worker_names), os.environ)
+    beside = ProgramsBeside(programs, os.environ)
     mirror = Mirror(settings) if settings.mirror else None
     say("the nodes load their models; the first round begins when all are there")
     exit_code = 0

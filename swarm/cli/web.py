@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -25,6 +28,8 @@ from swarm.store.place import open_place
 from swarm.views.text import size
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from swarm.web.guard import Guard
     from swarm.web.look import WebLook
 
@@ -43,6 +48,7 @@ def web(
     interval: Annotated[float | None, Parameter(validator=Number(gte=0.2))] = None,
     export: Annotated[Path | None, Parameter(("--export", "-o"))] = None,
     force: bool = False,
+    until_closed: Annotated[bool, Parameter(show=False)] = False,
 ) -> None:
     """Show a run as a page in the browser, live, or frozen into a file.
 
@@ -58,13 +64,15 @@ def web(
             bucket.
         export: Write the page as it is now into this one file, and end.
         force: Replace the file that is there.
+        until_closed: End when the standard input does: the page of a program that holds the other end of a pipe.
     """
     settings = settings_to_look(experiment_flags)
     if export is not None:
         _export(settings, export, force=force)
     else:
         every = interval or (INTERVAL_IN_A_BUCKET if is_url(str(settings.place)) else INTERVAL)
-        _serve(settings, host, port, frozenset(allow_host), open_metrics=metrics, interval=every)
+        allowed = frozenset(allow_host)
+        _serve(settings, host, port, allowed, open_metrics=metrics, interval=every, until_closed=until_closed)
 
 
 def _look_at(settings: Settings, name: str) -> WebLook:
@@ -99,7 +107,14 @@ def _place_document(settings: Settings) -> dict[str, Any]:
 
 
 def _serve(
-    settings: Settings, host: str, port: int, allowed: frozenset[str], *, open_metrics: bool, interval: float
+    settings: Settings,
+    host: str,
+    port: int,
+    allowed: frozenset[str],
+    *,
+    open_metrics: bool,
+    interval: float,
+    until_closed: bool,
 ) -> None:
     try:
         import uvicorn
@@ -122,7 +137,8 @@ def _serve(
         admitted=lambda: say(f"a browser was let in; for another one: {link()}"),
     )
     say(f"{settings.experiment} in {place.describe()}: {link()}")
-    say("the link lets one browser in; Ctrl-C ends this, and nothing else")
+    if not until_closed:
+        say("the link lets one browser in; Ctrl-C ends this, and nothing else")
     raise_limit()
     most = room(limit())
     config = uvicorn.Config(
@@ -137,7 +153,16 @@ def _serve(
         server_header=False,
         timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run([listening])
+    server = uvicorn.Server(config)
+    if until_closed:
+        threading.Thread(target=_end_when_closed, args=(server,), daemon=True).start()
+    server.run([listening])
+
+
+def _end_when_closed(server: uvicorn.Server) -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    server.should_exit = True
 
 
 def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:

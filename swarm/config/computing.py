@@ -24,7 +24,7 @@ from swarm.config.tables import SettingSection, SettingTable
 class AdapterTable(SettingTable):
     """Declares what is trained beside frozen weights."""
 
-    kind: Literal["none", "lora"] = setting("none", "SWARM_ADAPTER", run_flag="adapter")
+    kind: Literal["none", "lora"] = setting("none", "SWARM_ADAPTER", run_flag="adapter", first=True)
     """`lora` trains small matrices, `none` all weights."""
     rank: Annotated[int, whole(1, 1024)] = setting(16, "SWARM_ADAPTER_RANK")
     """Rank r of the matrices."""
@@ -75,13 +75,13 @@ class ModelSettings(SettingSection):
     """Declares what computes, and on what."""
 
     section = "Model and machine"
-    model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model")
+    model: Names = setting(("tiny-2-qwen2",), "MODEL_NAME", run_flag="model", first=True)
     """Embedded name, local path or Hugging Face id. `swarm up` deals a list out over its workers; a node takes one."""
     endpoint: Table | None = setting(None, "SWARM_ENDPOINT", reaches=True)
     """For a generator: the OpenAI-compatible server that answers (docs/generators.md); None: its model answers."""
     hub_token: Text | None = setting(None, "HUGGINGFACE_ACCESS_TOKEN", secret=True)
     """Access to gated models of the Hugging Face Hub."""
-    device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device")
+    device: Text | None = setting(None, "SWARM_DEVICE", run_flag="device", first=True)
     """`cpu`, `cuda` or `cuda:0`; None: the first GPU that torch reaches by CUDA or ROCm, else the CPU. The GPU of a Mac
     (MPS) is not used."""
     threads: Annotated[int, whole(1, 1024)] | None = setting(None, "SWARM_THREADS", run_flag="threads")
@@ -122,7 +122,9 @@ class GenerationSettings(SettingSection):
     """Sample from the k likeliest tokens; 0: all, 1: always the likeliest."""
     min_p: Annotated[float, real(0, 1)] = setting(0.0, "SWARM_MIN_P")
     """Sample only tokens that have at least this share of the likeliest token's probability; 0: all."""
-    max_new_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens")
+    max_new_tokens: Annotated[int, whole(1)] | None = setting(
+        None, "SWARM_MAX_NEW_TOKENS", run_flag="max_new_tokens", first=True
+    )
     """Length limit of a completion; None: what the model's generation config says up to 1024, else 256."""
     max_reasoning_tokens: Annotated[int, whole(1)] | None = setting(None, "SWARM_MAX_REASONING_TOKENS")
     """Tokens of a turn with no `</think>` or `<answer>` after which one is forced (docs/models.md); None: never."""
@@ -142,7 +144,9 @@ class TrainingSettings(SettingSection):
     """Declares how an update is made."""
 
     section = "Training"
-    learning_rate: Annotated[float, above(0)] | None = setting(None, "SWARM_LEARNING_RATE", run_flag="learning_rate")
+    learning_rate: Annotated[float, above(0)] | None = setting(
+        None, "SWARM_LEARNING_RATE", run_flag="learning_rate", first=True
+    )
     """Adam's step size; None: what suits the model (docs/models.md: the embedded ones 2e-4 or 3e-4, others 1e-6)."""
     optimizer: OptimizerTable = setting(OptimizerTable(), "SWARM_OPTIMIZER")
     """How AdamW steps, apart from the learning rate."""

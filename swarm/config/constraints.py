@@ -99,6 +99,7 @@ def setting(
     run_flag: str = "",
     node_flag: str = "",
     up_flag: str = "",
+    first: bool = False,
     secret: bool = False,
     reaches: bool = False,
     identity: bool = False,
@@ -109,13 +110,20 @@ def setting(
         run_flag: name of the command-line flag of every command that runs something.
         node_flag: name of the flag of commands that run a single node.
         up_flag: name of the flag of `swarm up` alone: it is of what runs beside the nodes, and none of these has it.
+        first: `--help` shows the flag; else `--help-all` does.
         secret: its value is never shown.
         reaches: it says which servers are asked, under whose name, or which folders of this machine are written; no
             value of a shared place is taken for it.
         identity: of a plugin's setting: all nodes of an experiment need the same value, and its default is that of the
             experiments of before.
     """
-    metadata: dict[str, Any] = {"env": env, "run_flag": run_flag, "node_flag": node_flag, "up_flag": up_flag}
+    metadata: dict[str, Any] = {
+        "env": env,
+        "run_flag": run_flag,
+        "node_flag": node_flag,
+        "up_flag": up_flag,
+        "first": first,
+    }
     metadata |= {"secret": secret, "reaches": reaches or secret, "identity": identity}
     made: Any = field(default=default, metadata=metadata)  # dataclass() puts the default in its place
     return made  # type: ignore[no-any-return]

@@ -106,11 +106,13 @@ class PlaceSettings(SettingSection):
     )
     """Name of the experiment, a folder under {path}/experiments."""
     role: Literal["worker", "generator", "evaluator", "coordinator", "person"] = setting(
-        "worker", "NODE_ROLE", node_flag="role"
+        "worker", "NODE_ROLE", node_flag="role", first=True
     )
     """`worker` trains; `generator` answers and trains nothing; `evaluator` only verifies what others answer;
     `coordinator` owns the round clock; `person` is what `swarm answer` starts."""
-    node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(None, "NODE_ID", node_flag="node_id")
+    node_id: Annotated[str, named(NODE_ID, "a node id")] | None = setting(
+        None, "NODE_ID", node_flag="node_id", first=True
+    )
     """Unique per node; None: a readable one is generated."""
     awaited: bool = setting(False, "SWARM_AWAITED")
     """For a generator or person: workers wait for its groups, and the clock waits for its rounds."""
@@ -123,22 +125,22 @@ class ExperimentSettings(SettingSection):
     """Declares what is asked, how often, and how hard it is."""
 
     section = "The experiment"
-    seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed")
+    seed: Annotated[int, whole(0)] = setting(42, "SEED", run_flag="seed", first=True)
     """Seeds every draw of the run: questions, sampling, external groups."""
-    max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds")
+    max_rounds: Annotated[int, whole(1)] = setting(2000, "MAX_ROUNDS", run_flag="rounds", first=True)
     """Rounds of the experiment; an experiment that is finished goes on if asked for more."""
-    local_groups: Annotated[int, whole(1)] = setting(8, "NUM_TRAIN_SAMPLES", run_flag="local")
+    local_groups: Annotated[int, whole(1)] = setting(8, "NUM_TRAIN_SAMPLES", run_flag="local", first=True)
     """I: own rollout groups per round."""
-    external_groups: Annotated[int, whole(0)] = setting(0, "NUM_TRANSPLANT_TREES", run_flag="external")
+    external_groups: Annotated[int, whole(0)] = setting(0, "NUM_TRANSPLANT_TREES", run_flag="external", first=True)
     """J: peers' rollout groups per round."""
-    generations: Annotated[int, whole(2, 1024)] = setting(8, "NUM_GENERATIONS", run_flag="generations")
+    generations: Annotated[int, whole(2, 1024)] = setting(8, "NUM_GENERATIONS", run_flag="generations", first=True)
     """G: completions per group."""
     profile: Literal["tiny-3", "tiny-2", "tiny", "paper-2", "paper", "rl-swarm"] = setting(
         "tiny-3", "SWARM_PROFILE", run_flag="profile"
     )
     """Difficulty and scoring: `tiny-3` suits the embedded models, `paper-2` real ones. If you name no profile and begin
     an experiment with a real model, it is `paper-2`. The others repeat earlier runs."""
-    tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks")
+    tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks", first=True)
     """Tasks that the run asks; a task of another family is `family/task`. None: all tasks of the settings file, or, if
     it has none, those of the profile.
     """
@@ -150,7 +152,7 @@ class ExperimentSettings(SettingSection):
     """
     task_families: Names = setting((FIRST_FAMILY,), "SWARM_TASK_FAMILIES")
     """Where questions come from: names of ours, or your own `package.module:object` (see swarm.tasks.family)."""
-    test_mode: bool = setting(False, "TEST_MODE", run_flag="test")
+    test_mode: bool = setting(False, "TEST_MODE", run_flag="test", first=True)
     """Quick validation: 3 rounds, I = 4, G = 4."""
     max_stages: Annotated[int, whole(1, 16)] = setting(1, "MAX_STAGES", run_flag="stages")
     """Stages per round: in each after the first a question is asked again, with answers to it (docs/stages.md)."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from swarm.config.constraints import allowed, broken_rule_of, options
+from swarm.config.constraints import allowed, broken_rule_of, choices, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES, meant
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, NODE_ID, why_reserved
 from swarm.config.names import JUDGE, PRESET, PRESET_VARIABLE, QUICK, preset
@@ -29,6 +29,9 @@ from swarm.errors import ConfigError
 from swarm.harmless import quoted
 from swarm.instruction import Asking
 from swarm.spelling import did_you_mean
+
+COMMAND_LINE = "the command line"
+"""Where a flag's value came from."""
 
 Given = dict[str, tuple[object, str]]
 """Setting -> its value, unparsed, and where it came from."""
@@ -101,7 +104,7 @@ def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str |
     _refuse_unknown_variables(environ)
     found = spread(_from_toml(toml_file)) if toml_file else {}
     found |= spread(_from_environment(environ))
-    found |= spread({name: (value, "the command line") for name, value in flags.items() if value is not None})
+    found |= spread({name: (value, COMMAND_LINE) for name, value in flags.items() if value is not None})
     return (preset(*found.pop(PRESET)) if PRESET in found else {}), found
 
 
@@ -219,11 +222,19 @@ def parse(name: str, value: object, source: str) -> Any:
         parsed = kept(value, msgspec.convert(plain, kind))
     except (ValueError, KeyError, RecursionError, msgspec.ValidationError):
         broken = broken_rule_of(kind, value) if isinstance(value, str) else ""
+        meant = did_you_mean(value, choices(kind)) if isinstance(value, str) else ""
         raise ConfigError(
-            f"{both_names(name)} must be {allowed(kind)}, got {quoted(value)} from {source}; "
-            f"{f'{broken}: ' if broken else ''}correct it or leave it out"
+            f"{_typed(name) if source == COMMAND_LINE else ''}{both_names(name)} must be {allowed(kind)}, "
+            f"got {quoted(value)} from {source}{meant}; {f'{broken}: ' if broken else ''}correct it or leave it out"
         ) from None
     return parsed
+
+
+def _typed(name: str) -> str:
+    """Returns the flag that gives a setting its value, for who typed it."""
+    kinds = ("run_flag", "node_flag", "up_flag")
+    flag = next((FIELDS[name].metadata[kind] for kind in kinds if FIELDS[name].metadata[kind]), name)
+    return f"--{flag.replace('_', '-')}: "
 
 
 def _from_text(kinds: list[Any], text: str) -> object:

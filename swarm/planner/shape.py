@@ -19,7 +19,7 @@ from typing import Any
 
 from swarm.errors import ModelError
 from swarm.policy.hub import cached_folder
-from swarm.policy.model_files import CONFIG, local_folder, read_json, safetensors_files, tensor_shapes
+from swarm.policy.model_files import CONFIG, local_folder, read_json, resolve_model, safetensors_files, tensor_shapes
 from swarm.policy.named_by_others import base_of
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import DEFAULT_MAX_NEW_TOKENS, suited_length
@@ -71,7 +71,7 @@ def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool 
             if (beneath := local_folder(base)) and is_adapter(beneath):
                 raise ValueError(f"its base {base!r} is an adapter, too")
             return replace(model_shape(base, hub_token=hub_token, needs_weights=needs_weights), name=name)
-        return _from_folder(name, folder, needs_weights) if folder else _from_hub(name, hub_token)
+        return _from_folder(name, folder, needs_weights) if folder else _from_hub(resolve_model(name), hub_token)
     except _UNREADABLE as error:
         beside = " with model.safetensors or pytorch_model.bin beside it" if needs_weights else ""
         raise ModelError(

@@ -18,7 +18,16 @@ from typing import Any, NamedTuple
 
 from swarm.errors import ModelError
 from swarm.harmless import printable
-from swarm.policy.model_files import CONFIG, INDEX, LARGEST_INDEX, WEIGHTS, folder_problem, local_folder, read_json
+from swarm.policy.model_files import (
+    CONFIG,
+    INDEX,
+    LARGEST_INDEX,
+    WEIGHTS,
+    begins_as_embedded,
+    folder_problem,
+    local_folder,
+    read_json,
+)
 
 TIMEOUT = 10.0
 """Seconds that the hub has for an answer."""
@@ -55,7 +64,7 @@ def is_hub_id(name: str) -> bool:
     """Tells whether a name is none of an embedded model or a local folder, nor written as a path."""
     path = Path(name).expanduser()
     as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
-    return not as_path and local_folder(name) is None
+    return not as_path and not begins_as_embedded(name) and local_folder(name) is None
 
 
 def cached_folder(name: str) -> Path | None:

@@ -22,6 +22,7 @@ from swarm.policy.config_sizes import sizes_problem
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
 from swarm.policy.peft_form import adapter_of, is_adapter, not_plain
+from swarm.spelling import did_you_mean
 from swarm.wire import keys
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -43,6 +44,11 @@ def local_folder(name: str) -> Path | None:
     return path if path.is_dir() else None
 
 
+def begins_as_embedded(name: str) -> bool:
+    """Tells whether a name begins as those of embedded models do, and as no model of the Hub without an owner does."""
+    return name.startswith("tiny") and "/" not in name
+
+
 def lies_in_a_place(folder: Path) -> bool:
     """Tells whether a folder is below the checkpoints of a place, a copy or a mirror: anybody may have made it."""
     parts = folder.resolve().parts
@@ -58,10 +64,12 @@ def resolve_model(name: str) -> str:
     """Returns where `name` is to be had: an embedded model's folder, a local folder, or a hub id as it is.
 
     Raises:
-        ModelError: the name is written as a path, and nothing is there.
+        ModelError: the name is written as a path, and nothing is there, or begins as those of embedded models do.
     """
     if folder := local_folder(name):
         return str(folder)
+    if begins_as_embedded(name):
+        raise ModelError(f"model {name!r}: expected {model_names()}{did_you_mean(name, EMBEDDED)}. Check MODEL_NAME.")
     path = Path(name).expanduser()
     if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
         raise ModelError(
@@ -81,6 +89,8 @@ def folder_problem(folder: Path) -> str:
         return _adapter_problem(folder)
     try:
         config = read_json(folder / CONFIG)
+    except FileNotFoundError:
+        return f"{folder.absolute()} is not a model folder: it has no {CONFIG}"
     except (OSError, ValueError) as error:
         return f"expected {CONFIG} in {folder.absolute()}: {error}"
     try:

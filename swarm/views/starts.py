@@ -13,17 +13,26 @@ from swarm.wire.messages import NodeStart
 
 LONGEST_VALUE = 60
 LONGEST_SOURCE = 48
+DEFAULT = "default"
+"""Where a value came from that nobody gave."""
 MOST_VALUES = 8
 """Different ones of a setting that are shown."""
 
 
-def settings_table(settings: Sequence[Mapping[str, Any]], sources: Sequence[Mapping[str, str]], ours: str = "") -> str:
-    """Variable, value and origin of every setting; where nodes differ, each value once, in their order.
+def settings_table(
+    settings: Sequence[Mapping[str, Any]],
+    sources: Sequence[Mapping[str, str]],
+    ours: str = "",
+    *,
+    without_defaults: bool = False,
+) -> str:
+    """Returns variable, value and origin of every setting; where nodes differ, each value once, in their order.
 
     Args:
         settings: setting -> value as recorded, of each node.
         sources: setting -> where its value came from, of each node.
         ours: origin of a value that is not the default and that nobody is said to have given.
+        without_defaults: count those alone that are at their defaults.
     """
     names = [name for name in FIELDS if any(name in one for one in settings)]
     rows = []
@@ -31,13 +40,16 @@ def settings_table(settings: Sequence[Mapping[str, Any]], sources: Sequence[Mapp
         values = [one[name] for one in settings if name in one]
         given = dict.fromkeys(of_node[name] for of_node in sources if name in of_node)
         rows.append((variable(name), _values(values), _sources(given) or _origin(name, values, ours)))
-    return table(("variable", "value", "from"), rows, left=(0, 1, 2))
+    shown = [row for row in rows if not without_defaults or row[2] != DEFAULT]
+    text = table(("variable", "value", "from"), shown, left=(0, 1, 2))
+    left = len(rows) - len(shown)
+    return f"{text}\n{left} other settings have their defaults: swarm settings" if left else text
 
 
 def _origin(name: str, values: Iterable[Any], ours: str) -> str:
     default = FIELDS[name].default
     plain = list(default) if isinstance(default, tuple) else default
-    return "default" if all(value == plain for value in values) else ours
+    return DEFAULT if all(value == plain for value in values) else ours
 
 
 def _values(values: Iterable[Any]) -> str:

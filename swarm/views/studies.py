@@ -7,10 +7,10 @@ Without such a plugin a place has no studies; docs/plugins.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from swarm import entry_points
 from swarm.errors import ConfigError
@@ -32,6 +32,28 @@ class StudyContents(NamedTuple):
     """In the order in which they are shown."""
     runs: tuple[tuple[str, str], ...]
     """The configuration and the experiment of each run."""
+
+
+class AgainstRequest(NamedTuple):
+    """Holds what `swarm up --against` asks of the plugin that compares swarms, an entry point in `swarm.against`."""
+
+    settings: Settings
+    """Of the swarm as it is without."""
+    nodes: int
+    """Its workers."""
+    other: str
+    """What the other swarm has instead, as it was typed."""
+    seeds: int
+    """How many: that of the settings, and those after it."""
+    flags: Mapping[str, Any]
+    """Setting -> value of the flags that were given."""
+    config: str | None
+    """The settings file."""
+    defaults: Mapping[str, Any]
+    """Of the command."""
+    again: str
+    """The command that goes on."""
+    dry_run: bool
 
 
 class StudyReader(Protocol):

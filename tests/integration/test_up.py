@@ -2,12 +2,17 @@
 
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from urllib.request import urlopen
 
 import pytest
 
@@ -160,3 +165,70 @@ def ended_at_last(*environments: dict[str, str]) -> Iterator[None]:
     finally:
         for env in environments:
             run_swarm(env, "down", "--timeout", "0")
+
+
+@contextmanager
+def at_a_terminal(env: dict[str, str], *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+    """`swarm` on a terminal of its own, and the lines that it has shown there until now."""
+    ours, theirs = pty.openpty()
+    shown: list[str] = []
+
+    def read() -> None:
+        with suppress(OSError), open(ours, encoding="utf-8") as screen:  # EIO: nobody holds the other end any more
+            shown.extend(iter(screen.readline, ""))
+
+    command = [sys.executable, "-m", "swarm", *arguments]
+    with subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as up:
+        os.close(theirs)
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            yield up, shown
+        finally:
+            up.terminate()
+            up.wait(PATIENCE)
+            reader.join(PATIENCE)
+
+
+def link_in(shown: list[str]) -> str:
+    return next(iter(re.findall(r"page: test in .*: (http://127\.0\.0\.1:\d+)/\?token=\S+", "".join(shown))), "")
+
+
+def is_served(address: str) -> bool:
+    with suppress(OSError):
+        return urlopen(f"{address}/healthz", timeout=PATIENCE).read() == b"ok\n"
+    return False
+
+
+def test_at_a_terminal_up_serves_the_page_as_long_as_it_runs_and_says_how_to_open_it_again(tmp_path):
+    pytest.importorskip("uvicorn")
+    env = environment(tmp_path, MAX_ROUNDS=100_000, TERM="dumb")
+    with at_a_terminal(env, "up", "--nodes", "1") as (up, shown):
+        address = eventually(lambda: link_in(shown), "the link")
+        assert is_served(address)
+        up.send_signal(signal.SIGINT)
+        assert up.wait(PATIENCE) == 130
+    assert not is_served(address)
+    again = re.search(r"^open the page again: swarm (web --path \S+ --experiment test)", "".join(shown), re.MULTILINE)
+    assert again
+    assert run_swarm(env, *again[1].split(), "--export", str(tmp_path / "page.html")).returncode == 0
+
+
+def test_the_page_dies_with_an_up_that_is_killed(tmp_path):
+    pytest.importorskip("uvicorn")
+    env = environment(tmp_path, MAX_ROUNDS=100_000, XDG_RUNTIME_DIR=tmp_path, TERM="dumb")
+    with ended_at_last(env), at_a_terminal(env, "up", "--nodes", "1") as (up, shown):
+        address = eventually(lambda: link_in(shown), "the link")
+        up.kill()
+        eventually(lambda: not is_served(address), "the page's end")
+
+
+def test_no_page_is_served_where_nobody_wants_it_or_nobody_is_there(tmp_path):
+    env = environment(tmp_path, TERM="dumb")
+    with at_a_terminal(env, "up", "--nodes", "1", "--no-web", "--rounds", "1") as (up, shown):
+        assert up.wait(PATIENCE) == 0
+    piped = run_swarm(env, "up", "--nodes", "1", "--rounds", "2")
+    for said in ("".join(shown), piped.stdout):
+        assert "go on with more rounds" in said
+        assert "page: " not in said
+        assert "open the page" not in said

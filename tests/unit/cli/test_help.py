@@ -24,7 +24,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def help_of(words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert run([*words.split(), "--help"]) == 0
+    assert run([*words.split(), "--help-all"]) == 0
     return capsys.readouterr().out
 
 
@@ -97,3 +97,27 @@ def test_the_example_file_names_every_setting_once(capsys: pytest.CaptureFixture
     named = re.findall(r"^# ?([\w.]+)(?: =|: None$)", example_of_settings(capsys), re.MULTILINE)
     assert sorted(set(named) - {"preset"}) == sorted(one.dotted for one in DECLARED.values())
     assert len([name for name in named if name != "preset"]) == len(DECLARED)
+
+
+def test_help_shows_first_what_people_turn_and_says_how_much_more_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    everything = help_of("up", capsys)
+    assert run(["up", "--help"]) == 0
+    text = capsys.readouterr().out
+    first, all_of_them = (set(re.findall(r"│ (?:\*  )?(--[\w-]+)", said)) for said in (text, everything))
+    assert {"--experiment", "--rounds", "--model", "--external", "--against"} < first < all_of_them
+    assert not {"--staleness", "--slurm-time", "--show-commands"} & first
+    assert len(first) <= 24
+    assert f"{len(all_of_them - first)} more: --help-all" in text
+    assert "--help-all" not in everything.replace("more: --help-all", "")
+
+
+def test_swarm_alone_shows_a_dozen_commands_by_what_people_want(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    text = capsys.readouterr().out
+    shown = re.findall(r"│ ([a-z]+) ", text)
+    assert shown == [word for words in main.WANTED.values() for word in words]
+    assert 11 <= len(shown) <= 13
+    assert all(f"─ {want} ─" in text for want in main.WANTED)
+    assert run(["--help-all"]) == 0
+    named = set(re.findall(r"│ ([a-z]+) ", capsys.readouterr().out))
+    assert named == {words.partition(" ")[0] for words in COMMANDS}

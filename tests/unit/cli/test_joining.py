@@ -183,7 +183,7 @@ def test_more_experiments_than_anybody_has_are_not_looked_into(layout: Layout, m
     monkeypatch.setattr("swarm.cli.node.made_by", lambda run: pytest.fail("an experiment was looked into"))
     for number in range(5):
         (layout.root.parent / f"empty-{number}").mkdir()
-    with pytest.raises(ExperimentError, match="holds 6 experiments: name one with --experiment"):
+    with pytest.raises(ExperimentError, match="holds 6 experiments: name one, such as --experiment "):
         only_experiment(place_named(str(layout.path)))
 
 

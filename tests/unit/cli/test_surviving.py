@@ -71,5 +71,5 @@ def test_a_view_that_fails_while_the_swarm_runs_leaves_its_children_alone(
     script = f"import time; time.sleep(0.2); open({str(lived)!r}, 'w').close()"
     monkeypatch.setattr("swarm.cli.supervisor.module_command", lambda *_: [os.sys.executable, "-c", script])  # type: ignore[attr-defined]
     children = [DaemonChild("worker-0", "worker", {})]
-    assert anyio.run(up._run, swarm_of(max_rounds=3, path=str(tmp_path)), run_of(layout), children, "again") == 0
+    assert anyio.run(up._run, swarm_of(max_rounds=3, path=str(tmp_path)), run_of(layout), children, [], "again") == 0
     assert lived.exists()

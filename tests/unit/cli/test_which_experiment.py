@@ -19,6 +19,10 @@ LOOKING = (
     "validate --partial",
     "export --table rewards -o -",
     "doctor --seconds 0.1",
+    "web --export page.html",
+    "down",
+    "keys show --known",
+    "experiment archive -o packed.tar.gz",
 )
 
 
@@ -50,10 +54,10 @@ def test_of_several_the_one_that_is_not_over_is_looked_at(tmp_path: Path, capsys
 def test_several_that_are_over_are_asked_for(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("first", "second"):
         make_experiment(tmp_path, name=name)
-    assert run(command.split()) != 0
+    assert run(command.split()) == 2
     said = capsys.readouterr().err
     assert "first, second" in said
-    assert "--experiment" in said
+    assert "name one, such as --experiment second" in said
     assert run(["status", "--experiment", "second"]) == 0
 
 

@@ -66,7 +66,7 @@ def report(
         price_per_hour: What the machine costs, for the table of costs.
         currency: Of the price.
     """
-    _need_analysis("the report of a study")
+    need_analysis("the report of a study")
     from swarm.plugins.study.report.evidence import MachinePrice
     from swarm.plugins.study.report.write import write_report, write_report_from_tables
 
@@ -90,14 +90,14 @@ def compare(a: str, b: str, /, *, path: PathFlag = None) -> None:
         a: An experiment, a study, or STUDY:CONFIGURATION such as sapo:8/0; what B is measured by.
         b: Likewise.
     """
-    _need_analysis("a comparison")
+    need_analysis("a comparison")
     from swarm.plugins.study.analysis.compare import compare_experiments
     from swarm.plugins.study.cli.compare_text import render_comparison
 
     say("\n\n".join(render_comparison(found) for found in compare_experiments(_folder(path), a, b)))
 
 
-def _need_analysis(what: str) -> None:
+def need_analysis(what: str) -> None:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise lacking(what, ", ".join(missing), "analysis")
 

@@ -95,30 +95,51 @@ def run(
     chosen = _overridden(_matrix(matrix), study_flags)
     names = ("path", "mirror", "model", "learning_rate", "adapter")
     given = {name: getattr(study_flags, name) for name in names}
-    chosen, shared = _as_begun_or_suited(chosen, given, study_flags.config, bring_back=not dry_run)
+    chosen, shared = as_begun_or_suited(chosen, given, study_flags.config, bring_back=not dry_run)
     if shared.mirror and slurm:
         raise ConfigError("SWARM_MIRROR is for swarms of this machine; for jobs: swarm copy PLACE MIRROR --follow")
-    folder = shared.shared_folder
     for name in ignored_settings(shared):
         say(f"{variable(name)} is left out: a study decides it for each run")
     again = command_again(["swarm", "study", "run", matrix, *flag_words(cluster)], study_flags)
-    asked = resolve(chosen, shared, judged=bool(study_flags.judge), created_at=time.time(), versions=versions(shared))
+    judged = bool(study_flags.judge)
+    return carry_out(chosen, shared, again, slurm, study_flags.jobs, dry_run=dry_run, rehearse=rehearse, judged=judged)
+
+
+def carry_out(
+    chosen: Matrix,
+    shared: Settings,
+    again: str,
+    slurm: Elsewhere | None = None,
+    jobs: int | None = None,
+    *,
+    dry_run: bool,
+    rehearse: bool | None,
+    judged: bool = False,
+) -> int:
+    """Run what is left of the runs of a matrix, or say what that is. Returns the exit code.
+
+    Args:
+        shared: the settings that the matrix comes to.
+        again: the command that goes on with it.
+    """
+    folder = shared.shared_folder
+    asked = resolve(chosen, shared, judged=judged, created_at=time.time(), versions=versions(shared))
     _check(asked, folder, shared.hub_token, here=slurm is None)
     asked = msgspec.structs.replace(asked, command=again)
     if dry_run:
-        _show_dry_run(_whole(folder, asked), folder, slurm, study_flags.jobs, shared.hub_token)
+        _show_dry_run(_whole(folder, asked), folder, slurm, jobs, shared.hub_token)
         return 0
     with alone(folder, chosen.name):
         if shared.mirror and chosen.name in studies(folder):
             bring_back_runs(shared, read_study(folder, chosen.name))
         record = _whole(folder, asked)
         # before anything is written
-        room = None if slurm else places(record, folder, study_flags.jobs, shared.hub_token)
+        room = None if slurm else places(record, folder, jobs, shared.hub_token)
         if room and wanted(rehearse, record, folder):
             code = _rehearse(record, folder, room, shared, models_of(chosen, shared), alone_asked=bool(rehearse))
             if code or rehearse:
                 return code
-        elif room:
+        elif room and rehearse is None:
             say(foreseen(record, folder, room))
         write_study(folder, record)
         if shared.mirror:
@@ -126,8 +147,8 @@ def run(
         backend = slurm or LocalBackend()
         environ = with_secrets(os.environ, shared)
         launcher = Launcher(record, folder, environ, versions(shared), backend, str(shared.mirror or ""))
-        jobs = room.at_once if room else study_flags.jobs or len(record.runs)
-        return run_all(launcher, jobs, shared.cadence.liveness_timeout, again, slurm)
+        at_once = room.at_once if room else jobs or len(record.runs)
+        return run_all(launcher, at_once, shared.cadence.liveness_timeout, again, slurm)
 
 
 def _rehearse(
@@ -148,7 +169,7 @@ def _rehearse(
     return 0
 
 
-def _as_begun_or_suited(
+def as_begun_or_suited(
     matrix: Matrix, given: Mapping[str, Any], config: str | None, *, bring_back: bool
 ) -> tuple[Matrix, Settings]:
     """Returns a new study with what suits its models; one that is there with what it was begun with, which is said.
