@@ -183,7 +183,7 @@ def test_who_only_asks_a_model_asks_what_a_run_would(monkeypatch: pytest.MonkeyP
 
 
 def test_the_demonstration_asks_embedded_models_what_they_learn_in_a_minute(place: Path) -> None:
-    """Whoever chooses a model, a profile or tasks is asked all that belongs to it; a run that goes on is what it was."""
+    """Whoever chooses model, profile or tasks is asked what belongs to them; a run that goes on stays what it was."""
     shown = UP_DEFAULTS["tasks"]
     assert of_up().tasks == of_up(model="tiny-2-gpt2,tiny-2-qwen2").tasks == shown
     assert of_up(tasks="bf").tasks == ("bf",)

@@ -117,9 +117,7 @@ def test_how_full_memory_and_disk_are_is_said_with_what_the_node_holds() -> None
 
 def test_short_rounds_say_how_long_they_would_have_to_be() -> None:
     (hint,) = hints_of("anna", [recent(row(n, late=True)) for n in range(FEW)], HEALTHY._replace(round_interval=0.5))
-    assert hint.evidence == (
-        "late in 10 of its last 10 rounds: a round lasts at most 0.5 s, its work takes 2.1 s"
-    )
+    assert hint.evidence == ("late in 10 of its last 10 rounds: a round lasts at most 0.5 s, its work takes 2.1 s")
     assert hint.remedy.startswith("set COORDINATOR_ROUND_INTERVAL to 4 or more")
 
 

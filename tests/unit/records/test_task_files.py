@@ -61,7 +61,9 @@ def test_a_file_that_is_not_what_its_name_says_is_never_taken(tmp_path: Path, st
 
 
 def test_a_file_that_is_nowhere_is_asked_for(tmp_path: Path, store: Store) -> None:
-    with pytest.raises(ConfigError, match=r"neither in the working directory nor at .*get it from whoever began the run"):
+    with pytest.raises(
+        ConfigError, match=r"neither in the working directory nor at .*get it from whoever began the run"
+    ):
         joined(store, tmp_path / "cache")
 
 
