@@ -154,7 +154,7 @@ def _unrewarded(run: RunRecords, node: str, last: int) -> int:
     lacks, those before it that a copy which broke off may lack, beyond the clock that it has."""
     if any(key.round == last and node in nodes for key, nodes in run.rewards.nodes.items()):
         return last
-    return max(last - COPIED_TOGETHER, run.now.state.round if run.now.state else 0)
+    return min(last, max(last - COPIED_TOGETHER, run.now.state.round if run.now.state else 0))
 
 
 def rollout_files_have_their_form(run: RunRecords) -> Iterator[str]:

@@ -216,6 +216,7 @@ ALONE = {"eval", "compile"}
 """Which do so where they are no methods."""
 UNPICKLERS = {("pickle", "loads"), ("pickle", "load"), ("torch", "load"), ("joblib", "load"), ("marshal", "loads")}
 WHERE_NAMES_COME_FROM = {
+    "swarm/cli/supervisor.py": "the libraries of the page, named there",
     "swarm/entry_points.py": "our own plugin, for the modules that forward to it",
     "swarm/config/own_code.py": "OwnCode, which only this user can say",
     "swarm/policy/model_files.py": "the library of an extra, named there",

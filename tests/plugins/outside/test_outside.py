@@ -56,7 +56,7 @@ def test_a_place_that_names_it_is_refused_with_what_to_type(
     file = ExperimentFile(experiment_name="demo", created_at=1.0, created_by="clock", identity=identity, max_rounds=2)
     layout.run.store.put(keys.EXPERIMENT, encode(file))
     assert swarm(["join", str(tmp_path / "place"), "--dry-run"]) == ConfigError.exit_code
-    assert f"say SWARM_TASK_FAMILIES={family} yourself" in capsys.readouterr().err
+    assert f"type SWARM_TASK_FAMILIES={family} " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("site")

@@ -62,7 +62,7 @@ def test_a_studys_record_in_a_place_names_no_code(tmp_path: Path) -> None:
     read_back = msgspec.json.decode(encode(asked), type=StudyRecord)
     settings = run_settings(read_back, read_back.runs[0], tmp_path)
     assert [*names_code("loss", settings.loss)] == ["mine:loss"]
-    with pytest.raises(ConfigError, match="never imported"):
+    with pytest.raises(ConfigError, match="names code of somebody else"):
         Launcher(read_back, tmp_path, {}, {})._environment(read_back.runs[0])
 
 
@@ -71,11 +71,11 @@ def test_what_a_record_says_of_defaults_and_of_other_configurations_names_no_cod
     name, value = NAMED[what]
     matrix, asked = study_of(tmp_path, '[[configurations]]\nname = "one"\n')
     forged = msgspec.structs.replace(asked, defaults={**(asked.defaults or {}), name: value})
-    with pytest.raises(ConfigError, match="never imported"):
+    with pytest.raises(ConfigError, match="names code of somebody else"):
         as_begun(matrix, forged)
     another = ConfigurationRecord(name="other", settings={name: value})
     forged = msgspec.structs.replace(asked, configurations=(*asked.configurations, another))
-    with pytest.raises(ConfigError, match="never imported"):
+    with pytest.raises(ConfigError, match="names code of somebody else"):
         grown(forged, asked)
 
 

@@ -250,7 +250,7 @@ def test_a_node_that_is_not_this_members_is_refused_by_name(machines: Machines) 
     for name in ("ben", "ben-0", "ben-coordinator"):
         place.refuse_node(name, "worker")
     for name in ("eva", "benjamin", "worker-0"):
-        with pytest.raises(ConfigError, match="whose nodes are called ben"):
+        with pytest.raises(ConfigError, match="Its nodes are called ben"):
             place.refuse_node(name, "worker")
     with pytest.raises(ConfigError, match="kept by its host, lab"):
         place.refuse_node("ben", "coordinator")

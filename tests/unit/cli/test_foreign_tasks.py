@@ -65,7 +65,7 @@ def test_nothing_is_fetched_from_the_hub_because_an_experiment_names_it(
 @pytest.mark.parametrize("scorer", ["os:system", "éos:system", "os.path:éxists", "os:ﬁle", "a-b:c", "os:system\n"])
 def test_no_spelling_of_a_function_is_taken(layout: Layout, scorer: str) -> None:
     experiment = begin(layout, task_table={"t": {"dataset": "q.jsonl", "sha256": SHA256, "scorer": scorer}})
-    with pytest.raises(ConfigError, match="never imported"):
+    with pytest.raises(ConfigError, match="names code of somebody else"):
         joined(layout, experiment)
 
 

@@ -86,7 +86,7 @@ def test_two_swarms_that_went_on_from_one_are_not_mixed(tmp_path: Path) -> None:
 def test_another_experiment_of_that_name_is_not_brought_back_over_this_one(tmp_path: Path) -> None:
     in_mirror(tmp_path, rounds=4)
     made(make_experiment(tmp_path / "vm", rounds=1), 2.0)
-    with pytest.raises(ExperimentError, match="they are two experiments"):
+    with pytest.raises(ExperimentError, match="They are two experiments"):
         bring_back(settings_in(tmp_path), here=True)
     assert rounds_in_place(tmp_path)["alice"] == 1
 

@@ -126,4 +126,4 @@ def test_a_step_that_fits_refutes_nothing_and_samples_as_the_settings_say(monkey
 def test_a_model_that_cannot_be_loaded_refutes_the_plan(tmp_path: Path) -> None:
     report = probe(Settings(model=(str(tmp_path),), device="cpu"), TASK)
     assert report.refuted
-    assert "expected config.json" in (report.problem or "")
+    assert "it has no config.json" in (report.problem or "")

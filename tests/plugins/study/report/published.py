@@ -238,8 +238,6 @@ def _sharing() -> Iterator[Published]:
     for split in ("6/2", "4/4", "2/6"):
         row = f"| {split} | {MEAN} | {EFFECT} | {{0[declared_p_holm]:p}} | {FACTORS} |"
         yield _of("sapo", row, split, page=page)
-        short = f"| {split} | {MEAN} | {EFFECT} | x{{0[format]:.2f}} | x{{0[content]:.2f}} |"
-        yield _of("sapo", short, split, page="studies.md")
         yield _of("empty-update", f"| {split} | {MEAN} | {EFFECT} |", f"skip-{split}", page=page)
     for split in ("8/0", "4/4"):
         yield _of("sapo", f"| {split} | " + " | ".join(f"{{0[by_{n}]:.1f}}" for n in HORIZONS) + " |", split, page=page)

@@ -12,7 +12,7 @@ import pytest
 from swarm.config import is_secret
 from swarm.config.settings import FIELDS
 from swarm.errors import ExperimentError
-from swarm.plugins.study.cli.study import _as_begun_or_suited
+from swarm.plugins.study.cli.study import as_begun_or_suited
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, read_study, write_study
 from swarm.plugins.study.run import matrix as matrix_module
 from swarm.plugins.study.run.builtin import built_in
@@ -128,7 +128,7 @@ REAL = {"model": "openai-community/gpt2"}
 
 
 def suited(matrix: Matrix, path: Path, **given: Any) -> dict[str, Any]:
-    _, settings = _as_begun_or_suited(matrix, {"path": str(path), **given}, None, bring_back=False)
+    _, settings = as_begun_or_suited(matrix, {"path": str(path), **given}, None, bring_back=False)
     return settings.as_recorded()
 
 
