@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from swarm.cli.flags import UP_DEFAULTS
 from tests.integration.swarms import daemons, environment, json_lines, layout, rollouts, rows, run_swarm
 
 pytestmark = pytest.mark.engine
@@ -46,4 +47,4 @@ def test_a_judged_swarm_answers_nearly_everything_and_learns_what_it_would_have_
     assert exam.returncode == 0, exam.stdout + exam.stderr
     sat = json.loads(layout(judged).exam_file.read_bytes())
     assert {(row["node_id"], row["rounds_done"]) for row in sat} == {(n, r) for n in NODES for r in (0, ROUNDS)}
-    assert len(sat) == 2 * 2 * 9
+    assert len(sat) == 2 * 2 * len(UP_DEFAULTS["tasks"])

@@ -225,7 +225,7 @@ def greet(
     tree.write("swarm/cli/greet.py", greet)
     line = '    "greet": Command("greet:greet", "Greet somebody.", "anna --loud"),\n'
     tree.edit("swarm/cli/main.py", r"^COMMANDS.* = \{\n", rf"\g<0>{line}")
-    assert "greet" in tree.run("-m", "swarm", "--help")
+    assert "greet" in tree.run("-m", "swarm", "--help-all")
     help_ = tree.run("-m", "swarm", "greet", "--help")
     assert "In capitals." in help_
     assert "swarm greet anna --loud" in help_
@@ -253,8 +253,8 @@ def hello(name: str, /) -> None:
     tree.edit("pyproject.toml", r'^\[project.entry-points."swarm.commands"\].*\n', rf"\g<0>{registered}")
     tree.run("-c", "from setuptools import setup; setup()", "-q", "egg_info")
     assert tree.run("-m", "swarm", "hello", "anna") == "Hello, anna!\n"
-    assert "hello" in tree.run("-m", "swarm", "--help")
+    assert "hello" in tree.run("-m", "swarm", "--help-all")
     tree.write("tests/plugins/hello/test_hello.py", "")
     tree.is_as_the_recipe_says("a plugin")
     shutil.rmtree(tree.root / "swarm" / "plugins" / "hello")
-    assert "Greet somebody." not in tree.run("-m", "swarm", "--help")
+    assert "Greet somebody." not in tree.run("-m", "swarm", "--help-all")
