@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm.config.constraints import Text, allowed, as_text, choices, options
-from swarm.config.settings import FIELDS, Settings
+from swarm.config.settings import FIELDS, Settings, flag_of
 from swarm.config.tables import SettingSection
 
 FLAGS = ("run_flag", "node_flag", "up_flag")
@@ -59,14 +59,14 @@ class Declared:
 
 def _declared(name: str, meaning: str) -> Declared:
     f, plugin = FIELDS[name], FIELDS.declaration_of(name)
-    flag = next((f.metadata[kind] for kind in FLAGS if f.metadata[kind]), "") or (name if name in _COMMON else "")
+    flag = flag_of(name) or (f"--{name}" if name in _COMMON else "")
     table, key = FIELDS.tables.by_flat_name.get(name, ("", name))
     any_text = f.type in (Text, Text | None) or options(f.type) == [bool]
     return Declared(
         name=name,
         section=plugin.declared.section if plugin else _section_of(table or name),
         variables=f.metadata["env"],
-        flag=f"--{flag.replace('_', '-')}" if flag else "",
+        flag=flag,
         default=f.default,
         allowed="" if any_text else allowed(f.type),
         choices=choices(f.type),

@@ -530,6 +530,13 @@ def variable(name: str) -> str:
     return env[0]
 
 
+def flag_of(name: str) -> str:
+    """Returns the flag that a setting's declaration names, such as `--rounds`; empty: it names none."""
+    metadata = FIELDS[name].metadata
+    flag = metadata["run_flag"] or metadata["node_flag"] or metadata["up_flag"]
+    return f"--{flag.replace('_', '-')}" if flag else ""
+
+
 def both_names(name: str) -> str:
     """Returns a setting's variable and its name in a settings file, for messages: `SWARM_MAX_PEERS
     (limits.max_peers)`."""
@@ -563,6 +570,5 @@ def to_type(name: str, value: Any) -> str:
     metadata = FIELDS[name].metadata
     if metadata["secret"]:
         return variable(name)
-    flag = metadata["run_flag"] or metadata["node_flag"] or metadata["up_flag"]
     text = shlex.quote(printable(as_text(value))[:LONGEST_TYPED])
-    return f"--{flag.replace('_', '-')} {text}" if flag else f"{variable(name)}={text}"
+    return f"{flag} {text}" if (flag := flag_of(name)) else f"{variable(name)}={text}"

@@ -22,7 +22,7 @@ from swarm.config.names import JUDGE, PRESET, PRESET_VARIABLE, QUICK, preset
 from swarm.config.own_code import kept, of_the_user
 from swarm.config.place import CADENCE, is_url, place_of
 from swarm.config.revising import revising
-from swarm.config.settings import ADAPTIVE, FIELDS, Settings, both_names, variable
+from swarm.config.settings import ADAPTIVE, FIELDS, Settings, both_names, flag_of, variable
 from swarm.config.task_table import from_file
 from swarm.entry_points import unregistered
 from swarm.errors import ConfigError
@@ -222,19 +222,14 @@ def parse(name: str, value: object, source: str) -> Any:
         parsed = kept(value, msgspec.convert(plain, kind))
     except (ValueError, KeyError, RecursionError, msgspec.ValidationError):
         broken = broken_rule_of(kind, value) if isinstance(value, str) else ""
+        own_name = f"--{name.replace('_', '-')}"
+        typed = f"{flag_of(name) or own_name}: " if source == COMMAND_LINE else ""
         meant = did_you_mean(value, choices(kind)) if isinstance(value, str) else ""
         raise ConfigError(
-            f"{_typed(name) if source == COMMAND_LINE else ''}{both_names(name)} must be {allowed(kind)}, "
+            f"{typed}{both_names(name)} must be {allowed(kind)}, "
             f"got {quoted(value)} from {source}{meant}; {f'{broken}: ' if broken else ''}correct it or leave it out"
         ) from None
     return parsed
-
-
-def _typed(name: str) -> str:
-    """Returns the flag that gives a setting its value, for who typed it."""
-    kinds = ("run_flag", "node_flag", "up_flag")
-    flag = next((FIELDS[name].metadata[kind] for kind in kinds if FIELDS[name].metadata[kind]), name)
-    return f"--{flag.replace('_', '-')}: "
 
 
 def _from_text(kinds: list[Any], text: str) -> object:

@@ -15,7 +15,7 @@ from tests.conformance import reading, writing  # noqa: F401 - they name the che
 from tests.conformance.checks import CHECKS
 from tests.conformance.worlds import Served
 from tests.engines.azure_server import CONTAINER, CREDENTIALS, azurite
-from tests.integration.swarms import daemons, environment, rows, run_swarm
+from tests.integration.swarms import rows, run_swarm, whole_swarm_of_light_workers
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("azure")]
 _count = itertools.count()
@@ -71,13 +71,7 @@ def test_a_wrong_key_and_a_container_that_is_not_there_are_said(server: str, mon
 
 def test_a_swarm_over_azure_is_whole(server: str, tmp_path: Path) -> None:
     place = Container(server).url
-    env = environment(tmp_path, **CREDENTIALS, SWARM_EXPECTED_WORKERS="anna,ben") | {"GDRIVE_PATH": place}
-    with daemons() as start:
-        nodes = [start("services.coordinator", env)]
-        nodes += [start("tests.chaos.light_worker", env | {"NODE_ID": name}) for name in ("anna", "ben")]
-        assert [node.wait() for node in nodes] == [0, 0, 0], nodes[1].output
-    checked = run_swarm(env, "validate")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    env = whole_swarm_of_light_workers(tmp_path, place, **CREDENTIALS)
     copied = run_swarm(env, "copy", place, str(tmp_path), "--experiment", "test")
     assert copied.returncode == 0, copied.stdout + copied.stderr
     for name in ("anna", "ben"):

@@ -33,7 +33,7 @@ from tests.engines.s3_servers import (
     on_disk,
     s3rver,
 )
-from tests.integration.swarms import daemons, environment, run_swarm
+from tests.integration.swarms import environment, run_swarm, whole_swarm_of_light_workers
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
 UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
@@ -214,13 +214,7 @@ def test_the_store_keeps_its_promises_behind_hugging_faces_gateway(
 
 def test_a_swarm_behind_hugging_faces_gateway_is_whole(hub: str, tmp_path: Path) -> None:
     place = f"s3://{BUCKET}/place-{next(_count)}?endpoint={hub}/anna"
-    env = environment(tmp_path, **CREDENTIALS, SWARM_EXPECTED_WORKERS="anna,ben") | {"GDRIVE_PATH": place}
-    with daemons() as start:
-        nodes = [start("services.coordinator", env)]
-        nodes += [start("tests.chaos.light_worker", env | {"NODE_ID": name}) for name in ("anna", "ben")]
-        assert [node.wait() for node in nodes] == [0, 0, 0], nodes[1].output
-    checked = run_swarm(env, "validate")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    whole_swarm_of_light_workers(tmp_path, place, **CREDENTIALS)
 
 
 def test_the_doctor_names_what_may_not_be_done(server: int, capsys: pytest.CaptureFixture[str]) -> None:
