@@ -101,7 +101,7 @@ def settings_file(folder: Path, model: Path, micro_batch_tokens: int, profile: s
 
 def planned(case: Case, words: list[str]) -> dict[str, Any]:
     """What `swarm plan` says of it."""
-    command = [sys.executable, "-m", "swarm", "plan", "--json", "--no-probe", "--nodes", str(case.nodes), *words]
+    command = [sys.executable, "-m", "swarm", "plan", "--json", "--nodes", str(case.nodes), *words]
     done = subprocess.run(command, capture_output=True, text=True, env=without_settings(os.environ), check=False)
     plan = json.loads(done.stdout)
     copy = sum(part["all"] for part in plan["parts"] if part["name"] == COPY and not part["on_host"])

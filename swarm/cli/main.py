@@ -72,7 +72,7 @@ COMMANDS = {
         "--nodes 4 --rounds 40 --experiment demo",
     ),
     "down": Command("processes:down", "End a local swarm, also one whose `swarm up` was killed.", "--experiment demo"),
-    "plan": Command("plan:plan", "Predict the memory of a swarm, and say whether it fits.", "--nodes 8 --no-probe"),
+    "plan": Command("plan:plan", "Predict the memory of a swarm, and say whether it fits.", "--nodes 8"),
     "node": Command(
         "node:node",
         "Run one node, a worker or the coordinator, or several workers in one process.",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
@@ -19,20 +19,17 @@ from swarm.errors import ConfigError, ModelError
 from swarm.planner.device_memory import far_device
 from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.node_memory import ONE_TURN, Talk
-from swarm.planner.plan import PROCESS, RESERVE, Part, Plan
-from swarm.planner.planner import RoundPace, make_plan, measured_pace, remedies_of
-from swarm.planner.probe import ProbeReport, ProbeTask, probe
+from swarm.planner.plan import RESERVE, Part, Plan
+from swarm.planner.planner import make_plan, remedies_of
 from swarm.planner.remedies import Remedy
 from swarm.planner.shape import model_shape
 from swarm.planner.startable import problems
-from swarm.policy.embedded import EMBEDDED
-from swarm.provenance import cores
 from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.universe import check_tasks
 from swarm.views.requests import Saving, render_expected
-from swarm.views.text import age, size, table
+from swarm.views.text import size, table
 
 REPLY_TOKENS = 128
 """Assumed of a reply, with the chat template's marks: some hundred words. How long it is shows when it is made."""
@@ -53,13 +50,11 @@ def plan(
         float, Parameter(help="Megabits a second that a worker's machine sends to a bucket.", validator=Number(gt=0))
     ] = 10.0,
     up_flags: UpFlags | None = None,
-    probe_it: Annotated[bool, Parameter("--probe", negative="--no-probe", help="Check it with one real step.")] = True,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
 ) -> int:
-    """Predict the memory of a swarm, check the prediction with one step of one node, and say what fits.
+    """Predict the memory of a swarm, and say what fits.
 
-    Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`. A device that is not here is
-    planned for without that step.
+    Exit code 0 if it fits, 1 if not. The settings are those of `swarm up`.
     """
     require_for("`swarm plan`")
     if nodes < 1:
@@ -67,50 +62,25 @@ def plan(
     settings = suited_settings(up_flags, **UP_DEFAULTS)
     check_tasks(settings)
     far = far_device(device_memory, settings.device) if device_memory else None
-    if far is None and (found := problems(settings)):
-        raise ModelError("\n".join(found))
+    if far is None and (wrong := problems(settings)):
+        raise ModelError("\n".join(wrong))
     talk = longest_talk(settings)
     made = make_plan(settings, nodes, in_process, talk, far)
-    report = _probe(settings, made) if probe_it and far is None and one_node(made) <= made.usable else None
-    pace = measured_pace(report, made, at_once=cores() if set(made.models) <= set(EMBEDDED) else 1) if report else None
-    planned = Planned(made, report, pace, [] if made.fits else remedies_of(made, settings, talk))
-    sys.stdout.write((_json(planned) if as_json else _text(planned, settings, line)) + "\n")
-    return 0 if made.fits and not (report and report.refuted) else 1
+    found = [] if made.fits else remedies_of(made, settings, talk)
+    sys.stdout.write((_json(made, found) if as_json else _text(made, found, settings, line)) + "\n")
+    return 0 if made.fits else 1
 
 
-class Planned(NamedTuple):
-    """All that is said."""
-
-    plan: Plan
-    report: ProbeReport | None
-    pace: RoundPace | None
-    remedies: list[Remedy]
-
-
-def one_node(made: Plan) -> int:
-    """Returns the bytes that a probe of one node should see: on a CPU its process, too, on a GPU what torch takes
-    alone."""
-    return made.node.peak + (0 if made.device.is_gpu else PROCESS)
-
-
-def _probe(settings: Settings, made: Plan) -> ProbeReport:
-    chosen = replace(
-        settings,
-        model=(made.node.model,),
-        device=made.device.device,
-        micro_batch_tokens=made.micro_batch_tokens,
-        gradient_checkpointing=made.gradient_checkpointing,
-    )
-    return probe(chosen, ProbeTask(made.node.prompt_tokens, made.node.new_tokens))
-
-
-def _text(planned: Planned, settings: Settings, line: float) -> str:
-    made, report = planned.plan, planned.report
+def _text(made: Plan, found: Sequence[Remedy], settings: Settings, line: float) -> str:
     requests = render_expected(settings, made.nodes, saving_of(settings), line) if settings.sparing else ""
-    probed = render_probe(report, one_node(made)) if report else ""
-    pace = render_pace(planned.pace, settings.max_rounds) if planned.pace else ""
-    lines = (render_plan(made, settings), render_remedies(planned.remedies), probed, pace, requests)
-    return "\n".join(filter(None, lines))
+    return "\n".join(filter(None, (render_plan(made, settings), render_remedies(found), requests)))
+
+
+def _json(made: Plan, found: Sequence[Remedy]) -> str:
+    content: dict[str, Any] = msgspec.to_builtins(made)
+    content |= {"needed": made.needed, "host_needed": made.host_needed, "usable": made.usable, "fits": made.fits}
+    content |= {"would_fit": [remedy.flags for remedy in found]}
+    return msgspec.json.encode(content).decode()
 
 
 def saving_of(settings: Settings) -> Saving | None:
@@ -123,16 +93,6 @@ def saving_of(settings: Settings) -> Saving | None:
     except ModelError:
         return None
     return Saving(one, of_adapter if settings.adapter.kind == "none" else None)
-
-
-def _json(planned: Planned) -> str:
-    made, report = planned.plan, planned.report
-    content: dict[str, Any] = msgspec.to_builtins(made)
-    content |= {"needed": made.needed, "host_needed": made.host_needed, "usable": made.usable, "fits": made.fits}
-    content |= {"probe": msgspec.to_builtins(report), "probe_predicted": one_node(made)}
-    content |= {"seconds_per_round": planned.pace._asdict() if planned.pace else None}
-    content |= {"would_fit": [remedy.flags for remedy in planned.remedies]}
-    return msgspec.json.encode(content).decode()
 
 
 def render_plan(plan: Plan, settings: Settings) -> str:
@@ -158,16 +118,6 @@ def render_remedies(found: Sequence[Remedy]) -> str:
     return f"what would fit, and nothing does by itself: {', or '.join(map(_remedy, found))}"
 
 
-def render_pace(pace: RoundPace, rounds: int) -> str:
-    """Returns seconds of a round, what so many rounds take, and where that comes from."""
-    every = f"{rounds} rounds: {age(rounds * pace.least)} to {age(rounds * pace.most)}"
-    return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)}, {every} ({pace.source})"
-
-
-def _seconds(number: float) -> str:
-    return f"{number:.0f}" if number >= 10 else f"{number:.2g}"
-
-
 def _remedy(remedy: Remedy) -> str:
     if remedy.plan is None:
         return remedy.flags
@@ -183,15 +133,6 @@ def changes(plan: Plan, settings: Settings) -> str:
     if plan.micro_batch_tokens < settings.micro_batch_tokens:
         done.append(f"cut micro-batches from {settings.micro_batch_tokens} to {plan.micro_batch_tokens} tokens")
     return f"to save memory, the plan {' and '.join(done)}" if done else ""
-
-
-def render_probe(report: ProbeReport, predicted: int) -> str:
-    """Returns what one step of one node showed, beside what was predicted for it."""
-    peaks = [("loaded", report.loaded), ("generation", report.generation), ("update", report.update)]
-    seen = ", ".join(f"{name} {size(peak)}" for name, peak in peaks if peak is not None) or "nothing measured"
-    early = "it ended early: " if report.peak is None else ""
-    problem = f"; {early}{report.problem}" if report.problem else ""
-    return f"probe of one node: peaks {seen}; predicted {size(predicted)}{problem}"
 
 
 def _title(plan: Plan) -> str:

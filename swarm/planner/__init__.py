@@ -1,13 +1,12 @@
 """The memory planner: whether a swarm fits into a device, and with which settings. Torch is imported in children alone.
 
-    settings ─▶ planner ─▶ Plan ◀─ checked by ─ probe
+    settings ─▶ planner ─▶ Plan
 
-planner           settings -> the plan for this machine; seconds of a round, as the probe measured them
+planner           settings -> the plan for this machine
 plan              what fits, and which way of training to take
 node_memory       the memory of one node, by part
 footprint         the activations of a micro-batch of any size; of known models from a table
 trace             in a child: one update on tensors without data, which says so for any model
-probe             in a child: one real step, to check the plan
 shape             the sizes of a model, from its files
 remedies          what would fit where a plan does not
 prompt_lengths    the longest prompts, as measured

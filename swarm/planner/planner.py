@@ -6,7 +6,6 @@ Settings ─▶ sizes of the models (shape), activations (footprint), free memor
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
 
 from swarm.config import Settings
 from swarm.errors import ModelError
@@ -18,19 +17,7 @@ from swarm.planner.plan import Plan, choose
 from swarm.planner.remedies import Remedy, remedies
 from swarm.planner.shape import model_shape
 
-if TYPE_CHECKING:
-    from swarm.planner.probe import ProbeReport
-
 logger = get_logger(__name__)
-
-
-class RoundPace(NamedTuple):
-    """Seconds of a round of all nodes."""
-
-    least: float
-    most: float
-    source: str
-    """What they come from, for people."""
 
 
 def make_plan(
@@ -66,27 +53,6 @@ def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[R
     """Returns what would make these nodes fit into their device."""
     return remedies(
         made, settings, lambda tried, in_process: make_plan(tried, made.nodes, in_process, talk, made.device)
-    )
-
-
-def measured_pace(report: ProbeReport, plan: Plan, *, at_once: int) -> RoundPace | None:
-    """Takes the pace of a round from the probe of one node; None: the probe did not get to the end.
-
-    All completions are as long as they may be; scoring and the shared place are left out.
-
-    Args:
-        at_once: nodes that compute at the same time as fast as one does.
-    """
-    if report.generation_s is None or report.update_s is None:
-        return None
-    turns = -(-plan.nodes // (1 if plan.in_process else at_once))
-    together = plan.in_process and plan.adapter != "none"
-    free = ", and all nodes generating together as fast as one," if together and plan.nodes > 1 else ""
-    return RoundPace(
-        (1 if together else turns) * report.generation_s,
-        turns * (report.generation_s + report.update_s),
-        f"measured: {report.generation_s:.3g} s of generation and {report.update_s:.3g} s of an update of one node on "
-        f"this machine, {turns} in turn; from no group with an advantage{free} to all with one",
     )
 
 

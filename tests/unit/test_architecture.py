@@ -129,7 +129,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/plugins/slurm/job.py": "the user's private folder of jobs",
     "swarm/planner/footprint.py": "the package's own table, the user's cache",
     "swarm/planner/free_memory.py": "/proc and /sys",
-    "swarm/planner/probe.py": "/proc",
     "swarm/planner/shape.py": "the model folder that the user names",
     "swarm/plugins/hub/hub_push.py": "a folder that the command has just written",
     "swarm/policy/merging.py": "the folder that the user names",

@@ -39,7 +39,7 @@ from tests import windows
 windows.pretend(*(windows.ANALYSIS if "analysis" in sys.argv else ()))
 import swarm
 left_out = ("__main__", "swarm.policy", "swarm.plugins.lab.warmup", "swarm.plugins.lab.mean_weights")
-left_out += ("swarm.planner.trace", "swarm.planner.probe")
+left_out += ("swarm.planner.trace",)
 left_out += ("swarm.remote.server",)
 left_out += tuple(f"swarm.plugins.sinks.{kind}" for kind in ("tensorboard", "trackio", "wandb"))  # extras
 names = [each.name for each in pkgutil.walk_packages(swarm.__path__, "swarm.")]

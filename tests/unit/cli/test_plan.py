@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,15 @@ import pytest
 from msgspec import structs
 from structlog.testing import capture_logs
 
-from swarm.cli import plan as command
 from swarm.cli.main import run
-from swarm.cli.plan import REPLY_TOKENS, changes, longest_talk, render_plan, render_probe
+from swarm.cli.plan import REPLY_TOKENS, changes, longest_talk, render_plan
 from swarm.config import Settings, load_settings
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory
 from swarm.planner.footprint import Footprint
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import Plan, choose
-from swarm.planner.probe import ProbeReport, ProbeTask
 from swarm.tasks.python.template import CONVERSATION, SOURCE
-from tests.unit.planner.factories import GPT2
 from tests.unit.planner.factories import QWEN as KNOWN
 
 ON_CPU = ["plan", "--device", "cpu", "--nodes", "3"]
@@ -33,18 +29,6 @@ ON_CPU = ["plan", "--device", "cpu", "--nodes", "3"]
 def have(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     memory = DeviceMemory(device="cpu", free=free, total=10**10, host_free=free)
     monkeypatch.setattr(planner, "device_memory", lambda _: memory)
-
-
-def answer(monkeypatch: pytest.MonkeyPatch, report: ProbeReport) -> list[tuple[Settings, ProbeTask]]:
-    """Have every probe answer like this; what was asked is in the list."""
-    asked: list[tuple[Settings, ProbeTask]] = []
-
-    def probe(settings: Settings, task: ProbeTask) -> ProbeReport:
-        asked.append((settings, task))
-        return report
-
-    monkeypatch.setattr(command, "probe", probe)
-    return asked
 
 
 QWEN = {
@@ -87,9 +71,7 @@ def test_a_device_that_is_not_here_is_planned_for_from_config_json_alone(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"8 nodes of adapters beside {tmp_path} on a GPU of 16GB, in one process"
     assert any(line.split() == ["frozen", "base", "988", "MB", "988", "MB"] for line in lines)
-    assert not any(line.startswith("seconds per round") for line in lines)
     assert any(line.startswith("fits: 8 nodes on a GPU of 16GB need ") and "of its host" in line for line in lines)
-    assert not any(line.startswith("probe") for line in lines)
 
 
 def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
@@ -104,7 +86,6 @@ def test_where_it_does_not_fit_elsewhere_the_option_is_named_and_not_taken(
     assert run([*asked, "--json"]) == 1
     content = json.loads(capsys.readouterr().out)
     assert content["would_fit"][0] == "--adapter lora --in-process"
-    assert content["seconds_per_round"] is None
 
 
 @pytest.mark.engine
@@ -127,16 +108,6 @@ def test_a_folder_without_weights_is_no_model_on_this_machine(
     assert "expected weights as model.safetensors" in capsys.readouterr().err
 
 
-def test_a_measured_step_says_how_long_a_round_takes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    have(monkeypatch, 10**10)
-    answer(monkeypatch, ProbeReport(loaded=1, generation=2, update=3, generation_s=0.5, update_s=1.5))
-    assert run([*ON_CPU, "--in-process"]) == 0
-    said = capsys.readouterr().out
-    assert "seconds per round: 1.5 to 6, 40 rounds: 60s to 4m (measured: 0.5 s of generation and 1.5 s" in said
-
-
 def test_a_swarm_that_does_not_fit_is_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,50 +115,14 @@ def test_a_swarm_that_does_not_fit_is_exit_code_1(
     assert run(ON_CPU) == 1
     said = capsys.readouterr().out
     assert "does not fit: 3 nodes on cpu need " in said
-    assert "probe" not in said
 
 
-def test_json_holds_the_plan_and_the_probe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_holds_the_plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     have(monkeypatch, 10**10)
-    answer(monkeypatch, ProbeReport(loaded=1, generation=2, update=3))
     assert run([*ON_CPU, "--in-process", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert (content["fits"], content["in_process"], content["nodes"]) == (True, True, 3)
     assert content["needed"] == sum(part["all"] for part in content["parts"])
-    assert content["probe"]["update"] == 3
-
-
-def test_the_probe_runs_what_was_chosen_and_is_shown_beside_the_prediction(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    have(monkeypatch, 10**10)
-    asked = answer(monkeypatch, ProbeReport(loaded=10**6, generation=2 * 10**6, update=3 * 10**9))
-    assert run([*ON_CPU, "--local", "2"]) == 0
-    ((settings, task),) = asked
-    assert (settings.local_groups, settings.device, settings.gradient_checkpointing) == (2, "cpu", False)
-    assert task == ProbeTask(prompt_tokens=30, new_tokens=24)
-    said = capsys.readouterr().out
-    assert "probe of one node: peaks loaded 1.0 MB, generation 2.0 MB, update 3.0 GB; predicted " in said
-
-
-def test_of_several_models_the_largest_is_probed_with_its_own_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = answer(monkeypatch, ProbeReport())
-    small = replace(GPT2.shape, name="someone/small", parameters=10**6, layers=1, max_new_tokens=300)
-    wordy = GPT2._replace(shape=small)
-    memory = DeviceMemory(device="cpu", free=10**12, total=10**12, host_free=10**12)
-    command._probe(Settings(), choose((wordy, GPT2), Settings(), memory, nodes=2, in_process=False))
-    ((settings, task),) = asked
-    assert (settings.model, task.new_tokens) == ((GPT2.shape.name,), GPT2.shape.max_new_tokens)
-
-
-@pytest.mark.parametrize(("refuted", "code"), [(True, 1), (False, 0)])
-def test_a_probe_that_dies_overrules_the_prediction_and_a_slow_one_does_not(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], refuted: bool, code: int
-) -> None:
-    have(monkeypatch, 10**10)
-    answer(monkeypatch, ProbeReport(problem="it ended", refuted=refuted))
-    assert run(ON_CPU) == code
-    assert "nothing measured; predicted" in capsys.readouterr().out
 
 
 def test_a_run_whose_memory_cannot_be_planned_has_no_plan_and_a_reason(tmp_path: Path) -> None:
@@ -236,16 +171,10 @@ def test_what_the_settings_say_is_no_change(checkpointing: bool | None) -> None:
     assert chosen_line(made, wished) == f"chosen: micro-batches of up to 5000 tokens, {way}"
 
 
-def test_a_probe_that_got_to_the_end_did_not_end_early() -> None:
-    halved = ProbeReport(loaded=1, generation=2, update=3, problem="1 halving", refuted=True)
-    assert render_probe(halved, 5).endswith("predicted 5 B; 1 halving")
-    assert render_probe(structs.replace(halved, update=None), 5).endswith("it ended early: 1 halving")
-
-
-def test_planning_without_a_probe_imports_no_torch() -> None:
+def test_planning_imports_no_torch() -> None:
     code = (
         "import sys; from swarm.cli.main import run;"
-        "code = run(['plan', '--no-probe', '--device', 'cpu']);"
+        "code = run(['plan', '--device', 'cpu']);"
         "heavy = [name for name in ('torch', 'transformers', 'numpy') if name in sys.modules];"
         "sys.exit(repr(heavy) if heavy else code)"
     )

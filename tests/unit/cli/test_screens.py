@@ -99,8 +99,8 @@ LINES: dict[str, list[str]] = {
         ),
     ],
     "plan": [
-        *("plan --no-probe --nodes 3 --model tiny-qwen2,tiny-2-gpt2", "plan --no-probe --nodes 9000"),
-        *("plan --no-probe --json --in-process", "plan --nodes 0", "plan --device-memory 16", "plan --tasks typo"),
+        *("plan --nodes 3 --model tiny-qwen2,tiny-2-gpt2", "plan --nodes 9000"),
+        *("plan --json --in-process", "plan --nodes 0", "plan --device-memory 16", "plan --tasks typo"),
         *("plan --model ./there", "plan --model ./there --device-memory 16GB", "plan --model ./nowhere"),
     ],
     "doctor": ["doctor --seconds 0", "doctor --seconds soon", "doctor --nonsense", "doctor --experiment epx"],

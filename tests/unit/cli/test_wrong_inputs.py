@@ -279,5 +279,5 @@ def test_the_table_has_at_least_150_rows() -> None:
 def test_a_model_that_is_none_is_refused_with_the_one_that_was_meant(
     model: str, wanted: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["plan", "--no-probe", "--model", model]) != 0
+    assert run(["plan", "--model", model]) != 0
     assert wanted in capsys.readouterr().err
