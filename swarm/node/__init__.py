@@ -63,5 +63,5 @@ process      a node as a process
   generator_only                        nodes that train nothing: generator, person, evaluator
   together                              generation of several nodes as one step
   system, host, executor                clock, threads and the loop's lag; which process this is; the compute thread
-  lease, stopping, service              one device for several processes, signals, what a service manager hears
+  lease, stopping                       one device for several processes, signals
 """

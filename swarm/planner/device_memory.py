@@ -1,6 +1,6 @@
-"""The memory of a device, total and free. Asked without torch wherever that is possible.
+"""The memory of a device, total and free. No torch is imported here.
 
-    GPU   nvidia-smi, else torch in a child process (a slim container without nvidia-smi; MIG, a GPU in parts)
+    GPU   torch in a child process, where there is a driver: it knows which GPU it would use, in parts (MIG), too
     CPU   swarm.planner.free_memory
     far   a device that is not on this machine, known by its memory alone
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,13 +27,9 @@ device = torch.device(sys.argv[1])
 print(*torch.cuda.mem_get_info(device), *torch.cuda.get_device_capability(device))
 """
 """A child does so: it costs seconds, and a CUDA context as long as the process lives."""
-_SMI = ("nvidia-smi", "--query-gpu=uuid,memory.free,memory.total,compute_cap,mig.mode.current")
-_SMI_FORMAT = "--format=csv,noheader,nounits"
-_SMI_TIMEOUT_S = 10.0
 _TORCH_TIMEOUT_S = 120.0
 _DRIVER = ("dev/nvidia0", "proc/driver/nvidia")
 """Either is there where the driver is, in containers, too."""
-_MIB = 2**20
 _BF16_SINCE = 8.0
 """Compute capability of Ampere, the first generation with bfloat16."""
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -70,18 +66,6 @@ class DeviceMemory:
         return self.device != "cpu"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gpu:
-    """One GPU, or the part of it that torch uses."""
-
-    free: int
-    total: int
-    bf16: bool
-    uuid: str = ""
-    is_parted: bool = False
-    """In MIG mode: a process uses a part of it, and these sizes are those of the whole."""
-
-
 def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> DeviceMemory:
     """Memory of the device that a node would use; None: the first GPU if there is one and torch can use it.
 
@@ -92,110 +76,45 @@ def device_memory(device: str | None, environ: Mapping[str, str] = os.environ, r
     cpu = DeviceMemory(device="cpu", free=host_free, total=host_total, host_free=host_free)
     if device == "cpu":
         return cpu
-    index = _cuda_index(device or "cuda")
+    name = _named(device or "cuda")
+    if device is None and not _may_have_gpu(environ, root):
+        return cpu
     try:
-        gpu = _gpu(device, index, environ, root)
+        return _ask_torch(name, host_free)
     except ModelError:
         if device:
             raise
         return cpu
-    if gpu is None:
-        return cpu
-    return DeviceMemory(device=f"cuda:{index}", free=gpu.free, total=gpu.total, host_free=host_free, bf16=gpu.bf16)
 
 
-def parse_smi(line: str) -> Gpu:
-    """Returns one line of nvidia-smi, such as `GPU-5ff3..., 143000, 143771, 9.0, Disabled`.
-
-    Raises:
-        ValueError: it says something else, such as [N/A] for a size.
-    """
-    uuid, free, total, capability, mig = (field.strip() for field in line.split(","))
-    return Gpu(
-        uuid=uuid,
-        free=int(free) * _MIB,
-        total=int(total) * _MIB,
-        bf16=float(capability) >= _BF16_SINCE,
-        is_parted=mig == "Enabled",
-    )
+def _may_have_gpu(environ: Mapping[str, str], root: Path) -> bool:
+    """Tells whether torch may find a GPU: else it is not asked, which takes seconds."""
+    if version("torch").endswith("+cpu") or environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
+    return any((root / file).exists() for file in _DRIVER)
 
 
-def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path) -> Gpu | None:
-    """Returns the GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it
-    cannot."""
-    if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
-        raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
-    if device is None and _visible_name(index, environ) is None:
-        return None
-    if gpu := _ask_smi(index, environ):
-        return gpu
-    if device is None and not any((root / file).exists() for file in _DRIVER):
-        return None
-    return _ask_torch(device or f"cuda:{index}")
-
-
-def _cuda_index(device: str) -> int:
+def _named(device: str) -> str:
+    """Returns a GPU's name with its number. Raises ModelError: it is no name of one."""
     named = re.fullmatch(r"cuda(?::(\d+))?", device)
     if named is None:
         raise ModelError(f"device {device!r} is none that swarm computes on. Expected cpu, cuda or cuda:<n>")
-    return int(named[1] or 0)
+    return f"cuda:{int(named[1] or 0)}"
 
 
-def _visible_name(index: int, environ: Mapping[str, str]) -> str | None:
-    """Returns the name that CUDA_VISIBLE_DEVICES has for torch's index-th GPU, a number or the start of a UUID; None:
-    hidden."""
-    visible = environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return str(index)
-    names = [name.strip() for name in visible.split(",")]
-    name = names[index] if index < len(names) else ""
-    return None if name in ("", "-1") else name
-
-
-def _ask_smi(index: int, environ: Mapping[str, str]) -> Gpu | None:
-    """Asks nvidia-smi about torch's index-th GPU; None if it cannot tell."""
-    name = _visible_name(index, environ)
-    if name is None:
-        return None
+def _ask_torch(device: str, host_free: int) -> DeviceMemory:
+    """Returns what torch says of a GPU, in a child process. Raises ModelError: torch cannot use it."""
+    command, told = code_command(_ASK_TORCH, device), child_environment(os.environ)
     try:
-        lines = _output([*_SMI, _SMI_FORMAT], timeout_s=_SMI_TIMEOUT_S).splitlines()
-        candidates = _candidates(name, [parse_smi(line) for line in lines], environ)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
-    if any(gpu.is_parted for gpu in candidates):
-        return None
-    return min(candidates, key=lambda gpu: gpu.free, default=None)
-
-
-def _candidates(name: str, gpus: Sequence[Gpu], environ: Mapping[str, str]) -> Sequence[Gpu]:
-    """Returns the GPUs that a name may mean: nvidia-smi counts along the bus, CUDA from the fastest unless told to."""
-    if not name.isdigit():
-        return [gpu for gpu in gpus if gpu.uuid.startswith(name)]
-    if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.total for gpu in gpus}) == 1:
-        return gpus[int(name) :][:1]
-    return gpus
-
-
-def _ask_torch(device: str) -> Gpu:
-    """Returns the same from torch.
-
-    Raises:
-        ModelError: torch cannot use it.
-    """
-    try:
-        output = _output(code_command(_ASK_TORCH, device), timeout_s=_TORCH_TIMEOUT_S)
-        free, total, major, minor = (int(word) for word in output.split())
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TORCH_TIMEOUT_S, env=told)
+        free, total, major, minor = (int(word) for word in done.stdout.split())
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
         raise ModelError(f"device {device!r} cannot be used: {said}. Expected cpu, cuda or cuda:<n>") from error
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise ModelError(f"device {device!r}: torch did not say how much memory it has: {error}") from error
-    return Gpu(free=free, total=total, bf16=major + minor / 10 >= _BF16_SINCE)
-
-
-def _output(command: Sequence[str], *, timeout_s: float) -> str:
-    told = child_environment(os.environ)
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=timeout_s, env=told).stdout
+    bf16 = major + minor / 10 >= _BF16_SINCE
+    return DeviceMemory(device=device, free=free, total=total, host_free=host_free, bf16=bf16)
 
 
 # ── elsewhere ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,6 @@ config_sizes      what config.json names, held against the header of the weights
 named_by_others   which of the user's own models a shared place means by a name
 opening           whether a model out of a shared place may be opened: its files, then a bounded child
 opening_child     that child: opens it once without its numbers
-merging_by_peft   an adapter of any kind into its base, by PEFT itself
 given_weights     weights that anybody may have written -> a model of one's own
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched
 device            where a model computes, and in what

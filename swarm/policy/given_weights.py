@@ -23,7 +23,7 @@ from swarm.harmless import quoted
 from swarm.policy.lora import adapted_layers, adapter_shapes, layer_size, merge, unmatched
 from swarm.policy.model_files import WEIGHTS, header_bytes
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
-from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter, not_plain
+from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter, not_merged, not_plain
 
 _Shapes = Mapping[str, tuple[int, ...]]
 """Shape of each tensor, by name."""
@@ -41,10 +41,7 @@ def take_weights(name: str, module: nn.Module, folder: Path) -> None:
         ModelError: they are not of this model, or cannot be read.
     """
     if is_adapter(folder):
-        saved = adapter_of(folder)
-        if odd := not_plain(folder) or missed_targets(module, saved):
-            raise ModelError(f"model {name!r}: its adapter is more than plain LoRA: {', '.join(odd)}")
-        merge_adapter(name, module, folder, saved)
+        merge_adapter(name, module, folder, adapter_of(folder))
         return
     own = named_weights(module)
     with _opened(name, folder / WEIGHTS, {path: tuple(tensor.shape) for path, tensor in own.items()}) as given:
@@ -52,19 +49,15 @@ def take_weights(name: str, module: nn.Module, folder: Path) -> None:
             tensor.copy_(given.get_tensor(path))
 
 
-def missed_targets(module: nn.Module, saved: SavedAdapter) -> list[str]:
-    """Returns the parts other than linear layers of the body that an adapter adds to, such as the head, as `key =
-    value`."""
-    targets = saved.target_modules if isinstance(saved.target_modules, list) else []
-    return [f"target_modules = {quoted(target)}" for target in unmatched(module, targets)]
-
-
 def merge_adapter(name: str, module: nn.Module, folder: Path, saved: SavedAdapter) -> None:
     """Add a saved adapter to the weights of its base.
 
     Raises:
-        ModelError: it is not of this base, or cannot be read.
+        ModelError: it is more than plain LoRA of linear layers, not of this base, or cannot be read.
     """
+    missed = unmatched(module, saved.target_modules if isinstance(saved.target_modules, list) else ())
+    if odd := not_plain(folder) or [f"target_modules = {quoted(target)}" for target in missed]:
+        raise ModelError(f"model {name!r}: {not_merged(odd)}")
     targets = list(dict.fromkeys(saved.target_modules)) if isinstance(saved.target_modules, list) else None
     layers = adapted_layers(name, module, targets)
     largest = max(max(layer_size(layer)) for layer in layers.values())

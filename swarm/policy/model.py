@@ -26,15 +26,15 @@ from transformers.utils.logging import disable_progress_bar
 from swarm.errors import ModelError
 from swarm.harmless import printable
 from swarm.logs import get_logger
-from swarm.policy import merging_by_peft, quantised
+from swarm.policy import quantised
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
-from swarm.policy.given_weights import merge_adapter, missed_targets
+from swarm.policy.given_weights import merge_adapter
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
-from swarm.policy.model_files import folder_problem, model_names, not_merged_here, resolve_model
+from swarm.policy.model_files import folder_problem, model_names, resolve_model
 from swarm.policy.named_by_others import base_of
 from swarm.policy.opening import opening_problem
-from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter, not_plain
+from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
 from swarm.policy.settings import missing_for, suited_length
 from swarm.policy.vocabulary import fitted
 
@@ -212,11 +212,7 @@ def load_model(
     _refuse_made_up(name, loaded)
     if bits:
         quantised.made_trainable(module)
-    if saved and (odd := not_plain(folder) or missed_targets(module, saved)):
-        if why := not_merged_here(folder, odd):
-            raise ModelError(f"model {name!r}: {why}.")
-        module = merging_by_peft.merged(name, module, folder, odd)
-    elif saved:
+    if saved:
         merge_adapter(name, module, folder, saved)
     model = wrap_model(
         name, module, tokenizer, device=target, max_new_tokens=max_new_tokens, precision=precision, frozen=frozen

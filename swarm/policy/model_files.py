@@ -9,19 +9,17 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from swarm.errors import ModelError
-from swarm.extras import installed_by
 from swarm.policy.config_sizes import sizes_problem
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
-from swarm.policy.peft_form import adapter_of, is_adapter, not_plain
+from swarm.policy.peft_form import adapter_of, is_adapter, not_merged, not_plain
 from swarm.spelling import did_you_mean
 from swarm.wire import keys
 
@@ -114,8 +112,8 @@ def _adapter_problem(folder: Path) -> str:
     """Returns what is wrong with the folder of an adapter, or of its base; empty if nothing is."""
     try:
         base = adapter_of(folder).base_model_name_or_path
-        if (odd := not_plain(folder)) and (problem := not_merged_here(folder, odd)):
-            return problem
+        if odd := not_plain(folder):
+            return not_merged(odd)
         if problem := _cut(folder / ADAPTER_WEIGHTS):
             return problem
         found = local_folder(base) if base in EMBEDDED or not lies_in_a_place(folder) else None
@@ -124,18 +122,6 @@ def _adapter_problem(folder: Path) -> str:
         return folder_problem(found) if found else ""
     except ModelError as error:
         return str(error)
-
-
-def not_merged_here(folder: Path, odd: Sequence[str]) -> str:
-    """Returns why an adapter cannot be merged by this Python; empty if PEFT can try.
-
-    Args:
-        odd: what it is beyond plain LoRA.
-    """
-    said = f"its adapter is more than plain LoRA ({', '.join(odd)})"
-    if lies_in_a_place(folder):
-        return f"{said}, and of those in a shared place plain ones alone are opened"
-    return "" if find_spec("peft") else f"{said}, which PEFT alone can merge: {installed_by('peft')}"
 
 
 def _no_weights(folder: Path) -> str:

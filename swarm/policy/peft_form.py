@@ -2,7 +2,7 @@
 
 Adapter, AdaptedBase ──adapter_config──▶ {"peft_type": "LORA", "base_model_name_or_path": MODEL_NAME, ...}
 folder ──adapter_of──▶ SavedAdapter ─┬ plain LoRA ─▶ given_weights merges it into its base
-                                     └ anything else ─▶ peft itself does (swarm.policy.merging_by_peft)
+                                     └ anything else ─▶ refused: PEFT alone knows what its keys mean
 
 PEFT has some fifty keys, and every version adds some. Plain is an adapter none of whose keys says anything else.
 """
@@ -10,6 +10,7 @@ PEFT has some fifty keys, and every version adds some. Plain is an adapter none 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,6 +95,14 @@ def not_plain(folder: Path) -> list[str]:
     if isinstance(saved.target_modules, str) and saved.target_modules != _ALL_LINEAR:
         odd["target_modules"] = saved.target_modules
     return [f"{printable(key)} = {printable(json.dumps(value))[:_LONGEST]}" for key, value in sorted(odd.items())]
+
+
+def not_merged(odd: Sequence[str]) -> str:
+    """Returns why an adapter that has this beyond plain LoRA is not opened, and what to do."""
+    return (
+        f"its adapter is more than plain LoRA ({', '.join(odd)}): merge it with PEFT (merge_and_unload), save the "
+        "whole model, and name that as MODEL_NAME"
+    )
 
 
 def _says_something(key: str, value: Any) -> bool:

@@ -16,7 +16,6 @@ from typing import Protocol
 import anyio
 
 from swarm.logs import flush_files, get_logger
-from swarm.node.process.service import service_manager
 
 logger = get_logger(__name__)
 
@@ -64,15 +63,8 @@ class Node(Protocol):
 
 async def run_until_signal(node: Node) -> int:
     """Run a node to its end; a signal asks it to stop. Returns its exit code."""
-    manager = service_manager()
-
-    def stop(exit_code: int) -> None:
-        manager.tell("STOPPING=1")
-        node.stop(exit_code)
-
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(on_signals, stop)
-        tasks.start_soon(manager.keep_told)
+        tasks.start_soon(on_signals, node.stop)
         code = await node.run()
         tasks.cancel_scope.cancel()
     return code
