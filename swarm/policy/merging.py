@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from swarm.errors import StoreError
 from swarm.policy.given_weights import named_weights
 from swarm.policy.model import load_model
-from swarm.policy.model_files import WEIGHTS
+from swarm.policy.model_files import WEIGHTS as WHOLE
 from swarm.policy.snapshot import read_model_files
 
 
@@ -38,7 +38,7 @@ def write_merged(adapter: Path, target: Path, base: str | None = None, hub_token
     try:
         for name, content in files.items():
             (target / name).write_bytes(content)
-        save_file(weights, target / WEIGHTS, metadata={"format": "pt"})
+        save_file(weights, target / WHOLE, metadata={"format": "pt"})
     except (OSError, SafetensorError) as error:
         raise StoreError(f"cannot write the model to {target}: {error}") from None
     return len(files) + 1

@@ -21,7 +21,6 @@ from functools import partial
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base import settling
 from swarm.node.base.clock_belief import written_state
 from swarm.node.base.context import NodeContext
 from swarm.node.base.log_once import LogOnce
@@ -36,6 +35,7 @@ from swarm.node.base.presence import (
     seen_dead,
 )
 from swarm.node.base.rhythm import Rhythm
+from swarm.node.base.settling import in_words
 from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
@@ -369,7 +369,7 @@ class ClockKeeper:
             logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **told)
             return
         logger.info(
-            "workers.awaited", present=_named(look.live), loading=_named(look.coming), **settling.in_words(settings)
+            "workers.awaited", present=_named(look.live), loading=_named(look.coming), **in_words(settings)
         )
 
     def _tell_of_absent(self, look: CoordinatorLook, missing: frozenset[str]) -> None:
