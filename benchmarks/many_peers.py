@@ -33,7 +33,7 @@ from benchmarks.common import arguments_of, keep
 from benchmarks.processes import processor_seconds, proportional_memory, tree
 from swarm.config import Settings
 from swarm.errors import ProtocolError, StoreError
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.records.files import read_state
 from swarm.store.place import open_place
 from swarm.store.run import Run

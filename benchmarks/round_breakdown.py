@@ -29,9 +29,9 @@ from benchmarks.common import arguments_of, keep, percentile
 from benchmarks.swarms import run_swarm
 from swarm.config import Settings
 from swarm.node.base.context import NodeContext
-from swarm.node.process.executor import ComputeExecutor, compute_thread
+from swarm.node.process.system import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.examination import FileNews
 from swarm.node.sharing.intake import Intake, WantedDraw
 from swarm.store.place import Place, open_place

@@ -37,7 +37,7 @@ OFF = {
     "signatures": ("signing/",),
     "a generation server": ("served/", "endpoint/"),
     "a state kept elsewhere": ("node/worker/last_state.py",),
-    "several nodes of one process": ("node/process/together.py", "node/process/in_process.py"),
+    "several nodes of one process": ("node/process/together.py", "node/process/daemon.py"),
 }
 """Features that are off at the defaults, and where they live below `swarm/`. Groups that come one by one and mixtures
 are none: peers may have them, whatever this node has."""

@@ -46,7 +46,7 @@ from benchmarks.models import FULL_ROUND_MODELS, model_folder
 from swarm.config import Settings, load_settings, without_settings
 from swarm.logs import configure_logging
 from swarm.node.base.presence import Presence
-from swarm.node.process.executor import ComputeExecutor, compute_thread
+from swarm.node.process.system import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
 from swarm.policy.embedded import EMBEDDED

@@ -17,10 +17,8 @@ from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.judge.asked import Answer, AskedQuestion
 from swarm.judge.asked import ask as ask_model
-from swarm.judge.measured import MeasuredTask
-from swarm.judge.probe import Probed, unaskable, with_levels, without
+from swarm.judge.probe import LEAST, MOST, MeasuredTask, Probed, toml_tables, unaskable, with_levels, without
 from swarm.judge.probe import probe as probe_model
-from swarm.judge.proposal import LEAST, MOST, toml_tables
 from swarm.node.process.daemon import run_loop
 from swarm.records.pace import Share
 from swarm.systems import require_for

@@ -31,7 +31,7 @@ from swarm.cli.supervisor import STOPPED, DaemonChild, Supervisor
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.node.process.host import this_process
-from swarm.node.process.stopping import INTERRUPTED, TERMINATED
+from swarm.node.process.system import INTERRUPTED, TERMINATED
 from swarm.records.copying import Copied, Copier, ToDo
 from swarm.records.files import read_clock, read_experiment, read_peers
 from swarm.records.listing import saved_rounds

@@ -40,10 +40,9 @@ from swarm.judge.judge import Judge
 from swarm.judge.questions import questions_of, with_stages_of
 from swarm.logs import NodeLog, configure_logging, get_logger
 from swarm.node.process.daemon import run_loop
-from swarm.node.process.stopping import on_signals
-from swarm.node.process.system import ThreadBlocking
+from swarm.node.process.system import ThreadBlocking, on_signals
+from swarm.policy.hub import own_model
 from swarm.policy.model_files import local_folder
-from swarm.policy.named_by_others import own_model
 from swarm.records.files import read_exam, read_experiment, read_form
 from swarm.store.folder.publish import publish_own
 from swarm.store.place import open_place

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from swarm.cli.flags import CommonFlags, settings_to_look
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError, StoreError
-from swarm.policy.named_by_others import own_model
+from swarm.policy.hub import own_model
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.records.files import read_exam
 from swarm.records.listing import saved_rounds
@@ -176,7 +176,7 @@ def _bring(copied: Path, target: Path) -> int:
 
 def _merge(adapter: Path, base: str, target: Path, hub_token: str | None) -> int:
     """Write the whole model; how many files. Raises as write_merged."""
-    from swarm.policy.merging import write_merged  # torch, for this flag alone
+    from swarm.policy.snapshot import write_merged  # torch, for this flag alone
 
     target.mkdir(parents=True)
     return write_merged(adapter, target, base, hub_token)

@@ -64,8 +64,7 @@ from swarm.config.sources import Given, parse
 from swarm.errors import ConfigError, ExperimentError, MissedError
 from swarm.harmless import printable
 from swarm.node.base.experiment import SHARED, differences, differing, identity_of, read_experiment
-from swarm.node.process.announcing import announced
-from swarm.node.process.daemon import run_node
+from swarm.node.process.daemon import announced, run_node
 from swarm.node.process.host import this_process
 from swarm.node.process.wiring import check_alone, one_model
 from swarm.node.process.worker_settings import readable_name, settings_of_workers
@@ -123,7 +122,7 @@ def node(
 
 def _several(nodes: int, node_flags: NodeFlags | None) -> int:
     """Runs several workers in this process; the exit code as of one."""
-    from swarm.node.process.in_process import run_workers
+    from swarm.node.process.daemon import run_workers
 
     if settings_from(node_flags).role == "coordinator":
         raise ConfigError("--nodes counts workers; start the coordinator by itself: swarm node --role coordinator")

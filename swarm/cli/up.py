@@ -56,7 +56,7 @@ from swarm.config.sources import Given
 from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
 from swarm.node.process.daemon import run_loop
-from swarm.node.process.stopping import INTERRUPTED, on_signals
+from swarm.node.process.system import INTERRUPTED, on_signals
 from swarm.records.files import read_clock
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot

@@ -1,4 +1,4 @@
 """Held-out questions: a service that asks them by files, and an exam of saved models.
 
-A node's side of it is node/worker/held_out.py.
+A node's side of it is node/worker/features.py.
 """

@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
-from swarm.judge.conversing import answers_of
+from swarm.judge.exam import answers_of
 from swarm.tasks.answer import ANSWER_LIMIT, extract_answer, has_answer
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import NO_TASKS

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from swarm.errors import CheckpointError, ModelError, ProtocolError
 from swarm.harmless import quoted
-from swarm.policy.named_by_others import own_model
+from swarm.policy.hub import own_model
 from swarm.records.files import read_form
 from swarm.records.listing import saved_rounds
 from swarm.store.run import Run

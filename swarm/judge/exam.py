@@ -6,6 +6,8 @@ The questions are a function of a constant seed, the profile and the task: every
 ones, and the same assigned, so that two results differ by the models alone. The seeds are held out from all runs.
 
 Of a run whose rounds have several stages each stage is examined: after the first a model is shown its own answers.
+
+answers_of asks a model that was loaded to be measured: completions, or whole conversations with the scoring children.
 """
 
 from __future__ import annotations
@@ -16,20 +18,48 @@ from pathlib import Path
 from statistics import fmean
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from msgspec import UNSET
 
-from swarm.algo.seeds import held_out_seed
+from swarm.algo.seeds import derive_seed, held_out_seed
 from swarm.config import Settings
 from swarm.config.revising import revising
 from swarm.errors import CheckpointError, ModelError, ProtocolError, SwarmError
 from swarm.judge.candidates import Candidate
-from swarm.judge.conversing import answers_of
+from swarm.tasks.conversation import Conversations
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.revise import revised
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
-from swarm.types import Completion, Question, RolloutGroup
+from swarm.types import Completion, Generator, Question, RolloutGroup
 from swarm.wire.judge_messages import ExamRow
+
+
+def answers_of(
+    generator: Generator,
+    questions: Sequence[Question],
+    samples: int,
+    seed: tuple[int, str, *tuple[str, ...]],
+    scorer: Scorer | None,
+) -> list[tuple[Completion, ...]]:
+    """Returns so many completions to each question, in one go. Blocking, in a worker thread of the scorer's loop.
+
+    Args:
+        seed: as of derive_seed; of later turns it has their number behind it.
+        scorer: replies to the model; not needed where no question converses.
+    """
+    prompts = [question.prompt for question in questions]
+    first_turns = generator.generate(prompts, group_size=samples, seed=derive_seed(*seed))
+    talks = Conversations(questions, first_turns)
+    while asked := talks.to_reply_to():
+        assert scorer
+        replies = {
+            number: from_thread.run(scorer.reply, questions[number].known_origin(), texts).replies
+            for number, texts in asked.items()
+        }
+        if dialogues := talks.hear(replies):
+            talks.say(generator.generate(dialogues, group_size=1, seed=derive_seed(*seed, talks.turn)))
+    return talks.groups
+
 
 EXAM_SEED = 20_250_921
 """Changing it makes another exam, whose results compare with none of before."""

@@ -24,9 +24,8 @@ from msgspec import UNSET
 from swarm.config import Settings
 from swarm.errors import ExperimentError, ProtocolError, StoreError
 from swarm.judge import judge_machine as m
-from swarm.judge.judge_machine import JudgeMachine, Slot
+from swarm.judge.judge_machine import JudgeMachine, Slot, SteadyClock
 from swarm.judge.questions import HeldOutQuestions, questions_of
-from swarm.judge.steady_clock import SteadyClock
 from swarm.logs import get_logger
 from swarm.records.files import read_experiment, read_form, read_peers, read_state
 from swarm.records.listing import entries, nodes_in

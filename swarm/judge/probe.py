@@ -1,14 +1,24 @@
 """Measures what a model can do of the tasks of a run before it is trained on them: a few held-out questions of each.
 
 questions of each task ─▶ one generate call per task ─▶ bounded scoring ─▶ MeasuredTask ─▶ proposed: what to ask
+
+measure sums up what a probe of one task shows: shares over its questions, with their uncertainty. Pure.
+
+proposed says which of the tasks that were measured a model can learn from: a mixture, and why the others are left out.
+Pure.
+
+MeasuredTask of each task ─▶ proposed ─▶ Proposal: its tasks are the universe's, and each of them gives an informative
+                                     group of five at least, and four of five at most
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -17,19 +27,130 @@ from anyio import to_thread
 
 from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
-from swarm.config.task_table import SCORING, WEIGHT, newest
+from swarm.config.task_table import SCORING, WEIGHT, as_mixture, newest
 from swarm.errors import ConfigError, ProtocolError
-from swarm.judge.conversing import answers_of
-from swarm.judge.exam import score_all
-from swarm.judge.measured import MeasuredTask, measure
-from swarm.judge.proposal import Proposal, proposed
+from swarm.judge.exam import answers_of, score_all
+from swarm.records.pace import Share, wilson
 from swarm.tasks.definitions import full_name
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.names import DATASET, LEVEL
 from swarm.tasks.registry import NO_TASKS
-from swarm.tasks.scoring import Scorer
-from swarm.tasks.universe import universe_of
+from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
+from swarm.tasks.universe import Universe, universe_of
 from swarm.types import Completion, Question
+
+
+class MeasuredTask(msgspec.Struct, frozen=True):
+    """One task as a model does it."""
+
+    task: str
+    questions: int
+    generations: int
+    pass_at_1: Share
+    pass_at_g: Share
+    """Questions of which an answer is right."""
+    reward: Share
+    tagged: Share
+    """Completions with a closed answer."""
+    finished: Share
+    informative: Share
+    """Groups whose rewards are not all equal: others teach nothing."""
+    seconds: float
+    """Seconds of generation."""
+    tokens: int
+    """Tokens of all completions."""
+
+
+def measure(
+    task: str, scores: Sequence[GroupScore], groups: Sequence[Sequence[Completion]], *, seconds: float
+) -> MeasuredTask:
+    """Sums up the groups of one task; there is at least one, and all have one size."""
+
+    def share(value: Callable[[GroupScore], float]) -> Share:
+        return wilson([value(score) for score in scores])
+
+    return MeasuredTask(
+        task=task,
+        questions=len(scores),
+        generations=len(scores[0].rewards),
+        pass_at_1=share(lambda score: fmean(reward >= FULL_ANSWER for reward in score.rewards)),
+        pass_at_g=share(lambda score: max(score.rewards) >= FULL_ANSWER),
+        reward=share(lambda score: fmean(score.rewards)),
+        tagged=share(lambda score: fmean(score.answered)),
+        finished=wilson([fmean(one.finished for one in group) for group in groups]),
+        informative=share(lambda score: len(set(score.rewards)) > 1),
+        seconds=seconds,
+        tokens=sum(len(turn.token_ids or ()) for group in groups for one in group for turn in one.every_turn),
+    )
+
+
+LEAST, MOST = 0.2, 0.8
+"""Shares of a task's groups that are informative."""
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """Says which tasks to ask."""
+
+    mixture: str | None
+    """Mixture as SWARM_MIXTURE has it; None: there is none."""
+    tasks: tuple[str, ...]
+    left_out: dict[str, str]
+    """Task -> why."""
+
+
+def proposed(measured: Sequence[MeasuredTask], universe: Universe) -> Proposal:
+    """Returns the tasks whose groups are informative often enough, by the weights that the universe has.
+
+    Args:
+        measured: of the universe's tasks; of others nothing is said.
+    """
+    known = {one.task: one for one in measured if one.task in universe.profiles}
+    left_out = {task: why for task, one in known.items() if (why := _why_left_out(one))}
+    tasks = tuple(task for task in universe.profiles if task in known and task not in left_out)
+    mixture = universe.mixture_of({task: universe.weights[task] for task in tasks}) if tasks else None
+    return Proposal(as_mixture(mixture.weights) if mixture else None, tasks, left_out)
+
+
+def _why_left_out(one: MeasuredTask) -> str:
+    """Empty if it is not."""
+    share = one.informative.mean
+    if LEAST <= share <= MOST:
+        return ""
+    said = f"{share:.0%} of its groups are informative"
+    if share > MOST:
+        return f"{said}, more than {MOST:.0%}: rewards differ whatever is answered"
+    if one.tagged.mean == 0:
+        return f"{said}: no completion has a closed <answer>"
+    if one.reward.mean < 0.5:
+        right, tagged = one.pass_at_1.mean, one.tagged.mean
+        return f"{said}: too hard, {right:.0%} of the completions are right, {tagged:.0%} have a closed <answer>"
+    return f"{said}: too easy, {one.pass_at_1.mean:.0%} of the completions are right"
+
+
+def toml_tables(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """Definitions of tasks as a settings file has them."""
+    return "\n\n".join(
+        "\n".join([f"[tasks.{_key(name)}]", *(f"{_key(key)} = {_value(value)}" for key, value in parameters.items())])
+        for name, parameters in table.items()
+    )
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else _text(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    """Returns a text, number or truth value: as JSON has it, but for a character that TOML wants escaped too."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
 
 NONE_UNASKED: Mapping[str, str] = MappingProxyType({})
 Tell = Callable[[str], None]

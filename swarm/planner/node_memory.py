@@ -26,8 +26,8 @@ from swarm.planner.device_memory import DeviceMemory
 from swarm.planner.footprint import Footprint, MicroBatch
 from swarm.planner.prompt_lengths import longest_prompt
 from swarm.planner.shape import ModelShape
-from swarm.policy.buckets import column_bucket, row_bucket
 from swarm.policy.parts import options_of, training_plugins
+from swarm.policy.settings import column_bucket, row_bucket
 
 MAX_LOGITS = 2**22
 """Logits of one block and its least width, as in swarm.policy.logprobs, which imports torch."""

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from swarm.errors import ModelError
-from swarm.policy.hub import cached_folder
+from swarm.policy.hub import base_of, cached_folder
 from swarm.policy.model_files import CONFIG, local_folder, read_json, resolve_model, safetensors_files, tensor_shapes
-from swarm.policy.named_by_others import base_of
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import DEFAULT_MAX_NEW_TOKENS, suited_length
 

@@ -34,11 +34,10 @@ from swarm.planner.footprint import Footprint, Linear, MicroBatch, Peak, Way
 from swarm.policy.batch import BatchRow, TensorBatch, stack_rows
 from swarm.policy.forward import hidden_states
 from swarm.policy.gradient import enable_checkpointing
-from swarm.policy.hub import cached_folder
+from swarm.policy.hub import base_of, cached_folder
 from swarm.policy.lora import AdaptedBase, Adapter, adapted_layers, layer_size
 from swarm.policy.model import LanguageModel, disable_dropout
 from swarm.policy.model_files import resolve_model
-from swarm.policy.named_by_others import base_of
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import LoraConfig, lora_config
 

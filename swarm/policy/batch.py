@@ -9,11 +9,24 @@ on the left and what follows them on the right, so that every sequence is contig
 column.
 
 Sizes: K prompts of up to P tokens, N rows of up to T tokens behind them, M of these that a model wrote.
+
+answer_tokens finds which tokens of a text are those of its answer.
+
+    token ids ─decode─▶ text ─▶ the last closed <answer>...</answer> ─▶ tokens that hold a part of it; end-of-text
+
+Where the pair lies among the tokens is found by decoding beginnings of the text, so that it is known of any tokenizer,
+those without character offsets included, and of token ids that no encoding would give.
+
+claim_holds checks a stranger's token ids and log-probs: used only if they say nothing but the text that was judged.
+
+What cannot be known: whether the log-probs are true, and at which temperature they were taken. A peer that samples at
+another one is weighed as if it had another policy; the cap bounds what any lie can do.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, zip_longest
@@ -22,13 +35,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from swarm.instruction import OURS, Asking
-from swarm.policy.answer_tokens import answer_tokens
-from swarm.policy.claims import claim_holds
-from swarm.policy.conversation import Spoken, encode_turn, join_turns
+from swarm.instruction import OURS, Asking, answer_span
 from swarm.policy.model import LanguageModel
-from swarm.policy.prompt import encode_prompt
-from swarm.policy.reasoning import written_places
+from swarm.policy.prompt import (
+    Spoken,
+    closing_ids,
+    decode_completion,
+    encode_prompt,
+    encode_turn,
+    join_turns,
+    written_places,
+)
 from swarm.types import Completion, TrainGroup, Turn
 
 EXTERNAL_LENGTHS = 4
@@ -337,3 +354,54 @@ def _logprobs_of_written(turn: Turn | Completion) -> Sequence[float]:
 
 def _completion_length(row: BatchRow) -> int:
     return len(row.token_ids)
+
+
+def answer_tokens(token_ids: Sequence[int], model: LanguageModel) -> list[bool]:
+    """Says for each token of one turn whether it belongs to the answer; none does where no pair of tags is closed."""
+    ids = list(token_ids)
+    span = answer_span(decode_completion(model.tokenizer, ids))
+    if span is None:
+        return [False] * len(ids)
+
+    def characters(tokens: int) -> int:
+        return len(decode_completion(model.tokenizer, ids[:tokens]))
+
+    lengths = range(len(ids) + 1)
+    first, behind = bisect_right(lengths, span[0], key=characters) - 1, bisect_left(lengths, span[1], key=characters)
+    ended = ids[-1] in model.eos_ids
+    return [first <= place < behind or (ended and place == len(ids) - 1) for place in range(len(ids))]
+
+
+def claim_holds(completion: Completion | Turn, group: TrainGroup, model: LanguageModel) -> bool:
+    """Tells whether the ids are this model's for exactly the text of one turn, and each has a log-prob.
+
+    Special tokens would be invisible in the text, so there must be none but the end-of-text of a finished completion;
+    an own one, read back after a crash, may have been finished by a stop string instead. What is said to be forced is a
+    whole closing, for nothing is learnt of it; of an own one it is in range.
+    """
+    ids, logprobs = completion.token_ids, completion.logprobs
+    if not ids or logprobs is None or len(logprobs) != len(ids) or group.tokenizer != model.tokenizer_digest:
+        return False
+    tokenizer = model.tokenizer
+    ended = ids[-1] in model.eos_ids
+    text_ids = ids[:-1] if ended else ids
+    hidden_ids = model.eos_ids.union(tokenizer.all_special_ids)
+    return (
+        all(0 <= token < len(tokenizer) for token in ids)
+        and (ended == completion.finished or (completion.finished and not group.external))
+        and hidden_ids.isdisjoint(text_ids)
+        and all(math.isfinite(value) and value <= 0 for value in logprobs)
+        and _forced_holds(completion.forced, ids, model, external=group.external)
+        and decode_completion(tokenizer, list(text_ids)) == completion.text
+    )
+
+
+def _forced_holds(
+    forced: tuple[int, int] | None, ids: tuple[int, ...], model: LanguageModel, *, external: bool
+) -> bool:
+    if forced is None:
+        return True
+    start, many = forced
+    if external:
+        return ids[start : start + many] in closing_ids(model.tokenizer)
+    return 0 <= start < start + many <= len(ids)

@@ -19,7 +19,7 @@ from transformers.cache_utils import DynamicLayer
 
 from swarm.logs import get_logger
 from swarm.policy.cuda_graphs import CudaCapture
-from swarm.policy.dynamic_decode import DynamicDecoding
+from swarm.policy.forward import DynamicDecoding
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
 from swarm.policy.quantised import is_quantised

@@ -1,25 +1,81 @@
-"""The log-prob that the model gives to every completion token.
+"""Passes of the model: prompts read once, log-probs of completions to train on, one more token to sample.
 
-Two ways to the same numbers and gradients:
+Of the log-probs there are two ways to the same numbers and gradients:
 
     shared  prompts ──once──▶ KV cache ──repeat per row──▶ completions attend to it; gradients flow through the cache
     plain   each row is one sequence, prompt + completion; what gradient checkpointing needs
 
 Sizes as in batch.py: K prompts, N rows, M real completion tokens; n rows of one block with m tokens, hidden size D.
+
+DynamicDecoding samples on a cache that grows by a column per token and loses the rows that finish: the least
+arithmetic, and the best choice where launching an operation costs nothing, on the CPU. There are G completions to each
+prompt, R = K x G rows, of which L are live, and V entries of the vocabulary.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from swarm.policy.batch import Block, TensorBatch
+from swarm.policy.batch import Block, PaddedPrompts, TensorBatch, pad_prompts
 from swarm.policy.logprobs import LinearHead, chosen_logprobs, linear_logprobs
 from swarm.policy.model import LanguageModel
-from swarm.policy.prefill import PromptsRead, read_prompts
+
+
+@dataclass(frozen=True, eq=False)
+class PromptsRead:
+    """Prompts that have been read, before anything is written to them."""
+
+    prompts: PaddedPrompts
+    cache: Any
+    """A DynamicCache of K rows and P columns."""
+    last: Tensor
+    """[K, 1, D], each prompt's last hidden state."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prefilled:
+    """Prompts that have been read, and the rows that are written to them."""
+
+    prompts: PaddedPrompts
+    cache: Any
+    """A DynamicCache of K rows and P columns."""
+    logits: Tensor
+    """fp32 [R, V], of each row's first token."""
+    prompt_of_row: Tensor
+    """[R]: rows of one prompt stand together."""
+    owner_of_row: Tensor | None = None
+    """[R], where several adapters are used: each row's."""
+
+
+def prefill(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], group_size: int, owner_K: Tensor | None = None
+) -> Prefilled:
+    """Read each prompt once, padded on the left; where several adapters are used, each by its own."""
+    return begin_rows(model, read_prompts(model, pad_prompts(prompts, model), owner_K), group_size, owner_K)
+
+
+def read_prompts(model: LanguageModel, prompts: PaddedPrompts, owner_K: Tensor | None = None) -> PromptsRead:
+    """Read each prompt once, for sampling or for training."""
+    cache = DynamicCache()
+    hidden_K_P_D = model.hidden(
+        prompts.ids, mask=prompts.mask, positions_B_T=prompts.positions, cache=cache, owner_B=owner_K
+    )
+    return PromptsRead(prompts, cache, hidden_K_P_D[:, -1:])
+
+
+def begin_rows(model: LanguageModel, read: PromptsRead, group_size: int, owner_K: Tensor | None = None) -> Prefilled:
+    """Begin group_size rows for each prompt. The cache is what was read, not a copy."""
+    row_R = torch.arange(len(read.last), device=model.device).repeat_interleave(group_size)
+    owner_R = None if owner_K is None else owner_K[row_R]
+    return Prefilled(read.prompts, read.cache, model.logits(read.last[:, 0])[row_R], row_R, owner_R)
 
 
 def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature: float, share_prompts: bool) -> Tensor:
@@ -102,3 +158,60 @@ def _completion_frame(batch: TensorBatch, block: Block) -> tuple[Tensor, Tensor]
     length_n = batch.prompts.lengths[prompt_of_row_n]
     positions_n_t = length_n[:, None] + torch.arange(block.width - 1, device=length_n.device)
     return torch.cat([prompt_mask_n_P, ones_n_t], dim=1), positions_n_t
+
+
+class DynamicDecoding:
+    """Keeps nothing from one call to the next."""
+
+    look_every = 1
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        """One autocast region around all steps casts the weights once."""
+        with torch.inference_mode(), self._model.autocast():
+            yield
+
+    def begin(
+        self, prompts: Sequence[Sequence[int]], *, group_size: int, steps: int, owner_K: Tensor | None = None
+    ) -> DynamicDecoder:
+        """Read the prompts."""
+        return DynamicDecoder(self._model, prefill(self._model, prompts, group_size, owner_K), steps)
+
+
+class DynamicDecoder:
+    """Cache, mask and position of every live row, and logits [L, V] of the next token."""
+
+    def __init__(self, model: LanguageModel, read: Prefilled, steps: int) -> None:
+        self._model, self._cache = model, read.cache
+        self.logits = read.logits
+        mask_K_P, row_R = read.prompts.mask, read.prompt_of_row
+        select_rows(self._cache, row_R)
+        self._position_L = read.prompts.lengths[row_R]
+        self._owner_L = read.owner_of_row
+        self._seen = mask_K_P.shape[1]
+        padded = not bool(mask_K_P.all())
+        ones_R_T = mask_K_P.new_ones(len(row_R), steps)
+        self._mask_L_S = torch.cat([mask_K_P[row_R], ones_R_T], dim=1) if padded else None
+
+    def keep(self, kept_l: Tensor) -> None:
+        """Go on with these of the live rows."""
+        select_rows(self._cache, kept_l)
+        self._position_L = self._position_L[kept_l]
+        if self._owner_L is not None:
+            self._owner_L = self._owner_L[kept_l]
+        if self._mask_L_S is not None:
+            self._mask_L_S = self._mask_L_S[kept_l]
+
+    def forward(self, token_L: Tensor) -> None:
+        """Append one token to every live row."""
+        self._seen += 1
+        mask = None if self._mask_L_S is None else self._mask_L_S[:, : self._seen]
+        positions_L_1 = self._position_L[:, None]
+        hidden_L_1_D = self._model.hidden(
+            token_L[:, None], mask=mask, positions_B_T=positions_L_1, cache=self._cache, owner_B=self._owner_L
+        )
+        self.logits = self._model.logits(hidden_L_1_D[:, 0])
+        self._position_L = self._position_L + 1

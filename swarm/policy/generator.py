@@ -17,18 +17,21 @@ import torch
 
 from swarm.errors import ModelError
 from swarm.logs import get_logger
-from swarm.policy.conversation import encode_dialogue
 from swarm.policy.decode import Decoding, choose_decoding
-from swarm.policy.draw import Sampling
-from swarm.policy.generate import GeneratedSample, draw_uniforms, sample_in_parts
+from swarm.policy.device import Halvings, MemoryBudget
+from swarm.policy.generate import GeneratedSample, Sampling, StopStrings, draw_uniforms, sample_in_parts
 from swarm.policy.lora import Adapter
-from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
-from swarm.policy.prompt import decode_completion, encode_prompt, shown_prompt, switches_thinking_off
-from swarm.policy.reasoning import ReasoningBudget
+from swarm.policy.prompt import (
+    ReasoningBudget,
+    decode_completion,
+    encode_dialogue,
+    encode_prompt,
+    shown_prompt,
+    switches_thinking_off,
+)
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.shared_base import SharedBase, owners
-from swarm.policy.stops import StopStrings
 from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready
 
 logger = get_logger(__name__)

@@ -26,8 +26,8 @@ from swarm.algo.registry import loss
 from swarm.errors import ModelError
 from swarm.logs import get_logger
 from swarm.policy.batch import BatchRow, TensorBatch, padded_positions, split_rows, stack_rows
+from swarm.policy.device import Halvings, MemoryBudget
 from swarm.policy.forward import completion_logprobs
-from swarm.policy.memory import Halvings, MemoryBudget
 from swarm.policy.model import LanguageModel
 from swarm.policy.settings import GrpoConfig
 

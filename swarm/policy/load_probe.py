@@ -27,10 +27,17 @@ from torch import Tensor
 from swarm.errors import ModelError
 from swarm.harmless import printable
 from swarm.policy.batch import BatchRow, stack_rows
-from swarm.policy.dynamic_decode import DynamicDecoder, DynamicDecoding
-from swarm.policy.forward import hidden_behind, hidden_states, token_logprobs
+from swarm.policy.forward import (
+    DynamicDecoder,
+    DynamicDecoding,
+    PromptsRead,
+    begin_rows,
+    hidden_behind,
+    hidden_states,
+    read_prompts,
+    token_logprobs,
+)
 from swarm.policy.model import LanguageModel
-from swarm.policy.prefill import PromptsRead, begin_rows, read_prompts
 from swarm.policy.prompt import encode_completion
 from swarm.policy.quantised import is_quantised
 

@@ -3,13 +3,21 @@
     name ──▶ a folder of files (model_files, hub) ──load_model──▶ LanguageModel: weights, tokenizer, facts about both
 
 Sizes: B rows, T positions, D hidden size, V vocabulary.
+
+fitted takes away the tokens of a tokenizer that its model does not embed.
+Some tokenizers know a token or two more than the embedding has rows, such as Gemma 3's for images: as long as no text
+is made of them, they do no harm. They are taken out, so that their names in a text are text.
+
+    tokenizer, rows ──fitted──▶ tokenizer of ids below rows, names of what is gone ──(asked_well)──▶ in no prompt
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import inspect
+import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,24 +27,23 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
 from swarm.errors import ModelError
-from swarm.harmless import printable
+from swarm.harmless import printable, quoted
 from swarm.logs import get_logger
 from swarm.policy import quantised
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
 from swarm.policy.given_weights import merge_adapter
-from swarm.policy.hub import fetch, is_hub_id
+from swarm.policy.hub import base_of, fetch, is_hub_id
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
 from swarm.policy.model_files import folder_problem, model_names, resolve_model
-from swarm.policy.named_by_others import base_of
 from swarm.policy.opening import opening_problem
 from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
 from swarm.policy.settings import missing_for, suited_length
-from swarm.policy.vocabulary import fitted
 
 logger = get_logger(__name__)
 
@@ -397,3 +404,36 @@ def _scale_logits(config: Any, logits: Tensor) -> Tensor:
     if factor := getattr(text, "logit_scale", None):
         logits = logits * factor
     return logits
+
+
+def fitted(name: str, tokenizer: Any, rows: int) -> tuple[Any, tuple[str, ...]]:
+    """Returns a tokenizer without the added tokens that the model does not embed, and their names.
+
+    Raises:
+        ModelError: texts are made of them, or they begin or end one.
+    """
+    beyond = {token: index for token, index in tokenizer.get_vocab().items() if index >= rows}
+    if not beyond:
+        return tokenizer, ()
+    used = [token for token in (tokenizer.bos_token, tokenizer.eos_token) if token in beyond]
+    if not beyond.keys() <= tokenizer.get_added_vocab().keys() or not getattr(tokenizer, "is_fast", False):
+        raise ModelError(
+            f"model {name!r}: its tokenizer knows {rows + len(beyond)} tokens, but the model embeds only {rows}. "
+            "They do not belong together; use the tokenizer the model was trained with."
+        )
+    if used:
+        raise ModelError(
+            f"model {name!r}: its tokenizer begins or ends texts with {quoted(used[0])}, token {beyond[used[0]]}, but "
+            f"the model embeds only {rows}. Use the tokenizer the model was trained with, or a model whose embedding "
+            "was resized for it."
+        )
+    return _without(tokenizer, beyond), tuple(sorted(beyond))
+
+
+def _without(tokenizer: Any, tokens: dict[str, int]) -> Any:
+    """Returns a copy that does not know these added tokens."""
+    form = json.loads(tokenizer.backend_tokenizer.to_str())
+    form["added_tokens"] = [one for one in form["added_tokens"] if one["content"] not in tokens]
+    kept = copy.copy(tokenizer)
+    kept._tokenizer = Tokenizer.from_str(json.dumps(form))
+    return kept

@@ -1,6 +1,11 @@
 """A model's folder as files: where it is, what its headers say, and what is missing in it. No torch, nothing is run.
 
 name ─▶ embedded or local folder ─▶ config.json, weights (model.safetensors, or shards and their index), tokenizer
+
+sizes_problem holds the sizes that a config.json names against the header of the weights beside it, in no memory.
+
+A model is built by its configuration before its weights are read. One that names other sizes than they have would be
+built all the same, layer by layer, and be refused when the memory is gone.
 """
 
 from __future__ import annotations
@@ -9,14 +14,14 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from swarm.errors import ModelError
-from swarm.policy.config_sizes import sizes_problem
+from swarm.harmless import quoted
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
 from swarm.policy.peft_form import adapter_of, is_adapter, not_merged, not_plain
@@ -224,3 +229,40 @@ def _object(file: Path, data: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{file} holds no JSON object")
     return content
+
+
+_SIDES = (
+    *("vocab_size", "hidden_size", "n_embd", "d_model", "intermediate_size", "n_inner", "ffn_dim", "d_ff"),
+    *("num_attention_heads", "n_head", "num_key_value_heads", "head_dim", "num_experts", "num_local_experts"),
+)
+"""What some matrix has as a side, or as a part of one."""
+_LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
+"""Each of them has a matrix at least."""
+_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "sliding_window")
+"""Lengths: of some architectures a matrix has so many rows; of most they are numbers alone."""
+_LONGEST = 2**31
+
+
+def sizes_problem(config: Mapping[str, Any], shapes: Iterable[tuple[int, ...]]) -> str:
+    """Returns which size a configuration names that these tensors do not have; empty if there is none.
+
+    Args:
+        config: of a model of text, or of several kinds, with that of its text under `text_config`.
+        shapes: of all tensors of the weights.
+    """
+    text = config.get("text_config", config)
+    if not isinstance(text, dict):
+        return f"text_config: expected an object, got {quoted(text)}"
+    known = [shape for shape in shapes if all(shape)]  # one without numbers may have any other side
+    largest = max((side for shape in known for side in shape), default=0)
+    for names, most in ((_SIDES, largest), (_LAYERS, len(known)), (_LENGTHS, _LONGEST)):
+        for name in names:
+            value = text.get(name)
+            if value is not None and not (type(value) is int and 0 <= value <= most):
+                return f"{name}: expected a whole number of at most {most}, got {quoted(value)}"
+    return ""
+
+
+def parameters(shapes: Iterable[tuple[int, ...]]) -> int:
+    """Counts the numbers in so many tensors."""
+    return sum(math.prod(shape) for shape in shapes)

@@ -23,8 +23,8 @@ import msgspec
 from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.harmless import printable
+from swarm.policy.hub import base_of
 from swarm.policy.model_files import CONFIG, INDEX, WEIGHTS, lies_in_a_place, read_json, tensor_shapes
-from swarm.policy.named_by_others import base_of
 from swarm.policy.peft_form import CONFIG as ADAPTER_CONFIG
 from swarm.policy.peft_form import adapter_of, is_adapter
 

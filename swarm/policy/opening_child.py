@@ -17,8 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from swarm.errors import ModelError
 from swarm.harmless import printable
 from swarm.policy.asked_well import suited
-from swarm.policy.config_sizes import parameters
-from swarm.policy.model_files import CONFIG, WEIGHTS, tensor_shapes
+from swarm.policy.model_files import CONFIG, WEIGHTS, parameters, tensor_shapes
 from swarm.policy.opening import OpenedModel
 from swarm.policy.prompt import decode_completion, encode_prompt, text_behind_a_turn
 

@@ -17,10 +17,10 @@ import torch
 
 from swarm.logs import get_logger
 from swarm.policy.asked_well import closing_id, suited
+from swarm.policy.device import Halvings
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.given_weights import take_weights
 from swarm.policy.load_probe import refuse_unlike
-from swarm.policy.memory import Halvings
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.prompt import SWITCH, switches_thinking_off, writes_date
 from swarm.policy.settings import GrpoConfig

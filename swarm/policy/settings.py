@@ -1,4 +1,7 @@
-"""The settings of a policy, checked. Imports no torch, so that a command can check settings in milliseconds."""
+"""The settings of a policy, checked. Imports no torch, so that a command can check settings in milliseconds.
+
+The memory plan needs the sizes, too, to which buffers of static decoding are rounded up.
+"""
 
 from __future__ import annotations
 
@@ -301,3 +304,18 @@ def missing_for(bits: int) -> str:
         return ""
     named = f"{variable('adapter_base_bits')}={bits}"
     return f"{named} needs {' and '.join(missing)}, not installed: {installed_by('quantised')}"
+
+
+_FEWEST_COLUMNS = 64
+
+
+def row_bucket(rows: int) -> int:
+    """Returns the next power of two."""
+    return 1 << (rows - 1).bit_length()
+
+
+def column_bucket(columns: int) -> int:
+    """Two sizes per octave: 64, 128, 192, 256, 384, 512 ... All are multiples of 64, which suits attention kernels."""
+    size = max(_FEWEST_COLUMNS, row_bucket(columns))
+    smaller = size * 3 // 4
+    return smaller if smaller >= columns and smaller % _FEWEST_COLUMNS == 0 else size

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from swarm.policy.decode import Decoding, choose_decoding
-from swarm.policy.dynamic_decode import DynamicDecoding
+from swarm.policy.forward import DynamicDecoding
 from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
 from swarm.policy.model import LanguageModel, load_model

@@ -30,11 +30,11 @@ from swarm.algo.seeds import derive_seed
 from swarm.errors import GenerationServerError
 from swarm.logs import get_logger
 from swarm.policy.adapter_version import AdapterVersion, Claimed
+from swarm.policy.generate import StopStrings
 from swarm.policy.generator import ModelGenerator
 from swarm.policy.policy import JoinedPolicy
 from swarm.policy.prompt import decode_completion
 from swarm.policy.settings import GrpoConfig
-from swarm.policy.stops import StopStrings
 from swarm.remote.client import HttpClient
 from swarm.remote.generation import Generation, RemoteWriter, Request, carry_out
 from swarm.remote.limits import ServerLimits

@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from swarm.config import Settings, load_settings
 from swarm.errors import ProtocolError, StoreError
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.records.files import read_state
 from swarm.tasks.scoring import Scorer
 from swarm.tasks.universe import universe_of

@@ -18,8 +18,7 @@ from swarm.errors import SwarmError
 from swarm.logs import configure_logging
 from swarm.node.base.context import NodeContext
 from swarm.node.process.daemon import run_loop
-from swarm.node.process.executor import ComputeExecutor, compute_thread
-from swarm.node.process.stopping import run_until_signal
+from swarm.node.process.system import ComputeExecutor, compute_thread, run_until_signal
 from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
 from swarm.types import Completion, Dialogue, Ready, TrainGroup, TrainReport

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from swarm.config import Settings
 from swarm.node.base.write_queue import WriteQueue
-from swarm.node.process.executor import ComputeExecutor, compute_thread
+from swarm.node.process.system import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context
-from swarm.node.sharing.assigned_questions import questions_of
+from swarm.node.sharing.admission import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.context import WorkerContext

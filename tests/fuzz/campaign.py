@@ -17,7 +17,7 @@ from random import Random
 
 import msgspec
 
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.tasks.gym.profiles import SAPO_TASKS
 from swarm.tasks.universe import Universe
 from swarm.wire.judge_messages import ExamRow

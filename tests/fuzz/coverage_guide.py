@@ -19,7 +19,7 @@ _ROOT = Path(swarm.__file__).parent
 PACKAGES = (
     *("wire", "store/folder/fetch.py", "store/folder/growing.py", "records", "judge/judge.py"),
     *("node/sharing/reading.py", "node/sharing/admission.py"),
-    *("node/worker/checkpoints.py", "node/worker/own_completions.py"),
+    *("node/worker/checkpoints.py", "node/worker/round_files.py"),
     *("views/status.py", "views/events.py", "views/text.py"),
 )
 Step = tuple[object, ...]

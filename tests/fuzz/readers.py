@@ -17,11 +17,10 @@ from swarm.errors import CheckpointError, ProtocolError, StoreError
 from swarm.judge.judge import read_answer
 from swarm.judge.judge_machine import Slot
 from swarm.logs import get_logger
-from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import Admission, AssignedQuestions
 from swarm.node.sharing.reading import PeersFiles
 from swarm.node.worker.checkpoints import STATE, read_state
-from swarm.node.worker.own_completions import read_completions
+from swarm.node.worker.round_files import read_completions
 from swarm.records.files import read_clock, read_exam, read_form, read_peers
 from swarm.records.growing import lines_of, parse_line
 from swarm.records.rows import read_rows

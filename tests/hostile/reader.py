@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from swarm.config import Settings
 from swarm.config.settings import LimitsTable
 from swarm.node.process.wiring import make_context
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.examination import FileNews
 from swarm.node.sharing.intake import Intake
 from swarm.tasks.bounded import Limits

@@ -19,8 +19,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from swarm.config import Settings
 from swarm.errors import StoreError, SwarmError
-from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, generate_now
-from swarm.node.base.timeline import Timeline
+from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, Timeline, generate_now
 from swarm.store.run import Run
 from swarm.types import GenerationCall, Generator, Groups
 from swarm.wire import keys

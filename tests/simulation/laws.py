@@ -24,10 +24,10 @@ from swarm.algo.advantages import is_informative
 from swarm.algo.drawing import random_ranks
 from swarm.config import Settings
 from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, MissedError, ProtocolError, SwarmError
-from swarm.node.base.submissions import TRACES
+from swarm.node.base.attendance import TRACES
 from swarm.node.base.write_queue import LONGEST_PAUSE
 from swarm.node.coordinator.coordinator_machine import CoordinatorLook, Decision, WriteState
-from swarm.node.sharing.assigned_questions import questions_of
+from swarm.node.sharing.admission import questions_of
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import Phase
 from swarm.store.base import Kind

@@ -28,8 +28,7 @@ import structlog
 from swarm.config import Settings
 from swarm.config.place import CADENCE
 from swarm.config.settings import CadenceTable, LimitsTable
-from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, generate_now
-from swarm.node.base.timeline import Timeline
+from swarm.node.base.context import Clock, NodeContext, ProcessIdentity, Timed, Timeline, generate_now
 from swarm.node.coordinator.coordinator import Coordinator
 from swarm.node.worker.worker import Worker
 from swarm.records.files import read_state

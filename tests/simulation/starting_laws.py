@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from swarm.node.base.settling import INTERVALS
+from swarm.node.base.attendance import INTERVALS
 from swarm.node.coordinator.coordinator_machine import ROUNDS, CoordinatorLook, Decision, WriteState
 from swarm.types import RoundKey
 from tests.simulation.faults import DRIFT

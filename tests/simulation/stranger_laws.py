@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from swarm.node.base.attendance import MOST_ABSENCES
-from swarm.node.base.submissions import TRACES
+from swarm.node.base.attendance import MOST_ABSENCES, TRACES
 from swarm.node.coordinator.coordinator_machine import CoordinatorLook, Decision, WriteState
 from swarm.node.worker import events as m
 from swarm.node.worker.worker_machine import GATHER_SHARE, Phase, WorkerMachine

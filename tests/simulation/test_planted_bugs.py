@@ -15,22 +15,19 @@ from typing import Any
 import pytest
 
 from swarm.algo.drawing import Drawing
-from swarm.node.base.attendance import Attendance
+from swarm.node.base.attendance import Attendance, Settling, SettlingWait, Submissions
 from swarm.node.base.clock_belief import ClockBelief
 from swarm.node.base.presence import Heartbeats, Presence
-from swarm.node.base.settling import Settling, SettlingWait
-from swarm.node.base.submissions import Submissions
 from swarm.node.base.write_queue import WriteQueue
 from swarm.node.coordinator import clock_keeper, resume
 from swarm.node.coordinator.coordinator_machine import CoordinatorLook, CoordinatorMachine, WriteState
 from swarm.node.round import Rounds
 from swarm.node.sharing import intake
 from swarm.node.worker import events as m
-from swarm.node.worker import own_completions, own_groups, starting
+from swarm.node.worker import own_groups, round_files, starting
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.own_completions import LeftCompletions
 from swarm.node.worker.redo import Redo, RedoPlan
-from swarm.node.worker.round_files import RoundFiles
+from swarm.node.worker.round_files import LeftCompletions, RoundFiles
 from swarm.node.worker.saving import Saver
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.types import RoundKey
@@ -380,7 +377,7 @@ def a_registration_need_not_beat(patch: Patch) -> None:
 
 
 def a_group_is_made_again_at_another_time(patch: Patch) -> None:
-    patch.setattr(own_completions, "_some", lambda *asked: {})
+    patch.setattr(round_files, "_some", lambda *asked: {})
     usual = own_groups.to_rollouts
 
     def to_rollouts(

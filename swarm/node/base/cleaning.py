@@ -18,7 +18,7 @@ import anyio
 from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
-from swarm.node.base.log_once import LogOnce
+from swarm.node.base.looking import LogOnce
 from swarm.records.files import read_needs
 from swarm.records.janitor import Cleaned, Janitor, Rules
 from swarm.records.retention import Lived, WorkerNeed, first_kept, held_in_place, keeping, more_than_asked, needed_from

@@ -25,7 +25,7 @@ from swarm.errors import DuplicateNodeError, ExperimentError, StoreError
 from swarm.harmless import quoted
 from swarm.logs import begin_files, get_logger
 from swarm.node.base.context import NodeContext
-from swarm.node.base.log_once import LogOnce
+from swarm.node.base.looking import LogOnce
 from swarm.records.files import PeerReader, read_peer, read_peers
 from swarm.records.liveness import STARTING, STOPPED, process_runs
 from swarm.wire import keys

@@ -29,8 +29,7 @@ from msgspec.structs import replace
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
-from swarm.node.base.context import NodeContext
-from swarm.node.base.timeline import Timeline
+from swarm.node.base.context import NodeContext, Timeline
 from swarm.types import RoundKey
 from swarm.wire.metrics import MetricsRow
 

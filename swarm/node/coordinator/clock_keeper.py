@@ -21,9 +21,10 @@ from functools import partial
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
+from swarm.node.base.attendance import Submissions, in_words, is_expected
 from swarm.node.base.clock_belief import written_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.log_once import LogOnce
+from swarm.node.base.looking import LogOnce, Rhythm
 from swarm.node.base.presence import (
     PROOF_BEATS,
     Heartbeats,
@@ -34,9 +35,6 @@ from swarm.node.base.presence import (
     registered,
     seen_dead,
 )
-from swarm.node.base.rhythm import Rhythm
-from swarm.node.base.settling import in_words
-from swarm.node.base.submissions import Submissions, is_expected
 from swarm.node.coordinator.coordinator_machine import (
     MOST_EMPTY,
     CoordinatorLook,
@@ -368,9 +366,7 @@ class ClockKeeper:
             told = {"expected": settings.expected_workers, "missing": missing}
             logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **told)
             return
-        logger.info(
-            "workers.awaited", present=_named(look.live), loading=_named(look.coming), **in_words(settings)
-        )
+        logger.info("workers.awaited", present=_named(look.live), loading=_named(look.coming), **in_words(settings))
 
     def _tell_of_absent(self, look: CoordinatorLook, missing: frozenset[str]) -> None:
         """The patience is over: who was expected and is not there; by number those that were there before a restart."""

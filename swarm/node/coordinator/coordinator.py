@@ -24,10 +24,10 @@ from swarm.node.base.experiment import (
     other_experiment,
     publish_task_files,
     read_experiment,
+    record_start,
 )
-from swarm.node.base.log_once import LogOnce
+from swarm.node.base.looking import LogOnce
 from swarm.node.base.presence import Presence, first_alive
-from swarm.node.base.start_record import record_start
 from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.node.coordinator.resume import is_over
 from swarm.records.files import read_peers

@@ -3,7 +3,7 @@
         waiting for workers ──they are there──▶ open(R, S) ──advance──▶ ... ──▶ finished
 
     waiting for workers   expected by number or name: for these, one interval after the first at most
-                          else: until all who came are ready and no new one has come for a while (settling.py)
+                          else: until all who came are ready and no new one has come for a while (Settling)
                           after a restart: for nobody, where a worker is at work in the round; else as above, or until
                           all who have rewards in the last rounds are ready
     open(R, S) waits for: the reward of every live worker that is worth waiting for (attendance.py), or the end of the
@@ -13,7 +13,7 @@
 
 The clock never goes back. It stands still while no worker is alive, and MOST_EMPTY rounds after the last one that a
 reward came for: names that beat and do nothing use up no more. It goes forward to where most of its workers are, which
-have gone on without it, and to where another coordinator has taken it. Only a reward that counts (submissions.py) moves
+have gone on without it, and to where another coordinator has taken it. Only a reward that counts (Submissions) moves
 it; where workers are expected by name, only theirs open it and move it forward.
 
 What the folder says is held against what was decided, at every look: a state that could not be written, was torn or
@@ -30,8 +30,7 @@ from statistics import median
 from typing import NamedTuple
 
 from swarm.config import Settings
-from swarm.node.base.attendance import Attendance
-from swarm.node.base.settling import INTERVALS, Settling, SettlingWait
+from swarm.node.base.attendance import INTERVALS, Attendance, Settling, SettlingWait
 from swarm.types import RoundKey
 
 MOST_EMPTY = 3

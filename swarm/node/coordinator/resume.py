@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from swarm.errors import StoreError
+from swarm.node.base.attendance import TRACES, Submissions, has_submitted, is_expected
 from swarm.node.base.clock_belief import believed_state
-from swarm.node.base.submissions import TRACES, Submissions, has_submitted, is_expected
 from swarm.node.coordinator.coordinator_machine import MOST_EMPTY
 from swarm.records.files import read_peers
 from swarm.records.listing import entries, nodes_in, rounds_in

@@ -19,10 +19,9 @@ from swarm.config import NOBODY, Settings, StartRequest, variable
 from swarm.errors import ConfigError, SwarmError
 from swarm.logs import NodeLog, get_logger
 from swarm.node.base.context import NodeContext
-from swarm.node.process.executor import ComputeExecutor, compute_thread
 from swarm.node.process.generator_only import endpoint_config, load_generator
 from swarm.node.process.host import this_process
-from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking, measured_lag
+from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, ThreadBlocking, compute_thread, measured_lag
 from swarm.node.process.together import GenerationTogether
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.planner.free_memory import process_memory
@@ -259,8 +258,7 @@ def _load_generator(settings: Settings, first: Callable[[], str] | None) -> Gene
 
 def _taking_turns(trainer: Trainer, settings: Settings) -> Trainer:
     """Returns the trainer with the device lease around its updates, where the setting asks for it."""
-    from swarm.node.process.lease import DeviceLease
-    from swarm.policy.leased import LeasedTrainer, device_to_lease
+    from swarm.policy.leased import DeviceLease, LeasedTrainer, device_to_lease
 
     if settings.device_lease == "off":
         return trainer

@@ -19,8 +19,8 @@ import msgspec
 from swarm.config.revising import revising
 from swarm.errors import ProtocolError
 from swarm.node.base.context import NodeContext
-from swarm.node.sharing.assigned_questions import AssignedQuestions
-from swarm.node.sharing.published import PublishedGroups, gone, verified
+from swarm.node.sharing.admission import AssignedQuestions
+from swarm.node.sharing.reading import PublishedGroups, gone, verified
 from swarm.node.sharing.verification import TaskSource
 from swarm.records.archives import with_archive
 from swarm.tasks.family import QuestionRequest

@@ -8,7 +8,7 @@
     unblocks    the gathering, by what it tells of each peer: also of one whose file is not to be read at all
 
 What is drawn is examined when the gathering is over; what will be drawn if all live peers publish, as soon as it is
-listed, also while this node computes, and groups that come one by one even before that (early_groups.py). Only what was
+listed, also while this node computes, and groups that come one by one even before that (EarlyGroups). Only what was
 listed is ever drawn, and of that no more than is needed.
 
 Where there is no file that can be taken, and later there is, that one is read: the first may be a stranger's. What
@@ -31,16 +31,13 @@ from anyio.abc import TaskGroup
 from swarm.algo.drawing import NO_GROUP, Drawing, DrawnSample, NoGroup, random_ranks
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
-from swarm.node.base.context import NodeContext
-from swarm.node.base.log_once import LogOnce
-from swarm.node.base.timeline import Timeline
-from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions, Mixtures
+from swarm.node.base.context import NodeContext, Timeline
+from swarm.node.base.looking import LogOnce
+from swarm.node.sharing.admission import Admission, AssignedQuestions, Mixtures
 from swarm.node.sharing.contexts import LOOK_AGAIN
 from swarm.node.sharing.examination import ALIVE, CLEAN, COSTLY, REFUSED, STRANGER, Examination, FileNews
-from swarm.node.sharing.intake_counts import IntakeCounts
 from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
-from swarm.node.sharing.selection import Quarantine, Selection, random_order
+from swarm.node.sharing.selection import IntakeCounts, Quarantine, Selection, random_order
 from swarm.node.sharing.verification import TaskSource
 from swarm.records.listing import good_for
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup

@@ -12,10 +12,9 @@ from typing import NamedTuple, TypeVar
 
 from swarm.errors import ProtocolError
 from swarm.logs import get_logger
-from swarm.node.base.context import Compute, NodeContext
-from swarm.node.base.timeline import Interval, merge
+from swarm.node.base.context import Compute, Interval, NodeContext, merge
 from swarm.node.base.write_queue import WriteQueue
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.verification import TaskSource
 from swarm.node.worker.hooks import PluginHooks

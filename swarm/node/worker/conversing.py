@@ -1,6 +1,6 @@
 """A node's conversations: turn by turn, its policy answers and its own scoring children reply.
 
-    first turns (own_groups.py, held_out.py) ─▶ Conversations ─▶ replies ─▶ next turns of all that go on ─▶ ...
+    first turns (own_groups.py, features.py) ─▶ Conversations ─▶ replies ─▶ next turns of all that go on ─▶ ...
 
     waits for   the scoring children's replies, then the compute thread; between two turns that thread is free
     unblocks    whoever asked, with whole conversations

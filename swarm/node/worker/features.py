@@ -1,24 +1,246 @@
-"""Chooses by a node's settings which features join in its rounds: those that are off do not.
+"""The core's own features that join in a round, and the choice of those that are on by a node's settings.
 
 plugins               anywhere                       those that are on (Settings.plugins)
 a judge's questions   after the row, columns         always: a judge may come at any time
 hints, foreseeing     after the row                  always
 peers' rewards        columns                        an evaluator
+
+HeldOutAnswers answers a judge, who asks one held-out question per round if there is one at all.
+
+    judge/questions/round_R/{node}.json ─▶ one completion of the policy after update R ─▶ judge/answers/round_R/
+
+The answer is generated after the round's reward was submitted, so that the coordinator does not wait for it; its draws
+have a seed of their own, nothing is trained on it, and none of it is in the node's rewards: a run is the same with and
+without a judge. Where there is none, a round costs one look at a file that is not there; where each look is paid for,
+every fourth round does.
+
+HintLog and Foreseeing say in a node's own log, once each, what nothing fails of and is worth knowing.
+
+HintLog      every few rounds: what makes the node useless (swarm.records.hints)
+Foreseeing   after its first round: how long the others take and what it earned (swarm.records.first_round)
 """
 
 from __future__ import annotations
 
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from swarm.algo.seeds import derive_seed
+from swarm.config import Settings
 from swarm.entry_points import HOOKS, of_plugins
+from swarm.errors import ProtocolError, StoreError, SwarmError
+from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.held_out import HeldOutAnswers
-from swarm.node.worker.hint_log import Foreseeing, HintLog
-from swarm.node.worker.hooks import ColumnsHook, Hooks, PluginHooks, all_plugins, together
+from swarm.node.worker.conversing import converse
+from swarm.node.worker.hooks import AfterAgain, ColumnsHook, Hooks, PluginHooks, all_plugins, nothing, together
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import PlayedRound
+from swarm.records.files import constant_j, read_experiment
+from swarm.records.first_round import FirstRound, advice, first_round
+from swarm.records.hints import FEW, KEPT, HintFacts, Recent, hints_of, recent
 from swarm.records.liveness import EVALUATOR
-from swarm.types import Generator, Trainer
+from swarm.records.pace import age
+from swarm.tasks.family import QuestionRequest
+from swarm.types import Completion, Dialogue, GenerationCall, Generator, Trainer
+from swarm.wire import keys
+from swarm.wire.codec import decode, encode, turn_entries
+from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
+from swarm.wire.messages import PolicyInfo
 from swarm.wire.metrics import MetricsRow
+
+logger = get_logger(__name__)
+
+LONGEST_PROMPT = 4096
+"""Characters; the longest question of any task has about a thousand, and memory is planned for those."""
+LARGEST = 64 * 1024
+"""Bytes of a question's file."""
+APART = 4
+"""Rounds without a question after which it is looked for in every APART-th alone, where looks are spared."""
+
+
+class HeldOutAnswers:
+    """Answers what a judge asks this node."""
+
+    def __init__(self, ctx: WorkerContext, generator: Generator) -> None:
+        self._ctx = ctx
+        self._generator = generator
+        self._refused: Counter[str] = Counter()
+        self._asked: int | None = None
+        """The last round with a question."""
+
+    async def after_row(self, row: MetricsRow, rounds_trained: int) -> None:
+        """Answer once the round's last stage is submitted."""
+        if row.stage == self._ctx.settings.max_stages - 1:
+            await self.answer(row.round, rounds_trained)
+
+    @asynccontextmanager
+    async def again(self, row: MetricsRow) -> AsyncIterator[AfterAgain]:
+        """Answers after the last stage of a round that is redone."""
+        after: AfterAgain = nothing
+        if row.stage == self._ctx.settings.max_stages - 1:
+            after = partial(self.answer_again, row.round)
+        yield after
+
+    def fill(self, row: MetricsRow, _: PlayedRound) -> None:
+        """Counts the questions refused since the row before, by reason."""
+        taken, self._refused = self._refused, Counter()
+        row.refused_files = dict(Counter(row.refused_files) + taken)
+
+    async def answer_again(self, round_: int, rounds_trained: int) -> None:
+        """Answers in a round that is redone, if the kill came before the answer."""
+        place, store = keys.judge_answer(round_, self._ctx.node_id), self._ctx.run.store
+        try:
+            there = await self._ctx.blocking.run(store.stat, place)
+        except (ProtocolError, StoreError):  # a stranger's link, or a folder that is away: the judge does without
+            return
+        if there is None:
+            await self.answer(round_, rounds_trained)
+
+    async def answer(self, round_: int, rounds_trained: int) -> None:
+        """Answer this round's question, if there is one that can be read; never fails for what a judge wrote."""
+        if not self._may_be_asked(round_):
+            return
+        try:
+            question = await self._ctx.blocking.run(self._question, round_)
+        except ProtocolError as error:
+            self._refused[error.reason] += 1
+            logger.warning("question.refused", round=round_, reason=error.reason, detail=error.detail)
+            return
+        except StoreError as error:
+            logger.warning("question.unreadable", round=round_, error=str(error))
+            return
+        if question is None:
+            return
+        self._asked = round_
+        try:
+            ((completion,),) = await self._answers(question)
+        except Exception as error:  # noqa: BLE001 - a stranger's text must not end a node; broken weights end its next step
+            logger.warning("answer.failed", round=round_, error=f"{type(error).__name__}: {error}")
+            return
+        await self._publish(question, completion, rounds_trained)
+
+    def _may_be_asked(self, round_: int) -> bool:
+        lately = self._asked is not None and round_ - self._asked <= APART
+        return lately or round_ % APART == 0 or not self._ctx.settings.sparing
+
+    async def _answers(self, question: JudgeQuestion) -> Sequence[tuple[Completion, ...]]:
+        async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
+            purpose = (question.round, turn) if turn else (question.round,)
+            seed = derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, *purpose)
+            return await self._ctx.compute.generate(self._generator, GenerationCall(prompts, 1, seed))
+
+        first_turns = await generate([question.prompt])
+        if not question.origin:
+            return first_turns
+        made = await self._ctx.task_source.make([QuestionRequest.of(question.origin)])
+        return await converse(self._ctx.task_source, made, first_turns, generate)
+
+    def _question(self, round_: int) -> JudgeQuestion | None:
+        place, node = keys.judge_question(round_, self._ctx.node_id), self._ctx.node_id
+        where = self._ctx.run.store.describe(place)
+        try:
+            question = decode(self._ctx.run.store.get(place, LARGEST).data, JudgeQuestion, where)
+        except FileNotFoundError:
+            return None
+        if (question.node, question.round) != (node, round_):
+            raise ProtocolError(
+                "misplaced",
+                f"{where} expected to ask {node!r} in round {round_}, got {question.node!r} in round {question.round}",
+            )
+        if not 0 < len(question.prompt) <= LONGEST_PROMPT:
+            raise ProtocolError(
+                "oversized",
+                f"{where} expected a prompt of 1 to {LONGEST_PROMPT} characters, got {len(question.prompt)}",
+            )
+        return question
+
+    async def _publish(self, question: JudgeQuestion, completion: Completion, rounds_trained: int) -> None:
+        """Publishes an answer without fsync, as a vote: who loses power has other worries, and the judge asks again
+        next round."""
+        answer = JudgeAnswer(
+            peer_id=self._ctx.node_id,
+            round=question.round,
+            question_id=question.question_id,
+            response=completion.text,
+            answered_at=self._ctx.clock.wall(),
+            finished=completion.finished,
+            turns=turn_entries(completion),
+            policy=PolicyInfo(model=self._generator.name, rounds_trained=rounds_trained),
+        )
+        place, store = keys.judge_answer(question.round, self._ctx.node_id), self._ctx.run.store
+        try:
+            await self._ctx.blocking.run(store.put, place, encode(answer), durable=False)
+        except StoreError as error:
+            logger.warning("answer.failed", round=question.round, error=str(error))
+
+
+class HintLog:
+    """Logs each hint about one node once."""
+
+    def __init__(self, ctx: WorkerContext) -> None:
+        self._ctx = ctx
+        self._rows: deque[Recent] = deque(maxlen=KEPT)
+        self._said: set[str] = set()
+        self._facts: HintFacts | None = None
+
+    async def after_row(self, row: MetricsRow, _: int) -> None:
+        """Takes note of a round, and looks every few of them."""
+        self._rows.append(recent(row))
+        if len(self._rows) < FEW or row.round % FEW:
+            return
+        self._facts = self._facts or HintFacts(
+            generations=self._ctx.settings.generations,
+            trains=self._ctx.settings.trains,
+            external_groups=await self._ctx.blocking.run(self._external_groups),
+            round_interval=self._ctx.settings.round_interval if self._ctx.settings.clock == "coordinator" else 0.0,
+        )
+        for hint in hints_of(self._ctx.node_id, self._rows, self._facts):
+            if hint.code not in self._said:
+                self._said.add(hint.code)
+                logger.warning("hint", code=hint.code, evidence=hint.evidence, remedy=hint.remedy, page=hint.page)
+
+    def _external_groups(self) -> int:
+        """J of the experiment, 0 where it is not fixed, or nobody says. Blocking."""
+        try:
+            return constant_j(read_experiment(self._ctx.run)) or 0
+        except SwarmError:
+            return 0
+
+
+class Foreseeing:
+    """Logs one node's prospects once, from its start to its first round with groups of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._done = False
+
+    async def after_row(self, row: MetricsRow, _: int) -> None:
+        """Takes note of a stage of a round."""
+        settings, left = self._settings, self._settings.max_rounds - row.round - 1
+        if self._done or row.stage != settings.max_stages - 1 or left < 1:
+            return
+        if found := first_round([row], left, settings.generations):
+            self._done = True
+            _log(found, advice(found, settings.model) if row.round == 0 else "")
+
+
+def _log(found: FirstRound, what_to_do: str) -> None:
+    logger.info(
+        "rounds.foreseen",
+        rounds_left=found.rounds_left,
+        take=age(found.seconds_left),
+        seconds_per_round=round(found.seconds, 2),
+        reward=round(found.reward.mean, 4),
+        reward_low=round(found.reward.low, 4),
+        reward_high=round(found.reward.high, 4),
+        tagged=round(found.tagged.mean, 3),
+        finished=round(found.finished.mean, 3),
+        signal=f"{found.with_signal}/{found.groups}",
+        **({"advice": what_to_do} if what_to_do else {}),
+    )
 
 
 def plugin_hooks_of(ctx: NodeContext) -> PluginHooks:

@@ -5,7 +5,7 @@
 
 Listing is the truth; a wake-up only says that it is time to list.
 
-Where each request is paid for (`Settings.sparing`) nothing is looked at that nobody waits for (rhythm.py):
+Where each request is paid for (`Settings.sparing`) nothing is looked at that nobody waits for (looking.py):
 
     IDLE       the state file, and its writer's registration when it changes or may have beaten
     GATHERING  the own round's rollouts; if they are not all there, the same as well
@@ -23,12 +23,11 @@ from anyio.abc import TaskGroup
 
 from swarm.errors import StoreError
 from swarm.logs import get_logger
+from swarm.node.base.attendance import TRACES, Submissions
 from swarm.node.base.clock_belief import ClockBelief, Sighting, written_state
 from swarm.node.base.context import NodeContext
-from swarm.node.base.log_once import LogOnce
+from swarm.node.base.looking import LogOnce, Rhythm
 from swarm.node.base.presence import PROOF_BEATS, names_and_keys, peer_reader, read_registered, registered, seen_dead
-from swarm.node.base.rhythm import Rhythm
-from swarm.node.base.submissions import TRACES, Submissions
 from swarm.node.sharing.intake import Intake
 from swarm.node.worker.events import ClockSeen, CoordinatorSeen, Event, PeersLive, Phase
 from swarm.node.worker.worker_machine import WorkerMachine

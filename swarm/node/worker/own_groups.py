@@ -34,14 +34,21 @@ from msgspec import UNSET
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError, ScoringError
 from swarm.logs import get_logger
-from swarm.node.base.log_once import until_readable
-from swarm.node.sharing.published import gone
+from swarm.node.base.looking import until_readable
+from swarm.node.sharing.reading import gone
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import OwnQuestion, WorkerContext
 from swarm.node.worker.conversing import converse
 from swarm.node.worker.dynamic_sampling import sample_until_informative, slots_before
-from swarm.node.worker.own_completions import LeftCompletions, same_texts, to_file, to_own_groups, what_is_left
-from swarm.node.worker.round_files import RoundFiles, to_rollouts
+from swarm.node.worker.round_files import (
+    LeftCompletions,
+    RoundFiles,
+    same_texts,
+    to_file,
+    to_own_groups,
+    to_rollouts,
+    what_is_left,
+)
 from swarm.node.worker.steps import Own, OwnHalf, Sampled, Scores, Seconds
 from swarm.records.archives import with_archive
 from swarm.records.listing import rounds_in

@@ -33,7 +33,7 @@ from swarm.errors import ProtocolError
 from swarm.logs import get_logger
 from swarm.node.round import Rounds, to_train
 from swarm.node.sharing.pool import GroupName, name_of, parse_names
-from swarm.node.sharing.published import PublishedGroups, gone
+from swarm.node.sharing.reading import PublishedGroups, gone
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.hooks import AfterAgain
 from swarm.node.worker.row import mean

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from swarm.algo.advantages import is_informative
 from swarm.logs import get_logger
-from swarm.node.base.timeline import Interval, coarse, merge, overlap, total
+from swarm.node.base.context import Interval, coarse, merge, overlap, total
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.pool import name_of
 from swarm.node.worker.context import WorkerContext

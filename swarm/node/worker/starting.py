@@ -11,9 +11,9 @@ import anyio
 from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.experiment import claim_experiment, publish_task_files
-from swarm.node.base.log_once import until_readable
+from swarm.node.base.looking import until_readable
 from swarm.node.round import Rounds
-from swarm.node.sharing.assigned_questions import OTHERS_ARE_REFUSED
+from swarm.node.sharing.admission import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.pool import parse_names
 from swarm.node.worker.checkpoints import own_rounds, restore_newest

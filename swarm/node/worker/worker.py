@@ -33,14 +33,14 @@ from anyio.abc import TaskGroup
 from swarm.config import command_line, variable
 from swarm.errors import MissedError
 from swarm.logs import get_logger
+from swarm.node.base.attendance import in_words
 from swarm.node.base.cleaning import Cleaning
 from swarm.node.base.context import Compute, NodeContext
+from swarm.node.base.experiment import record_start
 from swarm.node.base.presence import Presence
-from swarm.node.base.settling import in_words
-from swarm.node.base.start_record import record_start
 from swarm.node.base.write_queue import PATIENCE_AT_STOP, PATIENCE_FOR_THE_REST, WriteQueue
 from swarm.node.round import PlayingNode, Rounds
-from swarm.node.sharing.assigned_questions import questions_of
+from swarm.node.sharing.admission import questions_of
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import FileNews
 from swarm.node.sharing.intake import Intake

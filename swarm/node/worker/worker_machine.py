@@ -39,8 +39,7 @@ from collections import deque
 from collections.abc import Sequence, Set
 
 from swarm.config import Settings
-from swarm.node.base.attendance import Attendance
-from swarm.node.base.settling import INTERVALS, Settling
+from swarm.node.base.attendance import INTERVALS, Attendance, Settling
 from swarm.node.worker.events import (
     BeginUpdate,
     ClockSeen,

@@ -22,8 +22,8 @@ from msgspec import UNSET
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
-from swarm.node.base.log_once import until_readable
-from swarm.node.sharing.published import gone
+from swarm.node.base.looking import until_readable
+from swarm.node.sharing.reading import gone
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.hooks import AfterAgain, Hooks, Peers, PluginHooks, nothing
 from swarm.node.worker.steps import OpenedRound, PlayedRound, Seconds

@@ -20,7 +20,7 @@ from swarm.errors import ConfigError, SwarmError
 from swarm.node.base.context import NodeContext
 from swarm.node.process.daemon import run_as
 from swarm.node.process.generator_only import OnlyGenerates, as_it_runs
-from swarm.node.process.stopping import run_until_signal
+from swarm.node.process.system import run_until_signal
 from swarm.node.process.wiring import check, worker_maker
 from swarm.node.sharing.admission import longest_completion
 from swarm.node.worker.worker import Worker

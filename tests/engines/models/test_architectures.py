@@ -17,9 +17,8 @@ from torch import Tensor
 
 from swarm.errors import ModelError
 from swarm.policy.batch import BatchRow, stack_rows
-from swarm.policy.draw import Sampling
 from swarm.policy.forward import completion_logprobs
-from swarm.policy.generate import draw_uniforms, sample
+from swarm.policy.generate import Sampling, draw_uniforms, sample
 from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.model import LanguageModel, wrap_model
 from tests.engines.models.tiny_architectures import model_types, tiny_model

@@ -12,8 +12,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from swarm.errors import ModelError
-from swarm.policy.merging import write_merged
 from swarm.policy.model import load_model
+from swarm.policy.snapshot import write_merged
 from tests.unit.policy.factories import make_config, make_tokenizer
 
 pytestmark = [

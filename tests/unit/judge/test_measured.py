@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.config.task_table import weights_of
-from swarm.judge.measured import MeasuredTask, Share, measure, wilson
-from swarm.judge.proposal import LEAST, MOST, proposed, toml_tables
+from swarm.judge.probe import LEAST, MOST, MeasuredTask, Share, measure, proposed, toml_tables, wilson
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.universe import Universe
 from swarm.types import Completion, Question

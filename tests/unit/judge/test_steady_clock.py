@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swarm.judge.steady_clock import NEAR, SteadyClock
+from swarm.judge.judge_machine import NEAR, SteadyClock
 from tests.unit.node.factories import make_state
 
 SETTLE = 3.0

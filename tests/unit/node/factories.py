@@ -16,8 +16,8 @@ import anyio
 from swarm.config import Settings
 from swarm.config.own_code import of_the_user
 from swarm.errors import ModelError, ProtocolError
-from swarm.node.base.submissions import Submissions
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.base.attendance import Submissions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.worker.checkpoints import restore_newest
 from swarm.store.place import open_place
 from swarm.store.run import Run

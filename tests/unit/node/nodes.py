@@ -17,8 +17,7 @@ from anyio import to_thread
 from swarm.errors import StoreError
 from swarm.node.base.context import Clock, NodeContext, ProcessIdentity
 from swarm.node.coordinator.coordinator import Coordinator
-from swarm.node.process.executor import ComputeExecutor
-from swarm.node.process.system import SYSTEM_CLOCK, ThreadBlocking
+from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, ThreadBlocking
 from swarm.node.worker.worker import Worker
 from swarm.records.liveness import ACTIVE, STOPPED
 from swarm.records.rows import read_rows

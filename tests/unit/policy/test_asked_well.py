@@ -10,9 +10,8 @@ import pytest
 from swarm.errors import ModelError
 from swarm.instruction import INSTRUCTION, OURS, Asking
 from swarm.policy.asked_well import closing_id, suited
-from swarm.policy.conversation import encode_turn, reply_ids
 from swarm.policy.policy import asked_well, load_generator, load_policy
-from swarm.policy.prompt import encode_prompt, shown_prompt
+from swarm.policy.prompt import encode_prompt, encode_turn, reply_ids, shown_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion
 from tests.unit.policy.chat_templates import FAMILIES, GPT_OSS, LLAMA_3_2, PHI_4_MINI, Chat

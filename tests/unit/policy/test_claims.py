@@ -8,8 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from swarm.policy.batch import BatchRow, encode_groups
-from swarm.policy.claims import claim_holds
+from swarm.policy.batch import BatchRow, claim_holds, encode_groups
 from swarm.policy.model import LanguageModel
 from swarm.types import Completion, TrainGroup
 from tests.unit.policy.factories import make_model

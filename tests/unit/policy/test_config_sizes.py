@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from swarm.policy.config_sizes import sizes_problem
+from swarm.policy.model_files import sizes_problem
 
 SHAPES = [(512, 64), (64, 64), (64,), (64, 172)]
 HONEST = {"vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2, "n_inner": None}

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from swarm.errors import ModelError
 from swarm.instruction import Asking
-from swarm.policy.conversation import encode_dialogue
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.policy import make_policy
-from swarm.policy.prompt import encode_prompt
+from swarm.policy.prompt import encode_dialogue, encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, Dialogue, Turn
 from tests.unit.policy.chat_templates import CHATS

@@ -15,12 +15,10 @@ from torch import Tensor
 from swarm.policy import static_decode
 from swarm.policy.cuda_graphs import GraphedSteps, Replay, Step
 from swarm.policy.decode import Decoding, choose_decoding
-from swarm.policy.decode_weights import DecodeWeights
-from swarm.policy.draw import Sampling
-from swarm.policy.dynamic_decode import DynamicDecoding
-from swarm.policy.generate import GeneratedSample, draw_uniforms, sample, sample_in_parts
+from swarm.policy.forward import DynamicDecoding
+from swarm.policy.generate import GeneratedSample, Sampling, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
-from swarm.policy.static_decode import Buffers, StaticDecoding, column_bucket, row_bucket
+from swarm.policy.static_decode import Buffers, DecodeWeights, StaticDecoding, column_bucket, row_bucket
 from tests.unit.policy.factories import ARCHITECTURES, FakeCapture, make_model, make_module
 
 RAGGED = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.policy.draw import Sampling, draw_tokens, truncate
-from swarm.policy.generate import draw_uniforms
+from swarm.policy.generate import Sampling, draw_tokens, draw_uniforms, truncate
 
 PLAIN = Sampling()
 PROBS = torch.tensor([[0.1, 0.5, 0.15, 0.25]])

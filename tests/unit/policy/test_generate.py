@@ -12,13 +12,11 @@ import torch
 
 from swarm.errors import ModelError
 from swarm.policy import generator
-from swarm.policy.draw import Sampling
-from swarm.policy.dynamic_decode import DynamicDecoder, DynamicDecoding
-from swarm.policy.generate import Ended, GeneratedSample, draw_uniforms, sample, sample_in_parts
+from swarm.policy.forward import DynamicDecoder, DynamicDecoding
+from swarm.policy.generate import Ended, GeneratedSample, Sampling, StopStrings, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
-from swarm.policy.stops import StopStrings
 from swarm.types import Completion
 from tests.unit.policy.factories import ARCHITECTURES, make_model, make_tokenizer
 

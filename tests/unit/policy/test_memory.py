@@ -7,7 +7,7 @@ import torch
 from structlog.testing import capture_logs
 
 from swarm.errors import ModelError
-from swarm.policy.memory import Halvings, MemoryBudget, is_out_of_memory
+from swarm.policy.device import Halvings, MemoryBudget, is_out_of_memory
 
 
 def tried_sizes(budget: MemoryBudget, *, fits: int, floor: int = 1, whole: int = 100) -> list[int]:

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm.errors import ModelError
-from swarm.policy.merging import write_merged
 from swarm.policy.model import load_model
 from swarm.policy.settings import LoraConfig
 from swarm.policy.shared_base import SharedBases
+from swarm.policy.snapshot import write_merged
 from tests.unit.policy.factories import make_config, make_tokenizer
 from tests.unit.policy.test_lora import LORA, close, logits_of, policy_of, trained_model
 

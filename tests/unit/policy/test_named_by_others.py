@@ -8,8 +8,8 @@ import pytest
 
 from swarm.errors import ModelError
 from swarm.policy import hub
+from swarm.policy.hub import own_model
 from swarm.policy.model import load_model
-from swarm.policy.named_by_others import own_model
 from swarm.policy.peft_form import SavedAdapter
 
 

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from swarm.policy.draw import Sampling
-from swarm.policy.generate import draw_uniforms, sample_in_parts
+from swarm.policy.generate import Sampling, draw_uniforms, sample_in_parts
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.policy import make_policy
-from swarm.policy.prompt import encode_prompt
-from swarm.policy.reasoning import ReasoningBudget
+from swarm.policy.prompt import ReasoningBudget, encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion
 from tests.unit.policy.factories import make_model, make_tokenizer

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from swarm.errors import GenerationServerError, ModelError
-from swarm.node.process.executor import ComputeExecutor, compute_thread
+from swarm.node.process.system import ComputeExecutor, compute_thread
 from swarm.policy.policy import JoinedPolicy
 from swarm.policy.settings import LoraConfig
 from swarm.remote.server import ServedGenerator

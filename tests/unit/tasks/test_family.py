@@ -18,8 +18,7 @@ from swarm.config import Settings, load_settings
 from swarm.config.names import TASK_FAMILIES
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError, ProtocolError
-from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import Admission, AssignedQuestions
 from swarm.node.sharing.verification import score_groups, verify
 from swarm.provenance import versions
 from swarm.tasks import registry

@@ -12,8 +12,7 @@ import pytest
 
 from swarm.config import Settings, load_settings
 from swarm.errors import ConfigError
-from swarm.node.sharing.admission import Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import Admission, AssignedQuestions
 from swarm.tasks.definitions import profile_of
 from swarm.tasks.universe import Universe, check_tasks, completed, own_mixture, universe_of
 from swarm.types import Completion, Question, RolloutGroup, RoundKey

@@ -14,7 +14,7 @@ from swarm.cli.elsewhere import Elsewhere
 from swarm.cli.experiment import live_nodes
 from swarm.cli.progress import Surviving
 from swarm.cli.say import say
-from swarm.node.process.stopping import on_signals
+from swarm.node.process.system import on_signals
 from swarm.plugins.study.budget import adapts, not_adapting
 from swarm.plugins.study.cli.study_view import StudyDisplay, results
 from swarm.plugins.study.record import StudyRecord, open_run, run_log, study_store

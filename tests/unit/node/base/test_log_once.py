@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.node.base.log_once import PAUSE, LogOnce, until_readable
+from swarm.node.base.looking import PAUSE, LogOnce, until_readable
 
 
 class Context:

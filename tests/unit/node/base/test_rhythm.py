@@ -9,7 +9,7 @@ from typing import cast
 import anyio
 
 from swarm.node.base.context import Clock
-from swarm.node.base.rhythm import EARLY, Rhythm
+from swarm.node.base.looking import EARLY, Rhythm
 
 LONGEST, MOST = 10.0, 60.0
 

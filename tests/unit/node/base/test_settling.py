@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.base.settling import MOST_COUNTED, Settling
+from swarm.node.base.attendance import MOST_COUNTED, Settling
 
 NOBODY: frozenset[str] = frozenset()
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.errors import StoreError
-from swarm.node.base.start_record import record_start
+from swarm.node.base.experiment import record_start
 from swarm.records.starts import last_start, last_starts
 from swarm.wire import keys
 from swarm.wire.messages import MadeWith

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from swarm.errors import StoreError
-from swarm.node.base.submissions import MOST_READ, Submissions
+from swarm.node.base.attendance import MOST_READ, Submissions
 from swarm.store.base import Page
 from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey

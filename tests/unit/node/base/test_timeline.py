@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.base.timeline import Interval, Timeline, coarse, merge, overlap, total
+from swarm.node.base.context import Interval, Timeline, coarse, merge, overlap, total
 
 GRID = 30
 intervals = st.lists(

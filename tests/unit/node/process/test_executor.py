@@ -10,8 +10,8 @@ from contextvars import ContextVar
 import anyio
 import pytest
 
-from swarm.node.base.timeline import total
-from swarm.node.process.executor import ComputeExecutor, compute_thread
+from swarm.node.base.context import total
+from swarm.node.process.system import ComputeExecutor, compute_thread
 from tests.patience import PATIENCE
 from tests.unit.node.nodes import until
 

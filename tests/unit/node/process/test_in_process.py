@@ -15,8 +15,8 @@ import pytest
 from swarm.config import Settings
 from swarm.errors import ConfigError, MissedError, StoreError
 from swarm.logs import configure_logging, get_logger
-from swarm.node.process.in_process import SeveralNodes, _suited_to_sharing, run_workers
-from swarm.node.process.stopping import run_until_signal
+from swarm.node.process.daemon import SeveralNodes, _suited_to_sharing, run_workers
+from swarm.node.process.system import run_until_signal
 from swarm.node.process.wiring import Barrier
 from swarm.provenance import cores
 from tests.patience import PATIENCE

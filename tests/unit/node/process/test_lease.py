@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.node.process.lease import DeviceLease, lease_folder
+from swarm.policy.leased import DeviceLease, lease_folder
 from tests.patience import PATIENCE
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from swarm.node.process.lease import DeviceLease
+from swarm.policy.leased import DeviceLease
 
 with DeviceLease(Path(sys.argv[1])).held("cuda:0"):
     print("held", flush=True)
@@ -28,7 +28,7 @@ with DeviceLease(Path(sys.argv[1])).held("cuda:0"):
 CONTENDER = """
 import os, sys
 from pathlib import Path
-from swarm.node.process.lease import DeviceLease
+from swarm.policy.leased import DeviceLease
 
 folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
 lease = DeviceLease(folder)

@@ -12,13 +12,13 @@ from swarm.children import child_environment, code_command
 
 NODE = """
 import sys, anyio
-from swarm.node.process import stopping
-stopping.SAME_ASK_SECONDS = float(sys.argv[1])
+from swarm.node.process import system
+system.SAME_ASK_SECONDS = float(sys.argv[1])
 
 async def main():
     asked = anyio.Event()
     async def listen():
-        await stopping.on_signals(lambda code: (print("asked", code, flush=True), asked.set()))
+        await system.on_signals(lambda code: (print("asked", code, flush=True), asked.set()))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
         await anyio.sleep(0.05)
@@ -77,10 +77,10 @@ LAST_WORDS = """
 import os, signal, sys, threading, anyio
 from pathlib import Path
 from swarm.logs import configure_logging, get_logger
-from swarm.node.process import stopping
+from swarm.node.process import system
 from tests.unit.log_files import log_in
 
-stopping.LAST_WORDS_SECONDS = 1000.0
+system.LAST_WORDS_SECONDS = 1000.0
 reached, real = threading.Event(), os.write
 
 def write(descriptor, data):
@@ -92,11 +92,11 @@ def flush(seconds):
     reached.set()
     known(seconds)
 
-os.write, known, stopping.flush_files = write, stopping.flush_files, flush
+os.write, known, system.flush_files = write, system.flush_files, flush
 with configure_logging([log_in(Path(sys.argv[1]), "n", "events")], level="error"):
     async def main():
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stopping.on_signals, lambda _: os.kill(os.getpid(), signal.SIGINT))
+            tasks.start_soon(system.on_signals, lambda _: os.kill(os.getpid(), signal.SIGINT))
             await anyio.sleep(0.05)
             os.kill(os.getpid(), signal.SIGINT)
     anyio.run(main)

@@ -12,8 +12,7 @@ import pytest
 
 from swarm.errors import ModelError
 from swarm.node.process import together
-from swarm.node.process.executor import ComputeExecutor, compute_thread
-from swarm.node.process.system import SYSTEM_CLOCK
+from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, compute_thread
 from swarm.node.process.together import Companions, GenerationTogether
 from swarm.types import Completion, GenerationCall, Groups
 

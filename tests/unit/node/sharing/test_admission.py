@@ -8,8 +8,7 @@ import pytest
 from swarm.config import Settings
 from swarm.config.settings import TermsTable
 from swarm.errors import ProtocolError
-from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import LONGEST_PROMPT, MOST_TEXT, Admission, AssignedQuestions
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Mixture
 from swarm.types import LONGEST_REPLY, Completion, Question, RolloutGroup, RoundKey, Turn

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import swarm
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.universe import Universe
 from swarm.types import RoundKey

@@ -13,7 +13,7 @@ import pytest
 from swarm.errors import ProtocolError
 from swarm.node.sharing import contexts as module
 from swarm.node.sharing import intake as intake_module
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.sharing.contexts import Contexts
 from swarm.node.sharing.examination import MOST_TIMES_MISSED
 from swarm.node.sharing.reading import Fetched, PeersFiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swarm.node.sharing.intake_counts import MOST_NAMED, OTHERS, IntakeCounts
+from swarm.node.sharing.selection import MOST_NAMED, OTHERS, IntakeCounts
 from swarm.wire.metrics import MetricsRow
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from swarm.errors import ProtocolError
-from swarm.node.sharing import assigned_questions
-from swarm.node.sharing.assigned_questions import Mixtures
+from swarm.node.sharing import admission
+from swarm.node.sharing.admission import Mixtures
 from swarm.tasks.universe import Universe
 from swarm.types import RoundKey
 from tests.unit.node.factories import DRAWS, TASKS, UNIVERSE
@@ -48,7 +48,7 @@ def test_who_registers_nothing_is_held_to_its_first_file() -> None:
 
 
 def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assigned_questions, "MOST_MIXTURES", 8)
+    monkeypatch.setattr(admission, "MOST_MIXTURES", 8)
     known = Mixtures(UNIVERSE)
     for number in range(100):
         known.of_file(f"eve-{number}", UNSET)

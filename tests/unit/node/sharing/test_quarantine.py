@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.node.sharing.intake_counts import OTHERS
-from swarm.node.sharing.selection import FEWEST_REFUSALS, LONGEST, NOT_ITS_OWN, WINDOW, Quarantine
+from swarm.node.sharing.selection import FEWEST_REFUSALS, LONGEST, NOT_ITS_OWN, OTHERS, WINDOW, Quarantine
 
 VANDAL = {"mallory": {"malformed": FEWEST_REFUSALS}}
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec import UNSET
 
 from swarm.node.base.context import Clock, NodeContext
-from swarm.node.base.start_record import record_start
+from swarm.node.base.experiment import record_start
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.node.worker.checkpoints import save_checkpoint
 from swarm.node.worker.first_day import first_day

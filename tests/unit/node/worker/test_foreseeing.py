@@ -8,7 +8,7 @@ import anyio
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.node.worker.hint_log import Foreseeing
+from swarm.node.worker.features import Foreseeing
 from swarm.wire.metrics import MetricsRow
 from tests.unit.records.test_hints import row
 

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.node.worker.held_out import LONGEST_PROMPT
+from swarm.node.worker.features import LONGEST_PROMPT
 from swarm.wire.codec import decode, encode
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
 from swarm.wire.messages import MetricsRow

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.node.base.experiment import claim_experiment
-from swarm.node.worker.hint_log import HintLog
+from swarm.node.worker.features import HintLog
 from swarm.records.hints import FEW
 from tests.layout import Layout
 from tests.unit.node.nodes import make_context

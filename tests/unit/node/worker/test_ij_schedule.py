@@ -17,7 +17,7 @@ from swarm.config import ADAPTIVE_RULES
 from swarm.config.names import LITERAL_RULES
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import check
-from swarm.node.sharing.assigned_questions import AssignedQuestions
+from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.worker.ij_schedule import IJSchedule, signals_of
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode

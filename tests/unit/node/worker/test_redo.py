@@ -12,9 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.node.base import rhythm
-from swarm.node.worker.own_completions import same_texts
+from swarm.node.base import looking
 from swarm.node.worker.redo import plan_redo
+from swarm.node.worker.round_files import same_texts
 from swarm.node.worker.worker import Worker
 from swarm.records.files import read_peer
 from swarm.records.janitor import Janitor, Rules
@@ -270,7 +270,7 @@ async def test_where_writes_are_paid_for_what_a_redo_samples_once_more_is_not_ke
     layout: Layout, monkeypatch: pytest.MonkeyPatch, repeats: bool, staleness: int
 ) -> None:
     monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
-    monkeypatch.setattr(rhythm, "SHORTEST", 0.01)
+    monkeypatch.setattr(looking, "SHORTEST", 0.01)
     settings = {"external_groups": 0, "staleness": staleness, "reconcile_interval": 0.05, "checkpoint_interval": 100}
     killed_one, policy = FakePolicy(repeats=repeats), FakePolicy(repeats=repeats)
     async with running(alice(layout, killed_one, **settings)):
@@ -290,7 +290,7 @@ async def test_where_looks_are_paid_for_what_was_published_in_a_later_round_is_s
 ) -> None:
     """A forged clock may have led a life that died further than the next one begins."""
     monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
-    monkeypatch.setattr(rhythm, "SHORTEST", 0.01)
+    monkeypatch.setattr(looking, "SHORTEST", 0.01)
     settings = {"external_groups": 0, "reconcile_interval": 0.05}
     policy = FakePolicy("other weights", hold_at="train")
     with released(policy):

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from swarm.config import Settings
 from swarm.errors import CheckpointError, DuplicateNodeError, MissedError
-from swarm.node.base import rhythm
+from swarm.node.base import looking
 from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.records.liveness import STOPPED
@@ -113,7 +113,7 @@ async def test_where_writes_are_paid_for_the_reward_holds_the_vote(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
-    monkeypatch.setattr(rhythm, "SHORTEST", 0.01)
+    monkeypatch.setattr(looking, "SHORTEST", 0.01)
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", reconcile_interval=0.05))
     reward = decode(layout.reward_file(R0, "alice").read_bytes(), RewardFile, "reward")
     assert reward.reward > 0
