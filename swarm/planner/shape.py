@@ -18,8 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from swarm.errors import ModelError
-from swarm.policy.hub import base_of, cached_folder
-from swarm.policy.model_files import CONFIG, local_folder, read_json, resolve_model, safetensors_files, tensor_shapes
+from swarm.policy.hub import cached_folder
+from swarm.policy.model_files import (
+    CONFIG,
+    local_folder,
+    place_problem,
+    read_json,
+    resolve_model,
+    safetensors_files,
+    tensor_shapes,
+)
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import DEFAULT_MAX_NEW_TOKENS, suited_length
 
@@ -65,8 +73,10 @@ def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool 
     """
     folder = local_folder(name) or cached_folder(name)
     try:
+        if folder and (problem := place_problem(folder)):
+            raise ValueError(problem)
         if folder and is_adapter(folder):
-            base = base_of(folder, adapter_of(folder))
+            base = adapter_of(folder).base_model_name_or_path
             if (beneath := local_folder(base)) and is_adapter(beneath):
                 raise ValueError(f"its base {base!r} is an adapter, too")
             return replace(model_shape(base, hub_token=hub_token, needs_weights=needs_weights), name=name)

@@ -13,7 +13,6 @@ from swarm.errors import ModelError
 from swarm.planner.device_memory import device_memory
 from swarm.policy.hub import is_hub_id, look_up
 from swarm.policy.model_files import folder_problem, resolve_model
-from swarm.policy.opening import strangers_problem
 from swarm.policy.settings import bits_problem, unsuited
 
 
@@ -30,7 +29,7 @@ def model_problem(name: str, hub_token: str | None = None) -> str:
             look_up(name, hub_token)
             return ""
         folder = Path(resolve_model(name))
-        problem = folder_problem(folder) or strangers_problem(folder)
+        problem = folder_problem(folder)
     except ModelError as error:
         return str(error)
     return f"model {name!r}: {problem}. Check MODEL_NAME" if problem else ""

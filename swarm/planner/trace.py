@@ -34,7 +34,7 @@ from swarm.planner.footprint import Footprint, Linear, MicroBatch, Peak, Way
 from swarm.policy.batch import BatchRow, TensorBatch, stack_rows
 from swarm.policy.forward import hidden_states
 from swarm.policy.gradient import enable_checkpointing
-from swarm.policy.hub import base_of, cached_folder
+from swarm.policy.hub import cached_folder
 from swarm.policy.lora import AdaptedBase, Adapter, adapted_layers, layer_size
 from swarm.policy.model import LanguageModel, disable_dropout
 from swarm.policy.model_files import resolve_model
@@ -98,7 +98,7 @@ def trace(
     """
     source = cached_folder(name) or Path(resolve_model(name))
     if is_adapter(source):
-        source = Path(resolve_model(base_of(source, adapter_of(source))))
+        source = Path(resolve_model(adapter_of(source).base_model_name_or_path))
     config = AutoConfig.from_pretrained(str(source), token=hub_token, trust_remote_code=False)
     shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     plain = [replace(batch, prompts=0) for batch in shared[1:]]

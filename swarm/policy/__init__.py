@@ -10,8 +10,6 @@ settings          GrpoConfig: what can be tuned; imports no torch
 learning_rates    the step size that suits a kind of model and adapter, and why
 embedded          where the models that ship with swarm are
 model_files       a model's folder as files: what it says, and what is missing
-opening           whether a model out of a shared place may be opened: its files, then a bounded child
-opening_child     that child: opens it once without its numbers
 given_weights     weights that anybody may have written -> a model of one's own
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched; what a place means by a name
 device            where a model computes, and in what; out of GPU memory: halve and repeat

@@ -90,8 +90,6 @@ def _said(asking: Asking) -> str:
 def _try(tokenizer: Any, asking: Asking, not_embedded: Sequence[str]) -> _Tried:
     try:
         text = rendered(tokenizer, QUESTION, asking)
-    except MemoryError:  # which is no fault of a form: the bound of who opens it
-        raise
     except Exception as error:  # noqa: BLE001 - the boundary: a template is a program of somebody else's
         return _Tried(asking, f"fails: {type(error).__name__}: {printable(str(error))}")
     problem = (
@@ -141,8 +139,6 @@ def _or_nothing(tokenizer: Any, asking: Asking, *replies: str) -> str:
     """Returns a prompt without a generation prompt; empty where the template has none such."""
     try:
         return rendered(tokenizer, QUESTION, asking, *replies, opened=False)
-    except MemoryError:
-        raise
     except Exception:  # noqa: BLE001 - as above
         return ""
 

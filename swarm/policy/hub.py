@@ -31,11 +31,9 @@ from swarm.policy.model_files import (
     WEIGHTS,
     begins_as_embedded,
     folder_problem,
-    lies_in_a_place,
     local_folder,
     read_json,
 )
-from swarm.policy.peft_form import SavedAdapter
 
 TIMEOUT = 10.0
 """Seconds that the hub has for an answer."""
@@ -284,21 +282,3 @@ def own_model(name: str, models: Sequence[str] = ()) -> str:
         f"the place names the model {quoted(name)}, and swarm opens no model that a place names: if you trust it, "
         "set MODEL_NAME to its whole name or folder"
     )
-
-
-def base_of(folder: Path, saved: SavedAdapter) -> str:
-    """Returns the base of an adapter in a folder: of one that lies in a shared place as own_model, else what it names.
-
-    Raises:
-        ModelError: as own_model.
-    """
-    if not lies_in_a_place(folder):
-        return saved.base_model_name_or_path
-    try:
-        return own_model(saved.base_model_name_or_path)
-    except ModelError:
-        raise ModelError(
-            f"{folder} holds an adapter of {quoted(saved.base_model_name_or_path)}, and swarm opens no model that a "
-            "place names: if you trust it, set MODEL_NAME to its base, write the whole model by `swarm model export "
-            "NODE --merged`, and name that"
-        ) from None

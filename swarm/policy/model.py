@@ -38,10 +38,9 @@ from swarm.logs import get_logger
 from swarm.policy import quantised
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
 from swarm.policy.given_weights import merge_adapter
-from swarm.policy.hub import base_of, fetch, is_hub_id
+from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
 from swarm.policy.model_files import folder_problem, model_names, resolve_model
-from swarm.policy.opening import opening_problem
 from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
 from swarm.policy.settings import missing_for, suited_length
 
@@ -188,7 +187,7 @@ def load_model(
     folder = source = _folder(name, hub_token)
     saved = adapter_of(folder) if is_adapter(folder) else None
     if saved:
-        source = _folder(base or base_of(folder, saved), hub_token)
+        source = _folder(base or saved.base_model_name_or_path, hub_token)
     dtype = (autocast_dtype_of(target, precision, frozen=frozen) if frozen else None) or torch.float32
     safely: dict[str, Any] = {"trust_remote_code": False}  # not even where a terminal could be asked
     few: dict[str, Any] = {}
@@ -255,7 +254,7 @@ def _folder(name: str, hub_token: str | None) -> Path:
     if is_hub_id(name):
         return fetch(name, lambda line: logger.info("model.fetching", progress=line), hub_token)
     folder = Path(resolve_model(name))
-    if problem := folder_problem(folder) or opening_problem(folder):
+    if problem := folder_problem(folder):
         raise ModelError(f"model {name!r}: {problem}. {_REMEDY}")
     return folder
 

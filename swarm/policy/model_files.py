@@ -52,10 +52,15 @@ def begins_as_embedded(name: str) -> bool:
     return name.startswith("tiny") and "/" not in name
 
 
-def lies_in_a_place(folder: Path) -> bool:
-    """Tells whether a folder is below the checkpoints of a place, a copy or a mirror: anybody may have made it."""
-    parts = folder.resolve().parts
-    return any(above == keys.CHECKPOINTS and keys.round_of(below) is not None for above, below in pairwise(parts))
+def place_problem(folder: Path) -> str:
+    """Returns why a folder below the checkpoints of a place, a copy or a mirror is not opened; empty for any other."""
+    pairs = pairwise(folder.resolve().parts)
+    if any(above == keys.CHECKPOINTS and keys.round_of(below) is not None for above, below in pairs):
+        return (
+            f"{folder.absolute()} lies in a shared place, where anybody may have written it: copy it out by "
+            "`swarm model export NODE`, and name the copy"
+        )
+    return ""
 
 
 def lasting_name(name: str) -> str:
@@ -88,6 +93,8 @@ def model_names() -> str:
 
 def folder_problem(folder: Path) -> str:
     """Returns why a folder holds no model that can be loaded, as far as its files tell; empty if it does."""
+    if problem := place_problem(folder):
+        return problem
     if is_adapter(folder):
         return _adapter_problem(folder)
     try:
@@ -121,7 +128,7 @@ def _adapter_problem(folder: Path) -> str:
             return not_merged(odd)
         if problem := _cut(folder / ADAPTER_WEIGHTS):
             return problem
-        found = local_folder(base) if base in EMBEDDED or not lies_in_a_place(folder) else None
+        found = local_folder(base)
         if found and is_adapter(found):
             return f"{folder.absolute()} holds an adapter whose base {base!r} is an adapter, too"
         return folder_problem(found) if found else ""
@@ -261,8 +268,3 @@ def sizes_problem(config: Mapping[str, Any], shapes: Iterable[tuple[int, ...]]) 
             if value is not None and not (type(value) is int and 0 <= value <= most):
                 return f"{name}: expected a whole number of at most {most}, got {quoted(value)}"
     return ""
-
-
-def parameters(shapes: Iterable[tuple[int, ...]]) -> int:
-    """Counts the numbers in so many tensors."""
-    return sum(math.prod(shape) for shape in shapes)

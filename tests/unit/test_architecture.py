@@ -132,8 +132,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/planner/shape.py": "the model folder that the user names",
     "swarm/plugins/hub/hub_push.py": "a folder that the command has just written",
     "swarm/policy/model_files.py": "the model folder that the user names",
-    "swarm/policy/opening.py": "the model folder that the user names",
-    "swarm/policy/opening_child.py": "/proc",
     "swarm/policy/peft_form.py": "the model folder that the user names",
     "swarm/policy/snapshot.py": "the local folder of a bundle that the store has opened or takes over; the user's own",
     "swarm/provenance.py": "the package's own source, the models, /proc",

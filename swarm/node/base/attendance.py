@@ -23,7 +23,7 @@ Settling decides when workers that are started one after the other begin togethe
 A name counts once, when it is first seen: a node that crashes and comes back restarts no wait. Names cost a stranger
 nothing, so the whole wait has a longest time. It counts from when the first worker was active.
 
-Submissions finds the rewards of a round that count: well formed, of the place where they lie, with rollouts beside them.
+Submissions finds the rewards of a round that count: well formed, in its place, with rollouts beside them.
 
 A name in a folder costs nothing. So each file is read, until it is a reward, and then no more; and of a node that was
 never seen to publish a round, the rollouts of that round must lie there as well. Of a node that was, the reward is
