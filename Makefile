@@ -99,7 +99,7 @@ $(EXTRAS)/.installed: pyproject.toml | $(VENV)/.installed-dev
 	$(BIN)/python -m venv $(EXTRAS)
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 	  > "$$($(EXTRAS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/first.pth"
-	$(EXTRAS)/bin/pip install --quiet --editable ".[analysis,signing,bucket,math,slurm,endpoint,verifiers,quantised,web,top,tensorboard,trackio,wandb]"
+	$(EXTRAS)/bin/pip install --quiet --editable ".[analysis,signing,bucket,math,slurm,endpoint,verifiers,web,top,tensorboard,trackio,wandb]"
 	@touch $@
 
 # genrl without its dependencies: among them is a transformers that this package cannot use, and its trainer needs no more.

@@ -5,7 +5,7 @@
 Nodes with adapters of their own beside one frozen base answer the same questions, each with its own uniforms, all of
 them in one batch and then each by itself. The adapters are random and of the size that some dozens of updates give
 them. Counted are tokens that differ, and how far the log-probs of those that do not are apart, in fp32 and bf16 on this
-CPU, and beside 4 and 8 bits where bitsandbytes is installed. Drift between generator and trainer, alone and together,
+CPU. Drift between generator and trainer, alone and together,
 is the largest difference of a sampled token's log-prob.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -30,7 +29,7 @@ from swarm.types import Completion, GenerationCall, TrainGroup
 
 PROMPTS = [f"What is {n} + {n * n}?" for n in range(1, 9)]
 GROUP = 8
-WAYS = (("fp32", None), ("bf16", None), ("fp32", 4), ("fp32", 8))
+WAYS = ("fp32", "bf16")
 
 
 def adapted(shared: SharedBase, config: LoraConfig, seed: int, deviation: float = 0.02) -> LanguageModel:
@@ -63,9 +62,9 @@ def trained_drift(model: LanguageModel, groups: list[tuple[Completion, ...]]) ->
     return worst
 
 
-def measure(name: str, nodes: int, precision: str, bits: int | None) -> dict[str, Any]:
+def measure(name: str, nodes: int, precision: str) -> dict[str, Any]:
     """One model and way of computing."""
-    config = LoraConfig(base_bits=bits)
+    config = LoraConfig()
     shared, _ = SharedBases().join(name, config, device="cpu", precision=precision)
     models = [adapted(shared, config, seed) for seed in range(nodes)]
     generators = [ModelGenerator(model, GrpoConfig(adapter=config), None, shared) for model in models]
@@ -104,11 +103,8 @@ def main() -> None:
     nodes = 2 if arguments.quick else arguments.nodes
     result: dict[str, Any] = {"nodes": nodes, "models": {}}
     for name in arguments.models.split(","):
-        for precision, bits in WAYS:
-            if bits and find_spec("bitsandbytes") is None:
-                continue
-            way = f"{bits} bits" if bits else precision
-            result["models"].setdefault(name, {})[way] = measure(name, nodes, precision, bits)
+        for way in WAYS:
+            result["models"].setdefault(name, {})[way] = measure(name, nodes, way)
             print(f"  {name} {way}: {result['models'][name][way]}", file=sys.stderr)
     keep("together_drift", result, arguments)
 

@@ -32,8 +32,6 @@ class AdapterTable(SettingTable):
     """What the matrices add is scaled by this divided by the rank."""
     targets: Names | None = setting(None, "SWARM_ADAPTER_TARGETS")
     """Endings of the names of layers that are adapted (`q_proj,v_proj`); None: all linear ones but the head."""
-    base_bits: Literal["none", "8", "4"] = setting("none", "SWARM_ADAPTER_BASE_BITS")
-    """Bits of a weight in the frozen linear layers (extra `quantised`); `none`: 32 or 16, what is computed in."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,8 +114,6 @@ class Footprint(msgspec.Struct, frozen=True):
     """Numbers of the whole model, tied ones once."""
     adapter: int = 0
     """Numbers that an adapter trains; 0: there is none, and all of the model's are trained."""
-    linear: int = 0
-    """With an adapter: numbers of the matrices of all linear layers but the head, which may be quantised."""
 
 
 def footprint(shape: ModelShape, settings: Settings, *, bf16: bool) -> Footprint:

@@ -37,8 +37,6 @@ LOGITS_BUFFERS = 2
 SCORER = 100 * 2**20
 """One scoring server (measured)."""
 _FP32, _HALF = 4, 2
-_BYTES_OF_BITS = {"8": 1.01, "4": 0.516}
-"""Bytes of a number, with its share of the scales: one of 4 bytes for each row, one of 1 byte for each 64 numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,20 +129,18 @@ def node_memory(
     shape, footprint = model
     half = computes_in_half(settings, device)
     batch = worst_micro_batch(shape, settings, micro_batch_tokens, share_prompts=not checkpointing, talk=talk)
-    bits = _BYTES_OF_BITS.get(settings.adapter.base_bits) if footprint.adapter else None
-    static = bits is None and (settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu))
+    static = settings.decoding == "static" or (settings.decoding == "auto" and device.is_gpu)
     rows = together * settings.most_local_groups * settings.generations
     cache = cache_bytes(shape, settings, half=half, static=static, talk=talk, together=together)
     fp32_all, width = _FP32 * shape.parameters, _HALF if half else _FP32
     fp32_trained = _FP32 * (footprint.adapter or shape.parameters)
     reading = _reading_bytes(model, batch, rows, together * settings.most_local_groups, talk)
-    base, restored = _base_bytes(model, width, bits)
     copies = {title: number for one in training_plugins(settings) for title, number in one.copies(settings).items()}
     return NodeMemory(
         model=shape.name,
         prompt_tokens=batch.prompt_tokens,
         new_tokens=batch.new_tokens,
-        base=base,
+        base=width * shape.parameters if footprint.adapter else 0,
         weights=fp32_trained
         + (2 * width * footprint.adapter if footprint.adapter else _HALF * shape.parameters if half else 0),
         reference=fp32_all if settings.kl_weight > 0 and not footprint.adapter else 0,
@@ -152,30 +148,13 @@ def node_memory(
         gradients=fp32_trained * (3 if options_of(settings).halves else 1)
         + (0 if footprint.adapter else _FP32 * shape.vocabulary * shape.hidden),
         buffers=cache + static_logits_bytes(shape, rows) if static else 0,
-        generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)) + restored,
-        activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers)
-        + restored,
+        generation=max(reading, sampler_bytes(shape, settings, rows) + (0 if static else cache)),
+        activations=(footprint.checkpointed if checkpointing else footprint.shared).bytes(batch, shape.layers),
         logits=_logits_bytes(shape, batch),
         kept={title: number * fp32_trained for title, number in copies.items()},
         snapshot=(3 + sum(copies.values())) * fp32_trained,
         scorers=settings.scorer_processes * SCORER,
     )
-
-
-def _base_bytes(model: SizedModel, width: int, bits: float | None) -> tuple[int, int]:
-    """Returns the bytes of the frozen weights, and those of one layer while it is restored for a product.
-
-    Args:
-        width: bytes of a number that is not quantised.
-        bits: bytes of one that is; None: none is.
-    """
-    shape, footprint = model
-    if not footprint.adapter:
-        return 0, 0
-    if bits is None:
-        return width * shape.parameters, 0
-    held = width * (shape.parameters - footprint.linear) + round(bits * footprint.linear)
-    return held, width * footprint.linear // shape.layers
 
 
 def computes_in_half(settings: Settings, device: DeviceMemory) -> bool:

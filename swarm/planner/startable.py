@@ -13,13 +13,13 @@ from swarm.errors import ModelError
 from swarm.planner.device_memory import device_memory
 from swarm.policy.hub import is_hub_id, look_up
 from swarm.policy.model_files import folder_problem, resolve_model
-from swarm.policy.settings import bits_problem, unsuited
+from swarm.policy.settings import unsuited
 
 
 def problems(settings: Settings) -> list[str]:
     """Returns why a worker with these settings would fail to load its model; empty where nothing speaks against it."""
     models = [model_problem(name, settings.hub_token) for name in dict.fromkeys(settings.model)]
-    return [problem for problem in (*models, device_problem(settings), bits_problem(settings)) if problem]
+    return [problem for problem in (*models, device_problem(settings)) if problem]
 
 
 def model_problem(name: str, hub_token: str | None = None) -> str:

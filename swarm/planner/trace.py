@@ -12,7 +12,6 @@ out: its logits pass block by block, in a buffer of known size.
 from __future__ import annotations
 
 import copy
-import math
 import os
 import sys
 import weakref
@@ -112,27 +111,25 @@ def trace(
         pairs = [list(zip(one, two, strict=True)) for one, two in ends]  # per batch: forward, backward
         return Way(*(_peak(batches, [pair[i] for pair in pairs]) for i in (0, 1)))
 
-    parameters, adapter, linear = _sizes(config, lora)
+    parameters, adapter = _sizes(config, lora)
     return Footprint(
         shared=way(shared, 0),
         checkpointed=way(plain, len(shared)),
         reading=reading,
         parameters=parameters,
         adapter=adapter,
-        linear=linear,
     )
 
 
-def _sizes(config: Any, lora: LoraConfig | None) -> tuple[int, int, int]:
-    """Returns numbers of the model, tied ones once, of the adapter, and beside one those of linear layers."""
+def _sizes(config: Any, lora: LoraConfig | None) -> tuple[int, int]:
+    """Returns numbers of the model, tied ones once, and of the adapter."""
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config)
     parameters = sum(parameter.numel() for parameter in module.parameters())
     if lora is None:
-        return parameters, 0, 0
-    adapted, every = (adapted_layers("traced", module, targets) for targets in (lora.targets, None))
-    numbers = sum(lora.rank * sum(layer_size(layer)) for layer in adapted.values())
-    return parameters, numbers, sum(math.prod(layer_size(layer)) for layer in every.values())
+        return parameters, 0
+    adapted = adapted_layers("traced", module, lora.targets)
+    return parameters, sum(lora.rank * sum(layer_size(layer)) for layer in adapted.values())
 
 
 def _peak(batches: Sequence[MicroBatch], ends: Sequence[tuple[int, int]]) -> Peak:

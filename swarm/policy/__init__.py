@@ -13,7 +13,6 @@ model_files       a model's folder as files: what it says, and what is missing
 given_weights     weights that anybody may have written -> a model of one's own
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched; what a place means by a name
 device            where a model computes, and in what; out of GPU memory: halve and repeat
-quantised         frozen weights in 8 or 4 bits
 load_probe        a loaded model is tried out: it computes here what transformers computes, or is refused
 asked_well        a loaded model's prompt is looked at: the form in which its template shows all of it
 model             a name -> model, tokenizer and the facts about them

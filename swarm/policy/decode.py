@@ -22,7 +22,6 @@ from swarm.policy.cuda_graphs import CudaCapture
 from swarm.policy.forward import DynamicDecoding
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
-from swarm.policy.quantised import is_quantised
 from swarm.policy.static_decode import StaticDecoding
 
 _TOLERANCE = {None: 1e-3, torch.bfloat16: 5e-2}
@@ -83,8 +82,6 @@ def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
 def _obstacle(model: LanguageModel) -> str:
     """Returns why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
     config = model.module.config
-    if is_quantised(model.module):
-        return "its weights are quantised"
     if "flash" in config._attn_implementation:
         return f"{config._attn_implementation} takes no mask"
     others = {type(layer).__name__ for layer in DynamicCache(config=config).layers if type(layer) is not DynamicLayer}

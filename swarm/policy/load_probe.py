@@ -39,7 +39,6 @@ from swarm.policy.forward import (
 )
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_completion
-from swarm.policy.quantised import is_quantised
 
 _TEXT = "One plus one is two, and the quick brown fox jumps over the lazy dog."
 TRAINING = {"shared": "where its prompts are read once for all completions", "plain": "where it is trained"}
@@ -53,7 +52,7 @@ _IN_LESS: _Lengths = ((7, 4), (3, 5))
 _EQUAL = 1e-3
 """Largest gap in fp32. Of 187 architectures those that are equal have 3e-6 at most, the others 0.29 at least."""
 _ROUNDING = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
-"""Mean gap that rounding explains, some six steps of the dtype. In 8 and 4 bits as in bf16."""
+"""Mean gap that rounding explains, some six steps of the dtype."""
 _NOISES = 3.0
 """Bound: as many times the noise that is measured."""
 _MOST = 0.3
@@ -104,7 +103,7 @@ def refuse_unlike(model: LanguageModel, training: Collection[str] = tuple(TRAINI
         ModelError: its log-probs are others, or it cannot be run at all.
     """
     exact = _in_fp32(model)
-    coarse = exact.autocast_dtype is not None or is_quantised(model.module)
+    coarse = exact.autocast_dtype is not None
     prompts, completions = _tokens(model, _IN_LESS if coarse else _IN_FP32)
     with _bounded(model, "transformers' own pass over a few tokens fails"):
         sequences = _of_one_length(prompts, completions)
@@ -143,8 +142,7 @@ def _in_fp32(model: LanguageModel) -> LanguageModel:
 
 
 def _rounding(model: LanguageModel) -> float:
-    coarse = torch.bfloat16 if is_quantised(model.module) else model.autocast_dtype
-    return _ROUNDING[coarse] if coarse else 0.0
+    return _ROUNDING[model.autocast_dtype] if model.autocast_dtype else 0.0
 
 
 def _tokens(model: LanguageModel, lengths: _Lengths) -> tuple[list[list[int]], list[list[int]]]:

@@ -49,7 +49,7 @@ class LinearHead:
 
     @classmethod
     def of(cls, model: LanguageModel) -> LinearHead | None:
-        """Returns the model's head; None if it is anything but a plain matrix, such as a quantised or adapted one."""
+        """Returns the model's head; None if it is anything but a plain matrix, such as an adapted one."""
         layer = model.module.get_output_embeddings()
         if type(layer) is not nn.Linear:
             return None

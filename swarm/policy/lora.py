@@ -200,7 +200,7 @@ def _linear_layers(module: Any) -> dict[str, nn.Module]:
 
 
 def layer_size(layer: Any) -> tuple[int, int]:
-    """(inputs, outputs) of a linear layer, a quantised one as well."""
+    """(inputs, outputs) of a linear layer."""
     if isinstance(layer, Conv1D):
         return layer.nx, layer.nf
     return layer.in_features, layer.out_features

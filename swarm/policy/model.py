@@ -35,14 +35,13 @@ from transformers.utils.logging import disable_progress_bar
 from swarm.errors import ModelError
 from swarm.harmless import printable, quoted
 from swarm.logs import get_logger
-from swarm.policy import quantised
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
 from swarm.policy.given_weights import merge_adapter
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.lora import AdaptedBase, Adapter, StackedAdapters
 from swarm.policy.model_files import folder_problem, model_names, resolve_model
-from swarm.policy.peft_form import SavedAdapter, adapter_of, is_adapter
-from swarm.policy.settings import missing_for, suited_length
+from swarm.policy.peft_form import adapter_of, is_adapter
+from swarm.policy.settings import suited_length
 
 logger = get_logger(__name__)
 
@@ -163,7 +162,6 @@ def load_model(
     precision: str = "auto",
     attention: str = "auto",
     frozen: bool = False,
-    bits: int | None = None,
 ) -> LanguageModel:
     """Load weights and tokenizer, and check that they fit each other. Runs no code of the model's folder.
 
@@ -175,7 +173,6 @@ def load_model(
             GPUs of the Ampere generation and newer, and fp16 on older ones where the weights are frozen.
         attention: `eager`, `sdpa` or `flash_attention_2`; `auto`: sdpa where the architecture has it, else eager.
         frozen: no update will change the weights, so that they are held in what is computed in; else in fp32.
-        bits: 4 or 8, what frozen weights of linear layers are held in (swarm.policy.quantised); None: as above.
 
     Raises:
         ModelError: not found, no network, unfit for training here, or model and tokenizer do not belong together.
@@ -190,10 +187,6 @@ def load_model(
         source = _folder(base or saved.base_model_name_or_path, hub_token)
     dtype = (autocast_dtype_of(target, precision, frozen=frozen) if frozen else None) or torch.float32
     safely: dict[str, Any] = {"trust_remote_code": False}  # not even where a terminal could be asked
-    few: dict[str, Any] = {}
-    if bits:
-        _refuse_bits(name, bits, saved)
-        few = quantised.loading_options(bits, target, dtype)
     tokenizer = _load_part(name, "tokenizer", lambda: AutoTokenizer.from_pretrained(source, **safely))
     config = _load_part(name, "config", lambda: AutoConfig.from_pretrained(source, **safely))
     module, loaded = _load_part(
@@ -212,12 +205,9 @@ def load_model(
             use_safetensors=True,
             disable_mmap=not is_hub_id(name),  # others may cut a file there: of a mapped one this process would die
             **safely,
-            **few,
         ),
     )
     _refuse_made_up(name, loaded)
-    if bits:
-        quantised.made_trainable(module)
     if saved:
         merge_adapter(name, module, folder, saved)
     model = wrap_model(
@@ -236,17 +226,6 @@ def load_model(
     if not max_new_tokens and named and named > model.max_new_tokens:
         logger.info("model.length_bounded", model=name, max_new_tokens=model.max_new_tokens, named_by_the_model=named)
     return model
-
-
-def _refuse_bits(name: str, bits: int, saved: SavedAdapter | None) -> None:
-    """Refuse weights in so few bits where that cannot be, or an adapter would have to be merged into them."""
-    if problem := missing_for(bits):
-        raise ModelError(f"model {name!r}: {problem}.")
-    if saved:
-        raise ModelError(
-            f"model {name!r}: it is an adapter, which cannot be merged into weights of {bits} bits. Merge it first "
-            "(`swarm model export NODE --merged`, or PEFT's merge_and_unload), and name the result as MODEL_NAME."
-        )
 
 
 def _folder(name: str, hub_token: str | None) -> Path:
@@ -284,8 +263,7 @@ def wrap_model(
     disable_dropout(module)
     if device.type == "cpu":
         _own_memory(module)
-    if not quantised.is_quantised(module):  # which is there, and refuses to move
-        module.to(device)
+    module.to(device)
     pad_id = tokenizer.pad_token_id
     return LanguageModel(
         name=Path(name).name,

@@ -14,7 +14,6 @@ from typing import Any
 from swarm.algo.advantages import OVER_BATCH
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError
-from swarm.extras import installed_by
 from swarm.instruction import OURS, Asking
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.learning_rates import suited_learning_rate
@@ -63,8 +62,6 @@ class LoraConfig:
     """What they add is scaled by alpha / rank, so that one learning rate suits all ranks ("LoRA Without Regret")."""
     targets: tuple[str, ...] | None = None
     """Endings of the names of the layers that have one; None: all linear layers but the head."""
-    base_bits: int | None = None
-    """4 or 8: the frozen weights of linear layers are held in so many (bitsandbytes); None: in what is computed in."""
     seed: int = 42
     """Seed of the draw of A; B begins at zero."""
 
@@ -79,7 +76,6 @@ class LoraConfig:
             "adapter_rank": self.rank,
             "adapter_alpha": f"{self.alpha:g}",
             "adapter_targets": ",".join(self.targets) if self.targets else None,
-            "adapter_base_bits": self.base_bits,
         }
         named = [f"{variable(name)}={value}" for name, value in values.items() if value is not None]
         return " ".join([f"{variable('adapter')}=lora", *named])
@@ -210,9 +206,8 @@ def lora_config(settings: Settings) -> LoraConfig | None:
     """Returns the adapter that a node trains; None: all of its weights."""
     if settings.adapter.kind == "none":
         return None
-    bits = None if settings.adapter.base_bits == "none" else int(settings.adapter.base_bits)
     rank, alpha, targets = settings.adapter.rank, settings.adapter.alpha, settings.adapter.targets
-    return LoraConfig(rank, alpha, targets, bits, settings.seed)
+    return LoraConfig(rank, alpha, targets, settings.seed)
 
 
 def grpo_config(settings: Settings) -> GrpoConfig:
@@ -281,29 +276,6 @@ def unsuited(precision: str, attention: str, *, is_gpu: bool, is_ampere: bool) -
     if attention == "flash_attention_2" and missing:
         return f"flash_attention_2 needs {', '.join(missing)}; set the attention to auto or sdpa"
     return ""
-
-
-def bits_problem(settings: Settings) -> str:
-    """Returns why frozen weights cannot be held in as few bits as these settings ask; empty if they can, or none are
-    asked."""
-    if settings.adapter.base_bits == "none":
-        return ""
-    name, value = variable("adapter_base_bits"), settings.adapter.base_bits
-    if settings.adapter.kind == "none":
-        return (
-            f"{name}={value} is of frozen weights, and all weights are trained here: set {variable('adapter')}=lora "
-            f"(--adapter lora), or unset {name}"
-        )
-    return missing_for(int(value))
-
-
-def missing_for(bits: int) -> str:
-    """Returns why this Python cannot hold weights in so many bits; empty if it can. Imports neither package."""
-    missing = [name for name in ("bitsandbytes", "accelerate") if find_spec(name) is None]
-    if not missing:
-        return ""
-    named = f"{variable('adapter_base_bits')}={bits}"
-    return f"{named} needs {' and '.join(missing)}, not installed: {installed_by('quantised')}"
 
 
 _FEWEST_COLUMNS = 64

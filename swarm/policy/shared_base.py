@@ -81,9 +81,9 @@ class SharedBases:
         Raises:
             ModelError: the model cannot be loaded or used, or no layer has the name of a target.
         """
-        key = (lasting_name(name), config.targets, config.base_bits, *sorted(loading.items()))
+        key = (lasting_name(name), config.targets, *sorted(loading.items()))
         if key not in self._loaded:
-            model = load_model(name, frozen=True, bits=config.base_bits, **loading)
+            model = load_model(name, frozen=True, **loading)
             refuse_unlike(model)
             self._loaded[key] = SharedBase(model, AdaptedBase(lasting_name(name), model.module, config.targets))
         return self._loaded[key], self._loaded[key].join(config)

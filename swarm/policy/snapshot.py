@@ -348,8 +348,6 @@ def _stamp(path: Path, most: int = 1 << 62) -> FileStamp:
 def write_merged(adapter: Path, target: Path, base: str | None = None, hub_token: str | None = None) -> int:
     """Write the whole model into an existing folder, in fp32; tied matrices once, as transformers ties them.
 
-    A base that was held in few bits is merged into as its files have it.
-
     Args:
         base: the model that it is added to; None: what the adapter names.
 

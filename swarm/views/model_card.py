@@ -349,8 +349,7 @@ def _of_an_adapter(base: str, *, merged: bool) -> list[str]:
     if merged:
         text = [
             "The whole model, in fp32: low-rank matrices (LoRA) that were trained, added to the weights of",
-            f"{shown(base)} as its files have them. What was trained beside fewer bits of these saw what quantising",
-            "makes of them.",
+            f"{shown(base)} as its files have them.",
         ]
         return ["## What this is", "", *text, ""]
     loading = [

@@ -16,7 +16,7 @@ PYTHON = ROOT / ".venv-extras" / "bin" / "python"
 OF_DEVELOPERS = {"dev", "engines", "bench"}
 IMPORTED = (
     "matplotlib, pandas, pyarrow, scipy, cryptography, obstore, zstandard, math_verify, submitit, "
-    "verifiers.v1, bitsandbytes, accelerate, peft, starlette, uvicorn, textual, tensorboard, trackio, wandb"
+    "verifiers.v1, peft, starlette, uvicorn, textual, tensorboard, trackio, wandb"
 )
 
 

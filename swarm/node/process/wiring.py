@@ -25,7 +25,6 @@ from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, ThreadBlock
 from swarm.node.process.together import GenerationTogether
 from swarm.node.worker.ij_schedule import make_rule
 from swarm.planner.free_memory import process_memory
-from swarm.policy.settings import bits_problem
 from swarm.provenance import made_with, versions
 from swarm.records.files import id_of
 from swarm.records.made_by import refuse_foreign
@@ -175,8 +174,6 @@ def check_alone(settings: Settings) -> None:
     make_trust(settings.signing, settings.private_folder, settings.place, settings.experiment)  # there is a key
     if settings.role == "coordinator":
         return
-    if settings.trains and (problem := bits_problem(settings)):
-        raise ConfigError(problem)
     refuse_unknown_tasks(settings)
     sampler(settings.sampler)
     loss(settings.loss)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from swarm.cli.main import run as swarm
 from swarm.config import Settings
 from swarm.config.computing import AdapterTable
 from swarm.errors import CheckpointError, ModelError, StoreError
-from swarm.policy import settings as policy_settings
 from swarm.policy.embedded import embedded_path
 from swarm.policy.settings import LoraConfig
 from swarm.store.folder import place
@@ -219,7 +217,6 @@ def test_checkpoints_of_the_same_model_or_that_cannot_be_read_are_no_refusal(tmp
             "SWARM_ADAPTER_RANK=16 SWARM_ADAPTER_ALPHA=8', as",
         ),
         ('{"targets": ["q_proj"]}', {"adapter": "lora"}, "SWARM_ADAPTER_TARGETS=q_proj'"),
-        ('{"base_bits": 4}', {"adapter": "lora"}, "SWARM_ADAPTER_BASE_BITS=4'"),
     ],
 )
 def test_a_worker_whose_checkpoint_is_of_another_adapter_is_refused_before_it_starts(
@@ -236,24 +233,6 @@ def test_a_worker_whose_checkpoint_is_of_another_adapter_is_refused_before_it_st
     as_saved = msgspec.json.decode(saved or "null", type=LoraConfig | None)
     lora = as_saved or LoraConfig()
     trained: Any = {"kind": "lora" if as_saved else "none", "rank": lora.rank, "alpha": lora.alpha}
-    trained |= {"targets": lora.targets, "base_bits": str(lora.base_bits or "none")}
+    trained |= {"targets": lora.targets}
     same = replace(node, adapter=AdapterTable(**trained))
     before_start.refuse_other_models(layout.run, [same])
-
-
-@pytest.mark.parametrize("words", STARTING)
-@pytest.mark.parametrize(
-    ("adapter", "said"),
-    [("none", "all weights are trained here: set SWARM_ADAPTER=lora"), ("lora", r"needs bitsandbytes, not installed")],
-)
-def test_weights_in_few_bits_are_refused_where_all_are_trained_or_the_library_is_missing(
-    words: list[str], adapter: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    monkeypatch.setattr(policy_settings, "find_spec", lambda name: None if name == "bitsandbytes" else find_spec(name))
-    monkeypatch.setenv("SWARM_ADAPTER_BASE_BITS", "4")
-    monkeypatch.setenv("SWARM_ADAPTER", adapter)
-    place = str(tmp_path / "place")
-    where = [] if words[0] == "join" else ["--path", place]
-    assert swarm([*(word.format(place=place) for word in words), *where]) in (1, 2)
-    assert said in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

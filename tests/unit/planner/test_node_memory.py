@@ -161,22 +161,6 @@ def test_of_an_adapter_gradients_and_moments_are_small_and_the_base_is_held_as_i
     assert memory.base == 0
 
 
-def test_of_a_base_in_few_bits_linear_layers_are_small_and_one_is_restored_at_a_time() -> None:
-    linear, whole, layers = 357_826_560, ADAPTED.shape.parameters, ADAPTED.shape.layers
-    model = ADAPTED._replace(footprint=structs.replace(ADAPTED.footprint, linear=linear))
-
-    def of(**settings: Any) -> NodeMemory:
-        asked = Settings().with_values({"adapter": "lora", **settings})
-        return node_memory.node_memory(model, asked, GPU, micro_batch_tokens=4096, checkpointing=False)
-
-    plain, eight, four = of(decoding="dynamic"), of(adapter_base_bits="8"), of(adapter_base_bits="4")
-    assert eight.base == pytest.approx(2 * (whole - linear) + linear, rel=0.01)
-    assert four.base == pytest.approx(2 * (whole - linear) + linear / 2, rel=0.02)
-    assert four.activations - plain.activations == four.generation - plain.generation == 2 * linear // layers
-    assert four.buffers == 0, "static buffers are not for it"
-    assert of().buffers > 0
-
-
 def test_nodes_that_generate_together_hold_the_cache_of_all_their_rows() -> None:
     eight, as_many_groups = adapted(CPU, together=8, local_groups=2), adapted(CPU, local_groups=16)
     assert eight.generation == as_many_groups.generation
