@@ -33,7 +33,7 @@ from benchmarks.common import arguments_of, earlier, keep
 from benchmarks.models import model_folder
 from benchmarks.swarms import run_swarm
 from swarm.config import without_settings
-from swarm.planner.prompt_lengths import longest_prompt
+from swarm.planner.node_memory import longest_prompt
 from swarm.policy.prompt import encode_prompt
 
 PROFILE = "tiny-2"

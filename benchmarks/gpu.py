@@ -30,9 +30,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.common import arguments_of, card_name, keep, seconds, summary
 from benchmarks.models import SHAPES, Shape, parameters, random_model
-from swarm.policy.cuda_graphs import GraphedSteps
 from swarm.policy.policy import JoinedPolicy, load_policy
 from swarm.policy.settings import GrpoConfig
+from swarm.policy.static_decode import GraphedSteps
 from swarm.types import Completion, TrainGroup
 
 DENSE_BF16_PEAK = {

@@ -32,12 +32,10 @@ OFF = {
     "averaged weights": ("plugins/lab/averaging.py", "plugins/lab/averaging_machine.py"),
     "planted words": ("plugins/lab/planting.py",),
     "conversations": ("node/worker/conversing.py", "tasks/conversation.py"),
-    "dynamic sampling": ("node/worker/dynamic_sampling.py",),
     "adaptive I and J": ("algo/adaptive_rule.py", "algo/adaptive.py"),
     "signatures": ("signing/",),
     "a generation server": ("served/", "endpoint/"),
-    "a state kept elsewhere": ("node/worker/last_state.py",),
-    "several nodes of one process": ("node/process/together.py", "node/process/daemon.py"),
+    "several nodes of one process": ("node/process/together.py",),
 }
 """Features that are off at the defaults, and where they live below `swarm/`. Groups that come one by one and mixtures
 are none: peers may have them, whatever this node has."""

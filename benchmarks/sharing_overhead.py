@@ -49,8 +49,7 @@ from swarm.node.base.presence import Presence
 from swarm.node.process.system import ComputeExecutor, compute_thread
 from swarm.node.process.wiring import make_context, node_log
 from swarm.node.worker.worker import Worker
-from swarm.policy.embedded import EMBEDDED
-from swarm.policy.learning_rates import suited_learning_rate
+from swarm.policy.embedded import EMBEDDED, suited_learning_rate
 from swarm.policy.policy import load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.records.liveness import ACTIVE

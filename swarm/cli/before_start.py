@@ -37,7 +37,7 @@ from swarm.harmless import quoted
 from swarm.node.base.experiment import identity_of, is_begun, read_experiment
 from swarm.planner.open_files import problem as open_files_problem
 from swarm.planner.open_files import raise_limit
-from swarm.planner.startable import problems
+from swarm.planner.planner import problems
 from swarm.policy.embedded import FOR_OTHERS, all_embedded, any_embedded, made_for
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.settings import LoraConfig, lora_config, trained_as

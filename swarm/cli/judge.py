@@ -34,8 +34,7 @@ from swarm.errors import (
     SwarmError,
 )
 from swarm.harmless import printable
-from swarm.judge.candidates import Candidate, candidates, opened
-from swarm.judge.exam import examine, make_paper
+from swarm.judge.exam import Candidate, candidates, examine, make_paper, opened
 from swarm.judge.judge import Judge
 from swarm.judge.questions import questions_of, with_stages_of
 from swarm.logs import NodeLog, configure_logging, get_logger

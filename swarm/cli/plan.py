@@ -20,10 +20,8 @@ from swarm.planner.device_memory import far_device
 from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import RESERVE, Part, Plan
-from swarm.planner.planner import make_plan, remedies_of
-from swarm.planner.remedies import Remedy
+from swarm.planner.planner import Remedy, make_plan, problems, remedies_of
 from swarm.planner.shape import model_shape
-from swarm.planner.startable import problems
 from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS

@@ -33,19 +33,17 @@ sharing      peers' files on their way into the swarm pool
 worker       one training node
   worker, context                       the loop that carries out decisions; what every part is given
   worker_machine, events                which step is next; what it is told and asks for; how long peers are waited for
-  starting, redo                        loading, restoring; the rounds since the last checkpoint once more
+  starting                              loading, restoring; the rounds since the last checkpoint once more
   lookout                               the round clock, who is alive, which files are there
   steps, row                            what each step of a round hands to the next; the row that is made of it
   hooks, features                       where features join in a round; the core's own: answers to a judge, hints, and
                                         what the first round tells of the others
   ij_schedule                           I and J of each round
-  own_groups                            own questions, completions, rewards
-  dynamic_sampling                      fresh questions in the place of groups without a signal
+  own_groups                            own questions, completions, rewards; fresh questions for groups without a signal
   conversing                            turn by turn, where tasks reply
   round_files                           what a round leaves in the shared place, in order; read again after a kill
-  first_day                             the date of a node's first start, for prompts that have one
-  saving, checkpoints                   when one is written, and how
-  last_state                            what is kept elsewhere where the place takes no more
+  checkpoints                           how they are written and read; the date of the first start, for prompts
+  saving                                when one is written; what is kept elsewhere where the place takes no more
 
 coordinator  the round clock
   coordinator                           active or standby

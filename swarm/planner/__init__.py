@@ -2,15 +2,12 @@
 
     settings ─▶ planner ─▶ Plan
 
-planner           settings -> the plan for this machine
+planner           settings -> the plan for this machine; what would fit where it does not; what fails before any start
 plan              what fits, and which way of training to take
-node_memory       the memory of one node, by part
+node_memory       the memory of one node, by part; the longest prompts, as measured
 footprint         the activations of a micro-batch of any size; of known models from a table
 trace             in a child: one update on tensors without data, which says so for any model
 shape             the sizes of a model, from its files
-remedies          what would fit where a plan does not
-prompt_lengths    the longest prompts, as measured
-startable         what is known to fail before anything starts: models, devices
 open_files        how many files a process may have open: raised, or refused
 device_memory     total and free memory of a device, of one that is not on this machine, too
 free_memory       free memory of this machine; its one reader

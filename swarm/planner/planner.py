@@ -1,11 +1,25 @@
 """The plan for a swarm on this machine. Takes milliseconds and no torch for a model that is known.
 
 Settings ─▶ sizes of the models (shape), activations (footprint), free memory (device_memory) ─▶ plan.choose ─▶ Plan
+
+remedies finds what would fit where a plan does not: the same nodes in one process, with adapters, or with less of something.
+
+Plan that does not fit ─▶ other plans of the same device ─▶ Remedy: the flags, and what it would come to
+
+Nobody takes one of them but a person: an adapter trains something else, and fewer nodes are another swarm.
+
+problems finds what is known to fail before anything starts: a model that cannot be had, a device that cannot be used as
+asked.
+
+Settings ─▶ problems, a line each ─▶ up, its --dry-run, plan, node, join, workers, study run: refused; doctor: findings
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from swarm.config import Settings
 from swarm.errors import ModelError
@@ -14,8 +28,10 @@ from swarm.planner.device_memory import DeviceMemory, device_memory
 from swarm.planner.footprint import footprint
 from swarm.planner.node_memory import ONE_TURN, SizedModel, Talk, computes_in_half
 from swarm.planner.plan import Plan, choose
-from swarm.planner.remedies import Remedy, remedies
 from swarm.planner.shape import model_shape
+from swarm.policy.hub import is_hub_id, look_up
+from swarm.policy.model_files import folder_problem, resolve_model
+from swarm.policy.settings import unsuited
 
 logger = get_logger(__name__)
 
@@ -63,3 +79,75 @@ def plan_for(settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_
     except ModelError as error:
         logger.warning("plan.unknown", problem=str(error))
         return None
+
+
+LORA: Literal["lora"] = "lora"
+
+
+class Remedy(NamedTuple):
+    """One way to make it fit."""
+
+    flags: str
+    plan: Plan | None = None
+    """What it would come to; None: it is the plan's own count."""
+
+
+Planning = Callable[[Settings, bool], Plan]
+"""The plan for these settings, of nodes that are in one process or not."""
+
+
+def remedies(made: Plan, settings: Settings, planning: Planning) -> list[Remedy]:
+    """Returns the changes with which a plan fits that does not; those come first that change nothing of what is
+    learned."""
+    tried = [Remedy(flags, plan) for flags, plan in _other_plans(made, settings, planning) if plan.fits]
+    if made.longest_completion:
+        tried.append(Remedy(f"--max-new-tokens {made.longest_completion}"))
+    if made.most_nodes:
+        tried.append(Remedy(f"--nodes {made.most_nodes}"))
+    return tried
+
+
+def _other_plans(made: Plan, settings: Settings, planning: Planning) -> Iterator[tuple[str, Plan]]:
+    several = made.nodes > 1 and not made.in_process
+    try:
+        if several:
+            yield "--in-process", planning(settings, True)
+        if settings.adapter.kind != LORA:
+            adapted = settings.with_values({"adapter": LORA})
+            yield f"--adapter {LORA}", planning(adapted, made.in_process)
+            if several:
+                yield f"--adapter {LORA} --in-process", planning(adapted, True)
+    except ModelError:  # this model cannot be adapted as the settings say
+        return
+
+
+def problems(settings: Settings) -> list[str]:
+    """Returns why a worker with these settings would fail to load its model; empty where nothing speaks against it."""
+    models = [model_problem(name, settings.hub_token) for name in dict.fromkeys(settings.model)]
+    return [problem for problem in (*models, device_problem(settings)) if problem]
+
+
+def model_problem(name: str, hub_token: str | None = None) -> str:
+    """Returns why a model cannot be had; empty if it can. Asks the hub for no more than its names and sizes."""
+    try:
+        if is_hub_id(name):
+            look_up(name, hub_token)
+            return ""
+        folder = Path(resolve_model(name))
+        problem = folder_problem(folder)
+    except ModelError as error:
+        return str(error)
+    return f"model {name!r}: {problem}. Check MODEL_NAME" if problem else ""
+
+
+def device_problem(settings: Settings) -> str:
+    """Returns why the device cannot be used, or not with these settings; empty if it can. Free where nothing is asked
+    of it."""
+    if settings.device in (None, "cpu") and settings.precision != "bf16" and settings.attention != "flash_attention_2":
+        return ""
+    try:
+        device = device_memory(settings.device)
+    except ModelError as error:
+        return str(error)
+    problem = unsuited(settings.precision, settings.attention, is_gpu=device.is_gpu, is_ampere=device.bf16)
+    return f"device {device.device!r}: {problem}" if problem else ""

@@ -7,8 +7,7 @@ generator         question texts and dialogues -> completions, behind swarm.type
 trainer           one policy update, in two halves, behind swarm.types.Trainer
 leased            a trainer that updates only while it holds the device lease, a lock of this machine
 settings          GrpoConfig: what can be tuned; imports no torch
-learning_rates    the step size that suits a kind of model and adapter, and why
-embedded          where the models that ship with swarm are
+embedded          where the models that ship with swarm are; the step size that suits a kind of model, and why
 model_files       a model's folder as files: what it says, and what is missing
 given_weights     weights that anybody may have written -> a model of one's own
 hub               a model of the Hugging Face Hub: can it be had, and the rest fetched; what a place means by a name
@@ -27,12 +26,10 @@ parts             what plugins add to a trainer
 generate          prompt tokens -> sampled completions with their log-probs; logits -> one token per row
 forward           prompts -> cache -> one more token per row, or log-prob of every completion token
 decode            the way of decoding that suits model and device
-static_decode     one more token per row, on a cache of fixed size, which CUDA graphs need
-cuda_graphs       record a step once, check it, replay it
+static_decode     one more token per row, on a cache of fixed size, recorded as CUDA graphs
 
 batch             training groups -> padded tensors of one micro-batch; what of a stranger's claims is believed
 logprobs          log-probs of chosen tokens: of a matrix head block by block of the vocabulary, of others in chunks
-gradient          rows -> gradient, summed over tokens
-halves            the same in parts, and the inner products of these
+gradient          rows -> gradient, summed over tokens; the same in parts, and the inner products of these
 optimizer         scale, clip, AdamW
 """

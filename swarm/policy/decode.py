@@ -18,11 +18,10 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from swarm.logs import get_logger
-from swarm.policy.cuda_graphs import CudaCapture
 from swarm.policy.forward import DynamicDecoding
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
-from swarm.policy.static_decode import StaticDecoding
+from swarm.policy.static_decode import CudaCapture, StaticDecoding
 
 _TOLERANCE = {None: 1e-3, torch.bfloat16: 5e-2}
 """Tolerance of logits, relative to the largest. A wrong mask or position is off by much more."""

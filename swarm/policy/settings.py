@@ -15,8 +15,7 @@ from swarm.algo.advantages import OVER_BATCH
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.instruction import OURS, Asking
-from swarm.policy.embedded import EMBEDDED
-from swarm.policy.learning_rates import suited_learning_rate
+from swarm.policy.embedded import EMBEDDED, suited_learning_rate
 from swarm.policy.parts import MakePart, options_of, parts_of
 
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (

@@ -14,11 +14,20 @@ DecodeWeights are those to decode with: the trainer's own, or, under autocast, a
 Autocast casts a matrix before every product, or once per region into memory of its own choice. A recorded step can use
 neither: it must find each weight at one address for good. So the copy is cast once and then refreshed in place. What
 autocast leaves in fp32 (embeddings, norms) is shared with the trainer, and the arithmetic is autocast's to the bit.
+
+GraphedSteps are recorded once as CUDA graphs and replayed: a step is hundreds of launches, a graph makes it one.
+
+    run(shape, step) ──new shape──▶ step eagerly ─▶ record ─▶ replay ─▶ same numbers? ──▶ replay from now on
+                                                       └ fails ┴──── differs ─────┴▶ log, eager for good
+
+Two replays of every graph are checked: the first on the inputs it was recorded with, the second on others, so that a
+step which took a number from the host, and so recorded it as a constant, is found too.
 """
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,11 +39,106 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.pytorch_utils import Conv1D
 
-from swarm.policy.cuda_graphs import Capture, GraphedSteps
+from swarm.logs import get_logger
 from swarm.policy.forward import Prefilled, prefill
 from swarm.policy.lora import StackedAdapters
 from swarm.policy.model import LanguageModel
 from swarm.policy.settings import column_bucket, row_bucket
+
+Step = Callable[[], Tensor]
+"""Reads and writes memory that stays where it is, and returns a part of it. Running it again changes nothing."""
+Replay = Callable[[], None]
+Capture = Callable[[Step], Replay]
+Shape = tuple[int, int]
+
+_MOST_GRAPHS = 64
+"""Each holds its launches and scratch memory; shapes beyond run eagerly."""
+_CHECKS = 2
+_WARM_UPS = 2
+_TOLERANCE = 1e-2
+_one_capture_at_a_time = threading.Lock()
+
+logger = get_logger(__name__)
+
+
+@dataclass
+class _Graph:
+    replay: Replay
+    output: Tensor
+    checks: int = 0
+
+
+class GraphedSteps:
+    """Steps by their shape. Without a `capture`, all run eagerly."""
+
+    def __init__(self, capture: Capture | None) -> None:
+        self._capture = capture
+        self._graphs: dict[Shape, _Graph] = {}
+        self.captures = 0
+        """Graphs recorded so far: stands still once every shape has been seen."""
+
+    def forget(self) -> None:
+        """Drop all graphs, because memory they use is given back."""
+        self._graphs.clear()
+
+    def run(self, shape: Shape, step: Step) -> Tensor:
+        """Returns the output of the step, which must be the same work on the same memory whenever the shape is."""
+        graph = self._graphs.get(shape)
+        if graph is not None and graph.checks == _CHECKS:
+            graph.replay()
+            return graph.output
+        if self._capture is None or (graph is None and len(self._graphs) == _MOST_GRAPHS):
+            return step()
+        return self._checked(self._capture, shape, step)
+
+    def _checked(self, capture: Capture, shape: Shape, step: Step) -> Tensor:
+        """One replay beside the eager step, whose output is what counts."""
+        output = step()
+        expected = output.clone()
+        try:
+            if (graph := self._graphs.get(shape)) is None:
+                graph = self._graphs[shape] = _Graph(capture(step), output)
+                self.captures += 1
+            output.fill_(torch.nan)  # what a graph that does nothing would leave behind
+            graph.replay()
+            gap, scale = (output - expected).abs().max().item(), expected.abs().max().item()
+        except torch.OutOfMemoryError:
+            raise  # says nothing about graphs: the caller tries fewer rows
+        except RuntimeError as error:  # what torch raises for everything that CUDA refuses
+            self._refuse(shape, f"{type(error).__name__}: {error}")
+        else:
+            graph.checks += 1
+            if not gap <= _TOLERANCE * (1 + scale):
+                self._refuse(shape, f"logits differ by {gap:.3g}")
+        return output.copy_(expected)
+
+    def _refuse(self, shape: Shape, reason: str) -> None:
+        logger.warning("decode.graph_refused", rows=shape[0], columns=shape[1], reason=reason)
+        self._capture = None
+        self.forget()
+
+
+class CudaCapture:
+    """Records steps as CUDA graphs, which share one pool of scratch memory because they never run at the same time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        with torch.cuda.device(device):
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, step: Step) -> Replay:
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
+        # The outer stream context also restores the stream if a failed capture leaves its own behind.
+        with _one_capture_at_a_time, torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+            self._stream.wait_stream(current)
+            for _ in range(_WARM_UPS):  # libraries allocate on their first calls, which cannot be recorded
+                step()
+            # Other nodes' threads may use the GPU meanwhile: only this thread's mistakes count.
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+                step()
+        current.wait_stream(self._stream)
+        return graph.replay
 
 
 @dataclass(frozen=True, eq=False)

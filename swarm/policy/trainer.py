@@ -27,8 +27,7 @@ from swarm.logs import get_logger
 from swarm.policy import snapshot as snapshots
 from swarm.policy.batch import Encoded, encode_groups
 from swarm.policy.device import Halvings, gpu_memory
-from swarm.policy.gradient import GradientSum
-from swarm.policy.halves import MeasuredHalves
+from swarm.policy.gradient import GradientSum, MeasuredHalves
 from swarm.policy.model import LanguageModel
 from swarm.policy.optimizer import Optimizer, OptimizerState
 from swarm.policy.parts import TrainedWeights, TrainerPart

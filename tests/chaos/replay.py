@@ -23,8 +23,8 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.features import plugin_hooks_of
 from swarm.node.worker.hooks import Hooks
 from swarm.node.worker.own_groups import OwnGroups
-from swarm.node.worker.redo import Redo, plan_redo
 from swarm.node.worker.round_files import RoundFiles
+from swarm.node.worker.starting import Redo, plan_redo
 from swarm.records.rows import read_rows
 from swarm.tasks.universe import Universe
 from swarm.types import Policy

@@ -15,9 +15,9 @@ from swarm.node.base.context import NodeContext
 from swarm.node.base.experiment import claim_experiment
 from swarm.node.process.wiring import make_context
 from swarm.records.files import read_peer
-from swarm.signing.envelope import SignedPlace, seal
 from swarm.signing.keys import make_key
 from swarm.signing.known_keys import KnownKeys
+from swarm.signing.signatures import SignedPlace, seal
 from swarm.types import RoundKey
 from swarm.wire import keys as wire_keys
 from swarm.wire.codec import encode

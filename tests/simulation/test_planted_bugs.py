@@ -26,9 +26,9 @@ from swarm.node.sharing import intake
 from swarm.node.worker import events as m
 from swarm.node.worker import own_groups, round_files, starting
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.redo import Redo, RedoPlan
 from swarm.node.worker.round_files import LeftCompletions, RoundFiles
 from swarm.node.worker.saving import Saver
+from swarm.node.worker.starting import Redo, RedoPlan
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.types import RoundKey
 from swarm.wire.codec import encode

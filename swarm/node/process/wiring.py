@@ -126,7 +126,7 @@ async def worker_maker(
         nodes: how many will be made.
         load: gives a node its policy; None: what its settings name.
     """
-    from swarm.node.worker.first_day import first_day
+    from swarm.node.worker.checkpoints import first_day
     from swarm.node.worker.worker import Worker
     from swarm.tasks.scoring import Scorer
 

@@ -15,22 +15,34 @@ Of a task that converses the completions are whole conversations, turn by turn o
 What a generator samples is a function of its weights and of seed, node and round, so on a CPU a node that comes back
 samples again what it had published. On a GPU it may not; then what was published stays, and is encoded from its text.
 Where each request is paid for, a node on a CPU writes no completions file, unless it generates ahead.
+
+By dynamic sampling groups without a signal are followed by groups to fresh questions (DAPO, arXiv:2503.14476, 3.2).
+
+    slots 0 .. I-1 ─sample, score─▶ m of them without an advantage ─▶ slots I .. I+m-1 ─sample, score─▶ ...
+
+It ends when I groups have a signal, or after `SWARM_DYNAMIC_SAMPLING` attempts. The question of a slot is the one that
+the run draws for node, round and slot, so that peers verify those of later attempts as all others. What is sampled is a
+function of the weights and of seed, node, round and attempt: a node that was killed samples the same again on a CPU.
+
+A round's reward is measured on the first I slots: how many more follow depends on what these earned, and a mean over
+all of them would be above what the policy earns.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Awaitable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import anyio
 import msgspec
 from msgspec import UNSET
 
+from swarm.algo.advantages import is_informative
 from swarm.algo.seeds import derive_seed
 from swarm.errors import ProtocolError, ScoringError
 from swarm.logs import get_logger
@@ -39,7 +51,6 @@ from swarm.node.sharing.reading import gone
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import OwnQuestion, WorkerContext
 from swarm.node.worker.conversing import converse
-from swarm.node.worker.dynamic_sampling import sample_until_informative, slots_before
 from swarm.node.worker.round_files import (
     LeftCompletions,
     RoundFiles,
@@ -520,3 +531,45 @@ def _as_it_was(sampled: Sampled, left: LeftCompletions) -> Sampled:
 
 def _say_taken_up(sampled: Sampled, groups: int) -> None:
     logger.info("rollouts.taken_up", round=sampled.key.round, groups=groups, rewritten=not sampled.adopted)
+
+
+class SampleFunction(Protocol):
+    """Gives completions to some questions."""
+
+    def __call__(self, questions: list[OwnQuestion], *, attempt: int = 0) -> Awaitable[list[RolloutGroup]]:
+        """Attempts are counted from 0."""
+
+
+def lacking(wanted: int, scores: Scores) -> int:
+    """Returns how many groups with a signal are still missing of those that are wanted."""
+    return wanted - sum(
+        not isinstance(score, ProtocolError) and is_informative(score.rewards) for score in scores.values()
+    )
+
+
+def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> int:
+    """Returns the slots that a former life sampled for in so many attempts at most; I where it left nothing, or had
+    one."""
+    return max(local, min(local * attempts, len(sampled.groups) if sampled else 0))
+
+
+async def sample_until_informative(
+    ctx: WorkerContext, key: RoundKey, questions: list[OwnQuestion], sample: SampleFunction
+) -> tuple[list[RolloutGroup], Scores]:
+    """Groups to the questions of the first attempt and, while some have no signal and attempts are left, to the next.
+
+    Returns:
+        The groups of all attempts, by slot, and the scores of those that were looked at.
+    """
+    groups, scores, wanted = await sample(questions), Scores(), len(questions)
+    asked, fresh = ctx.settings.local_groups, groups
+    for attempt in range(1, ctx.settings.dynamic_sampling):
+        found = await score_groups(ctx.task_source, fresh)
+        scores |= {group.slot: score for group, score in zip(fresh, found, strict=True)}
+        if not (missing := lacking(wanted, scores)):
+            break
+        more = [one for one in await ctx.ask(key, asked + missing) if one.slot >= asked]
+        asked += missing
+        fresh = await sample(more, attempt=attempt)
+        groups = [*groups, *fresh]
+    return groups, scores

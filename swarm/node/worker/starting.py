@@ -1,33 +1,233 @@
-"""Does what comes before a worker's first round: compare the experiment, load its policy, restore, redo."""
+"""Does what comes before a worker's first round: compare the experiment, load its policy, restore, redo.
+
+Redo does the rounds between the last checkpoint and the last metrics row once more after a kill.
+
+    checkpoint of R rounds ─▶ redo R ─▶ redo R+1 ─▶ ... ─▶ redo of the last row's round ─▶ the weights of that moment
+                               │ own groups: as they were sampled, out of the completions files
+                               ├ external groups: those that the row names in `trained_on`, out of their files,
+                               │   wherever these lie: where they were published, or in the archive
+                               └ weights that were averaged: those that it names in `averaged`, likewise
+
+Nothing is published, no row is written and no reward submitted: all of that was done. A judge's question is answered
+where the kill came before the answer. On a CPU the weights come out bit for bit as they were; a round whose update
+measures what its row says counts as exact.
+
+Where a completions file is missing (runs of earlier versions have none) or damaged, the groups are sampled again with
+the same seeds; what was published stays where that gives other texts. With staleness 1 a round's groups were sampled
+before the update of the round before it, and so they are here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import anyio
+import msgspec
 
-from swarm.errors import StoreError
+from swarm.algo.registry import advantage_scaling
+from swarm.config import Settings, variable
+from swarm.errors import ProtocolError, StoreError
 from swarm.logs import get_logger
 from swarm.node.base.experiment import claim_experiment, publish_task_files
 from swarm.node.base.looking import until_readable
-from swarm.node.round import Rounds
+from swarm.node.round import Rounds, to_train
 from swarm.node.sharing.admission import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
-from swarm.node.sharing.pool import parse_names
+from swarm.node.sharing.pool import GroupName, name_of, parse_names
+from swarm.node.sharing.reading import PublishedGroups, gone
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.last_state import LastState
-from swarm.node.worker.redo import NOTHING_TO_REDO, Redo, Redone, plan_redo
+from swarm.node.worker.hooks import AfterAgain
+from swarm.node.worker.row import mean
+from swarm.node.worker.saving import LastState
+from swarm.node.worker.steps import first_slots, measured
+from swarm.records.archives import with_archive
 from swarm.records.retention import Lived
 from swarm.records.rows import read_own_rows
 from swarm.store.run import Run
-from swarm.types import Policy, RoundKey
+from swarm.types import Policy, RoundKey, ScoredGroup, Trainer, TrainReport
 from swarm.wire.messages import NodeState
 from swarm.wire.metrics import MetricsRow
 
 logger = get_logger(__name__)
+
+
+# ── which rounds, and with which groups ─────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True)
+class RoundToRedo:
+    """One round as its row tells it."""
+
+    row: MetricsRow
+    local: int
+    """Own questions."""
+    external: tuple[GroupName, ...]
+
+    @property
+    def key(self) -> RoundKey:
+        return self.row.key
+
+
+@dataclass(frozen=True)
+class RedoPlan:
+    """Lists the rounds that are to be redone, in order."""
+
+    rounds: tuple[RoundToRedo, ...]
+    lost: int = 0
+    """Rounds after them that cannot be redone."""
+    why: str = ""
+
+
+NOTHING_TO_REDO = RedoPlan(())
+
+
+REDONE_BY_PLUGINS = ("averaged",)
+"""Columns of what changed the weights besides an update."""
+
+
+def plan_redo(
+    rows: Sequence[MetricsRow], checkpoint: NodeState | None, settings: Settings, redone: Collection[str] = ()
+) -> RedoPlan:
+    """Returns the rounds that the checkpoint does not hold, as far as they can be redone.
+
+    Args:
+        redone: columns of REDONE_BY_PLUGINS that a hook does once more.
+    """
+    done = RoundKey(checkpoint.rounds_done, checkpoint.stages_done or 0) if checkpoint else RoundKey(0)
+    by_key = {row.key: row for row in rows if row.key >= done}
+    missing = [by_key[key] for key in sorted(by_key)]
+    rounds: list[RoundToRedo] = []
+    for row in missing:
+        why = _obstacle(row, len(rounds), checkpoint, settings) or _off_here(row, redone)
+        if why:
+            return RedoPlan(tuple(rounds), len(missing) - len(rounds), why)
+        local = settings.local_groups if row.adaptive_I is msgspec.UNSET else row.adaptive_I
+        rounds.append(RoundToRedo(row, local, tuple(parse_names(row.trained_on))))
+    return RedoPlan(tuple(rounds))
+
+
+def _obstacle(row: MetricsRow, redone: int, checkpoint: NodeState | None, settings: Settings) -> str:
+    if checkpoint and checkpoint.seed != settings.seed:
+        return f"the checkpoint is of seed {checkpoint.seed}, this run of {settings.seed}"
+    if redone >= settings.redo_rounds:
+        return f"more than {variable('redo_rounds')} = {settings.redo_rounds}"
+    if len(parse_names(row.trained_on)) != row.external_groups:
+        return f"the row of round {row.round} does not name the {row.external_groups} groups that were trained on"
+    return ""
+
+
+def _off_here(row: MetricsRow, redone: Collection[str]) -> str:
+    for column in REDONE_BY_PLUGINS:
+        if column not in redone and getattr(row, column) not in (msgspec.UNSET, {}):
+            return f"the row of round {row.round} has the column {column}, and the feature that wrote it is off here"
+    return ""
+
+
+# ── doing them ──────────────────────────────────────────────────────────────────────────────────────────────────────
+class Redone(NamedTuple):
+    """Counts the rounds that a plan has redone, and those that it has lost."""
+
+    rounds: int
+    lost: int
+
+
+NOTHING_REDONE = Redone(0, 0)
+
+
+class Redo:
+    """Carries a plan out, on the policy that the checkpoint was loaded into."""
+
+    def __init__(self, ctx: WorkerContext, trainer: Trainer, rounds: Rounds) -> None:
+        self._ctx = ctx
+        self._trainer = trainer
+        self._rounds = rounds
+        self._published = PublishedGroups(replace(ctx, run=with_archive(ctx.run)), ctx.assigned)
+        self._scaling = advantage_scaling(ctx.settings.advantage_scaling)
+        self._ahead: dict[RoundKey, list[ScoredGroup]] = {}
+        self._exact = 0
+
+    async def carry_out(self, plan: RedoPlan) -> Redone:
+        """Redo round after round, up to the first that cannot be had; says what was redone and what is lost."""
+        begun, redone, lost, why = self._ctx.clock.monotonic(), 0, plan.lost, plan.why
+        if plan.rounds:
+            logger.info("rounds.redoing", first=plan.rounds[0].row.round, count=len(plan.rounds))
+        for position, round_ in enumerate(plan.rounds):
+            try:
+                following = plan.rounds[position + 1 : position + 2]
+                await self._redo(round_, following, then_live=not following and not plan.lost)
+            except ProtocolError as error:
+                lost, why = plan.lost + len(plan.rounds) - redone, f"round {round_.row.round}: {error}"
+                break
+            redone += 1
+        if redone:
+            seconds = round(self._ctx.clock.monotonic() - begun, 2)
+            logger.info("rounds.redone", count=redone, exact=self._exact, seconds=seconds)
+        if lost:
+            logger.warning("rounds.lost", count=lost, why=why)
+        return Redone(redone, lost)
+
+    async def _redo(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
+        """Raises ProtocolError where a group that it was trained on, or what a feature needs of it, cannot be had any
+        more; nothing has changed then."""
+        async with AsyncExitStack() as stack:
+            after = [await stack.enter_async_context(hook(round_.row)) for hook in self._rounds.hooks.again]
+            await self._redo_with(after, round_, following, then_live=then_live)
+
+    async def _redo_with(
+        self, after: Sequence[AfterAgain], round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool
+    ) -> None:
+        external = await self._external(round_.external)
+        own = self._ahead.pop(round_.key, None) or await self._own(round_)
+        await self._look_ahead(round_, following, then_live=then_live)
+        begun = to_train(own, external=False, scaling=self._scaling)
+        await self._ctx.compute.run(self._trainer.begin_update, begun)
+        rest = to_train(external, external=True, scaling=self._scaling)
+        update = partial(self._trainer.finish_update, rest)
+        report = await self._ctx.compute.run(update)
+        self._rounds.rounds_trained += report.updated
+        answers = measured(own, first_slots(self._ctx.settings, round_.local))
+        exact = _measures_the_same(answers, report, round_.row)
+        self._exact += exact
+        logger.info("round.redone", round=round_.row.round, exact=exact)
+        for hook in after:
+            await hook(self._rounds.rounds_trained)
+
+    async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
+        """Writes what was written ahead, or what would be next, before the update, as the machine has it."""
+        after = RoundKey(round_.key.round + 1)
+        if following and following[0].row.generated_ahead and following[0].key == after:
+            with suppress(ProtocolError):  # it is found out again when it is that round's turn
+                self._ahead[after] = await self._own(following[0])
+        if then_live and self._ctx.settings.staleness and after.round < self._ctx.settings.max_rounds:
+            await self._rounds.prepare(after)
+
+    async def _own(self, round_: RoundToRedo) -> list[ScoredGroup]:
+        published = round_.row.bytes_published > 0
+        return await self._rounds.own_groups.again(round_.key, round_.local, published=published)
+
+    async def _external(self, names: Sequence[GroupName]) -> list[ScoredGroup]:
+        """Returns the external groups in the order of the row, for sums of floats depend on it."""
+        found: dict[GroupName, ScoredGroup] = {}
+        for (key, peer), wanted in groupby(sorted(names), key=attrgetter("key", "peer")):
+            slots = {name.slot for name in wanted}
+            groups = await self._published.verified(self._ctx.task_source, peer, key, slots)
+            found |= {name_of(scored.group): scored for scored in groups}
+        if lost := [name for name in names if name not in found]:
+            raise gone(f"{lost[0].peer} has no group {lost[0].slot} in round {lost[0].key.round}")
+        return [found[name] for name in names]
+
+
+def _measures_the_same(own: Sequence[ScoredGroup], report: TrainReport, row: MetricsRow) -> bool:
+    """Tells whether rewards and update came out to the last digit as they did when the row was written."""
+    my_reward = mean(reward for scored in own for reward in scored.rewards)
+    now = (my_reward, report.loss, report.grad_norm, report.trained_tokens, report.updated)
+    return now == (row.my_reward, row.loss, row.grad_norm, row.tokens_trained, row.updated)
+
 
 Prepare = Callable[[], Coroutine[object, object, None]]
 """Starts what scores answers."""

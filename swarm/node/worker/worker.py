@@ -49,11 +49,9 @@ from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.features import plugin_hooks_of
 from swarm.node.worker.hooks import Peers
-from swarm.node.worker.last_state import LastState
 from swarm.node.worker.lookout import Lookout
-from swarm.node.worker.redo import NOTHING_REDONE
-from swarm.node.worker.saving import Saver
-from swarm.node.worker.starting import Prepare, compare_experiment, start
+from swarm.node.worker.saving import LastState, Saver
+from swarm.node.worker.starting import NOTHING_REDONE, Prepare, compare_experiment, start
 from swarm.node.worker.worker_machine import WorkerMachine
 from swarm.records.liveness import ACTIVE
 from swarm.records.retention import Lived

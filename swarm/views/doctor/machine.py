@@ -16,7 +16,7 @@ from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.planner.free_memory import host_memory
 from swarm.planner.open_files import LEAST, limit, raise_limit
-from swarm.planner.startable import device_problem, model_problem
+from swarm.planner.planner import device_problem, model_problem
 from swarm.systems import instead, missing, why_not
 from swarm.tasks.bars import Bar
 from swarm.views.doctor.check import Area, CheckContext, Finding

@@ -19,8 +19,7 @@ from swarm.cli.judge import render
 from swarm.config import Settings
 from swarm.errors import CheckpointError, ModelError
 from swarm.judge import exam
-from swarm.judge.candidates import Candidate, candidates
-from swarm.judge.exam import Answers, Paper, examine, make_paper
+from swarm.judge.exam import Answers, Candidate, Paper, candidates, examine, make_paper
 from swarm.policy.embedded import embedded_path
 from swarm.records.files import read_exam
 from swarm.store.run import Run

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from swarm.config import Settings
-from swarm.planner import node_memory, prompt_lengths
+from swarm.planner import node_memory
 from swarm.planner.device_memory import DeviceMemory
 from swarm.planner.footprint import Linear, Peak
 from swarm.planner.node_memory import NodeMemory, SizedModel, Talk, cache_bytes, lengths, worst_micro_batch
@@ -67,10 +67,10 @@ def test_a_run_of_conversations_is_planned_with_all_their_turns_and_replies() ->
 
 def test_every_task_has_a_measured_length_and_the_longest_chosen_counts() -> None:
     for profile, tasks in PROFILES.items():
-        assert prompt_lengths._LONGEST[profile].keys() == tasks.keys()
-    assert prompt_lengths.longest_prompt("tiny-qwen2", "tiny", ("base_conversion", "arc_1d")) == 41
-    assert prompt_lengths.longest_prompt("someone/model", "paper", None) == 523 + prompt_lengths.FRAME_TOKENS
-    assert prompt_lengths.longest_prompt("tiny-qwen2-rare", "tiny", None) == 59, "the tokenizer of tiny-qwen2"
+        assert node_memory._LONGEST[profile].keys() == tasks.keys()
+    assert node_memory.longest_prompt("tiny-qwen2", "tiny", ("base_conversion", "arc_1d")) == 41
+    assert node_memory.longest_prompt("someone/model", "paper", None) == 523 + node_memory.FRAME_TOKENS
+    assert node_memory.longest_prompt("tiny-qwen2-rare", "tiny", None) == 59, "the tokenizer of tiny-qwen2"
 
 
 def test_a_reference_and_a_bf16_copy_are_held_where_they_are_needed() -> None:

@@ -6,7 +6,7 @@ from swarm.config import Settings
 from swarm.errors import ModelError
 from swarm.planner.device_memory import far_device
 from swarm.planner.plan import Plan, choose
-from swarm.planner.remedies import Remedy, remedies
+from swarm.planner.planner import Remedy, remedies
 from tests.unit.planner.factories import ADAPTED, QWEN
 
 

@@ -16,9 +16,9 @@ from transformers import (
     Qwen2Config,
 )
 
-from swarm.policy.cuda_graphs import Replay, Step
 from swarm.policy.model import LanguageModel, wrap_model
 from swarm.policy.settings import GrpoConfig
+from swarm.policy.static_decode import Replay, Step
 from swarm.policy.trainer import ModelTrainer
 from swarm.types import Completion, TrainGroup
 

@@ -13,12 +13,20 @@ from structlog.testing import capture_logs
 from torch import Tensor
 
 from swarm.policy import static_decode
-from swarm.policy.cuda_graphs import GraphedSteps, Replay, Step
 from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.forward import DynamicDecoding
 from swarm.policy.generate import GeneratedSample, Sampling, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
-from swarm.policy.static_decode import Buffers, DecodeWeights, StaticDecoding, column_bucket, row_bucket
+from swarm.policy.static_decode import (
+    Buffers,
+    DecodeWeights,
+    GraphedSteps,
+    Replay,
+    StaticDecoding,
+    Step,
+    column_bucket,
+    row_bucket,
+)
 from tests.unit.policy.factories import ARCHITECTURES, FakeCapture, make_model, make_module
 
 RAGGED = [[5, 6, 7], [9] * 40, [11, 12, 13, 14, 15, 16, 17]]
@@ -191,7 +199,7 @@ def test_capture_that_fails_is_refused_for_good() -> None:
 
 
 def test_shapes_beyond_the_bound_run_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.policy.cuda_graphs._MOST_GRAPHS", 2)
+    monkeypatch.setattr("swarm.policy.static_decode._MOST_GRAPHS", 2)
     capture = FakeCapture()
     steps, outputs = GraphedSteps(capture), {rows: torch.empty(rows) for rows in (1, 2, 3)}
     for rows in (1, 2, 3, 1, 2, 3, 1, 2, 3):

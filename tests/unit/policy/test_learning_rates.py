@@ -3,8 +3,7 @@
 import pytest
 
 from swarm.config import load_settings
-from swarm.policy.embedded import EMBEDDED
-from swarm.policy.learning_rates import FULL, LORA, OTHERS, TABLE, suited_learning_rate
+from swarm.policy.embedded import EMBEDDED, FULL, LORA, OTHERS, TABLE, suited_learning_rate
 from swarm.policy.settings import grpo_config
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from swarm.errors import ModelError
+from swarm.planner.planner import model_problem
 from swarm.planner.shape import model_shape
-from swarm.planner.startable import model_problem
 from swarm.policy.embedded import embedded_path
 
 

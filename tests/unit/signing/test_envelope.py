@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError
-from swarm.signing.envelope import SignedPlace, seal, signature_of, verify
 from swarm.signing.keys import public_text
+from swarm.signing.signatures import SignedPlace, seal, signature_of, verify
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import RewardFile
 

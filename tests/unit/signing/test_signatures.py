@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 from swarm.errors import ConfigError, ExperimentError, ProtocolError
 from swarm.signing import known_keys
 from swarm.signing.birth import STANDS_FOR
-from swarm.signing.envelope import SignedPlace, seal, signature_of, verify
 from swarm.signing.keys import load_key, make_key, public_text
 from swarm.signing.known_keys import FORGOTTEN_AFTER, HEARD_EVERY, ROOM_EVERY, KnownKeys
+from swarm.signing.signatures import SignedPlace, seal, signature_of, verify
 from swarm.signing.trust import make_trust
 from swarm.wire.trust import Trust
 

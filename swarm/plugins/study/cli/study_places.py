@@ -13,8 +13,7 @@ from swarm.cli.say import say
 from swarm.config import Settings, variable
 from swarm.errors import MemoryPlanError
 from swarm.planner.plan import RESERVE, Plan
-from swarm.planner.planner import plan_for, remedies_of
-from swarm.planner.remedies import Remedy
+from swarm.planner.planner import Remedy, plan_for, remedies_of
 from swarm.plugins.study.record import StudyRecord
 from swarm.plugins.study.run.matrix import run_settings
 from swarm.provenance import cores

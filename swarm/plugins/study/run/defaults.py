@@ -34,8 +34,7 @@ from swarm.config.settings import FIELDS
 from swarm.config.sources import parse
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
 from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
-from swarm.policy.embedded import FOR_OTHERS, any_embedded
-from swarm.policy.learning_rates import FULL
+from swarm.policy.embedded import FOR_OTHERS, FULL, any_embedded
 
 PROFILE, RATE = "profile", "learning_rate"
 

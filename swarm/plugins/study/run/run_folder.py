@@ -1,6 +1,6 @@
 """Progress of a run, read from its folder: rounds done, rewards, finished or not, whether it can go on after a kill.
 
-A run goes on where its nodes were: they redo what they trained since their last checkpoints (swarm.node.worker.redo).
+A run goes on where its nodes were: they redo what they trained since their last checkpoints (node/worker/starting.py).
 What they could not redo, because of files that are gone or damaged, is counted; such a run is no longer what its
 configuration says. It does not count as finished, and begins anew.
 """

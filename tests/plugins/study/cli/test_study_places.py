@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from swarm.cli.main import run
-from swarm.planner.remedies import Remedy
+from swarm.planner.planner import Remedy
 from swarm.plugins.study.cli import study_places
 from swarm.plugins.study.cli.study_places import places
 from swarm.plugins.study.record import read_study
 from swarm.plugins.study.run.builtin import built_in
 from swarm.plugins.study.run.matrix import resolve, shared_settings
-from swarm.policy.learning_rates import suited_learning_rate
+from swarm.policy.embedded import suited_learning_rate
 from tests.plugins.study.cli.test_study import make_record
 from tests.unit.cli.memory import have_free
 

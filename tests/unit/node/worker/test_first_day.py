@@ -14,8 +14,7 @@ from msgspec import UNSET
 from swarm.node.base.context import Clock, NodeContext
 from swarm.node.base.experiment import record_start
 from swarm.node.process.system import SYSTEM_CLOCK
-from swarm.node.worker.checkpoints import save_checkpoint
-from swarm.node.worker.first_day import first_day
+from swarm.node.worker.checkpoints import first_day, save_checkpoint
 from swarm.policy.policy import load_generator, load_policy
 from swarm.policy.settings import GrpoConfig
 from swarm.wire.messages import NodeState

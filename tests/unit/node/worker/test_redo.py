@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from swarm.config import Settings
 from swarm.node.base import looking
-from swarm.node.worker.redo import plan_redo
 from swarm.node.worker.round_files import same_texts
+from swarm.node.worker.starting import plan_redo
 from swarm.node.worker.worker import Worker
 from swarm.records.files import read_peer
 from swarm.records.janitor import Janitor, Rules
