@@ -2,7 +2,7 @@
 
 Settings ─▶ sizes of the models (shape), activations (footprint), free memory (device_memory) ─▶ plan.choose ─▶ Plan
 
-remedies finds what would fit where a plan does not: the same nodes in one process, with adapters, or with less of something.
+remedies finds what would fit where a plan does not: the same nodes in one process, with adapters, or with less.
 
 Plan that does not fit ─▶ other plans of the same device ─▶ Remedy: the flags, and what it would come to
 

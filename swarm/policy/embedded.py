@@ -4,7 +4,7 @@ The first two differ in architecture and tokenizer on purpose, so that a laptop 
 download.
 `swarm.plugins.lab.warmup.build` made them and can make them again.
 
-suited_learning_rate is Adam's step size where nobody chooses one: by kind of model and adapter, and where each comes from. Imports no torch.
+suited_learning_rate is Adam's step size where nobody chooses one, by kind of model and adapter. Imports no torch.
 
 A model that is not embedded is one of OTHERS, whatever its size.
 """

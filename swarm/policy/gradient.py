@@ -8,7 +8,8 @@ overflows in fp16, with a loss of half the scale (arXiv:1710.03740, section 3.2)
 
 Sizes: M completion tokens of one micro-batch, all of them written by models.
 
-MeasuredHalves takes the gradient of an update in parts: own groups in two halves, external ones in two halves and one by one.
+MeasuredHalves takes the gradient of an update in parts: own groups in two halves, external ones in two
+halves and one by one.
 
     own A ──add──▶ sum 1 ──▶ own B ──add──▶ sum 2, own ──▶ external E ──add──▶ sum 3 ──▶ external F ──add──▶ sum 4
 

@@ -133,7 +133,7 @@ class PlayedRound:
 
 
 def first_slots(settings: Settings, local: int) -> int | None:
-    """Returns how many slots the reward is measured on, where more may follow: dynamic_sampling.py says why."""
+    """Returns how many slots the reward is measured on, where more may follow: own_groups.py says why."""
     return local if settings.dynamic_sampling > 1 else None
 
 
