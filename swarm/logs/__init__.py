@@ -12,7 +12,7 @@ process or a warning of something shared, goes to the files of all. A fatal sign
 Files are written by a thread each, so that a folder that hangs holds up nobody who says something (swarm.lines). What
 was said is in the file a moment later, and at the end of the process; a kill -9 takes the lines of that moment.
 
-nodes ◀ formatting ◀ routing ◀ files ◀ crashes ◀ configure
+formatting ◀ routing ◀ files ◀ crashes ◀ configure
 
 Before `configure_logging` is called, and after it is undone, events go to stderr as readable lines.
 """
@@ -22,7 +22,7 @@ import structlog
 from swarm.logs.configure import NodeLog, configure_logging
 from swarm.logs.crashes import record_failure
 from swarm.logs.files import begin_files, flush_files
-from swarm.logs.nodes import logging_as
+from swarm.logs.formatting import logging_as
 from swarm.logs.routing import configure_default, get_logger
 
 __all__ = ["NodeLog", "begin_files", "configure_logging", "flush_files", "get_logger", "logging_as", "record_failure"]

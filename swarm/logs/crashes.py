@@ -12,8 +12,7 @@ from types import TracebackType
 from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, SwarmError
 from swarm.lines import BufferedLog
 from swarm.logs.files import files_of
-from swarm.logs.formatting import as_text
-from swarm.logs.nodes import NODE
+from swarm.logs.formatting import NODE, as_text
 from swarm.logs.routing import get_logger
 
 

@@ -16,8 +16,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, TextIO
 
 from swarm.lines import BufferedLog, LogFile
-from swarm.logs.formatting import as_bytes
-from swarm.logs.nodes import concerns
+from swarm.logs.formatting import as_bytes, concerns
 from swarm.logs.routing import handling
 
 _LONGEST_UNFINISHED_LINE = 64 * 1024

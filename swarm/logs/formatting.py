@@ -1,19 +1,40 @@
 """Turns records into lines: JSON for the events file, readable ones for the terminal and stdout.log.
 
 Nothing that is logged can fail to be written: what has no text of its own is shown by its type.
+
+NODE is the node of this process that is at work, if it runs several: each line and print belongs to that node alone.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from swarm.logs.nodes import NODE
+NODE: ContextVar[str | None] = ContextVar("NODE", default=None)
+"""The node that is at work. Tasks, their threads and the compute step inherit it."""
+
+
+@contextmanager
+def logging_as(node_id: str) -> Iterator[None]:
+    """Assigns what is logged inside to this node, in the tasks started there and the threads they run as well."""
+    token = NODE.set(node_id)
+    try:
+        yield
+    finally:
+        NODE.reset(token)
+
+
+def concerns(node_id: str) -> bool:
+    """Tells whether what happens now belongs to this node, or to no node and so to every one."""
+    return NODE.get() in (None, node_id)
 
 
 def json_formatter(node_id: str) -> logging.Formatter:

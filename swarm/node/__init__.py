@@ -35,10 +35,9 @@ worker       one training node
   worker_machine, events                which step is next; what it is told and asks for; how long peers are waited for
   starting                              loading, restoring; the rounds since the last checkpoint once more
   lookout                               the round clock, who is alive, which files are there
-  steps, row                            what each step of a round hands to the next; the row that is made of it
+  steps, row                            what each step of a round hands to the next, I and J of it; its row
   hooks, features                       where features join in a round; the core's own: answers to a judge, hints, and
                                         what the first round tells of the others
-  ij_schedule                           I and J of each round
   own_groups                            own questions, completions, rewards; fresh questions for groups without a signal
   conversing                            turn by turn, where tasks reply
   round_files                           what a round leaves in the shared place, in order; read again after a kill

@@ -37,7 +37,6 @@ from swarm.node.worker import events as m
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.features import hooks_of
 from swarm.node.worker.hooks import Peers
-from swarm.node.worker.ij_schedule import IJSchedule
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
 from swarm.node.worker.row import RowMaker, log_round, mean_rewards, my_reward
@@ -45,6 +44,7 @@ from swarm.node.worker.steps import (
     DoneRound,
     External,
     Heard,
+    IJSchedule,
     OpenedRound,
     Own,
     OwnHalf,

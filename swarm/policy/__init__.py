@@ -30,6 +30,5 @@ static_decode     one more token per row, on a cache of fixed size, recorded as 
 
 batch             training groups -> padded tensors of one micro-batch; what of a stranger's claims is believed
 logprobs          log-probs of chosen tokens: of a matrix head block by block of the vocabulary, of others in chunks
-gradient          rows -> gradient, summed over tokens; the same in parts, and the inner products of these
-optimizer         scale, clip, AdamW
+gradient          rows -> gradient, summed over tokens; the same in parts; scale, clip, AdamW
 """

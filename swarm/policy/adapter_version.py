@@ -21,8 +21,8 @@ from swarm.policy import peft_form
 from swarm.policy.batch import BatchRow, split_rows, stack_rows
 from swarm.policy.forward import completion_logprobs
 from swarm.policy.generator import ModelGenerator
+from swarm.policy.gradient import to_host
 from swarm.policy.lora import Adapter
-from swarm.policy.optimizer import to_host
 from swarm.policy.settings import GrpoConfig
 from swarm.policy.snapshot import adapter_config
 

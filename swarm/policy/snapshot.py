@@ -35,10 +35,10 @@ from swarm import forms
 from swarm.errors import CheckpointError, StoreError
 from swarm.policy import peft_form
 from swarm.policy.given_weights import named_weights
+from swarm.policy.gradient import OptimizerState, to_host
 from swarm.policy.lora import Adapter, adapted_layers
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.model_files import WEIGHTS as WHOLE
-from swarm.policy.optimizer import OptimizerState, to_host
 from swarm.policy.parts import TrainerPart
 from swarm.policy.settings import LoraConfig, trained_as
 

@@ -27,9 +27,8 @@ from swarm.logs import get_logger
 from swarm.policy import snapshot as snapshots
 from swarm.policy.batch import Encoded, encode_groups
 from swarm.policy.device import Halvings, gpu_memory
-from swarm.policy.gradient import GradientSum, MeasuredHalves
+from swarm.policy.gradient import GradientSum, MeasuredHalves, Optimizer, OptimizerState
 from swarm.policy.model import LanguageModel
-from swarm.policy.optimizer import Optimizer, OptimizerState
 from swarm.policy.parts import TrainedWeights, TrainerPart
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Likeliness, TrainGroup, TrainReport

@@ -40,8 +40,8 @@ def test_every_path_and_name_of_the_map_exists() -> None:
 
 def test_a_path_or_name_that_is_gone_is_seen() -> None:
     assert problem(Named("node/nowhere.py", ""), ROOT / "swarm")
-    assert problem(Named("policy/optimizer.py", "Optimizer.leap"), ROOT / "swarm")
-    assert not problem(Named("policy/optimizer.py", "Optimizer.step"), ROOT / "swarm")
+    assert problem(Named("policy/gradient.py", "Optimizer.leap"), ROOT / "swarm")
+    assert not problem(Named("policy/gradient.py", "Optimizer.step"), ROOT / "swarm")
 
 
 def test_every_room_has_a_line_and_a_budget() -> None:

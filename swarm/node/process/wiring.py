@@ -23,7 +23,7 @@ from swarm.node.process.generator_only import endpoint_config, load_generator
 from swarm.node.process.host import this_process
 from swarm.node.process.system import SYSTEM_CLOCK, ComputeExecutor, ThreadBlocking, compute_thread, measured_lag
 from swarm.node.process.together import GenerationTogether
-from swarm.node.worker.ij_schedule import make_rule
+from swarm.node.worker.steps import make_rule
 from swarm.planner.free_memory import process_memory
 from swarm.provenance import made_with, versions
 from swarm.records.files import id_of

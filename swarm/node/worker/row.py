@@ -22,8 +22,7 @@ from swarm.node.base.context import Interval, coarse, merge, overlap, total
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.pool import name_of
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.ij_schedule import IJSchedule
-from swarm.node.worker.steps import PlayedRound, Updated
+from swarm.node.worker.steps import IJSchedule, PlayedRound, Updated
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.types import Bill, Generator, Likeliness, RemoteGenerator, ScoredGroup, TrainReport
 from swarm.wire.metrics import MetricsRow

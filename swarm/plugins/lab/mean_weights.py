@@ -23,7 +23,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from swarm.errors import ProtocolError
-from swarm.policy.optimizer import to_host
+from swarm.policy.gradient import to_host
 from swarm.policy.parts import TrainedWeights
 
 SHARED, MOMENTUM = "shared/", "momentum/"

@@ -18,7 +18,7 @@ from swarm.config.names import LITERAL_RULES
 from swarm.errors import ConfigError
 from swarm.node.process.daemon import check
 from swarm.node.sharing.admission import AssignedQuestions
-from swarm.node.worker.ij_schedule import IJSchedule, signals_of
+from swarm.node.worker.steps import IJSchedule, signals_of
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow
