@@ -5,7 +5,7 @@
 The one thing that changes is OwnHalf: with staleness the own groups of a round are made while another round is played,
 and whoever needs them waits for its events.
 
-IJSchedule says I and J of each round of one node: fixed by the settings, or by an adaptive rule that follows the node's own rows.
+IJSchedule says I and J of each round: fixed by the settings, or by an adaptive rule that follows the node's own rows.
 
     metrics rows ─observe─▶ rule ─of(round)─▶ Split
 
