@@ -16,7 +16,7 @@ from swarm.cli.logs import nodes_without_logs
 from swarm.cli.say import print_result
 from swarm.errors import ConfigError
 from swarm.node.process.host import this_process
-from swarm.records.rows import read_to_sum_up
+from swarm.records.reader import snapshot
 from swarm.records.starts import last_starts
 from swarm.store.place import open_place
 from swarm.views import status as status_view
@@ -88,7 +88,7 @@ def summary(
     run = open_experiment(settings_to_look(experiment_flags))
     print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
     if plot is not None:
-        save_reward_plot(read_to_sum_up(run)[0], plot)
+        save_reward_plot({node: of_node.measured_rewards for node, of_node in snapshot(run).progress.items()}, plot)
 
 
 def validate(

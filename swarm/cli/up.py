@@ -14,7 +14,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
@@ -60,8 +60,8 @@ from swarm.node.process.stopping import INTERRUPTED, on_signals
 from swarm.records.files import read_clock
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
-from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import changed_settings, last_start, last_starts
+from swarm.records.sums import NodeSums, read_to_sum_up
 from swarm.remote.server_config import server_config
 from swarm.spelling import named
 from swarm.store.run import Run
@@ -70,7 +70,6 @@ from swarm.tasks.universe import check_tasks
 from swarm.views.studies import AgainstRequest
 from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
-from swarm.wire.messages import MetricsRow
 
 POLL_SECONDS = 0.1
 WRITER = "up"
@@ -347,8 +346,8 @@ def _said_if_finished(settings: Settings) -> str:
     experiment = read_experiment(run)
     if experiment is None or differences(settings, experiment) or not (over := _finished(settings, run)):
         return ""
-    rows, odd = read_to_sum_up(run)
-    return f"{render(summarise(rows, odd, *told(run)))}\n{over}"
+    sums, now = read_to_sum_up(run)
+    return f"{render(summarise(sums, *told(now)))}\n{over}"
 
 
 async def _run(
@@ -422,18 +421,18 @@ def _conclude(
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
         say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
-    rows: dict[str, list[MetricsRow]] = {}
+    sums: dict[str, NodeSums] = {}
     with surviving.view("the summary"):
-        rows, odd = read_to_sum_up(run)
-        if rows:
-            say("\n" + render(summarise(rows, odd, *told(run))))
+        sums, now = read_to_sum_up(run)
+        if sums:
+            say("\n" + render(summarise(sums, *told(now))))
     with surviving.view("the plot"):
-        if rows:
-            _plot(rows, run)
+        if sums:
+            _plot({node: of_node.measured_rewards for node, of_node in sums.items()}, run)
     done = False
     with surviving.view("asking whether it is finished"):
         done = snapshot(run).finished is not None
-    if failed and not rows:
+    if failed and not sums:
         say("fix that, then run the same command again")
     elif done:
         say(f"go on with more rounds: {again} --rounds {2 * swarm.settings.max_rounds}")
@@ -441,15 +440,15 @@ def _conclude(
         say(f"resume: {again} --rounds {swarm.settings.max_rounds}")
     code = exit_code or (1 if failed or not done else 0)
     if emit:
-        emit(end_of(rows, swarm, again, code, done=done))
+        emit(end_of(sums, swarm, again, code, done=done))
     return code
 
 
-def _plot(rows: dict[str, list[MetricsRow]], run: Run) -> None:
+def _plot(rewards: Mapping[str, Mapping[int, float]], run: Run) -> None:
     from swarm.views.plot import reward_plot
 
     try:
-        run.store.put(PLOT, reward_plot(rows, "png"), durable=False)
+        run.store.put(PLOT, reward_plot(rewards, "png"), durable=False)
     except (ConfigError, StoreError) as error:
         say(f"no plot: {error}")
     else:

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from swarm.records.growing import AT_ONCE
 from swarm.records.hints import KEPT, LONGEST_NAME, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
-from swarm.records.table import Odd, columns, measured, parse_each, parse_row
+from swarm.records.table import Odd, columns, measured, parse_row, parse_some
 from swarm.wire.metrics import MetricsRow
 
 MOST_SAID_OF = 300
@@ -91,11 +90,13 @@ class NodeProgress:
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen; what is no row is left out."""
         newest = deque[bytes](maxlen=KEPT)
-        each = parse_each(lines, self.form, self.odd)
-        while some := [*islice(each, AT_ONCE)]:
-            if found := [(line, row) for line, row in some if row is not None]:
-                self._take([row for _, row in found])
-                newest.extend(line for line, _ in found)
+        for some, said in parse_some(lines, self.form, self.odd):
+            rows = [row for row in said if row is not None]
+            if len(rows) < len(some):
+                some = [line for line, row in zip(some, said, strict=True) if row is not None]
+            if rows:
+                self._take(rows)
+                newest.extend(some[-KEPT:])
         for row in self._last_rows(newest):
             self.last = row
             self.recent.append(recent(row))
