@@ -25,22 +25,12 @@ from swarm import entry_points
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
 from swarm.cli.copying import Mirror, bring_back, mirrored
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
-from swarm.cli.flags import (
-    DEFAULT_WORKERS,
-    UP_DEFAULTS,
-    RunFlags,
-    UpFlags,
-    as_settings,
-    asked_for,
-    command_again,
-    flag_words,
-    open_experiment,
-    settings_from,
-)
+from swarm.cli.flags import as_settings, asked_for, command_again, flag_words, open_experiment, settings_from
 from swarm.cli.help import further
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, show_dry_run, show_nodes, within_memory
 from swarm.cli.processes import UP, refuse_live, this_process_runs
 from swarm.cli.progress import Emit, Surviving, UpProgress, end_of, lines_of_json, stopping_line
+from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, RunFlags, UpFlags
 from swarm.cli.say import say
 from swarm.cli.supervisor import (
     DaemonChild,

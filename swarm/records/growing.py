@@ -118,14 +118,14 @@ def parse_batches(
 
 def _batches(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """Yields lines that follow one another, as many as are decoded at once."""
-    begin = size = 0
-    for place, line in enumerate(lines):
-        if place > begin and (place - begin == AT_ONCE or size + len(line) > MOST_DECODED):
-            yield lines[begin:place]
-            begin, size = place, 0
-        size += len(line)
-    if begin < len(lines):
-        yield lines[begin:]
+    if len(lines) > AT_ONCE:
+        for begin in range(0, len(lines), AT_ONCE):
+            yield from _batches(lines[begin : begin + AT_ONCE])
+    elif len(lines) > 1 and sum(map(len, lines)) > MOST_DECODED:
+        yield from _batches(lines[: len(lines) // 2])
+        yield from _batches(lines[len(lines) // 2 :])
+    elif lines:
+        yield lines
 
 
 def are_objects(data: bytes, count: int) -> bool:

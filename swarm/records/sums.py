@@ -1,4 +1,4 @@
-"""Sums up the rows of a run for a summary, in one reading: figures of all rounds, whole rows of the first and last ones.
+"""Sums up the rows of a run for a summary in one reading: figures of all rounds, whole rows of the first and last ones.
 
     every row ─ NodeSums ─┬▶ FIGURES by round and stage: a row that is written again replaces what was there
                           ├▶ names of tasks and of models, up to MOST_OF_NAMES

@@ -98,11 +98,17 @@ def columns(*names: str) -> type[MetricsRow]:
 
     Nothing else may be asked of such a row. It is typed as a whole row, since that declares its columns.
     """
-    declared = {field.name: field for field in msgspec.structs.fields(MetricsRow)}
+    declared = _declared()
     named = [*NEEDED, *(name for name in dict.fromkeys((*names, "schema_version")) if name not in NEEDED)]
     fields = [(name, declared[name].type, _default(declared[name])) for name in named[len(NEEDED) :]]
     needed = [(name, declared[name].type) for name in NEEDED]
     return msgspec.defstruct("Columns", [*needed, *fields], gc=False)  # type: ignore[return-value]
+
+
+@cache
+def _declared() -> dict[str, msgspec.structs.FieldInfo]:
+    """Returns column -> its declaration; to resolve the types of all takes some milliseconds."""
+    return {field.name: field for field in msgspec.structs.fields(MetricsRow)}
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

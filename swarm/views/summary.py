@@ -17,9 +17,8 @@ from swarm.records.sums import FIGURES, WINDOW, NodeSums, read_to_sum_up
 from swarm.records.table import Odd, measured
 from swarm.store.run import Run
 from swarm.views.requests import Requests, render_requests, requests_of
-from swarm.views.text import age, counts, render_hints, shorten, table
+from swarm.views.text import age, counts, render_hints, render_maker, render_odd, shorten, table
 
-MOST_ODD_LINES = 5
 MOST_TASKS = 1000
 """Names of tasks cost who writes a row nothing."""
 
@@ -274,25 +273,10 @@ def render(summary: Summary) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def render_maker(maker: str) -> str:
-    """Returns what is to be known of a run that another program made; empty for one of this program."""
-    if not maker:
-        return ""
-    return f"made by {maker}: rewards are brought to means per completion, '-' is what it did not record"
-
-
 def _nothing(maker: str) -> str:
     if maker:
         return f"made by {maker}, which left no reward of any round; `swarm validate` says what there is"
     return "no node has finished a round yet"
-
-
-def render_odd(odd: Mapping[str, Odd]) -> list[str]:
-    """Returns a line for each of the first nodes with rows out of range, and how many more there are."""
-    lines = [
-        f"{shorten(node, 24)}: {one}: {shorten(one.example, 80)}" for node, one in sorted(odd.items())[:MOST_ODD_LINES]
-    ]
-    return lines + ([f"and {len(odd) - len(lines)} more nodes"] if len(odd) > len(lines) else [])
 
 
 def _totals(summary: Summary) -> str:

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from swarm.cli import up
-from swarm.cli.flags import RunFlags
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.main import run as swarm
 from swarm.cli.progress import end_of
+from swarm.cli.run_flags import RunFlags
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
 from swarm.records.sums import read_to_sum_up
