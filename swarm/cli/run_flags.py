@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
-from swarm.cli.flags import FIRST, CommonFlags
+from swarm.cli.flags import FIRST, CommonFlags, PathFlag  # noqa: F401 - CommonFlags names it; resolved in this module
 from swarm.config.constraints import options
 from swarm.config.declared import DECLARED, sections
 from swarm.config.names import PRESET_VARIABLE, PRESETS
