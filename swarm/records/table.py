@@ -136,9 +136,10 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
         odd: counts what was left out or clamped.
     """
     try:
-        return forms.decode(line, strict(form))
+        sound: Form = forms.decode(line, strict(form))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _changed(line, form, Odd() if odd is None else odd)
+    return sound
 
 
 def parse_some(
