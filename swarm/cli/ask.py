@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from swarm.cli.before_start import suited_settings
-from swarm.cli.flags import RunFlags
+from swarm.cli.run_flags import RunFlags
 from swarm.cli.say import print_result, warn
 from swarm.config import Settings, variable
 from swarm.errors import ConfigError

@@ -22,7 +22,8 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli import doctor as doctor_view
-from swarm.cli.flags import CommonFlags, NodeFlags, open_experiment, settings_from, settings_to_examine
+from swarm.cli.flags import CommonFlags, open_experiment, settings_from, settings_to_examine
+from swarm.cli.run_flags import NodeFlags
 from swarm.cli.say import painted, say
 from swarm.cli.settings import list_settings
 from swarm.config import Settings

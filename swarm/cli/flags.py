@@ -1,7 +1,6 @@
-"""Command-line flags that several commands share, and how they become settings.
+"""Command-line flags that all commands share, and how flags become settings; swarm.cli.run_flags has all others.
 
-The flags are those that the declarations in swarm.config.settings name, and so are their help, choices and panels. One
-that is not given is None and leaves the setting to the environment, the settings file and the default.
+A flag that is not given is None and leaves the setting to the environment, the settings file and the default.
 
 What they name is opened here, and waited for, visibly, where others have yet to make it.
 """
@@ -14,8 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Group, Parameter
 
@@ -29,10 +27,7 @@ from swarm.config import (
     load_settings,
     sources_of,
 )
-from swarm.config.constraints import options
-from swarm.config.declared import DECLARED, FLAGS, sections
-from swarm.config.names import PRESET_VARIABLE, PRESETS
-from swarm.config.settings import FIELDS
+from swarm.config.settings import FIELDS, PlaceSettings, flags_of
 from swarm.config.sources import Given
 from swarm.config.sources import given as given_settings
 from swarm.errors import ExperimentError, StoreError
@@ -42,10 +37,8 @@ from swarm.records.reader import snapshot
 from swarm.spelling import did_you_mean, named
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
-from swarm.tasks.universe import completed
 from swarm.wire import keys
 
-Flags = TypeVar("Flags")
 Found = TypeVar("Found")
 POLL_SECONDS = 0.25
 MOST_NAMED = 10
@@ -53,109 +46,27 @@ MOST_NAMED = 10
 SAID_EVERY = 30.0
 """Seconds between two lines that say that one waits; the first comes at once."""
 
-DEFAULT_WORKERS = 4
-"""Workers of `swarm up` and `swarm plan`, where nobody says how many."""
-UP_DEFAULTS: dict[str, Any] = {
-    "max_rounds": 40,
-    "local_groups": 4,
-    "external_groups": 4,
-    "checkpoint_interval": 10,
-    "tasks": ("binary_matrix", "fraction_simplification"),
-}
-"""Defaults of `swarm up`: a demonstration of a minute on a laptop, where the settings of a node are those of the paper.
-
-The tasks are the two of the nine that an embedded model learns in so few rounds. They are for embedded models alone,
-and where nobody chooses a profile or tasks (swarm.cli.before_start.suited)."""
-_PANELS = {section: Group(section, sort_key=n) for n, section in enumerate(sections(DECLARED.values()), 1)}
-"""The flags of a section stand together in a command's help."""
-SETTING_OF_FLAG = {f.metadata[kind]: name for name, f in FIELDS.items() for kind in FLAGS if f.metadata[kind]}
+SETTING_OF_FLAG = {flag: name for name, f in FIELDS.items() for flag in flags_of(f)}
+"""Flag, as a name in Python -> setting."""
 
 
-def _declared(*kinds: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> Callable[[type[Flags]], type[Flags]]:
-    """Gives a class of flags a field for each setting that has a flag of one of these kinds.
-
-    Args:
-        defaults: what the command has instead of the default of a setting, for its help.
-    """
-
-    def with_fields(cls: type[Flags]) -> type[Flags]:
-        named = [(name, f.metadata[kind]) for name, f in FIELDS.items() for kind in kinds if f.metadata[kind]]
-        flags = {flag: _flag(setting, flag, defaults.get(setting)) for setting, flag in named}
-        cls.__annotations__ = cls.__annotations__ | flags
-        for flag in flags:
-            setattr(cls, flag, None)
-        return Parameter(name="*")(dataclass(frozen=True, kw_only=True)(cls))
-
-    return with_fields
-
-
-def _flag(setting: str, flag: str, default: Any = None) -> Any:
-    """Returns the annotated type of a flag that gives a setting its value."""
-    kinds = options(FIELDS[setting].type)
-    parameter = setting_parameter(setting, default, negative=f"--no-{flag.replace('_', '-')}" if bool in kinds else ())
-    if choices := DECLARED[setting].choices:  # for completion; load_settings refuses what is none of them
-        return Annotated[Literal[choices] | str | None, parameter]
-    # Names come separated by commas, as in the environment.
-    return Annotated[(kinds[0] if len(kinds) == 1 and kinds[0] is not tuple else str) | None, parameter]
-
-
-def setting_parameter(
-    setting: str, default: Any = None, negative: str | tuple[()] = (), name: tuple[str, ...] | None = None
-) -> Parameter:
-    """Help and panel of a flag that gives a setting its value.
-
-    Args:
-        default: the command's own.
-        name: its names, where it has several; None: that of its parameter.
-    """
-    declared = DECLARED[setting]
-    return Parameter(
-        name, help=declared.help(default), negative=negative, show_choices=False, group=_PANELS[declared.section]
-    )
-
-
-_FIRST = _PANELS[DECLARED["path"].section]
-PathFlag = Annotated[str | None, setting_parameter("path", name=("--path", "--gdrive-path"))]
+FIRST = Group(PlaceSettings.section, sort_key=1)
+"""The panel of the flags that every command has."""
+PathFlag = Annotated[str | None, Parameter(("--path", "--gdrive-path"), help="", group=FIRST)]
 """Path of commands that look at a shared folder, and at no experiment."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class CommonFlags:
-    """Declares the flags that say which experiment, and which settings file."""
+    """Declares the flags that say which experiment, and which settings file. swarm.cli.help says what settings mean."""
 
     path: PathFlag = None
-    experiment: Annotated[str | None, setting_parameter("experiment")] = None
+    experiment: Annotated[str | None, Parameter(help="", group=FIRST)] = None
     config: Annotated[
         str | None,
-        Parameter(help="TOML file of settings; `swarm settings --example` prints one. [default: None]", group=_FIRST),
+        Parameter(help="TOML file of settings; `swarm settings --example` prints one. [default: None]", group=FIRST),
     ] = None
-
-
-@_declared("run_flag")
-class RunFlags(CommonFlags):
-    """Declares the flags of a run."""
-
-    preset: Annotated[
-        str | None,
-        Parameter(
-            help="Values for many settings at once; flags, variables and files count above it. "
-            f"[allowed: {', '.join(PRESETS)}] [default: None] [variable: {PRESET_VARIABLE}]",
-            group=_FIRST,
-        ),
-    ] = None
-
-
-@_declared("run_flag", "up_flag", defaults=UP_DEFAULTS)
-class UpFlags(RunFlags):
-    """Declares the flags of a run of `swarm up`."""
-
-    mirror: Annotated[str | None, setting_parameter("mirror")] = None
-
-
-@_declared("node_flag")
-class NodeFlags(RunFlags):
-    """Declares the flags that say which node this is."""
 
 
 def settings_from(
@@ -178,7 +89,11 @@ def settings_from(
     """
     given = given_flags or CommonFlags()
     settings = load_settings(as_settings(given) | dict(own or {}), environ, given.config, base=base, **defaults)
-    return completed(settings, Path.cwd()) if settings.task_table or settings.tasks else settings
+    if not (settings.task_table or settings.tasks):
+        return settings
+    from swarm.tasks.universe import completed  # here: who only looks names no tasks
+
+    return completed(settings, Path.cwd())
 
 
 def settings_to_look(given_flags: CommonFlags | None) -> Settings:

@@ -1,21 +1,25 @@
 """Shows help in two layers: `--help` what people turn, `--help-all` everything.
 
 A flag of a setting is of the first layer where the setting's declaration says so (`first` of swarm.config.constraints.
-setting). Panels of the second layer are groups that `further` made.
+setting). Panels of the second layer are groups that `further` made. What a flag of every command means is looked up
+here: the declarations are parsed for it, which most commands need not wait for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cyclopts import Group
-from cyclopts.help import DefaultFormatter
+from cyclopts.help import DefaultFormatter, InlineText
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
 ALL = "--help-all"
+COMMON = ("path", "experiment")
+"""Settings with a flag of the same name that every command has which has an experiment."""
 
 
 class LayeredFormatter(DefaultFormatter):
@@ -32,7 +36,7 @@ class LayeredFormatter(DefaultFormatter):
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print a panel's entries that are of the layer; nothing where none is."""
-        shown = [entry for entry in panel.entries if self.shows_all or not _is_further(entry)]
+        shown = [_explained(entry) for entry in panel.entries if self.shows_all or not _is_further(entry)]
         self.left_out += len(panel.entries) - len(shown)
         if shown:
             super().__call__(console, options, panel.copy(entries=shown))
@@ -60,6 +64,22 @@ def _is_further(entry: HelpEntry) -> bool:
     from swarm.cli.flags import SETTING_OF_FLAG  # here: most commands show no help
     from swarm.config.settings import FIELDS
 
-    names = (name.removeprefix("--").replace("-", "_") for name in entry.positive_names if name.startswith("--"))
-    settings = [SETTING_OF_FLAG[name] for name in names if name in SETTING_OF_FLAG]
+    settings = [SETTING_OF_FLAG[name] for name in _names(entry) if name in SETTING_OF_FLAG]
     return bool(settings) and not any(FIELDS[name].metadata["first"] for name in settings)
+
+
+def _names(entry: HelpEntry) -> Iterator[str]:
+    return (name.removeprefix("--").replace("-", "_") for name in entry.positive_names if name.startswith("--"))
+
+
+def _explained(entry: HelpEntry) -> HelpEntry:
+    """Returns the entry with what its setting means, where the flag is one of CommonFlags and says nothing itself."""
+    said = entry.description
+    if not isinstance(said, InlineText) or getattr(said.primary_renderable, "markup", "-"):
+        return entry
+    from swarm.config.declared import DECLARED  # here: most commands show no help
+
+    for name in _names(entry):
+        if name in COMMON:
+            return entry.copy(description=InlineText.from_format(DECLARED[name].help(), format="markdown"))
+    return entry

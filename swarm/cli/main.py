@@ -81,7 +81,7 @@ COMMANDS = {
     "join": Command(
         "node:join", "Join an experiment as a worker, with what it says of itself.", "/mnt/shared --node-id anna"
     ),
-    "status": Command("looking:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
+    "status": Command("status:status", "Show the round and every node of an experiment.", "--watch --experiment demo"),
     "logs": Command(
         "logs:logs",
         "Show the events of all nodes in order, and follow them.",
@@ -93,9 +93,9 @@ COMMANDS = {
         "--round 12 --node worker-0 --task 'binary*'",
     ),
     "web": Command("web:web", "Show a run as a page in the browser, live, or frozen into a file.", "--experiment demo"),
-    "summary": Command("looking:summary", "Show what an experiment learned, and plot it.", "--plot reward.png"),
+    "summary": Command("summary:summary", "Show what an experiment learned, and plot it.", "--plot reward.png"),
     "validate": Command(
-        "looking:validate", "Check the folder of a run; exit 1 if it is not whole.", "--experiment demo --rounds 40"
+        "validate:validate", "Check the folder of a run; exit 1 if it is not whole.", "--experiment demo --rounds 40"
     ),
     "doctor": Command(
         "doctor:doctor", "Find what would hurt a swarm in this folder, and how to fix it.", "--path /mnt/shared"

@@ -36,8 +36,6 @@ from swarm.cli.before_start import (
 )
 from swarm.cli.flags import (
     CommonFlags,
-    NodeFlags,
-    RunFlags,
     as_settings,
     asked_for,
     is_named,
@@ -49,6 +47,7 @@ from swarm.cli.flags import (
 )
 from swarm.cli.local_swarm import show_dry_join
 from swarm.cli.processes import this_process_runs
+from swarm.cli.run_flags import NodeFlags, RunFlags
 from swarm.cli.say import warn
 from swarm.config import (
     Settings,

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from swarm.cli.before_start import suited_settings
-from swarm.cli.flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
+from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, UpFlags
 from swarm.config import Settings
 from swarm.errors import ConfigError, ModelError
 from swarm.planner.device_memory import far_device

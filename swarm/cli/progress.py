@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from statistics import fmean
@@ -24,6 +24,7 @@ from swarm.cli.say import say
 from swarm.records.first_round import advice, first_round, pace_line
 from swarm.records.growing import GrowingLines
 from swarm.records.pace import StepPace
+from swarm.records.progress import NodeProgress
 from swarm.records.stream import EventStream, WantedEvents
 from swarm.records.table import Odd, measured, parse_row
 from swarm.store.run import Run
@@ -284,15 +285,15 @@ def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
         yield emit
 
 
-def end_of(rows: dict[str, list[MetricsRow]], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
+def end_of(progress: Mapping[str, NodeProgress], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
     """Sums up the rows of this swarm's workers at the end; those of others are left out."""
-    settings, own = swarm.settings, [rows[name] for name in swarm.worker_names if rows.get(name)]
-    ended = [row.round for of_node in own for row in of_node if row.round < settings.max_rounds]
+    settings, own = swarm.settings, [progress[name] for name in swarm.worker_names if name in progress]
+    ended = [number for of_node in own for number in of_node.rewards if number < settings.max_rounds]
     return UpEnd(
         exit_code=code,
         finished=done,
         rounds_done=max(ended, default=-1) + 1,
         max_rounds=settings.max_rounds,
-        cumulative_reward=sum(of_node[-1].cumulative_reward for of_node in own),
+        cumulative_reward=sum(of_node.last.cumulative_reward for of_node in own if of_node.last),
         again=f"{again} --rounds {2 * settings.max_rounds if done else settings.max_rounds}",
     )

@@ -13,7 +13,8 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli.before_start import suited
-from swarm.cli.flags import NodeFlags, as_settings, settings_from
+from swarm.cli.flags import as_settings, settings_from
+from swarm.cli.run_flags import NodeFlags
 from swarm.cli.say import print_result, warn
 from swarm.config import sources_of
 from swarm.config.constraints import as_text

@@ -14,7 +14,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
@@ -25,22 +25,12 @@ from swarm import entry_points
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
 from swarm.cli.copying import Mirror, bring_back, mirrored
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
-from swarm.cli.flags import (
-    DEFAULT_WORKERS,
-    UP_DEFAULTS,
-    RunFlags,
-    UpFlags,
-    as_settings,
-    asked_for,
-    command_again,
-    flag_words,
-    open_experiment,
-    settings_from,
-)
+from swarm.cli.flags import as_settings, asked_for, command_again, flag_words, open_experiment, settings_from
 from swarm.cli.help import further
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, show_dry_run, show_nodes, within_memory
 from swarm.cli.processes import UP, refuse_live, this_process_runs
 from swarm.cli.progress import Emit, Surviving, UpProgress, end_of, lines_of_json, stopping_line
+from swarm.cli.run_flags import DEFAULT_WORKERS, UP_DEFAULTS, RunFlags, UpFlags
 from swarm.cli.say import say
 from swarm.cli.supervisor import (
     DaemonChild,
@@ -60,8 +50,8 @@ from swarm.node.process.system import INTERRUPTED, on_signals
 from swarm.records.files import read_clock
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
-from swarm.records.rows import read_to_sum_up
 from swarm.records.starts import changed_settings, last_start, last_starts
+from swarm.records.sums import NodeSums, read_to_sum_up
 from swarm.remote.server_config import server_config
 from swarm.spelling import named
 from swarm.store.run import Run
@@ -70,7 +60,6 @@ from swarm.tasks.universe import check_tasks
 from swarm.views.studies import AgainstRequest
 from swarm.views.summary import render, summarise, told
 from swarm.wire import keys
-from swarm.wire.messages import MetricsRow
 
 POLL_SECONDS = 0.1
 WRITER = "up"
@@ -347,8 +336,8 @@ def _said_if_finished(settings: Settings) -> str:
     experiment = read_experiment(run)
     if experiment is None or differences(settings, experiment) or not (over := _finished(settings, run)):
         return ""
-    rows, odd = read_to_sum_up(run)
-    return f"{render(summarise(rows, odd, *told(run)))}\n{over}"
+    sums, now = read_to_sum_up(run)
+    return f"{render(summarise(sums, *told(now)))}\n{over}"
 
 
 async def _run(
@@ -422,18 +411,18 @@ def _conclude(
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
         say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
-    rows: dict[str, list[MetricsRow]] = {}
+    sums: dict[str, NodeSums] = {}
     with surviving.view("the summary"):
-        rows, odd = read_to_sum_up(run)
-        if rows:
-            say("\n" + render(summarise(rows, odd, *told(run))))
+        sums, now = read_to_sum_up(run)
+        if sums:
+            say("\n" + render(summarise(sums, *told(now))))
     with surviving.view("the plot"):
-        if rows:
-            _plot(rows, run)
+        if sums:
+            _plot({node: of_node.measured_rewards for node, of_node in sums.items()}, run)
     done = False
     with surviving.view("asking whether it is finished"):
         done = snapshot(run).finished is not None
-    if failed and not rows:
+    if failed and not sums:
         say("fix that, then run the same command again")
     elif done:
         say(f"go on with more rounds: {again} --rounds {2 * swarm.settings.max_rounds}")
@@ -441,15 +430,15 @@ def _conclude(
         say(f"resume: {again} --rounds {swarm.settings.max_rounds}")
     code = exit_code or (1 if failed or not done else 0)
     if emit:
-        emit(end_of(rows, swarm, again, code, done=done))
+        emit(end_of(sums, swarm, again, code, done=done))
     return code
 
 
-def _plot(rows: dict[str, list[MetricsRow]], run: Run) -> None:
+def _plot(rewards: Mapping[str, Mapping[int, float]], run: Run) -> None:
     from swarm.views.plot import reward_plot
 
     try:
-        run.store.put(PLOT, reward_plot(rows, "png"), durable=False)
+        run.store.put(PLOT, reward_plot(rewards, "png"), durable=False)
     except (ConfigError, StoreError) as error:
         say(f"no plot: {error}")
     else:

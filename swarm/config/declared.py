@@ -16,8 +16,6 @@ from swarm.config.constraints import Text, allowed, as_text, choices, options
 from swarm.config.settings import FIELDS, Settings, flag_of
 from swarm.config.tables import SettingSection
 
-FLAGS = ("run_flag", "node_flag", "up_flag")
-"""Kinds of flags, by which commands have them (see swarm.config.constraints.setting)."""
 _COMMON = ("path", "experiment", "mirror")
 """Settings with a flag of their own name: of every command that has an experiment, or of `swarm up`."""
 _WIDTH = 100

@@ -6,7 +6,7 @@ docs/settings.md and the messages are derived from the declaration, and have its
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -530,11 +530,15 @@ def variable(name: str) -> str:
     return env[0]
 
 
+def flags_of(declared: Field[Any]) -> list[str]:
+    """Returns the flags that a setting's declaration names, one for each kind of commands that has it."""
+    kinds = ("run_flag", "node_flag", "up_flag")  # see swarm.config.constraints.setting
+    return [declared.metadata[kind] for kind in kinds if declared.metadata[kind]]
+
+
 def flag_of(name: str) -> str:
     """Returns the flag that a setting's declaration names, such as `--rounds`; empty: it names none."""
-    metadata = FIELDS[name].metadata
-    flag = metadata["run_flag"] or metadata["node_flag"] or metadata["up_flag"]
-    return f"--{flag.replace('_', '-')}" if flag else ""
+    return next((f"--{flag.replace('_', '-')}" for flag in flags_of(FIELDS[name])), "")
 
 
 def both_names(name: str) -> str:

@@ -94,7 +94,15 @@ def lines_of(store: Store, key: str) -> Iterator[bytes]:
 def parse_lines(
     lines: Sequence[bytes], form: type[Form], one_by_one: Callable[[bytes], Read | None]
 ) -> Iterator[tuple[bytes, Form | Read | None]]:
-    """Yields each line with what it says, or None.
+    """Yields each line with what it says, or None. Arguments as of parse_batches."""
+    for some, said in parse_batches(lines, form, one_by_one):
+        yield from zip(some, said, strict=True)
+
+
+def parse_batches(
+    lines: Sequence[bytes], form: type[Form], one_by_one: Callable[[bytes], Read | None]
+) -> Iterator[tuple[Sequence[bytes], Sequence[Form | Read | None]]]:
+    """Yields some lines after others, each with what it says, or None.
 
     Args:
         form: of nearly all lines. How deeply values stand within each other in it is not looked at.
@@ -103,21 +111,21 @@ def parse_lines(
     decoder = forms.decoder(form)
     for some in _batches(lines):
         if (said := _decoded(some, decoder)) is not None:
-            yield from zip(some, said, strict=True)
+            yield some, said
         else:
-            yield from ((line, one_by_one(line)) for line in some)
+            yield some, [one_by_one(line) for line in some]
 
 
 def _batches(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """Yields lines that follow one another, as many as are decoded at once."""
-    begin = size = 0
-    for place, line in enumerate(lines):
-        if place > begin and (place - begin == AT_ONCE or size + len(line) > MOST_DECODED):
-            yield lines[begin:place]
-            begin, size = place, 0
-        size += len(line)
-    if begin < len(lines):
-        yield lines[begin:]
+    if len(lines) > AT_ONCE:
+        for begin in range(0, len(lines), AT_ONCE):
+            yield from _batches(lines[begin : begin + AT_ONCE])
+    elif len(lines) > 1 and sum(map(len, lines)) > MOST_DECODED:
+        yield from _batches(lines[: len(lines) // 2])
+        yield from _batches(lines[len(lines) // 2 :])
+    elif lines:
+        yield lines
 
 
 def are_objects(data: bytes, count: int) -> bool:

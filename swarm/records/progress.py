@@ -12,12 +12,9 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec import UNSET
-
-from swarm.records.growing import AT_ONCE
 from swarm.records.hints import KEPT, LONGEST_NAME, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
-from swarm.records.table import Odd, columns, measured, parse_each, parse_row
+from swarm.records.table import Odd, columns, measured, parse_row, parse_some
 from swarm.wire.metrics import MetricsRow
 
 MOST_SAID_OF = 300
@@ -26,7 +23,6 @@ MOST_REASONS = 100
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
 _ASKED = ("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
-_NAMED = attrgetter("accepted_by_peer", "refused_files", "false_claims", "refused_by_peer")
 SUMS = (
     *("external_unverified", "tokens_generated", "tokens_trained", "clock", "local_groups", "role", *_ASKED),
     *("accepted_by_peer", "refused_files", "false_claims", "refused_by_peer"),
@@ -91,11 +87,13 @@ class NodeProgress:
     def observe(self, lines: Sequence[bytes]) -> None:
         """Take note of the lines that come after those seen; what is no row is left out."""
         newest = deque[bytes](maxlen=KEPT)
-        each = parse_each(lines, self.form, self.odd)
-        while some := [*islice(each, AT_ONCE)]:
-            if found := [(line, row) for line, row in some if row is not None]:
-                self._take([row for _, row in found])
-                newest.extend(line for line, _ in found)
+        for some, said in parse_some(lines, self.form, self.odd):
+            rows = [row for row in said if row is not None]
+            if len(rows) < len(some):
+                some = [line for line, row in zip(some, said, strict=True) if row is not None]
+            if rows:
+                self._take(rows)
+                newest.extend(some[-KEPT:])
         for row in self._last_rows(newest):
             self.last = row
             self.recent.append(recent(row))
@@ -115,22 +113,23 @@ class NodeProgress:
         if (room := MOST_ROWS - len(self.rewards)) < len(last):
             last = dict(islice(last.items(), max(0, room)))
         self.rewards.update((round_, row.my_reward) for round_, row in last.items())
-        self.unmeasured -= {row.round for row in measured(last.values())}
-        self.unmeasured |= {round_ for round_, row in last.items() if not measured([row])}
+        counted = {row.round for row in measured(last.values())}
+        self.unmeasured -= counted
+        self.unmeasured |= last.keys() - counted
         self.own_rounds_done = max([self.own_rounds_done, *(row.round + 1 for row in rows if row.clock == OWN)])
-        self.unverified += sum(row.external_unverified for row in rows)
-        self.tokens_generated += sum(row.tokens_generated for row in rows)
-        self.tokens_trained += sum(row.tokens_trained for row in rows)
+        self.unverified += _sum(rows, "external_unverified")
+        self.tokens_generated += _sum(rows, "tokens_generated")
+        self.tokens_trained += _sum(rows, "tokens_trained")
         self.asked = self.asked.plus(RequestCounts(*(_sum(rows, name) for name in _ASKED)))
         for row in rows:
-            if any(_NAMED(row)) and not self._takes_names(row):
+            if not self._takes_names(row):
                 self.odd.cut_names(f"names of round {row.round}")
 
     def _takes_names(self, row: MetricsRow) -> bool:
         """Adds up a row's names; False: not all of them are held."""
-        whole = _add(self.accepted_by_peer, row.accepted_by_peer, MOST_SAID_OF)
-        whole &= _add(self.refused, row.refused_files, MOST_REASONS)
-        whole &= _add(self.false_claims, row.false_claims, MOST_SAID_OF)
+        whole = not row.accepted_by_peer or _add(self.accepted_by_peer, row.accepted_by_peer, MOST_SAID_OF)
+        whole &= not row.refused_files or _add(self.refused, row.refused_files, MOST_REASONS)
+        whole &= not row.false_claims or _add(self.false_claims, row.false_claims, MOST_SAID_OF)
         for peer, reasons in row.refused_by_peer.items():
             fits = not reasons or _fits(self.refused_by_peer, peer, MOST_SAID_OF)
             whole &= fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS))
@@ -189,4 +188,4 @@ def _changes(line: bytes, form: type[MetricsRow]) -> bool:
 
 
 def _sum(rows: Sequence[MetricsRow], name: str) -> int:
-    return sum(value for value in map(attrgetter(name), rows) if value is not UNSET)
+    return sum(value for value in map(attrgetter(name), rows) if value)  # UNSET is false

@@ -1,6 +1,6 @@
 """The rows of a node or of a run, read whole: as written, or the one that counts of each round and stage.
 
-    lines ─ table.parse_each ─▶ MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ names shared between rows
+    lines ─ table.parse_rows ─▶ MetricsRow ─ taking(form) ─▶ fewer columns ─ Keeper ─▶ names shared between rows
                                                                                │
                        one row's names and lists above MOST_OF_ROW  ─▶ let go  ┤
                        those of all its rows above MOST_OF_WORKER   ─▶ let go, the oldest after FIRST first
@@ -28,7 +28,7 @@ from msgspec import UNSET
 from swarm.errors import StoreError
 from swarm.records.growing import MOST_READS, GrowingLines, lines_of
 from swarm.records.listing import nodes_with_logs
-from swarm.records.table import Odd, columns, parse_each, parse_row
+from swarm.records.table import Odd, parse_row, parse_rows
 from swarm.store.run import Run
 from swarm.wire import keys
 from swarm.wire.judge_messages import JudgedRow
@@ -41,19 +41,11 @@ MOST_OF_ROW = 256 * 2**10
 MOST_OF_WORKER = 16 * 2**20
 """Bytes of the names and lists of all rows of one worker."""
 FIRST = 10
-"""Rows whose names stay whatever comes after them: a summary holds the first ten against the last ten."""
+"""Rows whose names stay whatever comes after them."""
 MOST_NAMES = 4096
 """Names of one worker's rows that are held once for all of them: nodes, tasks, models."""
 LONGEST_NAME = 64
 """Characters of such a name."""
-
-
-SUMMED = columns(
-    *("timestamp", "round", "stage", "my_reward", "cumulative_reward", "model", "full_answer_rate", "answer_tag_rate"),
-    *("task_rewards", "task_tag_rates", "external_groups", "external_by_model", "seconds_round", "seconds_sharing"),
-    *("seconds_sharing_hidden", "seconds_wait", "local_groups", "role"),
-)
-"""Rows as a summary is made of."""
 
 
 class MetricsRows(NamedTuple):
@@ -85,7 +77,7 @@ def read_columns(run: Run, node: str, form: type[MetricsRow], most_reads: int | 
     take, keeper = taking(form), Keeper(odd)
     for part in growing.look(most_reads):
         before = len(rows)
-        rows += [keeper.keep(take(row)) for _, row in parse_each(part.records, MetricsRow, odd) if row is not None]
+        rows += [keeper.keep(take(row)) for row in parse_rows(part.records, MetricsRow, odd)]
         others += len(part.records) - (len(rows) - before)
         if most_reads and len(rows) >= MOST_ROWS:
             del rows[MOST_ROWS:]
@@ -108,18 +100,11 @@ def read_metrics(run: Run) -> dict[str, list[MetricsRow]]:
     return read_metrics_and_odd(run)[0]
 
 
-def read_metrics_and_odd(
-    run: Run, form: type[MetricsRow] = MetricsRow
-) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
+def read_metrics_and_odd(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
     """Reads the rows of all nodes as read_metrics does, and by node the rows that were left out or changed."""
-    found = {node: read_columns(run, node, form) for node in nodes_with_logs(run)}
+    found = {node: read_rows(run, node) for node in nodes_with_logs(run)}
     counting = {node: one_per_stage(of_node.rows) for node, of_node in found.items() if of_node.rows}
     return counting, {node: of_node.odd for node, of_node in found.items() if of_node.odd}
-
-
-def read_to_sum_up(run: Run) -> tuple[dict[str, list[MetricsRow]], dict[str, Odd]]:
-    """Reads the rows of all nodes, and keeps of each what a summary needs; else as read_metrics_and_odd."""
-    return read_metrics_and_odd(run, SUMMED)
 
 
 def one_per_stage(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
@@ -130,11 +115,10 @@ def one_per_stage(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
 
 def one_per_round(rows: Iterable[MetricsRow]) -> list[MetricsRow]:
     """Returns each round's last stage among rows that are in their order: it says what came of the round."""
-    return list({_round(row): row for row in rows}.values())
+    return list({row.round: row for row in rows}.values())
 
 
 _key = attrgetter("round", "stage")
-_round = attrgetter("round")
 
 
 def read_judged(run: Run) -> list[JudgedRow]:

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import UNSET
 
 from swarm import forms
-from swarm.records.growing import parse_line, parse_lines
+from swarm.records.growing import parse_batches, parse_line
 from swarm.wire.judge_messages import JudgedRow
 from swarm.wire.messages import SCHEMA_VERSION, MetricsRow
 
@@ -98,11 +98,17 @@ def columns(*names: str) -> type[MetricsRow]:
 
     Nothing else may be asked of such a row. It is typed as a whole row, since that declares its columns.
     """
-    declared = {field.name: field for field in msgspec.structs.fields(MetricsRow)}
+    declared = _declared()
     named = [*NEEDED, *(name for name in dict.fromkeys((*names, "schema_version")) if name not in NEEDED)]
     fields = [(name, declared[name].type, _default(declared[name])) for name in named[len(NEEDED) :]]
     needed = [(name, declared[name].type) for name in NEEDED]
     return msgspec.defstruct("Columns", [*needed, *fields], gc=False)  # type: ignore[return-value]
+
+
+@cache
+def _declared() -> dict[str, msgspec.structs.FieldInfo]:
+    """Returns column -> its declaration; to resolve the types of all takes some milliseconds."""
+    return {field.name: field for field in msgspec.structs.fields(MetricsRow)}
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
@@ -130,21 +136,22 @@ def parse_row(line: bytes, form: type[Form], odd: Odd | None = None) -> Form | N
         odd: counts what was left out or clamped.
     """
     try:
-        sound = forms.decode(line, strict(form))
+        sound: Form = forms.decode(line, strict(form))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _changed(line, form, Odd() if odd is None else odd)
-    return sound if sound.schema_version == SCHEMA_VERSION else None
+    return sound
 
 
-def parse_each(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[tuple[bytes, Form | None]]:
-    """Yields each of many lines with its row or None, as parse_row gives it."""
-    for line, row in parse_lines(lines, strict(form), lambda line: parse_row(line, form, odd)):
-        yield line, row if row is not None and row.schema_version == SCHEMA_VERSION else None
+def parse_some(
+    lines: Sequence[bytes], form: type[Form], odd: Odd
+) -> Iterator[tuple[Sequence[bytes], Sequence[Form | None]]]:
+    """Yields some of many lines after others, each with its row or None, as parse_row gives it."""
+    return parse_batches(lines, strict(form), lambda line: parse_row(line, form, odd))
 
 
 def parse_rows(lines: Sequence[bytes], form: type[Form], odd: Odd) -> Iterator[Form]:
     """Yields the rows among many lines."""
-    return (row for _, row in parse_each(lines, form, odd) if row is not None)
+    return (row for _, some in parse_some(lines, form, odd) for row in some if row is not None)
 
 
 def _changed(line: bytes, form: type[Form], odd: Odd) -> Form | None:
@@ -213,9 +220,10 @@ def _nearest(value: Any, of_name: Range) -> Any:
 
 @cache
 def strict(form: type[Form]) -> type[Form]:
-    """Returns the form, of which only those rows can be decoded whose numbers `clamp` would leave as they are, and
-    whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes."""
-    ranges = _ranges(_like(form)) | {KEY_COLUMNS[_like(form)]: Range(0, 1)}
+    """Returns the form, of which only those rows can be decoded whose version is known, whose numbers `clamp` would
+    leave as they are, and whose reward is a share: the decoder tells that in a fifth of the time that `clamp` takes."""
+    known = {"schema_version": Range(SCHEMA_VERSION, SCHEMA_VERSION), KEY_COLUMNS[_like(form)]: Range(0, 1)}
+    ranges = _ranges(_like(form)) | known
     fields: list[Any] = []
     for field in msgspec.structs.fields(form):
         bounded = _bounded(field.type, ranges.get(field.name))

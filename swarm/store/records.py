@@ -44,7 +44,8 @@ def read_on(read: Callable[[int, int], bytes], size: int, offset: int, limit: in
     if end := data.find(b"\n", limit - 1) + 1:
         data = data[:end]
     *lines, rest = data.split(b"\n", MOST_RECORDS)
-    records = [line if len(line) <= MOST_PER_RECORD else b"" for line in lines]
+    is_short = max(map(len, lines), default=0) <= MOST_PER_RECORD
+    records = lines if is_short else [line if len(line) <= MOST_PER_RECORD else b"" for line in lines]
     if records and in_long:
         records[0], in_long = b"", False
     offset, torn = offset + len(data) - len(rest), False

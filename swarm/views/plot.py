@@ -12,24 +12,22 @@ from typing import Any
 
 from swarm.errors import ConfigError, StoreError
 from swarm.extras import lacking
-from swarm.records.table import measured
-from swarm.wire.messages import MetricsRow
 
 _SUFFIXES = (".png", ".svg")
 LONGEST_WINDOW = 100
 """Rounds of the paper's moving average; a shorter run takes a tenth of its rounds."""
 
 
-def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], path: Path) -> None:
-    """Draw node -> rows to a PNG or SVG file, as its suffix says.
+def save_reward_plot(rewards: Mapping[str, Mapping[int, float]], path: Path) -> None:
+    """Draw node -> round -> reward to a PNG or SVG file, as its suffix says.
 
     Raises:
-        ConfigError: no rows, another suffix, or matplotlib is not installed.
+        ConfigError: no rewards, another suffix, or matplotlib is not installed.
         StoreError: the file cannot be written.
     """
     if path.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"a plot's file name must end in {' or '.join(_SUFFIXES)}, got {path.name!r}")
-    drawn = reward_plot(metrics, path.suffix.lower()[1:])
+    drawn = reward_plot(rewards, path.suffix.lower()[1:])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(drawn)
@@ -39,10 +37,9 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], path: Path) ->
         ) from None
 
 
-def reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], form: str) -> bytes:
-    """Returns the picture, as `png` or `svg`. Raises ConfigError: no rows, or matplotlib is not installed."""
-    kept = {node: measured(rows) for node, rows in sorted(metrics.items())}
-    curves = {node: {row.round: row.my_reward for row in rows} for node, rows in kept.items() if rows}
+def reward_plot(rewards: Mapping[str, Mapping[int, float]], form: str) -> bytes:
+    """Returns the picture, as `png` or `svg`. Raises ConfigError: no rewards, or matplotlib is not installed."""
+    curves = {node: of_node for node, of_node in sorted(rewards.items()) if of_node}
     if not curves:
         raise ConfigError("there is nothing to plot: no node has finished a round yet")
     figure = _figure()

@@ -22,8 +22,7 @@ from swarm.views.distrust import Distrust, distrusted, render_distrusted
 from swarm.views.node_state import Missing, in_words, seen, shortage, up_to_date
 from swarm.views.replication import render_replication
 from swarm.views.requests import Requests, render_requests, requests_of
-from swarm.views.summary import render_maker, render_odd
-from swarm.views.text import age, count, counts, render_hints, shorten, table
+from swarm.views.text import age, count, counts, render_hints, render_maker, render_odd, shorten, table
 from swarm.wire import keys
 from swarm.wire.messages import PeerFile
 

@@ -1,28 +1,24 @@
-"""Summary of what an experiment learned, computed from its metrics rows, and its text form."""
+"""Summary of what an experiment learned, computed from the sums of its metrics rows, and its text form."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from heapq import nlargest
-from operator import itemgetter
+from operator import add, sub
 from statistics import fmean
 
 import msgspec
 
 from swarm.records.hints import Hint
 from swarm.records.made_by import made_by, unknown_columns
-from swarm.records.reader import snapshot
-from swarm.records.rows import one_per_round, read_to_sum_up
+from swarm.records.reader import RunSnapshot
+from swarm.records.sums import FIGURES, WINDOW, NodeSums, read_to_sum_up
 from swarm.records.table import Odd, measured
 from swarm.store.run import Run
 from swarm.views.requests import Requests, render_requests, requests_of
-from swarm.views.text import age, counts, render_hints, shorten, table
-from swarm.wire.messages import MetricsRow
+from swarm.views.text import age, counts, render_hints, render_maker, render_odd, shorten, table
 
-WINDOW = 10
-"""Rounds that are averaged at the start and at the end."""
-MOST_ODD_LINES = 5
 MOST_TASKS = 1000
 """Names of tasks cost who writes a row nothing."""
 
@@ -114,15 +110,14 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summarise_run(run: Run) -> Summary:
     """Returns the summary of an experiment, whoever made it. Raises StoreError: its place fails."""
-    metrics, odd = read_to_sum_up(run)
-    summary = summarise(metrics, odd, *told(run))
+    sums, now = read_to_sum_up(run)
+    summary = summarise(sums, *told(now))
     return without(summary, unknown_columns(run), made_by(run))
 
 
-def told(run: Run) -> tuple[list[Hint], Requests | None]:
+def told(now: RunSnapshot) -> tuple[list[Hint], Requests | None]:
     """Returns what a summary says besides the figures of its rows: hints, and the requests made to a bucket."""
-    now = snapshot(run)
-    return now.hints(), requests_of(run.place, now.progress.values(), run.store.facts().spent)
+    return now.hints(), requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent)
 
 
 def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
@@ -134,28 +129,21 @@ def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:
     return msgspec.structs.replace(summary, nodes=nodes, external_groups=None, made_by=maker, **lacking)
 
 
-def summarise(
-    metrics: Mapping[str, Sequence[MetricsRow]],
-    odd: Mapping[str, Odd] | None = None,
-    hints: Sequence[Hint] = (),
-    requests: Requests | None = None,
-) -> Summary:
-    """Summarise node -> its rows, one per round and stage, and what was odd, as records.rows.read_to_sum_up gives them.
+def summarise(nodes: Mapping[str, NodeSums], hints: Sequence[Hint] = (), requests: Requests | None = None) -> Summary:
+    """Summarise node -> its sums, by name, as records.sums.read_to_sum_up gives them.
 
     Trends are those of each round's last stage, sums those of all.
     """
-    nodes = dict(sorted(metrics.items()))
-    everything = [row for rows in nodes.values() for row in rows]
-    lasts = [row for rows in nodes.values() for row in one_per_round(rows)]
-    rows, numbers = measured(lasts), sorted({row.round for row in lasts})
+    numbers = sorted({number for of_node in nodes.values() for number in of_node.rewards})
     window = min(WINDOW, max(1, len(numbers) // 2))
     windows = (frozenset(numbers[:window]), frozenset(numbers[-window:]))
-    tasks = _by_task(rows)
+    rows = measured(row for of_node in nodes.values() for row in of_node.ends.values())
+    tasks = [(task, [row for row in rows if task in row.task_rewards]) for task in _tasks(nodes.values())]
     counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
     reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
-    seconds = _duration(nodes)
+    seconds = _duration(nodes.values())
     return Summary(
-        nodes=tuple(_node(node, rows, *windows) for node, rows in nodes.items()),
+        nodes=tuple(_node(node, of_node, *windows) for node, of_node in nodes.items()),
         rounds=len(numbers),
         window=window,
         reward=reward,
@@ -172,44 +160,47 @@ def summarise(
             task: _given([(row.round, row.task_rewards[task], row.task_tag_rates[task]) for row in own], *windows)
             for task, own in counted
         },
-        stages=_by_stage(everything, *windows),
-        cumulative_reward=sum(row.my_reward for row in everything),
-        external_groups=sum(row.external_groups for row in everything),
-        external_by_model=_external_by_model(everything),
+        stages=_by_stage(nodes.values(), *windows),
+        cumulative_reward=sum(_figures(nodes.values(), "my_reward")),
+        external_groups=round(sum(_figures(nodes.values(), "external_groups"))),
+        external_by_model=_external_by_model(nodes.values()),
         duration_seconds=seconds,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
-        seconds_sharing=sum(row.seconds_sharing for row in everything),
-        seconds_sharing_hidden=sum(row.seconds_sharing_hidden for row in everything),
-        out_of_range=dict(odd or {}),
+        seconds_sharing=sum(_figures(nodes.values(), "seconds_sharing")),
+        seconds_sharing_hidden=sum(_figures(nodes.values(), "seconds_sharing_hidden")),
+        out_of_range={node: of_node.odd for node, of_node in nodes.items() if of_node.odd},
         hints=tuple(hints),
         requests=requests,
     )
 
 
-def _by_stage(rows: Sequence[MetricsRow], first: frozenset[int], last: frozenset[int]) -> tuple[Trend, ...]:
-    stages = range(1 + max((row.stage for row in rows), default=0))
+def _figures(nodes: Iterable[NodeSums], name: str) -> Iterator[float]:
+    """Yields one of Figures of every row that counts."""
+    return (row[FIGURES.index(name)] for of_node in nodes for row in of_node.figures.values())
+
+
+def _by_stage(nodes: Collection[NodeSums], first: frozenset[int], last: frozenset[int]) -> tuple[Trend, ...]:
+    stages = range(1 + max((stage for of_node in nodes for _, stage in of_node.figures), default=0))
     if len(stages) == 1:
         return ()
-    return tuple(_trend(((row.round, row.my_reward) for row in rows if row.stage == s), first, last) for s in stages)
+    rewards = [*zip((key for of_node in nodes for key in of_node.figures), _figures(nodes, "my_reward"), strict=True)]
+    return tuple(_trend(((of, value) for (of, at), value in rewards if at == stage), first, last) for stage in stages)
 
 
-def _by_task(rows: Iterable[MetricsRow]) -> list[tuple[str, list[MetricsRow]]]:
-    """Returns each task with the rows in which it came up, by name; of more than MOST_TASKS those most rows have."""
-    found: dict[str, list[MetricsRow]] = {}
-    for row in rows:
-        for task in row.task_rewards:
-            found.setdefault(task, []).append(row)
-    return sorted(nlargest(MOST_TASKS, found.items(), key=lambda of_task: len(of_task[1])), key=itemgetter(0))
+def _tasks(nodes: Iterable[NodeSums]) -> list[str]:
+    """Returns the tasks that came up, by name; of more than MOST_TASKS those that most rows have."""
+    rows = sum((of_node.tasks for of_node in nodes), Counter[str]())
+    return sorted(nlargest(MOST_TASKS, rows, key=rows.__getitem__))
 
 
-def _node(node: str, rows: Sequence[MetricsRow], first: frozenset[int], last: frozenset[int]) -> NodeSummary:
+def _node(node: str, of_node: NodeSums, first: frozenset[int], last: frozenset[int]) -> NodeSummary:
     return NodeSummary(
         node=node,
-        model=rows[-1].model,
-        rounds=len(one_per_round(rows)),
-        reward=_trend(((row.round, row.my_reward) for row in measured(one_per_round(rows))), first, last),
-        cumulative_reward=sum(row.my_reward for row in rows),
-        external_groups=sum(row.external_groups for row in rows),
+        model=of_node.model,
+        rounds=len(of_node.rewards),
+        reward=_trend(((row.round, row.my_reward) for row in measured(of_node.ends.values())), first, last),
+        cumulative_reward=sum(_figures([of_node], "my_reward")),
+        external_groups=round(sum(_figures([of_node], "external_groups"))),
     )
 
 
@@ -236,27 +227,27 @@ def _mean(means: Mapping[int, float], rounds: frozenset[int]) -> float | None:
     return fmean(values) if values else None
 
 
-def _external_by_model(rows: Iterable[MetricsRow]) -> dict[str, int]:
+def _external_by_model(nodes: Iterable[NodeSums]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for row in rows:
-        total.update(row.external_by_model)
+    for of_node in nodes:
+        total.update(of_node.external_by_model)
     return dict(total)
 
 
-def _duration(nodes: Mapping[str, Sequence[MetricsRow]]) -> float:
+def _duration(nodes: Collection[NodeSums]) -> float:
     """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
     round together."""
-    rows = [row for of_node in nodes.values() for row in of_node]
-    if not rows:
+    if not nodes:
         return 0.0
-    by_clocks = max(row.timestamp for row in rows) - min(row.timestamp - row.seconds_round for row in rows)
-    least = max(sum(row.seconds_round for row in of_node) for of_node in nodes.values())
-    if not any(row.seconds_wait for row in rows):  # of a version, or another program, that did not measure it
+    ends, lasted = [*_figures(nodes, "timestamp")], [*_figures(nodes, "seconds_round")]
+    by_clocks = max(ends) - min(map(sub, ends, lasted))
+    least = max(sum(_figures([of_node], "seconds_round")) for of_node in nodes)
+    if not any(_figures(nodes, "seconds_wait")):  # of a version, or another program, that did not measure it
         return max(least, by_clocks)
     longest: dict[tuple[int, int], float] = {}
-    for row in rows:
-        key = (row.round, row.stage)
-        longest[key] = max(longest.get(key, 0.0), row.seconds_round + row.seconds_wait)
+    keys = (key for of_node in nodes for key in of_node.figures)
+    for key, seconds in zip(keys, map(add, lasted, _figures(nodes, "seconds_wait")), strict=True):
+        longest[key] = max(longest.get(key, 0.0), seconds)
     return max(least, min(by_clocks, sum(longest.values())))
 
 
@@ -282,25 +273,10 @@ def render(summary: Summary) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def render_maker(maker: str) -> str:
-    """Returns what is to be known of a run that another program made; empty for one of this program."""
-    if not maker:
-        return ""
-    return f"made by {maker}: rewards are brought to means per completion, '-' is what it did not record"
-
-
 def _nothing(maker: str) -> str:
     if maker:
         return f"made by {maker}, which left no reward of any round; `swarm validate` says what there is"
     return "no node has finished a round yet"
-
-
-def render_odd(odd: Mapping[str, Odd]) -> list[str]:
-    """Returns a line for each of the first nodes with rows out of range, and how many more there are."""
-    lines = [
-        f"{shorten(node, 24)}: {one}: {shorten(one.example, 80)}" for node, one in sorted(odd.items())[:MOST_ODD_LINES]
-    ]
-    return lines + ([f"and {len(odd) - len(lines)} more nodes"] if len(odd) > len(lines) else [])
 
 
 def _totals(summary: Summary) -> str:

@@ -1,12 +1,15 @@
-"""Text for a terminal: tables, ages, sizes, hints."""
+"""Text for a terminal: tables, ages, sizes, hints, and what is odd about rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from swarm.harmless import printable
 from swarm.records.hints import Hint
 from swarm.records.pace import age as age
+from swarm.records.table import Odd
+
+MOST_ODD_LINES = 5
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
@@ -70,3 +73,18 @@ def _lines(hint: Hint) -> tuple[str, str]:
         f"hint     {names}: {shorten(hint.evidence, LONGEST)}",
         f"         -> {shorten(hint.remedy, LONGEST)} ({hint.page})",
     )
+
+
+def render_maker(maker: str) -> str:
+    """Returns what is to be known of a run that another program made; empty for one of this program."""
+    if not maker:
+        return ""
+    return f"made by {maker}: rewards are brought to means per completion, '-' is what it did not record"
+
+
+def render_odd(odd: Mapping[str, Odd]) -> list[str]:
+    """Returns a line for each of the first nodes with rows out of range, and how many more there are."""
+    lines = [
+        f"{shorten(node, 24)}: {one}: {shorten(one.example, 80)}" for node, one in sorted(odd.items())[:MOST_ODD_LINES]
+    ]
+    return lines + ([f"and {len(odd) - len(lines)} more nodes"] if len(odd) > len(lines) else [])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from swarm.cli.flags import UP_DEFAULTS
+from swarm.cli.run_flags import UP_DEFAULTS
 from tests.integration.swarms import daemons, environment, json_lines, layout, rollouts, rows, run_swarm
 
 pytestmark = pytest.mark.engine

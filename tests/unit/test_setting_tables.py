@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from swarm.cli.flags import NodeFlags
 from swarm.cli.main import run
+from swarm.cli.run_flags import NodeFlags
 from swarm.cli.settings import list_settings
 from swarm.config import Settings, load_settings, without_settings
 from swarm.config.constraints import as_text, choices

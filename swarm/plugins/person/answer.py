@@ -12,8 +12,9 @@ from typing import Annotated
 import anyio
 from cyclopts import Parameter
 
-from swarm.cli.flags import NodeFlags, as_settings
+from swarm.cli.flags import as_settings
 from swarm.cli.node import joined_as
+from swarm.cli.run_flags import NodeFlags
 from swarm.cli.say import warn
 from swarm.config import sources_of
 from swarm.errors import ConfigError, SwarmError

@@ -13,14 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import (
-    CommonFlags,
-    open_experiment,
-    open_experiment_when_there,
-    setting_parameter,
-    settings_to_look,
-)
+from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.processes import EndRequest, following, look_every
+from swarm.cli.run_flags import setting_parameter
 from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.errors import ConfigError, SinkError, StoreError, SwarmError

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.flags import NodeFlags, RunFlags, as_settings, command_again, settings_from
+from swarm.cli.flags import as_settings, command_again, settings_from
 from swarm.cli.main import run
+from swarm.cli.run_flags import NodeFlags, RunFlags
 from swarm.cli.settings import list_settings
 from swarm.config import Settings
 from swarm.config.settings import FIELDS

@@ -11,9 +11,9 @@ import pytest
 
 from swarm.cli import flags
 from swarm.cli import node as commands
-from swarm.cli.flags import NodeFlags
 from swarm.cli.main import run as swarm
 from swarm.cli.node import experiment_in, only_experiment, place_named, take
+from swarm.cli.run_flags import NodeFlags
 from swarm.config import Settings
 from swarm.errors import ConfigError, ExperimentError, MissedError, StoreError
 from swarm.wire import keys

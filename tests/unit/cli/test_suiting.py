@@ -11,8 +11,8 @@ import pytest
 from swarm.cli import node as commands
 from swarm.cli import up
 from swarm.cli.before_start import suited_settings
-from swarm.cli.flags import UP_DEFAULTS, NodeFlags, RunFlags
 from swarm.cli.main import run as swarm
+from swarm.cli.run_flags import UP_DEFAULTS, NodeFlags, RunFlags
 from swarm.config import Settings
 from swarm.errors import ExperimentError
 from swarm.wire import keys

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from swarm.cli import up
-from swarm.cli.flags import RunFlags
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.main import run as swarm
 from swarm.cli.progress import end_of
+from swarm.cli.run_flags import RunFlags
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ExperimentError, MemoryPlanError
-from swarm.records.rows import read_to_sum_up
+from swarm.records.sums import read_to_sum_up
 from swarm.wire import keys
 from swarm.wire.messages import NodeStart
 from tests.layout import Layout
@@ -245,12 +245,13 @@ def test_json_is_all_that_is_on_the_standard_output(
 
 def test_the_end_as_json_counts_the_rows_of_its_own_workers_alone(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("alice", "bob"), rounds=3)
-    before, _ = read_to_sum_up(run_of(layout))
+    of_workers, _ = read_to_sum_up(run_of(layout))
+    expected = sum(of_node.last.cumulative_reward for of_node in of_workers.values() if of_node.last)
     append(layout.metrics_file("mallory"), msgspec.json.encode(make_row(layout, "mallory", 8, cumulative_reward=9e9)))
-    rows, _ = read_to_sum_up(run_of(layout))
-    assert "mallory" in rows
-    end = end_of(rows, swarm_of("alice", "bob"), "swarm up", 0, done=False)
-    assert (end.rounds_done, end.cumulative_reward) == (3, sum(of[-1].cumulative_reward for of in before.values()))
+    sums, _ = read_to_sum_up(run_of(layout))
+    assert "mallory" in sums
+    end = end_of(sums, swarm_of("alice", "bob"), "swarm up", 0, done=False)
+    assert (end.rounds_done, end.cumulative_reward) == (3, expected)
 
 
 @pytest.mark.parametrize("commands", [False, True])

@@ -12,22 +12,22 @@ import msgspec
 import pytest
 
 from swarm.records import rows as keeping
+from swarm.records import sums as summing
 from swarm.records.reader import snapshot
 from swarm.records.rollouts import RolloutFiles
 from swarm.records.rows import (
-    SUMMED,
     Keeper,
     read_columns,
     read_metrics,
     read_metrics_and_odd,
-    read_to_sum_up,
     taking,
 )
+from swarm.records.sums import NodeSums
 from swarm.records.table import Odd
 from swarm.types import RoundKey
 from swarm.views import validate as validating
 from swarm.views.run_records import CHECKED
-from swarm.views.summary import render, summarise, summarise_run
+from swarm.views.summary import render, summarise_run
 from swarm.views.validate import MOST_PROBLEMS, validate
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
@@ -56,9 +56,7 @@ NAMING: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("form", "naming"), [*((MetricsRow, naming) for naming in NAMING), (SUMMED, "tasks"), (CHECKED, "peers")]
-)
+@pytest.mark.parametrize(("form", "naming"), [*((MetricsRow, naming) for naming in NAMING), (CHECKED, "peers")])
 def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[MetricsRow], naming: str
 ) -> None:
@@ -92,7 +90,7 @@ def test_rows_of_2000_rounds_with_64_peers_are_held_whole(tmp_path: Path) -> Non
         refused_by_peer={peer: {"late": 1} for peer in peers[:8]},
     )
     line = msgspec.json.encode(row)
-    for form in (MetricsRow, SUMMED, CHECKED):
+    for form in (MetricsRow, CHECKED):
         keeper = Keeper(odd := Odd())
         take = taking(form)
         held = [keeper.keep(take(msgspec.json.decode(line, type=MetricsRow))) for _ in range(2000)]
@@ -104,7 +102,7 @@ def test_the_first_and_the_last_rows_keep_their_names(tmp_path: Path, monkeypatc
     monkeypatch.setattr(keeping, "MOST_OF_WORKER", MIB)
     layout = make_experiment(tmp_path, rounds=1)
     write_rows(layout, "mallory", 60, NAMING["tasks"])
-    rows, odd = read_to_sum_up(run_of(layout))
+    rows, odd = read_metrics_and_odd(run_of(layout))
     named = [bool(row.task_rewards) for row in rows["mallory"]]
     assert all(named[:10])
     assert named[-1]
@@ -133,9 +131,31 @@ def test_every_view_says_whose_names_were_let_go(tmp_path: Path, monkeypatch: py
     assert snapshot(run_of(layout)).progress["mallory"].odd.cut == 30  # of the first 300 peers it is held what was said
 
 
-def test_a_summary_of_the_columns_that_it_needs_is_that_of_whole_rows(tmp_path: Path) -> None:
-    run = run_of(make_experiment(tmp_path, rounds=25))
-    assert summarise(read_to_sum_up(run)[0]) == summarise(read_metrics(run))
+@pytest.mark.parametrize("naming", NAMING)
+def test_what_a_summary_holds_of_a_strangers_names_is_bounded_and_its_figures_stay(
+    monkeypatch: pytest.MonkeyPatch, naming: str
+) -> None:
+    monkeypatch.setattr(summing, "MOST_OF_NAMES", MIB // 4)
+    layout = Layout(Path("/nowhere"), "exp")
+    rows = [make_row(layout, "mallory", number, **NAMING[naming](number)) for number in range(ROWS)]
+    lines = [msgspec.json.encode(row) for row in rows]
+    NodeSums().observe(lines[:1])  # what is imported and cached by it
+    tracemalloc.start()
+    sums = NodeSums()
+    sums.observe(lines)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 5 * MIB  # twenty rows, a quarter of a MiB of names beside them, 300 peers
+    assert [figures[0] for figures in sums.figures.values()] == [row.my_reward for row in rows]
+    assert bool(sums.odd.cut) == (naming in ("peers", "tasks", "models"))
+
+
+def test_rows_beyond_those_that_are_held_are_in_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summing, "MOST_ROWS", 5)
+    layout, sums = Layout(Path("/nowhere"), "exp"), NodeSums()
+    for numbers in (range(4), (3, 4, 5, 6), (0,)):
+        sums.observe([msgspec.json.encode(make_row(layout, "mallory", n, my_reward=n / 10)) for n in numbers])
+    assert sorted(sums.figures) == [(n, 0) for n in range(5)]
 
 
 def test_a_summary_names_a_thousand_tasks_at_most_those_of_most_rows(tmp_path: Path) -> None:

@@ -9,15 +9,20 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ConfigError, StoreError
-from swarm.records.rows import read_metrics
+from swarm.records.reader import snapshot
 from swarm.views.plot import moving_average, save_reward_plot
 from tests.unit.views.factories import make_experiment, run_of
+
+
+def rewards(folder: Path) -> dict[str, dict[int, float]]:
+    """Returns node -> round -> reward of a run."""
+    return {node: of.measured_rewards for node, of in snapshot(run_of(make_experiment(folder))).progress.items()}
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.svg", b"<?xml")])
 def test_the_suffix_decides_the_format(tmp_path: Path, name: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")
-    save_reward_plot(read_metrics(run_of(make_experiment(tmp_path))), tmp_path / "plots" / name)
+    save_reward_plot(rewards(tmp_path), tmp_path / "plots" / name)
     data = (tmp_path / "plots" / name).read_bytes()
     assert data.startswith(start)
     assert len(data) > 5000
@@ -32,29 +37,26 @@ def test_other_suffixes_and_empty_runs_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    metrics = read_metrics(run_of(make_experiment(tmp_path)))
+    drawn = rewards(tmp_path)
     (tmp_path / "file").touch()
     for place in (tmp_path / "file" / "a.png", tmp_path / "folder.png"):
         (tmp_path / "folder.png").mkdir(exist_ok=True)
         with pytest.raises(StoreError, match=f"cannot write the plot {place}.*name a file in a folder"):
-            save_reward_plot(metrics, place)
+            save_reward_plot(drawn, place)
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = read_metrics(run_of(make_experiment(tmp_path)))
+    drawn = rewards(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ConfigError, match=r"swarm-sapo\[analysis\]"):
-        save_reward_plot(metrics, tmp_path / "a.png")
+        save_reward_plot(drawn, tmp_path / "a.png")
 
 
 def test_pyplot_is_not_imported(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    make_experiment(tmp_path)
     code = (
         "import sys; from pathlib import Path; from swarm.views.plot import save_reward_plot;"
-        "from swarm.records.rows import read_metrics; from swarm.store.place import open_place;"
-        f"path = Path({str(tmp_path)!r});"
-        "save_reward_plot(read_metrics(open_place(path).open('exp')), path / 'a.svg');"
+        f"save_reward_plot({{'a': {{0: 0.5, 1: 0.6}}}}, Path({str(tmp_path)!r}) / 'a.svg');"
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

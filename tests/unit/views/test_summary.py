@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from swarm.records.rows import one_per_stage
-from swarm.views.summary import render, summarise
+from swarm.records.sums import NodeSums
+from swarm.views.summary import Summary, render
+from swarm.views.summary import summarise as summarise_sums
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.views.factories import ROUND_SECONDS, make_row
@@ -18,6 +20,14 @@ LAYOUT = Layout(Path("/nowhere"), "exp")
 
 def make_rows(node: str, rewards: list[float], **fields: object) -> list[MetricsRow]:
     return [make_row(LAYOUT, node, number, my_reward=reward, **fields) for number, reward in enumerate(rewards)]
+
+
+def summarise(rows: Mapping[str, Sequence[MetricsRow]]) -> Summary:
+    """Returns the summary of node -> its rows as it wrote them."""
+    sums = {node: NodeSums() for node in rows}
+    for node, of_node in rows.items():
+        sums[node].observe([msgspec.json.encode(row) for row in of_node])
+    return summarise_sums(sums)
 
 
 def test_first_and_last_ten_rounds_are_compared() -> None:
@@ -76,9 +86,33 @@ def test_cumulative_reward_is_the_sum_over_nodes_and_rounds() -> None:
 
 
 def test_a_round_written_twice_counts_once_and_the_last_row_wins() -> None:
-    rows = [make_row(LAYOUT, "a", 0, my_reward=0.2), make_row(LAYOUT, "a", 0, my_reward=0.4)]
-    summary = summarise({"a": one_per_stage(rows)})
-    assert (summary.rounds, summary.cumulative_reward) == (1, pytest.approx(0.4))
+    rows = [
+        make_row(LAYOUT, "a", 0, my_reward=0.2, external_groups=3, external_by_model={"gpt2": 3}),
+        make_row(LAYOUT, "a", 0, my_reward=0.4, external_groups=1, external_by_model={"gpt2": 1}),
+        make_row(LAYOUT, "a", 1, my_reward=0.1, external_groups=2, external_by_model={"gpt2": 2}),
+        make_row(LAYOUT, "a", 1, my_reward=0.1, external_groups=0, external_by_model={}),
+    ]
+    summary = summarise({"a": rows})
+    assert (summary.rounds, summary.cumulative_reward) == (2, pytest.approx(0.5))
+    assert (summary.external_groups, summary.external_by_model) == (1, {"gpt2": 1})
+
+
+def test_a_run_that_goes_back_over_many_rounds_ends_with_what_was_written_last() -> None:
+    first = make_rows("a", [0.2] * 40, task_rewards={"bf": 0.2})
+    again = make_rows("a", [0.6] * 40, task_rewards={"bf": 0.6})[15:]
+    summary = summarise({"a": [*first, *again]})
+    assert summary.rounds == 40
+    assert (summary.reward.first, summary.reward.last) == (pytest.approx(0.2), pytest.approx(0.6))
+    assert summary.tasks["bf"].last == pytest.approx(0.6)
+    assert summary.cumulative_reward == pytest.approx(15 * 0.2 + 25 * 0.6)
+
+
+def test_a_node_that_took_part_in_the_middle_alone_is_in_neither_end() -> None:
+    middle = make_rows("b", [0.9] * 30, task_rewards={"bf": 0.9})[15:20]
+    summary = summarise({"a": make_rows("a", [0.1] * 40), "b": middle})
+    assert (summary.reward.first, summary.reward.last) == (pytest.approx(0.1), pytest.approx(0.1))
+    assert summary.nodes[1].reward.last is None
+    assert summary.tasks["bf"].first is None
 
 
 def test_tasks_are_averaged_over_the_rounds_they_came_up_in() -> None:

@@ -17,7 +17,8 @@ from cyclopts import Parameter
 
 from swarm.cli.before_start import make_ready, say_chosen
 from swarm.cli.elsewhere import LOCAL, Elsewhere, ElsewhereFlags, elsewhere_of
-from swarm.cli.flags import command_again, flag_words, setting_parameter
+from swarm.cli.flags import command_again, flag_words
+from swarm.cli.run_flags import setting_parameter
 from swarm.cli.say import say
 from swarm.config import Settings, sources_of, variable, with_secrets
 from swarm.errors import ConfigError
