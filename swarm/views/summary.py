@@ -240,8 +240,8 @@ def _duration(nodes: Collection[NodeSums]) -> float:
     if not nodes:
         return 0.0
     ends, lasted = [*_figures(nodes, "timestamp")], [*_figures(nodes, "seconds_round")]
-    by_clocks = max(ends) - min(map(sub, ends, lasted))
-    least = max(sum(_figures([of_node], "seconds_round")) for of_node in nodes)
+    by_clocks: float = max(ends) - min(map(sub, ends, lasted))
+    least: float = max(sum(_figures([of_node], "seconds_round")) for of_node in nodes)
     if not any(_figures(nodes, "seconds_wait")):  # of a version, or another program, that did not measure it
         return max(least, by_clocks)
     longest: dict[tuple[int, int], float] = {}
