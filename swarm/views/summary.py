@@ -22,6 +22,8 @@ from swarm.wire.messages import MetricsRow
 
 WINDOW = 10
 """Rounds that are averaged at the start and at the end."""
+LEAST_STILL, STILL_SHARE = 5.0, 0.05
+"""Seconds, and share of the running time, from which on a pause is told."""
 MOST_ODD_LINES = 5
 MOST_TASKS = 1000
 """Names of tasks cost who writes a row nothing."""
@@ -96,6 +98,9 @@ class Summary(msgspec.Struct, frozen=True):
     measured of their rounds allow: a clock that jumped adds nothing, and neither does the time for which all stopped.
     """
     rounds_per_minute: float
+    wall_seconds: float = 0.0
+    """From the start of the first round to the end of the last by the nodes' clocks, with the time for which all
+    stopped."""
     seconds_sharing: float = 0.0
     """Seconds of all nodes, in which they published or fetched: read, verified and scored peers' files."""
     seconds_sharing_hidden: float = 0.0
@@ -153,7 +158,7 @@ def summarise(
     tasks = _by_task(rows)
     counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
     reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
-    seconds = _duration(nodes)
+    seconds, wall = _duration(nodes), _wall(everything)
     return Summary(
         nodes=tuple(_node(node, rows, *windows) for node, rows in nodes.items()),
         rounds=len(numbers),
@@ -177,6 +182,7 @@ def summarise(
         external_groups=sum(row.external_groups for row in everything),
         external_by_model=_external_by_model(everything),
         duration_seconds=seconds,
+        wall_seconds=wall,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
         seconds_sharing=sum(row.seconds_sharing for row in everything),
         seconds_sharing_hidden=sum(row.seconds_sharing_hidden for row in everything),
@@ -243,6 +249,14 @@ def _external_by_model(rows: Iterable[MetricsRow]) -> dict[str, int]:
     return dict(total)
 
 
+def _wall(rows: Sequence[MetricsRow]) -> float:
+    """Returns the seconds from the start of the first round to the end of the last, as the nodes' clocks say it."""
+    numbers = {row.round for row in rows}
+    ends = [row.timestamp for row in rows if row.round == max(numbers)]
+    starts = [row.timestamp - row.seconds_round for row in rows if row.round == min(numbers)]
+    return max(0.0, max(ends, default=0.0) - min(starts, default=0.0))
+
+
 def _duration(nodes: Mapping[str, Sequence[MetricsRow]]) -> float:
     """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
     round together."""
@@ -307,10 +321,18 @@ def _totals(summary: Summary) -> str:
     external = "-" if summary.external_groups is None else summary.external_groups
     return (
         f"{summary.rounds} rounds by {len(summary.nodes)} nodes in {age(summary.duration_seconds)}, "
-        f"{summary.rounds_per_minute:.1f} rounds per minute\n"
+        f"{summary.rounds_per_minute:.1f} rounds per minute{_stopped(summary)}\n"
         f"cumulative reward {summary.cumulative_reward:.2f}\n"
         f"external groups   {external}{_models(summary.external_by_model)}{_overlap(summary)}"
     )
+
+
+def _stopped(summary: Summary) -> str:
+    """Returns how long the run stood still, where it did."""
+    still = summary.wall_seconds - summary.duration_seconds
+    if still <= max(LEAST_STILL, STILL_SHARE * summary.duration_seconds):
+        return ""
+    return f"; {age(summary.wall_seconds)} passed since its first round, {age(still)} of them stopped"
 
 
 def _overlap(summary: Summary) -> str:

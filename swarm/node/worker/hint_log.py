@@ -16,8 +16,11 @@ from swarm.records.files import constant_j, read_experiment
 from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.hints import FEW, KEPT, HintFacts, Recent, hints_of, recent
 from swarm.records.pace import age
+from swarm.records.reader import snapshot
 from swarm.wire.metrics import MetricsRow
 
+OF_PEERS = "nothing-heard"
+"""Code of the hint that only the rows of peers explain."""
 logger = get_logger(__name__)
 
 
@@ -41,10 +44,23 @@ class HintLog:
             external_groups=await self._ctx.blocking.run(self._external_groups),
             round_interval=self._ctx.settings.round_interval if self._ctx.settings.clock == "coordinator" else 0.0,
         )
-        for hint in hints_of(self._ctx.node_id, self._rows, self._facts):
+        node = self._ctx.node_id
+        new = [hint for hint in hints_of(node, self._rows, self._facts) if hint.code not in self._said]
+        if any(hint.code == OF_PEERS for hint in new):  # why is in the rows of others, which are read for this alone
+            new = [*hints_of(node, self._rows, await self._ctx.blocking.run(self._with_slow_peers, self._facts))]
+        for hint in new:
             if hint.code not in self._said:
                 self._said.add(hint.code)
                 logger.warning("hint", code=hint.code, evidence=hint.evidence, remedy=hint.remedy, page=hint.page)
+
+    def _with_slow_peers(self, facts: HintFacts) -> HintFacts:
+        """Returns the facts with the peers for which a round of the clock is too short. Blocking."""
+        try:
+            now = snapshot(self._ctx.run)
+            slow = {peer: seconds for peer, seconds in now.slow.items() if peer != self._ctx.node_id}
+        except SwarmError:
+            return facts
+        return facts._replace(slow=slow, round_interval=now.state.round_interval if now.state else 0.0)
 
     def _external_groups(self) -> int:
         """J of the experiment, 0 where it is not fixed, or nobody says. Blocking."""

@@ -83,7 +83,7 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.jsonl").write_text(NUMBERS)
-    with pytest.raises(ConfigError, match="the task mine, .* rename"):
+    with pytest.raises(ConfigError, match=r"the task mine, .* rename"):
         settings_from(RunFlags(tasks="a/mine.jsonl,b/mine.jsonl"), {})
 
 
@@ -115,7 +115,7 @@ def test_a_bad_line_is_said_with_line_and_column_before_anything_starts(
 
 def test_a_file_that_is_not_there_may_have_another_name(tmp_path: Path) -> None:
     (tmp_path / "my questions.jsonl").write_text(NUMBERS)
-    with pytest.raises(ConfigError, match="did you mean 'my questions.jsonl'"):
+    with pytest.raises(ConfigError, match=r"did you mean 'my questions\.jsonl'"):
         settings_from(RunFlags(tasks="my question.jsonl"), {})
 
 
