@@ -27,6 +27,7 @@ from swarm.planner.shape import model_shape
 from swarm.planner.startable import problems
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
+from swarm.records.round_forecast import RoundForecast
 from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS
@@ -108,7 +109,7 @@ def _text(planned: Planned, settings: Settings, line: float) -> str:
     made, report = planned.plan, planned.report
     requests = render_expected(settings, made.nodes, saving_of(settings), line) if settings.sparing else ""
     probed = render_probe(report, one_node(made)) if report else ""
-    pace = render_pace(planned.pace, settings.max_rounds) if planned.pace else ""
+    pace = render_pace(planned.pace, settings) if planned.pace else ""
     lines = (render_plan(made, settings), render_remedies(planned.remedies), probed, pace, requests)
     return "\n".join(filter(None, lines))
 
@@ -158,10 +159,12 @@ def render_remedies(found: Sequence[Remedy]) -> str:
     return f"what would fit, and nothing does by itself: {', or '.join(map(_remedy, found))}"
 
 
-def render_pace(pace: RoundPace, rounds: int) -> str:
-    """Returns seconds of a round, what so many rounds take, and where that comes from."""
+def render_pace(pace: RoundPace, settings: Settings) -> str:
+    """Returns seconds of a round, what all rounds take, where that comes from, and whether the clock allows it."""
+    rounds, interval = settings.max_rounds, settings.round_interval if settings.clock == "coordinator" else 0.0
+    forecast = RoundForecast(pace.least, pace.most - pace.least, interval).line
     every = f"{rounds} rounds: {age(rounds * pace.least)} to {age(rounds * pace.most)}"
-    return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)}, {every} ({pace.source})"
+    return f"seconds per round: {_seconds(pace.least)} to {_seconds(pace.most)}, {every} ({pace.source})\n{forecast}"
 
 
 def _seconds(number: float) -> str:

@@ -31,6 +31,8 @@ class MeasuredTask(msgspec.Struct, frozen=True):
     """Seconds of generation."""
     tokens: int
     """Tokens of all completions."""
+    earned: int = 0
+    """Completions with a reward."""
 
 
 def measure(
@@ -51,6 +53,7 @@ def measure(
         tagged=share(lambda score: fmean(score.answered)),
         finished=wilson([fmean(one.finished for one in group) for group in groups]),
         informative=share(lambda score: len(set(score.rewards)) > 1),
+        earned=sum(reward > 0 for score in scores for reward in score.rewards),
         seconds=seconds,
         tokens=sum(len(turn.token_ids or ()) for group in groups for one in group for turn in one.every_turn),
     )

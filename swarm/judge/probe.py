@@ -23,6 +23,7 @@ from swarm.judge.conversing import answers_of
 from swarm.judge.exam import score_all
 from swarm.judge.measured import MeasuredTask, measure
 from swarm.judge.proposal import Proposal, proposed
+from swarm.records.round_forecast import RoundForecast
 from swarm.tasks.definitions import full_name
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.names import DATASET, LEVEL
@@ -44,6 +45,8 @@ class Probed(msgspec.Struct, frozen=True):
     proposal: Proposal
     definitions: dict[str, dict[str, Any]]
     """Definitions of those proposed tasks that a settings file has to define."""
+    forecast: RoundForecast
+    """How long a run's round takes to be answered, at this pace, and how many answers earned a reward."""
 
 
 class _Written(NamedTuple):
@@ -126,7 +129,19 @@ async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping
     proposal = proposed(measured, universe)
     unmade = {task: found for task, found in made.items() if isinstance(found, str)}
     proposal = msgspec.structs.replace(proposal, left_out={**unasked, **unmade, **proposal.left_out})
-    return Probed(settings.model[0], tuple(measured), proposal, _definitions(settings, proposal))
+    definitions = _definitions(settings, proposal)
+    return Probed(settings.model[0], tuple(measured), proposal, definitions, _forecast(settings, measured))
+
+
+def _forecast(settings: Settings, measured: Sequence[MeasuredTask]) -> RoundForecast:
+    questions = sum(one.questions for one in measured)
+    return RoundForecast(
+        answering=settings.local_groups * sum(one.seconds for one in measured) / max(1, questions),
+        learning=None,
+        interval=settings.round_interval if settings.clock == "coordinator" else 0.0,
+        answers=sum(one.questions * one.generations for one in measured),
+        earned=sum(one.earned for one in measured),
+    )
 
 
 async def _made(scorer: Scorer, settings: Settings, task: str, profile: str, questions: int) -> list[Question] | str:

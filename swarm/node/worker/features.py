@@ -2,7 +2,8 @@
 
 plugins               anywhere                       those that are on (Settings.plugins)
 a judge's questions   after the row, columns         always: a judge may come at any time
-hints, foreseeing     after the row                  always
+hints                 after the row                  always
+foreseeing            after the own half, the row    always
 peers' rewards        columns                        an evaluator
 """
 
@@ -36,9 +37,11 @@ def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hook
     held_out = HeldOutAnswers(ctx, generator)
     columns: list[ColumnsHook] = [held_out.fill]
     columns += [_fill_peer_rewards] if settings.role == EVALUATOR else []
+    foreseeing = Foreseeing(ctx)
     own = Hooks(
+        after_own_half=(foreseeing.after_own_half,),
         columns=tuple(columns),
-        after_row=(Foreseeing(settings).after_row, HintLog(ctx).after_row, held_out.after_row),
+        after_row=(foreseeing.after_row, HintLog(ctx).after_row, held_out.after_row),
         again=(held_out.again,),
     )
     return together([ctx.plugin_hooks.rounds(ctx, generator, trainer), own])

@@ -1,22 +1,28 @@
 """Says in a node's own log, once each, what nothing fails of and is worth knowing.
 
 HintLog      every few rounds: what makes the node useless (swarm.records.hints)
-Foreseeing   after its first round: how long the others take and what it earned (swarm.records.first_round)
+Foreseeing   in its first round: how long one takes, and whether the clock allows it (swarm.records.round_forecast)
+             after it: how long the others take and what it earned (swarm.records.first_round)
 """
 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 
-from swarm.config import Settings
+import msgspec
+
+from swarm.algo.advantages import is_informative
 from swarm.errors import SwarmError
 from swarm.logs import get_logger
 from swarm.node.worker.context import WorkerContext
-from swarm.records.files import constant_j, read_experiment
+from swarm.node.worker.steps import OwnHalf
+from swarm.records.files import constant_j, read_clock, read_experiment
 from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.hints import FEW, KEPT, HintFacts, Recent, hints_of, recent
 from swarm.records.pace import age
 from swarm.records.reader import snapshot
+from swarm.records.round_forecast import RoundForecast
 from swarm.wire.metrics import MetricsRow
 
 OF_PEERS = "nothing-heard"
@@ -71,11 +77,31 @@ class HintLog:
 
 
 class Foreseeing:
-    """Logs one node's prospects once, from its start to its first round with groups of its own."""
+    """Logs one node's prospects once, in and after its first round with groups of its own."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, ctx: WorkerContext) -> None:
+        self._ctx, self._settings = ctx, ctx.settings
+        self._forecast = False
         self._done = False
+
+    async def after_own_half(self, half: OwnHalf) -> None:
+        """Says how long a round takes, as soon as the own answers and their part of the update have shown it."""
+        if self._forecast or not half.is_new or not half.own or not half.own.groups:
+            return
+        self._forecast = True
+        found = forecast(half, await self._ctx.blocking.run(self._interval))
+        say = logger.info if found.fits else logger.warning
+        earned = found.earned_line(self._settings.model)
+        say("round.forecast", forecast=found.line, rewards=earned, **msgspec.structs.asdict(found))
+
+    def _interval(self) -> float:
+        """Returns the longest that the clock lets a round last, seconds; 0.0: this node keeps its own. Blocking."""
+        if self._settings.clock == "own":
+            return 0.0
+        with suppress(SwarmError):
+            if state := read_clock(self._ctx.run).state:
+                return state.round_interval
+        return self._settings.round_interval
 
     async def after_row(self, row: MetricsRow, _: int) -> None:
         """Takes note of a stage of a round."""
@@ -85,6 +111,21 @@ class Foreseeing:
         if found := first_round([row], left, settings.generations):
             self._done = True
             _log(found, advice(found, settings.model) if row.round == 0 else "")
+
+
+def forecast(half: OwnHalf, interval: float) -> RoundForecast:
+    """Returns what a round takes by its own half: an external group is learned from as long as an own one."""
+    assert half.own
+    rewards = [reward for scored in half.own.groups for reward in scored.rewards]
+    informative = sum(is_informative(scored.rewards) for scored in half.own.groups)
+    train = half.seconds.get("train", 0.0)
+    return RoundForecast(
+        answering=half.seconds.get("generate", 0.0) + half.seconds.get("score", 0.0),
+        learning=train * (1 + half.split.external / informative) if informative else None,
+        interval=interval,
+        answers=len(rewards),
+        earned=sum(reward > 0 for reward in rewards),
+    )
 
 
 def _log(found: FirstRound, what_to_do: str) -> None:
