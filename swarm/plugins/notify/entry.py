@@ -8,7 +8,7 @@ from collections.abc import Callable
 from swarm.cli.say import warn
 from swarm.plugins.notify.message import message
 from swarm.plugins.notify.targets import Send, UndeliveredError, target
-from swarm.plugins.notify.troubles import Trouble, changes, troubles
+from swarm.plugins.notify.troubles import RunTrouble, changes, troubles
 from swarm.store.health import Room
 from swarm.store.run import Run
 from swarm.views.status import Status
@@ -37,7 +37,7 @@ class Notifier:
     ) -> None:
         self._send, self._room = send, room
         self._wall, self._monotonic, self._say = wall, monotonic, say
-        self._told: dict[Trouble, str] = {}
+        self._told: dict[RunTrouble, str] = {}
         self._not_before = 0.0
         self._failing = False
 

@@ -24,7 +24,7 @@ class ToldChange(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What has changed since the message before."""
+    """Holds what has changed since the message before."""
 
     experiment: str
     path: str

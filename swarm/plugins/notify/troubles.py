@@ -30,7 +30,7 @@ LAG, CAUGHT_UP = 3, 1
 LONGEST_NAME = 64
 
 
-class Trouble(NamedTuple):
+class RunTrouble(NamedTuple):
     """Names what is wrong, and with whom."""
 
     what: str
@@ -39,20 +39,20 @@ class Trouble(NamedTuple):
     """Empty: the place itself."""
 
 
-Troubles = Mapping[Trouble, str]
+Troubles = Mapping[RunTrouble, str]
 """Trouble -> what is said of it."""
 
 
 class Change(NamedTuple):
     """A trouble that has begun, or is over."""
 
-    trouble: Trouble
+    trouble: RunTrouble
     well: bool
     """It is over."""
     text: str
 
 
-def troubles(status: Status, room: Room | None, told: Troubles) -> dict[Trouble, str]:
+def troubles(status: Status, room: Room | None, told: Troubles) -> dict[RunTrouble, str]:
     """Returns what is wrong now.
 
     Args:
@@ -60,12 +60,12 @@ def troubles(status: Status, room: Room | None, told: Troubles) -> dict[Trouble,
         told: what was wrong before.
     """
     slow = {node for hint in status.hints if hint.code == SLOW for node in hint.nodes}
-    found = dict[Trouble, str]()
+    found = dict[RunTrouble, str]()
     for node in status.nodes:
         name = _name(node.node)
-        behind = Trouble(BEHIND, node.node)
+        behind = RunTrouble(BEHIND, node.node)
         if is_silent(node):
-            found[Trouble(SILENT, node.node)] = (
+            found[RunTrouble(SILENT, node.node)] = (
                 f"{name} is silent: its last heartbeat was {age(node.seen_ago or 0)} ago"
             )
             found |= {behind: told[behind]} if behind in told else {}  # whether it is will be seen when it is back
@@ -95,14 +95,14 @@ def _works(node: NodeStatus) -> bool:
     return node.live and node.status == ACTIVE and node.role == "worker"
 
 
-def _disk(status: Status, room: Room | None) -> dict[Trouble, str]:
+def _disk(status: Status, room: Room | None) -> dict[RunTrouble, str]:
     """Returns how full the place is: as this machine sees it, or else as the nodes say."""
     if room is None or not room.total:
         said = ((hint.code, node) for hint in status.hints if hint.code in FULL for node in hint.nodes)
-        return {Trouble(code, node): f"the disk of {_name(node)} fills up" for code, node in said}
+        return {RunTrouble(code, node): f"the disk of {_name(node)} fills up" for code, node in said}
     used = 1 - min(1.0, room.free / room.total)
     text = f"the disk of the shared place is {used:.0%} full, {room.free / GB:.2f} GB are free"
-    return {Trouble(code, ""): text for code, share in FULL.items() if used >= share and room.free <= PLENTY}
+    return {RunTrouble(code, ""): text for code, share in FULL.items() if used >= share and room.free <= PLENTY}
 
 
 def changes(told: Troubles, now: Troubles, status: Status) -> list[Change]:
@@ -113,7 +113,7 @@ def changes(told: Troubles, now: Troubles, status: Status) -> list[Change]:
     return begun + over
 
 
-def _over(trouble: Trouble, nodes: Mapping[str, NodeStatus]) -> str:
+def _over(trouble: RunTrouble, nodes: Mapping[str, NodeStatus]) -> str:
     name, node = _name(trouble.node), nodes.get(trouble.node)
     if trouble.what in FULL:
         return f"the disk of {name or 'the shared place'} has room again"
