@@ -139,7 +139,7 @@ def render_probed(found: Probed) -> str:
     measures = ("pass@1", f"pass@{first.generations}", "reward", "tagged", "finished", "informative")
     rows = table(("task", *measures, "seconds", "tokens"), [_row(one) for one in found.measured])
     note = "mean, and Wilson's 95 % interval at as many draws as there are questions"
-    return "\n\n".join(filter(None, (head, f"{rows}\n({note})", _proposal(found), _left_out(found))))
+    return "\n\n".join(filter(None, (head, f"{rows}\n({note})", _forecast(found), _proposal(found), _left_out(found))))
 
 
 def _row(one: MeasuredTask) -> list[str]:
@@ -149,6 +149,10 @@ def _row(one: MeasuredTask) -> list[str]:
 
 def _share(share: Share) -> str:
     return f"{share.mean:.2f} ({share.low:.2f}-{share.high:.2f})"
+
+
+def _forecast(found: Probed) -> str:
+    return "\n".join(filter(None, (found.forecast.line, found.forecast.earned_line([found.model]))))
 
 
 def _proposal(found: Probed) -> str:

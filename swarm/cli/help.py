@@ -75,7 +75,7 @@ def _names(entry: HelpEntry) -> Iterator[str]:
 def _explained(entry: HelpEntry) -> HelpEntry:
     """Returns the entry with what its setting means, where the flag is one of CommonFlags and says nothing itself."""
     said = entry.description
-    if not isinstance(said, InlineText) or vars(said.primary_renderable).get("markup", "-"):
+    if not isinstance(said, InlineText) or getattr(said.primary_renderable, "markup", None) != "":
         return entry
     from swarm.config.declared import DECLARED  # here: most commands show no help
 

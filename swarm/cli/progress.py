@@ -25,7 +25,8 @@ from swarm.records.first_round import advice, first_round, pace_line
 from swarm.records.growing import GrowingLines
 from swarm.records.pace import StepPace
 from swarm.records.progress import NodeProgress
-from swarm.records.stream import EventStream, WantedEvents
+from swarm.records.round_forecast import RoundForecast, slowest
+from swarm.records.stream import Event, EventStream, WantedEvents
 from swarm.records.table import Odd, measured, parse_row
 from swarm.store.run import Run
 from swarm.views.events import render
@@ -36,6 +37,8 @@ from swarm.wire.messages import MetricsRow
 REFRESH_SECONDS = 0.5
 SPARING_SECONDS = 60.0
 """Where each request is paid for: between two looks at what nodes logged. Rows are read when one says something."""
+FORECAST = "round.forecast"
+"""Event of each worker, of which one line is made."""
 SHOWN = (WantedEvents(event="model.*", level="info"), WantedEvents(level="warning"))
 
 
@@ -162,6 +165,8 @@ class UpProgress:
         self._shown: set[int] = set()
         self._foreseen = False
         """It was said what the first round that came says of the others."""
+        self._forecasts: dict[str, RoundForecast] = {}
+        """Worker -> what it said of its rounds, until that was said here."""
         self.pace = StepPace()
         """Of the steps of all nodes."""
         self._events = EventStream(run, WantedEvents(frozenset(swarm.names), level="info"))
@@ -229,8 +234,23 @@ class UpProgress:
     def _show_logged(self) -> None:
         """Shows who loads what, and every warning."""
         self._logs_read_at = time.monotonic()
-        for line in render([event for event in self._events.read() if any(wanted.takes(event) for wanted in SHOWN)]):
+        events = self._events.read()
+        for line in render(
+            [event for event in events if event.event != FORECAST and any(w.takes(event) for w in SHOWN)]
+        ):
             say(line)
+        self._forecast([event for event in events if event.event == FORECAST])
+
+    def _forecast(self, events: Sequence[Event]) -> None:
+        """Says how long a round of the slowest worker takes, once all of them have said it, and no round is over."""
+        for event in events:
+            with suppress(msgspec.DecodeError):
+                self._forecasts[event.node] = msgspec.json.decode(event.line, type=RoundForecast)
+        if self._foreseen or not self._forecasts.keys() >= {*self._workers}:
+            return
+        found = slowest(self._forecasts.values())
+        self._forecasts.clear()
+        say("\n".join(filter(None, (found.line, found.earned_line(self._settings.model)))))
 
     def _new_rows(self) -> Iterator[tuple[str, MetricsRow]]:
         for node in self._workers:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from swarm import entry_points
 from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.say import print_result
 from swarm.errors import ConfigError
@@ -29,6 +30,7 @@ def status(
     experiment_flags: CommonFlags | None = None,
     watch: bool = False,
     started: bool = False,
+    notify: str | None = None,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> None:
     """Show the round and every node of an experiment.
@@ -38,21 +40,28 @@ def status(
         watch: Refresh every 2 seconds, in a bucket more seldom, until the experiment is over or Ctrl-C is pressed;
             one that is not there yet is waited for.
         started: Show what each node was started with: settings, versions, code, models, machine, command.
+        notify: With --watch, tell a command (JSON on its standard input) or a webhook (an https URL) when a node goes
+            silent or falls behind, or the disk fills, and when it is well again.
         as_json: JSON instead of a table; with --watch, one line per refresh.
     """
     settings = settings_to_look(experiment_flags)
     if started and watch:
         raise ConfigError("--started shows what does not change, and --watch what does: give one of them")
+    if notify is not None and not watch:
+        raise ConfigError("--notify tells what changes: give it with --watch")
     if started:
         print_result(last_starts(open_experiment(settings)), render_starts, as_json=as_json)
         return
     timeout = settings.cadence.liveness_timeout
     run = open_experiment_when_there(settings) if watch else open_experiment(settings)
+    told = entry_points.needed(entry_points.NOTIFY, "notify", "--notify")(notify, run) if notify is not None else None
     replication = partial(open_place(settings.place).replication, settings.experiment)
     reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_process(), replication=replication)
     looks, before = Looks(run.store, REFRESH_SECONDS), None
     while True:
         now = reader.read(time.time())
+        if told:
+            told(now)
         if watch and not as_json and sys.stdout.isatty():
             sys.stdout.write(_CLEAR)
         if not print_result(now, status_view.render, as_json=as_json) or not watch:

@@ -19,7 +19,8 @@ from swarm.cli.flags import CommonFlags, settings_from
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.config.own_code import TASK_TABLE, of_the_user, plain
-from swarm.config.task_table import Parameters, newest, recorded
+from swarm.config.sources import COMMAND_LINE
+from swarm.config.task_table import KEY_OF_FILE, Parameters, newest, recorded, with_files
 from swarm.errors import ConfigError, ProtocolError
 from swarm.spelling import did_you_mean, named
 from swarm.systems import require_for
@@ -34,7 +35,7 @@ from swarm.views.text import shorten, table
 
 SHOWN = 3
 """Questions that are shown."""
-PYTHON, DATASETS = ".py", (".jsonl", ".csv", ".parquet")
+PYTHON = ".py"
 QUESTIONS, CONVERSED = 20, 5
 """So many are made, and made again; and so many are conversed about, of a task that replies."""
 GROUP = 8
@@ -190,10 +191,10 @@ async def _give(scorer: Scorer, question: Question, answer: str) -> None:
 def found(name: str, settings: Settings) -> Task:
     """Finds the task that a name, or a path, means. Raises ConfigError."""
     families, own = settings.task_families, settings.task_table or NO_TASKS
-    path = Path(name)
-    if path.suffix in (PYTHON, *DATASETS):
-        key = "python" if path.suffix == PYTHON else "dataset"
-        return _defined(path.stem, complete(of_the_user(TASK_TABLE, {path.stem: {key: name}}), Path.cwd()))
+    (task,), of_files = with_files([name], own, COMMAND_LINE)
+    if task != name:
+        task = task.rpartition("/")[2]
+        return _defined(task, complete(of_the_user(TASK_TABLE, {task: of_files[task]}), Path.cwd()))
     for task, asked in own.items():
         if name in (task, full_name(task, asked)):
             return _defined(task, {task: dict(asked)})
@@ -206,7 +207,7 @@ def found(name: str, settings: Settings) -> Task:
     except ConfigError as error:
         raise ConfigError(
             f"no task {name!r:.80}{did_you_mean(name, [*own, *known])}; the settings define {named(own) or 'none'}, "
-            f"profile {settings.profile!r} has {named(known)}; a file ends in {', '.join((PYTHON, *DATASETS))}; "
+            f"profile {settings.profile!r} has {named(known)}; a file ends in {', '.join(KEY_OF_FILE)}; "
             f"and {error}"
         ) from None
 

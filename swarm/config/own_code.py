@@ -18,6 +18,7 @@ from typing import Any
 
 from swarm import entry_points
 from swarm.config.names import ADAPTIVE_RULES, ADVANTAGE_SCALINGS, DATASET_SCORERS, LOSSES, SAMPLERS, TASK_FAMILIES
+from swarm.config.task_table import FITTING
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
 
@@ -36,7 +37,9 @@ SHIPPED: Mapping[str, Collection[str]] = MappingProxyType(
 This alone decides what a place may name. A name that an installed package brings along is code like any other, and
 does not belong here: it becomes OwnCode when the user says it.
 """
-OF_A_TASK: Mapping[str, Collection[str]] = MappingProxyType({"python": (), "verifiers": (), "scorer": DATASET_SCORERS})
+OF_A_TASK: Mapping[str, Collection[str]] = MappingProxyType(
+    {"python": (), "verifiers": (), "scorer": (*DATASET_SCORERS, FITTING)}
+)
 """Key of a table [tasks.NAME] whose value selects code -> the values that need nobody's word."""
 
 

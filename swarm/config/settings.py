@@ -141,8 +141,8 @@ class ExperimentSettings(SettingSection):
     """Difficulty and scoring: `tiny-3` suits the embedded models, `paper-2` real ones. If you name no profile and begin
     an experiment with a real model, it is `paper-2`. The others repeat earlier runs."""
     tasks: Names | None = setting(None, "SWARM_TASKS", run_flag="tasks", first=True)
-    """Tasks that the run asks; a task of another family is `family/task`. None: all tasks of the settings file, or, if
-    it has none, those of the profile.
+    """Tasks that the run asks: names, or files of your own such as `mine.jsonl` (docs/tasks.md). A task of another
+    family is `family/task`. None: all tasks of the settings file, or, if it has none, those of the profile.
     """
     task_table: TaskTable | None = setting(None, "SWARM_TASK_TABLE")
     """Tasks with your own parameters, datasets and scorers (docs/tasks.md)."""

@@ -19,11 +19,11 @@ from swarm.config.constraints import allowed, broken_rule_of, choices, options
 from swarm.config.environment import ASKED_VARIABLE, RETIRED, VARIABLES, meant
 from swarm.config.file_names import ENDS_LIKE_A_SLOT, NODE_ID, why_reserved
 from swarm.config.names import JUDGE, PRESET, PRESET_VARIABLE, QUICK, preset
-from swarm.config.own_code import kept, of_the_user
+from swarm.config.own_code import TASK_TABLE, kept, of_the_user
 from swarm.config.place import CADENCE, is_url, place_of
 from swarm.config.revising import revising
 from swarm.config.settings import ADAPTIVE, FIELDS, Settings, both_names, flag_of, variable
-from swarm.config.task_table import from_file
+from swarm.config.task_table import beside, from_file, with_files
 from swarm.entry_points import unregistered
 from swarm.errors import ConfigError
 from swarm.harmless import quoted
@@ -33,6 +33,7 @@ from swarm.spelling import did_you_mean
 COMMAND_LINE = "the command line"
 """Where a flag's value came from."""
 
+TASKS = "tasks"
 Given = dict[str, tuple[object, str]]
 """Setting -> its value, unparsed, and where it came from."""
 ALL = "; `swarm settings` lists all, those of a plugin where it is installed"
@@ -105,7 +106,20 @@ def given(flags: Mapping[str, Any], environ: Mapping[str, str], toml_file: str |
     found = spread(_from_toml(toml_file)) if toml_file else {}
     found |= spread(_from_environment(environ))
     found |= spread({name: (value, COMMAND_LINE) for name, value in flags.items() if value is not None})
-    return (preset(*found.pop(PRESET)) if PRESET in found else {}), found
+    return (preset(*found.pop(PRESET)) if PRESET in found else {}), _with_own_files(found)
+
+
+def _with_own_files(found: Given) -> Given:
+    """Returns the settings with the files among the tasks as tasks of their own: these settings are the user's."""
+    if TASKS not in found:
+        return found
+    value, source = found[TASKS]
+    table, _ = found.get(TASK_TABLE, ({}, ""))
+    table = parse(TASK_TABLE, table, source) or {} if table else {}
+    names, with_theirs = with_files(parse(TASKS, value, source) or (), table, source)
+    if len(with_theirs) == len(table):
+        return found
+    return found | {TASKS: (names, source), TASK_TABLE: (with_theirs, source)}
 
 
 def spread(found: Given) -> Given:
@@ -192,9 +206,11 @@ def _from_toml(file: str) -> Given:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the settings file {file}: {error}") from None
     found: Given = {}
-    if isinstance(tasks := table.get("tasks"), dict):  # tables in it are tasks of the run's own, a list names tasks
-        table = {key: value for key, value in table.items() if key != "tasks"}
-        table["task_table"] = from_file(tasks, Path(file).parent)
+    if isinstance(tasks := table.get(TASKS), dict):  # tables in it are tasks of the run's own, a list names tasks
+        table = {key: value for key, value in table.items() if key != TASKS}
+        table[TASK_TABLE] = from_file(tasks, Path(file).parent)
+    elif tasks is not None:
+        table[TASKS] = beside(tasks, Path(file).parent)
     for key, value in table.items():
         name = VARIABLES.get(key, key)
         if name in RETIRED:

@@ -3,13 +3,14 @@
 [tasks.chain_sum]        ─┐
 max_terms = 4             ├▶ the setting task_table: name ─▶ parameters ─▶ swarm.tasks.definitions
 weight = 2               ─┘
+--tasks mine.jsonl       ── with_files ─▶ the same: a task that the file names
 SWARM_MIXTURE=chain_sum=2+gsm8k          one node's weights, a list of which `swarm up` deals out
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeGuard
 
@@ -25,6 +26,10 @@ TaskTable = Annotated[
 ]
 FILE_KEYS = ("dataset", "python")
 """Keys whose values are local paths; in the experiment they are file names beside a `sha256`."""
+KEY_OF_FILE = {".jsonl": "dataset", ".csv": "dataset", ".parquet": "dataset", ".py": "python"}
+"""Ending of a file that may be a task's -> the key that names it."""
+FITTING = "auto"
+"""The scorer of a dataset that its answers choose: `number` where all are numbers, else `exact`."""
 SCORING = "scoring"
 """Which of a task's ways to reward; a table that does not say it has the first."""
 NEWEST_SCORING = 2
@@ -50,10 +55,52 @@ def from_file(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
+def with_files(tasks: Sequence[str], table: Mapping[str, Any], source: str) -> tuple[list[str], dict[str, Any]]:
+    """Returns names of tasks and a table of them, in which each file that was named is a task of its own.
+
+    Args:
+        tasks: names of tasks and paths of files, as a flag, a variable or the user's own settings file has them.
+        table: tasks that are defined already; a name of theirs is no file.
+
+    Raises:
+        ConfigError: two tasks would have one name.
+    """
+    names, found = list[str](), dict(table)
+    for task in tasks:
+        key = None if task.rpartition("/")[2] in table else KEY_OF_FILE.get(Path(task).suffix.lower())
+        if key is None:
+            names.append(task)
+            continue
+        name = _name_of_file(task)
+        if name in found:
+            raise ConfigError(
+                f"the file {task!r:.200} from {source} would be the task {name}, and there is one of that name: rename "
+                "the file"
+            )
+        found[name] = {key: task, "scorer": FITTING} if key == "dataset" else {key: task}
+        names.append(f"{key}/{name}")
+    return names, found
+
+
+def _name_of_file(path: str) -> str:
+    """Returns a task's name that is made of a file's: `my questions.jsonl` becomes `my_questions`."""
+    return _NO_NAME.sub("_", Path(path).stem).lstrip(".-")[:64] or "questions"
+
+
 def newest(table: Parameters) -> dict[str, Any]:
     """Returns a table as a new run has it, which names its scoring if it is one of reasoning-gym's."""
     of_another_family = any(key in table for key in (*FILE_KEYS, "verifiers"))
     return dict(table) if of_another_family else {SCORING: NEWEST_SCORING, **table}
+
+
+def beside(tasks: object, folder: Path) -> object:
+    """Returns the tasks that a settings file names, with the paths of files that lie beside it."""
+    if isinstance(tasks, str):
+        tasks = tasks.split(",")
+    if not isinstance(tasks, list):
+        return tasks
+    paths = {task: folder / task.strip() for task in tasks if isinstance(task, str)}
+    return [str(paths[task].absolute()) if task in paths and paths[task].is_file() else task for task in tasks]
 
 
 def _with_paths(table: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -101,9 +148,17 @@ def foreign_files(tables: Mapping[str, Parameters]) -> Iterable[str]:
     for table in tables.values():
         name, sha256 = (table.get(key) for key in ("dataset", "sha256"))
         known = isinstance(sha256, str) and _SHA256.fullmatch(sha256)
-        if "dataset" in table and not (known and isinstance(name, str) and _FILE_NAME.fullmatch(name)):
+        if "dataset" in table and not (known and isinstance(name, str) and _is_file_name(name)):
             yield f"{name!s:.80} with the SHA-256 {sha256!s:.80}"
 
 
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,127}")
+def _is_file_name(name: str) -> bool:
+    """Tells whether a name is one of a file in any language, and no path."""
+    return bool(name.isprintable() and _FILE_NAME.fullmatch(name)) and len(name.encode()) <= _MOST_BYTES
+
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+_FILE_NAME = re.compile(r"[^\W][^/\\:*?\"<>|]{0,127}")
+_MOST_BYTES = 200
+"""Bytes of a file's name, of which a file system takes 255."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -31,6 +31,7 @@ from swarm.config.task_table import SCORING, WEIGHT, as_mixture, newest
 from swarm.errors import ConfigError, ProtocolError
 from swarm.judge.exam import answers_of, score_all
 from swarm.records.pace import Share, wilson
+from swarm.records.round_forecast import RoundForecast
 from swarm.tasks.definitions import full_name
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.gym.names import DATASET, LEVEL
@@ -59,6 +60,8 @@ class MeasuredTask(msgspec.Struct, frozen=True):
     """Seconds of generation."""
     tokens: int
     """Tokens of all completions."""
+    earned: int = 0
+    """Completions with a reward."""
 
 
 def measure(
@@ -79,6 +82,7 @@ def measure(
         tagged=share(lambda score: fmean(score.answered)),
         finished=wilson([fmean(one.finished for one in group) for group in groups]),
         informative=share(lambda score: len(set(score.rewards)) > 1),
+        earned=sum(reward > 0 for score in scores for reward in score.rewards),
         seconds=seconds,
         tokens=sum(len(turn.token_ids or ()) for group in groups for one in group for turn in one.every_turn),
     )
@@ -165,6 +169,8 @@ class Probed(msgspec.Struct, frozen=True):
     proposal: Proposal
     definitions: dict[str, dict[str, Any]]
     """Definitions of those proposed tasks that a settings file has to define."""
+    forecast: RoundForecast
+    """How long a run's round takes to be answered, at this pace, and how many answers earned a reward."""
 
 
 class _Written(NamedTuple):
@@ -247,7 +253,19 @@ async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping
     proposal = proposed(measured, universe)
     unmade = {task: found for task, found in made.items() if isinstance(found, str)}
     proposal = msgspec.structs.replace(proposal, left_out={**unasked, **unmade, **proposal.left_out})
-    return Probed(settings.model[0], tuple(measured), proposal, _definitions(settings, proposal))
+    definitions = _definitions(settings, proposal)
+    return Probed(settings.model[0], tuple(measured), proposal, definitions, _forecast(settings, measured))
+
+
+def _forecast(settings: Settings, measured: Sequence[MeasuredTask]) -> RoundForecast:
+    questions = sum(one.questions for one in measured)
+    return RoundForecast(
+        answering=settings.local_groups * sum(one.seconds for one in measured) / max(1, questions),
+        learning=None,
+        interval=settings.round_interval if settings.clock == "coordinator" else 0.0,
+        answers=sum(one.questions * one.generations for one in measured),
+        earned=sum(one.earned for one in measured),
+    )
 
 
 async def _made(scorer: Scorer, settings: Settings, task: str, profile: str, questions: int) -> list[Question] | str:

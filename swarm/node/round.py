@@ -285,6 +285,8 @@ class Rounds:
         following = following._replace(round=following.round + self._ctx.settings.staleness)
         if following.round < self._ctx.settings.max_rounds:
             await self.own_groups.ask_early(following)
+        for after_own_half in self.hooks.after_own_half:
+            await after_own_half(half)
 
     def _wanted_soon(self, opened: OpenedRound, key: RoundKey) -> WantedDraw | None:
         """Tells what is drawn for the round in hand, or one that follows, as far as that is known.

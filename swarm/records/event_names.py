@@ -51,7 +51,7 @@ EVENTS = frozenset(
         "reply.failed",
         *("rollouts.flood", "rollouts.listable", "rollouts.refused"),
         *("rollouts.taken_up", "rollouts.unlistable", "rollouts.unreadable", "rollouts.unscorable"),
-        *("round.completed", "round.held", "round.last_closed", "round.opened", "round.redone"),
+        *("round.completed", "round.forecast", "round.held", "round.last_closed", "round.opened", "round.redone"),
         *("rounds.foreseen", "rounds.lost", "rounds.redoing", "rounds.redone", "rounds.skipped"),
         *("scorer.ready", "scorer.restart", "scorer.stderr"),
         "signing.without_id",

@@ -9,6 +9,7 @@ A guess after one round. What holds for so long that chance does not explain it 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 import msgspec
@@ -102,7 +103,7 @@ def advice(found: FirstRound, models: Iterable[str], so_far: str = "so far") -> 
     names = list(models)
     if found.with_signal or any_embedded(names):
         return ""
-    ask, probe = (text.replace("MODEL", ",".join(dict.fromkeys(names[:1]))) for text in (ASK, PROBE))
+    ask, probe = (text.replace("MODEL", shlex.quote(names[0]) if names else "MODEL") for text in (ASK, PROBE))
     if not found.tagged.mean:
         return (
             f"nothing could be learned {so_far}: none of {found.completions} completions has a closed "

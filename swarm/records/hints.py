@@ -38,6 +38,8 @@ PLENTY = 10**11
 FAR = 3.0
 """Nats per token by which one peer's texts are less likely than the others'; e^-3 is one in twenty."""
 GB = 10**9
+MOST_SLOW = 2
+"""Slow peers that a hint names."""
 ASK, PROBE = "`swarm ask --model MODEL --task TASK`", "`swarm probe --model MODEL`"
 PAGE = "docs/hints.md"
 
@@ -75,6 +77,10 @@ class HintFacts(NamedTuple):
     """It has a policy that learns."""
     over: int = 0
     """Rounds of an experiment that is over; 0: it goes on, or each node keeps its own clock."""
+    opened: int = 0
+    """Rounds that the clock has opened; 0: not known."""
+    slow: Mapping[str, float] = {}
+    """Peer -> seconds that its round takes, of those whose rounds take longer than the clock's last."""
 
 
 class Recent(msgspec.Struct, frozen=True, gc=False):
@@ -95,6 +101,8 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     peers_heard: int
     updated: bool
     seconds_round: float
+    seconds_work: float
+    """Of the round, without waiting for others."""
     tokens_generated: int
     refused: int
     """Peers' files and groups."""
@@ -119,11 +127,14 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     """One of them."""
 
 
+WORK = ("seconds_generate", "seconds_score", "seconds_publish", "seconds_lease", "seconds_train")
+"""Columns of what a node does in a round by itself."""
 _SAME = sorted({*Recent.__struct_fields__} & {*MetricsRow.__struct_fields__} - {"quarantined"})
 RECENT = columns(
     *_SAME,
     *("refused_files", "quarantined", "logprobs_by_peer", "memory_free", "cumulative_reward", "pool_informative"),
     *("clock", "local_groups", "role"),
+    *WORK,
 )
 """Columns of a node's last rows: those that the rules need, and those that are shown of the last one."""
 _same = attrgetter(*_SAME)
@@ -143,6 +154,7 @@ def recent(row: MetricsRow) -> Recent:
         odd_peer=odd_peer,
         odd_gap=odd_gap,
         memory_used=_used(row),
+        seconds_work=sum(getattr(row, column) for column in WORK),
         refused=sum(row.refused_files.values()),
         refused_as=max(row.refused_files, key=row.refused_files.__getitem__, default="")[:LONGEST_NAME],
         quarantined=len(row.quarantined),
@@ -195,6 +207,12 @@ def short_rounds(rows: Sequence[Recent], facts: HintFacts) -> Said:
     """The clock moves on before the node begins to train."""
     last = rows[-FEW:]
     late = sum(row.late for row in last)
+    if 0 < len(rows) < FEW <= facts.opened and (needs := seconds_needed(rows)) > facts.round_interval > 0:
+        return (
+            f"took part in {len(rows)} of {facts.opened} rounds: its work takes {needs:.0f} s, a round lasts "
+            f"{facts.round_interval:g} s",
+            _longer(needs),
+        )
     if len(last) < FEW or 2 * late < FEW:
         return None
     takes = median(row.seconds_round for row in last)
@@ -206,8 +224,17 @@ def short_rounds(rows: Sequence[Recent], facts: HintFacts) -> Said:
         )
     return (
         f"late in {late} of its last {FEW} rounds: {open_for}its work takes {takes:.1f} s",
-        f"set COORDINATOR_ROUND_INTERVAL to {max(1.0, 2 * takes):.0f} or more, or give it less work",
+        _longer(takes),
     )
+
+
+def seconds_needed(rows: Sequence[Recent]) -> float:
+    """Returns the seconds that a round of a node takes without waiting for others, as the median of its last rows."""
+    return median(row.seconds_work for row in [*rows][-FEW:])
+
+
+def _longer(seconds: float, who: str = "it") -> str:
+    return f"set COORDINATOR_ROUND_INTERVAL to {max(1.0, 2 * seconds):.0f} or more, or give {who} less work"
 
 
 def nothing_heard(rows: Sequence[Recent], facts: HintFacts) -> Said:
@@ -221,6 +248,13 @@ def nothing_heard(rows: Sequence[Recent], facts: HintFacts) -> Said:
         return (
             f"no group of its {peers} live peers was usable in {FEW} rounds: {refused} refused, most of them {reason}",
             "use the same SEED, SWARM_TASKS, SWARM_PROFILE and versions on all nodes",
+        )
+    if slow := sorted(facts.slow.items(), key=lambda one: -one[1])[:MOST_SLOW]:
+        names = " and ".join(peer for peer, _ in slow)
+        needs = " and ".join(f"{peer} needs {seconds:.0f} s" for peer, seconds in slow)
+        return (
+            f"received nothing from {names} in {FEW} rounds: {needs}, a round lasts {facts.round_interval:g} s",
+            _longer(slow[0][1], names),
         )
     return (
         f"received no group from {peers} live {'peer' if peers == 1 else 'peers'} in {FEW} rounds; "

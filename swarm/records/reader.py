@@ -18,7 +18,7 @@ from swarm.records.events import NodeEvents
 from swarm.records.files import constant_j, maker_of, read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
 from swarm.records.growing import Follower
-from swarm.records.hints import Hint, HintFacts, hints_of, merged
+from swarm.records.hints import Hint, HintFacts, hints_of, merged, seconds_needed
 from swarm.records.listing import count_stage, nodes_with_logs, saved_rounds
 from swarm.records.liveness import GENERATOR
 from swarm.records.progress import NodeProgress
@@ -135,18 +135,29 @@ class RunSnapshot:
             external_groups=constant_j(self.experiment) or 0,
             round_interval=self.state.round_interval if self.state else 0.0,
             over=self.state.round if self.state and self.state.finished else 0,
+            opened=self.state.round + (not self.state.finished) if self.state else 0,
         )
         found = (
             hints_of(
                 node,
                 of_node.recent,
                 of_all._replace(
-                    refused=refused.get(node, {}), accepted=accepted[node], trains=node not in self.generators
+                    refused=refused.get(node, {}),
+                    accepted=accepted[node],
+                    trains=node not in self.generators,
+                    slow={peer: seconds for peer, seconds in self.slow.items() if peer != node},
                 ),
             )
             for node, of_node in self.progress.items()
         )
         return merged(hint for of_node in found for hint in of_node)
+
+    @cached_property
+    def slow(self) -> dict[str, float]:
+        """Returns node -> seconds that its round takes, of those whose rounds take longer than the clock's last."""
+        longest = self.state.round_interval if self.state else 0.0
+        needs = {node: seconds_needed(of_node.recent) for node, of_node in self.progress.items() if of_node.recent}
+        return {node: seconds for node, seconds in needs.items() if seconds > longest > 0}
 
     def _said_of_others(self) -> tuple[dict[str, Counter[str]], Counter[str]]:
         """Returns node -> why others refused its groups, and how many of them others verified, in one pass over all

@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from swarm.algo.sampling import Weighted
 from swarm.config import Settings, variable
-from swarm.config.task_table import MOST_WEIGHT, WEIGHT, as_mixture, is_weight, newest, weights_of
+from swarm.config.task_table import KEY_OF_FILE, MOST_WEIGHT, WEIGHT, as_mixture, is_weight, newest, weights_of
 from swarm.errors import ConfigError, ProtocolError
 from swarm.spelling import did_you_mean, named
 from swarm.tasks.definitions import FAMILY_OF_KEY, full_name, profile_of
@@ -191,12 +191,15 @@ def _chosen(settings: Settings, task: str, known: tuple[str, ...], table: Mappin
         every = [*known, *(full_name(name, asked) for name, asked in table.items())]
         raise ConfigError(
             f"{variable('tasks')} (tasks): profile {settings.profile!r} has no task {task!r}"
-            f"{did_you_mean(task, every)}; it has {named(every)}{_why_no_dataset(task)}"
+            f"{did_you_mean(task, every)}; it has {named(every)}{_why_neither(task)}"
         )
     return task
 
 
-def _why_no_dataset(task: str) -> str:
+def _why_neither(task: str) -> str:
+    """Returns why a name is neither a file of questions nor a dataset."""
+    if Path(task).suffix:
+        return f"; a file of your own questions ends in {', '.join(KEY_OF_FILE)}"
     try:
         complete({task: {}}, Path())
     except ConfigError as error:

@@ -19,6 +19,8 @@ from swarm.store.run import Run
 from swarm.views.requests import Requests, render_requests, requests_of
 from swarm.views.text import age, counts, render_hints, render_maker, render_odd, shorten, table
 
+LEAST_STILL, STILL_SHARE = 5.0, 0.05
+"""Seconds, and share of the running time, from which on a pause is told."""
 MOST_TASKS = 1000
 """Names of tasks cost who writes a row nothing."""
 
@@ -92,6 +94,9 @@ class Summary(msgspec.Struct, frozen=True):
     measured of their rounds allow: a clock that jumped adds nothing, and neither does the time for which all stopped.
     """
     rounds_per_minute: float
+    wall_seconds: float = 0.0
+    """From the start of the first round to the end of the last by the nodes' clocks, with the time for which all
+    stopped."""
     seconds_sharing: float = 0.0
     """Seconds of all nodes, in which they published or fetched: read, verified and scored peers' files."""
     seconds_sharing_hidden: float = 0.0
@@ -141,7 +146,7 @@ def summarise(nodes: Mapping[str, NodeSums], hints: Sequence[Hint] = (), request
     tasks = [(task, [row for row in rows if task in row.task_rewards]) for task in _tasks(nodes.values())]
     counted = [(task, [row for row in own if task in row.task_tag_rates]) for task, own in tasks]
     reward = _trend(((row.round, row.my_reward) for row in rows), *windows)
-    seconds = _duration(nodes.values())
+    seconds, wall = _duration(nodes.values()), _wall(nodes.values())
     return Summary(
         nodes=tuple(_node(node, of_node, *windows) for node, of_node in nodes.items()),
         rounds=len(numbers),
@@ -165,6 +170,7 @@ def summarise(nodes: Mapping[str, NodeSums], hints: Sequence[Hint] = (), request
         external_groups=round(sum(_figures(nodes.values(), "external_groups"))),
         external_by_model=_external_by_model(nodes.values()),
         duration_seconds=seconds,
+        wall_seconds=wall,
         rounds_per_minute=60.0 * len(numbers) / seconds if seconds else 0.0,
         seconds_sharing=sum(_figures(nodes.values(), "seconds_sharing")),
         seconds_sharing_hidden=sum(_figures(nodes.values(), "seconds_sharing_hidden")),
@@ -234,6 +240,16 @@ def _external_by_model(nodes: Iterable[NodeSums]) -> dict[str, int]:
     return dict(total)
 
 
+def _wall(nodes: Collection[NodeSums]) -> float:
+    """Returns the seconds from the start of the first round to the end of the last, as the nodes' clocks say it."""
+    rounds = [round_ for of_node in nodes for round_, _ in of_node.figures]
+    times = [*zip(rounds, _figures(nodes, "timestamp"), _figures(nodes, "seconds_round"), strict=True)]
+    first, last = min(rounds, default=0), max(rounds, default=0)
+    ends = [end for round_, end, _ in times if round_ == last]
+    starts = [end - lasted for round_, end, lasted in times if round_ == first]
+    return max(0.0, max(ends, default=0.0) - min(starts, default=0.0))
+
+
 def _duration(nodes: Collection[NodeSums]) -> float:
     """Returns a duration no less than the rounds of one node, one after the other, and no more than the longest of each
     round together."""
@@ -283,10 +299,18 @@ def _totals(summary: Summary) -> str:
     external = "-" if summary.external_groups is None else summary.external_groups
     return (
         f"{summary.rounds} rounds by {len(summary.nodes)} nodes in {age(summary.duration_seconds)}, "
-        f"{summary.rounds_per_minute:.1f} rounds per minute\n"
+        f"{summary.rounds_per_minute:.1f} rounds per minute{_stopped(summary)}\n"
         f"cumulative reward {summary.cumulative_reward:.2f}\n"
         f"external groups   {external}{_models(summary.external_by_model)}{_overlap(summary)}"
     )
+
+
+def _stopped(summary: Summary) -> str:
+    """Returns how long the run stood still, where it did."""
+    still = summary.wall_seconds - summary.duration_seconds
+    if still <= max(LEAST_STILL, STILL_SHARE * summary.duration_seconds):
+        return ""
+    return f"; {age(summary.wall_seconds)} passed since its first round, {age(still)} of them stopped"
 
 
 def _overlap(summary: Summary) -> str:

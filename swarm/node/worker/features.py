@@ -2,7 +2,8 @@
 
 plugins               anywhere                       those that are on (Settings.plugins)
 a judge's questions   after the row, columns         always: a judge may come at any time
-hints, foreseeing     after the row                  always
+hints                 after the row                  always
+foreseeing            after the own half, the row    always
 peers' rewards        columns                        an evaluator
 
 HeldOutAnswers answers a judge, who asks one held-out question per round if there is one at all.
@@ -17,18 +18,21 @@ every fourth round does.
 HintLog and Foreseeing say in a node's own log, once each, what nothing fails of and is worth knowing.
 
 HintLog      every few rounds: what makes the node useless (swarm.records.hints)
-Foreseeing   after its first round: how long the others take and what it earned (swarm.records.first_round)
+Foreseeing   in its first round: how long one takes, and whether the clock allows it (swarm.records.round_forecast)
+             after it: how long the others take and what it earned (swarm.records.first_round)
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
+import msgspec
+
+from swarm.algo.advantages import is_informative
 from swarm.algo.seeds import derive_seed
-from swarm.config import Settings
 from swarm.entry_points import HOOKS, of_plugins
 from swarm.errors import ProtocolError, StoreError, SwarmError
 from swarm.logs import get_logger
@@ -37,12 +41,14 @@ from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.conversing import converse
 from swarm.node.worker.hooks import AfterAgain, ColumnsHook, Hooks, PluginHooks, all_plugins, nothing, together
 from swarm.node.worker.row import mean_rewards
-from swarm.node.worker.steps import PlayedRound
-from swarm.records.files import constant_j, read_experiment
+from swarm.node.worker.steps import OwnHalf, PlayedRound
+from swarm.records.files import constant_j, read_clock, read_experiment
 from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.hints import FEW, KEPT, HintFacts, Recent, hints_of, recent
 from swarm.records.liveness import EVALUATOR
 from swarm.records.pace import age
+from swarm.records.reader import snapshot
+from swarm.records.round_forecast import RoundForecast
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Completion, Dialogue, GenerationCall, Generator, Trainer
 from swarm.wire import keys
@@ -51,6 +57,8 @@ from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
 from swarm.wire.messages import PolicyInfo
 from swarm.wire.metrics import MetricsRow
 
+OF_PEERS = "nothing-heard"
+"""Code of the hint that only the rows of peers explain."""
 logger = get_logger(__name__)
 
 LONGEST_PROMPT = 4096
@@ -197,10 +205,23 @@ class HintLog:
             external_groups=await self._ctx.blocking.run(self._external_groups),
             round_interval=self._ctx.settings.round_interval if self._ctx.settings.clock == "coordinator" else 0.0,
         )
-        for hint in hints_of(self._ctx.node_id, self._rows, self._facts):
+        node = self._ctx.node_id
+        new = [hint for hint in hints_of(node, self._rows, self._facts) if hint.code not in self._said]
+        if any(hint.code == OF_PEERS for hint in new):  # why is in the rows of others, which are read for this alone
+            new = [*hints_of(node, self._rows, await self._ctx.blocking.run(self._with_slow_peers, self._facts))]
+        for hint in new:
             if hint.code not in self._said:
                 self._said.add(hint.code)
                 logger.warning("hint", code=hint.code, evidence=hint.evidence, remedy=hint.remedy, page=hint.page)
+
+    def _with_slow_peers(self, facts: HintFacts) -> HintFacts:
+        """Returns the facts with the peers for which a round of the clock is too short. Blocking."""
+        try:
+            now = snapshot(self._ctx.run)
+            slow = {peer: seconds for peer, seconds in now.slow.items() if peer != self._ctx.node_id}
+        except SwarmError:
+            return facts
+        return facts._replace(slow=slow, round_interval=now.state.round_interval if now.state else 0.0)
 
     def _external_groups(self) -> int:
         """J of the experiment, 0 where it is not fixed, or nobody says. Blocking."""
@@ -211,11 +232,31 @@ class HintLog:
 
 
 class Foreseeing:
-    """Logs one node's prospects once, from its start to its first round with groups of its own."""
+    """Logs one node's prospects once, in and after its first round with groups of its own."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, ctx: WorkerContext) -> None:
+        self._ctx, self._settings = ctx, ctx.settings
+        self._forecast = False
         self._done = False
+
+    async def after_own_half(self, half: OwnHalf) -> None:
+        """Says how long a round takes, as soon as the own answers and their part of the update have shown it."""
+        if self._forecast or not half.is_new or not half.own or not half.own.groups:
+            return
+        self._forecast = True
+        found = forecast(half, await self._ctx.blocking.run(self._interval))
+        say = logger.info if found.fits else logger.warning
+        earned = found.earned_line(self._settings.model)
+        say("round.forecast", forecast=found.line, rewards=earned, **msgspec.structs.asdict(found))
+
+    def _interval(self) -> float:
+        """Returns the longest that the clock lets a round last, seconds; 0.0: this node keeps its own. Blocking."""
+        if self._settings.clock == "own":
+            return 0.0
+        with suppress(SwarmError):
+            if state := read_clock(self._ctx.run).state:
+                return state.round_interval
+        return self._settings.round_interval
 
     async def after_row(self, row: MetricsRow, _: int) -> None:
         """Takes note of a stage of a round."""
@@ -225,6 +266,21 @@ class Foreseeing:
         if found := first_round([row], left, settings.generations):
             self._done = True
             _log(found, advice(found, settings.model) if row.round == 0 else "")
+
+
+def forecast(half: OwnHalf, interval: float) -> RoundForecast:
+    """Returns what a round takes by its own half: an external group is learned from as long as an own one."""
+    assert half.own
+    rewards = [reward for scored in half.own.groups for reward in scored.rewards]
+    informative = sum(is_informative(scored.rewards) for scored in half.own.groups)
+    train = half.seconds.get("train", 0.0)
+    return RoundForecast(
+        answering=half.seconds.get("generate", 0.0) + half.seconds.get("score", 0.0),
+        learning=train * (1 + half.split.external / informative) if informative else None,
+        interval=interval,
+        answers=len(rewards),
+        earned=sum(reward > 0 for reward in rewards),
+    )
 
 
 def _log(found: FirstRound, what_to_do: str) -> None:
@@ -258,9 +314,11 @@ def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hook
     held_out = HeldOutAnswers(ctx, generator)
     columns: list[ColumnsHook] = [held_out.fill]
     columns += [_fill_peer_rewards] if settings.role == EVALUATOR else []
+    foreseeing = Foreseeing(ctx)
     own = Hooks(
+        after_own_half=(foreseeing.after_own_half,),
         columns=tuple(columns),
-        after_row=(Foreseeing(settings).after_row, HintLog(ctx).after_row, held_out.after_row),
+        after_row=(foreseeing.after_row, HintLog(ctx).after_row, held_out.after_row),
         again=(held_out.again,),
     )
     return together([ctx.plugin_hooks.rounds(ctx, generator, trainer), own])

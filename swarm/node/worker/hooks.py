@@ -2,6 +2,7 @@
 
     before it starts    PluginHooks       may refuse to run, changes the registration that peers see
     before publishing   PublishingHook    changes the file that peers see, and takes the change back on reading
+    after the own half  OwnHalfHook       is awaited once the gradients of the own groups are added up
     after drawing       DrawingHook       sees the external groups, and may give others in their place
     after the update    UpdateHook        is awaited before the round is submitted; may change the weights
     columns of the row  ColumnsHook       fills its own columns, after all others
@@ -19,7 +20,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from swarm.node.worker.steps import External, OpenedRound, PlayedRound, Seconds
+from swarm.node.worker.steps import External, OpenedRound, OwnHalf, PlayedRound, Seconds
 from swarm.types import Generator, Trainer
 from swarm.wire.messages import PeerFile, RolloutFile
 from swarm.wire.metrics import MetricsRow
@@ -45,6 +46,7 @@ class PublishingHook(NamedTuple):
     take_back: Callable[[RolloutFile], RolloutFile]
 
 
+OwnHalfHook = Callable[[OwnHalf], Awaitable[None]]
 DrawingHook = Callable[[OpenedRound, External], External]
 UpdateHook = Callable[[OpenedRound, Seconds, Peers], Awaitable[None]]
 ColumnsHook = Callable[[MetricsRow, PlayedRound], None]
@@ -73,6 +75,7 @@ class Hooks:
     redone: tuple[str, ...] = ()
     """Columns of what an `again` does once more: a row that has one of REDONE_BY_PLUGINS is redone with its hook alone.
     """
+    after_own_half: tuple[OwnHalfHook, ...] = ()
 
 
 def together(parts: Sequence[Hooks]) -> Hooks:

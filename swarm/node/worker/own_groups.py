@@ -214,6 +214,7 @@ class OwnGroups:
             sampled = Sampled(half.key, before, left.sampled.rounds_trained, left.sampled.ahead)
         elif self._one_by_one and not half.ahead and not left.published:
             half.sampled = await self._sampled_one_by_one(half, left, asked, rounds_trained)
+            half.is_new = True
             half.queued.set()
             return
         else:
@@ -222,6 +223,7 @@ class OwnGroups:
         half.queued.set()  # where all turns of conversations are said
         half.sampled = sampled = _as_it_was(sampled, left)
         if not before:
+            half.is_new = True
             self._keep(sampled)
 
     async def _questions(self, half: OwnHalf, left: LeftCompletions, clean: Set[str]) -> list[OwnQuestion]:

@@ -180,6 +180,8 @@ class OwnHalf:
     """Set when `own` is there, or never will be."""
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when the gradients of `own` are added up."""
+    is_new: bool = False
+    """Its completions were all written in this life: the seconds are those of a whole round."""
     skipped: bool = False
     """It was prepared ahead, and then the clock left its round out."""
 

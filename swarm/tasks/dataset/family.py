@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from swarm.config.task_table import FITTING
 from swarm.extras import lacking
 from swarm.tasks.dataset.definition import DatasetDefinition, read_definition
 from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
@@ -74,14 +75,17 @@ def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
     """
     from swarm.tasks.dataset import files  # hashing is none of a command's that only looks
 
+    path = (folder / Path(parameters["dataset"]).expanduser()).absolute()
+    if not path.exists() and files.is_id(parameters["dataset"]):
+        path = files.fetch(name, parameters["dataset"], parameters.get("config", ""))
+    if parameters.get("scorer") == FITTING and "sha256" not in parameters:
+        exact = {**parameters, "dataset": str(path), "scorer": "exact"}
+        parameters = {**parameters, "scorer": _fitting(name, exact)}
     newest = read_definition(name, parameters).kind.newest
     if newest > 1 and "sha256" not in parameters:
         parameters = {"scoring": newest, **parameters}
     if parameters.get("scoring") == 1:
         parameters = {key: value for key, value in parameters.items() if key != "scoring"}
-    path = (folder / Path(parameters["dataset"]).expanduser()).absolute()
-    if not path.exists() and files.is_id(parameters["dataset"]):
-        path = files.fetch(name, parameters["dataset"], parameters.get("config", ""))
     completed = {**parameters, "dataset": str(path)}
     definition = read_definition(name, completed)
     digests = {"sha256": files.digest(definition)}
@@ -93,6 +97,13 @@ def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
         what = completed["dataset"] if key == "sha256" else definition.scorer
         refuse_other(name, what, parameters.get(key, got), got)
     return completed | digests
+
+
+def _fitting(name: str, parameters: Parameters) -> str:
+    """Returns the scorer that fits a dataset's answers. Raises ConfigError: a row of it cannot be asked."""
+    from swarm.tasks.dataset.loading import fitting
+
+    return fitting(read_definition(name, parameters))
 
 
 def _installed(definition: DatasetDefinition) -> Iterator[tuple[str, str]]:

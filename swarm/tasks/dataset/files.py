@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from swarm.extras import lacking
+from swarm.spelling import did_you_mean
 from swarm.tasks.dataset.definition import DatasetDefinition
 from swarm.tasks.definitions import malformed, refuse_other, sha256_of
 
@@ -47,8 +49,16 @@ def _one(name: str, path: Path) -> Path:
     if path.suffix.lower() not in SUFFIXES:
         raise malformed(name, f"expected a dataset {_KINDS}, got {path}")
     if not path.is_file():
-        raise malformed(name, f"no file {path}; dataset is relative to the folder of the settings file")
+        raise malformed(name, f"no file {path}{_alike(path)}")
     return path
+
+
+def _alike(path: Path) -> str:
+    """Returns which file of its folder a path may have meant, or what paths are relative to."""
+    there = list[str]()
+    with suppress(OSError):
+        there = [file.name for file in path.parent.iterdir() if file.suffix in SUFFIXES]
+    return did_you_mean(path.name, there, "; a path is relative to where it is typed, in a settings file to its folder")
 
 
 def _chosen(definition: DatasetDefinition, folder: Path) -> Iterator[Path]:

@@ -15,7 +15,9 @@ import hashlib
 import re
 import string
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,11 +25,13 @@ import msgspec
 
 from swarm.tasks.dataset import files, strict_json
 from swarm.tasks.dataset.definition import DatasetDefinition
-from swarm.tasks.dataset.reading import PackedRows, UnreadableError, rows_of
-from swarm.tasks.dataset.scorers import CUSTOM, ScorerFunctions, ScorerRow
+from swarm.tasks.dataset.reading import EXAMPLE, PackedRows, UnreadableError, rows_of
+from swarm.tasks.dataset.scorers import CUSTOM, ScorerFunctions, ScorerRow, number
 from swarm.tasks.definitions import malformed
 
 ROWS_LIMIT = 1_000_000
+MOST_FITTED = 20_000
+"""Rows by whose answers a scorer is chosen."""
 QUESTION_LIMIT = 20_000
 """Characters."""
 MOST_FILLED = 10 * QUESTION_LIMIT
@@ -62,12 +66,8 @@ def load(definition: DatasetDefinition) -> LoadedTask:
     """Returns all rows of a task. Raises ConfigError naming the file and the line of what is wrong."""
     files.require(definition)
     reader = _Reader(definition)
-    try:
+    with _named(definition):
         rows = PackedRows(reader.rows())
-    except UnreadableError as error:
-        raise malformed(definition.name, str(error)) from None
-    except OSError as error:
-        raise malformed(definition.name, f"cannot read {definition.path}: {error}") from None
     training, held_out = reader.training, reader.held_out
     if not len(rows):
         raise malformed(definition.name, f"{definition.path} has no rows")
@@ -78,6 +78,32 @@ def load(definition: DatasetDefinition) -> LoadedTask:
             f"none of {len(rows)} rows is {missing} at held_out = {definition.held_out}; take another share",
         )
     return LoadedTask(definition, rows, training, held_out or training, reader.scorer)
+
+
+def fitting(definition: DatasetDefinition) -> str:
+    """Returns the scorer that fits the answers of the first rows: `number` where all are numbers, else `exact`.
+
+    Raises:
+        ConfigError: a row cannot be asked; names the file, the line, and what was expected.
+    """
+    with _named(definition):
+        rows = [as_row(definition, row) for row in islice(_Reader(definition).rows(), MOST_FITTED)]
+    with suppress(ValueError):
+        for row in rows:
+            number.check(row)
+        return "number"
+    return "exact"
+
+
+@contextmanager
+def _named(definition: DatasetDefinition) -> Iterator[None]:
+    """Raises ConfigError, which names the task, where a file of it cannot be read."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise malformed(definition.name, str(error)) from None
+    except OSError as error:
+        raise malformed(definition.name, f"cannot read {definition.path}: {error}") from None
 
 
 def as_row(definition: DatasetDefinition, columns: Mapping[str, Any]) -> ScorerRow:
@@ -107,18 +133,18 @@ class _Reader:
         self.training, self.held_out = array.array("L"), array.array("L")
 
     def rows(self) -> Iterator[Mapping[str, Any]]:
-        needed, number = needed_columns(self._definition), 0
+        needed, count = needed_columns(self._definition), 0
         for path in files.files_of(self._definition):
             for line, columns in rows_of(path, needed):
-                if number >= ROWS_LIMIT:
+                if count >= ROWS_LIMIT:
                     raise UnreadableError(f"{path}:{line}: more than {ROWS_LIMIT} rows")
                 kept = columns if needed is None else _kept(columns, needed, path, line)
                 try:
                     prompt = self._prompt(kept)
                 except ValueError as error:
                     raise UnreadableError(f"{path}:{line}: {error}") from None
-                (self.held_out if is_held_out(prompt, self._definition.held_out) else self.training).append(number)
-                number += 1
+                (self.held_out if is_held_out(prompt, self._definition.held_out) else self.training).append(count)
+                count += 1
                 yield kept
 
     def _prompt(self, columns: Mapping[str, Any]) -> str:
@@ -155,7 +181,11 @@ def needed_columns(definition: DatasetDefinition) -> tuple[str, ...] | None:
 def _kept(columns: Mapping[str, Any], needed: tuple[str, ...], path: Path, line: int) -> dict[str, Any]:
     for name in needed:
         if name not in columns:
-            raise UnreadableError(f"{path}:{line}: no column {name!r:.80}; there is {', '.join(columns)!r:.300}")
+            raise UnreadableError(
+                f"{path}:{line}: expected the column {name!r:.80}, got {', '.join(columns)!r:.300}; a line is such as "
+                f'{EXAMPLE}; other columns are named in a settings file: question = "..." and answer = "..." in '
+                "[tasks.NAME] (docs/tasks.md)"
+            )
         if columns[name] is None:
             raise UnreadableError(f"{path}:{line}: the column {name!r:.80} is null; leave such rows out")
     return {name: columns[name] for name in needed}

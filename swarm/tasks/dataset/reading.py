@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import csv
+import json
 import mmap
 import os
 import subprocess
@@ -29,6 +30,11 @@ PACKED_LIMIT = 2 * 2**30
 """Bytes of the rows of one task: what is compressed in a file can be a million times as large."""
 _LIBRARIES_MISSING = 3
 """Exit status of the process that reads Parquet."""
+
+EXAMPLE = '{"question": "What is 2 + 3?", "answer": "5"}'
+"""A line of a file of questions, for messages."""
+LONGEST_SHOWN = 40
+"""Characters of a line that a message shows."""
 
 Rows = Iterator[tuple[int, Mapping[str, Any]]]
 """Line numbers, from 1 on, and what is in the columns."""
@@ -61,11 +67,20 @@ def json_lines(file: IO[bytes], path: Path) -> Rows:
         if not text.strip():
             continue
         try:
-            row = strict_json.loads(text)
+            row = strict_json.loads(text.rstrip())
+        except json.JSONDecodeError as error:
+            got = repr(error.doc[error.pos :][:LONGEST_SHOWN]) if error.pos < len(error.doc) else "the end of the line"
+            raise UnreadableError(
+                f"{path}:{number}:{error.pos + 1}: expected an object of JSON in each line, such as {EXAMPLE}, got "
+                f"{got} in column {error.pos + 1} ({error.msg})"
+            ) from None
         except ValueError as error:
             raise UnreadableError(f"{path}:{number}: {error}") from None
         if not isinstance(row, dict):
-            raise UnreadableError(f"{path}:{number}: expected an object of JSON in each line, got {text.strip():.80}")
+            raise UnreadableError(
+                f"{path}:{number}:1: expected an object of JSON in each line, such as {EXAMPLE}, got "
+                f"{text.strip()[:LONGEST_SHOWN]!r}"
+            )
         yield number, row
 
 
@@ -106,7 +121,10 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise UnreadableError(f"{path}:{number}: no UTF-8: {error.reason} at byte {error.start}") from None
+            raise UnreadableError(
+                f"{path}:{number}: expected UTF-8, got the byte {line[error.start]:#04x} in "
+                f"column {len(line[: error.start].decode(errors='replace')) + 1}; save the file as UTF-8"
+            ) from None
         yield number, text
 
 

@@ -158,6 +158,23 @@ def test_after_the_first_round_it_is_said_once_how_long_the_others_take_and_what
     )
 
 
+def test_before_the_first_round_is_over_it_is_said_once_how_long_the_slowest_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = Layout(tmp_path, "exp")
+    progress = UpProgress(run_of(layout), swarm_of(model=("gpt2",)))
+    for node, answering in (("alice", 2.0), ("bob", 70.0)):
+        forecast = {"answering": answering, "learning": 1.0, "interval": 60.0, "answers": 32, "earned": 1}
+        said = {"timestamp": 1.0, "level": "warning", "event": "round.forecast", **forecast}
+        append(layout.events_file(node), msgspec.json.encode(said))
+        progress.show_new(wait_for_all=True)
+        progress.show_new(wait_for_all=True)
+    takes, earned = capsys.readouterr().out.splitlines()
+    assert takes.startswith("a round takes about 71 s on this machine")
+    assert "--round-interval 142" in takes
+    assert earned == "2 of 64 answers earned a reward"
+
+
 def test_where_the_first_round_teaches_nothing_the_probe_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

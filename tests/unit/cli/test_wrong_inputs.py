@@ -104,6 +104,8 @@ up --profile hard                 --profile: |tiny-3, tiny-2
 up --tasks chess                  'chess'|basic_arithmetic
 up --tasks binary_matrx           did you mean 'binary_matrix'
 up --tasks ,                      --tasks: |separated by commas
+up --tasks mine.jsnl              ends in .jsonl
+up --tasks nowhere.jsonl          no file |nowhere.jsonl|relative to where it is typed
 up --mixture chess=2              'chess'|binary_matrix
 up --mixture bf=x                 chain_sum=2
 up --model ''                     --model: |names

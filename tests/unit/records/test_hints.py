@@ -121,6 +121,24 @@ def test_short_rounds_say_how_long_they_would_have_to_be() -> None:
     assert hint.remedy.startswith("set COORDINATOR_ROUND_INTERVAL to 4 or more")
 
 
+def test_who_hears_nothing_of_a_slow_peer_is_told_which_and_how_slow() -> None:
+    nothing = {"pool_groups": 0, "peers_heard": 0, "external_groups": 0}
+    facts = HEALTHY._replace(slow={"ben": 278.4, "carl": 90.0, "dan": 70.0})
+    (hint,) = hints_of("anna", [recent(row(n, **nothing)) for n in range(FEW)], facts._replace(slow={"ben": 278.4}))
+    assert hint.evidence == "received nothing from ben in 10 rounds: ben needs 278 s, a round lasts 60 s"
+    assert hint.remedy == "set COORDINATOR_ROUND_INTERVAL to 557 or more, or give ben less work"
+    (hint,) = hints_of("anna", [recent(row(n, **nothing)) for n in range(FEW)], facts)
+    assert "from ben and carl in" in hint.evidence
+
+
+def test_a_node_that_the_clock_leaves_behind_is_told_after_its_first_round() -> None:
+    slow = {"seconds_round": 300.0, "seconds_generate": 250.0, "seconds_train": 28.0, "late": True}
+    (hint,) = hints_of("ben", [recent(row(0, **slow))], HEALTHY._replace(opened=12))
+    assert hint.evidence == "took part in 1 of 12 rounds: its work takes 278 s, a round lasts 60 s"
+    assert codes(1, HEALTHY._replace(opened=FEW - 1), **slow) == [], "a first round may be slow"
+    assert codes(1, HEALTHY._replace(opened=12), seconds_round=300.0, seconds_gather=280.0) == [], "it waited"
+
+
 def test_a_late_node_that_trains_nothing_is_told_that_rounds_end_without_it() -> None:
     facts = HEALTHY._replace(round_interval=8.0, trains=False)
     (hint,) = hints_of("anna", [recent(row(n, late=True)) for n in range(FEW)], facts)

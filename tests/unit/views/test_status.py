@@ -151,6 +151,19 @@ def test_what_makes_a_node_useless_is_said_by_name(tmp_path: Path) -> None:
     assert "docs/hints.md#short-rounds" in summary.render(summary.summarise_run(run_of(layout)))
 
 
+def test_who_hears_nothing_of_a_slow_peer_is_told_its_name_and_both_numbers(tmp_path: Path) -> None:
+    layout = make_experiment(tmp_path, workers=(), rounds=12)
+    set_clock(layout, 12, max_rounds=99, round_interval=60.0)
+    nothing = {"pool_groups": 0, "external_groups": 0, "external_wanted": 4, "total_agents": 2}
+    for number in range(2, 12):
+        append(layout.metrics_file("anna"), msgspec.json.encode(make_row(layout, "anna", number, **nothing)))
+    slow = {"seconds_round": 279.0, "seconds_generate": 200.0, "seconds_train": 78.0, "late": True}
+    append(layout.metrics_file("ben"), msgspec.json.encode(make_row(layout, "ben", 0, **slow)))
+    text = render(read(layout))
+    assert "hint     anna: received nothing from ben in 10 rounds: ben needs 278 s, a round lasts 60 s" in text
+    assert "hint     ben: took part in 1 of 13 rounds: its work takes 278 s, a round lasts 60 s" in text
+
+
 def test_a_node_that_all_others_refuse_hears_of_it_unless_one_took_its_groups(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, workers=("alice", "bob", "carl"))
     refuses = {"refused_by_peer": {"alice": {"question_mismatch": 12}, "bob": {"stale": 12}}}

@@ -191,6 +191,15 @@ def test_a_jump_of_the_clock_makes_no_run_longer_or_shorter_than_its_rounds(seco
     assert least <= summarise(rows).duration_seconds <= most
 
 
+def test_running_time_and_the_time_that_passed_are_apart_after_a_pause() -> None:
+    resumed = summarise({"a": jumped(make_rows("a", [0.1] * 88), 7200.0)})
+    assert resumed.duration_seconds <= 88 * (ROUND_SECONDS + 0.5)
+    assert resumed.wall_seconds == pytest.approx(7200 + 88 * ROUND_SECONDS)
+    assert "2.0h passed since its first round, 119m of them stopped" in render(resumed)
+    for seconds in (0.0, -43_200.0):
+        assert "stopped" not in render(summarise({"a": jumped(make_rows("a", [0.1] * 88), seconds)}))
+
+
 def test_nothing_measured_is_said_so() -> None:
     assert "no node" in render(summarise({}))
     assert summarise({"a": make_rows("a", [0.0, 0.5])}).ratio is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -13,6 +14,7 @@ from swarm.records.hints import FEW
 from tests.layout import Layout
 from tests.unit.node.nodes import make_context
 from tests.unit.records.test_hints import row
+from tests.unit.views.factories import append, set_clock
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +33,19 @@ async def test_a_hint_is_said_once(tmp_path: Path) -> None:
 
 async def test_a_healthy_node_says_nothing(tmp_path: Path) -> None:
     assert await said(HintLog(make_context(Layout(tmp_path, "exp"), "anna")), 5 * FEW) == []
+
+
+async def test_who_hears_nothing_of_a_slow_peer_says_which(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    set_clock(layout, 12, max_rounds=99, round_interval=60.0)
+    ben = row(0, node_id="ben", seconds_generate=278.0, seconds_round=280.0)
+    append(layout.metrics_file("ben"), msgspec.json.encode(ben))
+    hints = HintLog(make_context(layout, "anna"))
+    with capture_logs() as logs:
+        for number in range(2 * FEW):
+            await hints.after_row(row(number, pool_groups=0, external_groups=0), number)
+    (said_once,) = [log for log in logs if log["event"] == "hint"]
+    assert "ben needs 278 s, a round lasts 60 s" in said_once["evidence"]
 
 
 async def test_who_trains_alone_in_an_experiment_that_shares_hears_of_it(tmp_path: Path) -> None:

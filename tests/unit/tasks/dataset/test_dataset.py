@@ -113,15 +113,19 @@ def test_another_file_is_refused_with_both_digests_at_the_beginning_and_in_a_ser
     ("file", "text", "problem"),
     [
         ("q.jsonl", b"", "has no rows"),
-        ("q.jsonl", b'{"question": "a", "answer": "1"}\n\n[]\n', r"q\.jsonl:3: expected an object"),
-        ("q.jsonl", b'{"question": "a"}', r"q\.jsonl:1: no column 'answer'; there is 'question'"),
+        ("q.jsonl", b'{"question": "a", "answer": "1"}\n\n[]\n', r"q\.jsonl:3:1: expected an object"),
+        ("q.jsonl", b'{"question": "a"}', r"q\.jsonl:1: expected the column 'answer', got 'question'"),
         ("q.jsonl", b'{"question": "a", "answer": null}', r"q\.jsonl:1: the column 'answer' is null"),
         ("q.jsonl", b'{"question": "a", "answer": NaN}', r"q\.jsonl:1: NaN is no number"),
         ("q.jsonl", b'{"question": "a", "answer": 1e999}', r"q\.jsonl:1: inf is no number"),
         ("q.jsonl", b'{"question": "a", "answer": %d}' % HUGE, r"q\.jsonl:1: a whole number of more than 64 bits"),
         ("q.jsonl", b'{"question": [[-%d]], "answer": "1"}' % HUGE, r"q\.jsonl:1: a whole number of more than 64"),
         ("q.jsonl", b'{"question": "a", "answer": "1", "answer": "2"}', r"q\.jsonl:1: the name 'answer' twice"),
-        ("q.jsonl", b'{"question": "a", "answer": "\xff"}', r"q\.jsonl:1: no UTF-8"),
+        (
+            "q.jsonl",
+            b'{"question": "a", "answer": "\xff"}',
+            r"q\.jsonl:1: expected UTF-8, got the byte 0xff in column 30",
+        ),
         ("q.jsonl", b'{"question": "\\ud800", "answer": "1"}', r"q\.jsonl:1: .*surrogate"),
         ("q.jsonl", b'{"question": "a", "answer": ' + b"[" * 40 + b"]" * 40 + b"}", r"q\.jsonl:1: nested deeper"),
         ("q.jsonl", b'{"question": "a", "answer": ' + b"[" * 90_000, r"q\.jsonl:1: nested deeper"),
@@ -149,7 +153,7 @@ def test_what_cannot_be_asked_is_refused_with_file_and_line(
 @pytest.mark.parametrize(
     ("parameters", "problem"),
     [
-        ({"dataset": "nowhere.jsonl"}, "no file .*nowhere.jsonl; dataset is relative to the folder of the settings"),
+        ({"dataset": "nowhere.jsonl"}, "no file .*nowhere.jsonl; did you mean 'q.jsonl'"),
         ({"scorer": "numbr"}, "scorer must be one of exact, .* got 'numbr'; did you mean 'number'?"),
         ({"scorer": "os:"}, "scorer must be one of"),
         ({"ignore_cas": True}, "unknown parameter 'ignore_cas'; did you mean 'ignore_case'?"),

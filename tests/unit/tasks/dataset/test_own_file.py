@@ -1,0 +1,130 @@
+"""A file of the user's own questions is a task by its name alone: `--tasks mine.jsonl`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swarm.cli.flags import RunFlags, settings_from
+from swarm.config import load_settings
+from swarm.config.own_code import OwnCode
+from swarm.errors import ConfigError
+from swarm.tasks.universe import universe_of
+
+NUMBERS = '{"question": "What is 2 + 3?", "answer": "5"}\n{"question": "What is 900 + 300?", "answer": 1200}\n'
+WORDS = NUMBERS + '{"question": "What is the capital of France?", "answer": "Paris"}\n'
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("rows", "scorer"), [(NUMBERS, "number"), (WORDS, "exact")])
+def test_a_file_is_asked_alone_and_scored_by_what_its_answers_are(tmp_path: Path, rows: str, scorer: str) -> None:
+    (tmp_path / "my questions.jsonl").write_text(rows)
+    settings = settings_from(RunFlags(tasks="my questions.jsonl"), {})
+    assert list(universe_of(settings).profiles) == ["dataset/my_questions"]
+    assert settings.task_table is not None
+    found = settings.task_table["my_questions"]
+    assert (found["dataset"], found["scorer"]) == (str(tmp_path / "my questions.jsonl"), scorer)
+
+
+def test_files_stand_beside_names(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("question,answer\nWho?,I\n")
+    (tmp_path / "riddles.py").write_text("def draw(rng): return 'Why?', 'so'\ndef score(q, answer): return 1.0\n")
+    settings = settings_from(RunFlags(tasks="mine.csv,binary_matrix,riddles.py"), {})
+    assert list(universe_of(settings).profiles) == ["dataset/mine", "binary_matrix", "python/riddles"]
+
+
+def test_a_python_file_that_its_user_names_is_his_own_code(tmp_path: Path) -> None:
+    (tmp_path / "riddles.py").write_text("def draw(rng): return 'Why?', 'so'\ndef score(q, answer): return 1.0\n")
+    settings = settings_from(RunFlags(tasks="riddles.py"), {})
+    assert settings.task_table is not None
+    assert isinstance(settings.task_table["riddles"]["python"], OwnCode)
+
+
+def test_a_settings_file_names_files_beside_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "far"
+    folder.mkdir()
+    (folder / "mine.jsonl").write_text(NUMBERS)
+    for text in ('tasks = ["mine.jsonl"]', 'tasks = "mine.jsonl"'):
+        (folder / "swarm.toml").write_text(text)
+        settings = settings_from(RunFlags(config="far/swarm.toml"), {})
+        assert settings.task_table is not None
+        assert settings.task_table["mine"]["dataset"] == str(folder / "mine.jsonl")
+
+
+def test_another_process_of_the_run_is_given_the_same(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text(NUMBERS)
+    settings = settings_from(RunFlags(tasks="mine.jsonl"), {})
+    assert settings_from(None, settings.as_environment()) == settings
+
+
+def test_a_place_names_no_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text(NUMBERS)
+    settings = load_settings({}, {}, base={"tasks": (["mine.jsonl"], "the experiment")})
+    assert settings.task_table is None
+    with pytest.raises(ConfigError, match=r"mine\.jsonl"):
+        universe_of(settings)
+    chosen = load_settings({}, {}, base={"task_table": ({"a": {"dataset": "mine.jsonl", "scorer": "auto"}}, "a place")})
+    assert chosen.task_table == {"a": {"dataset": "mine.jsonl", "scorer": "auto"}}, "what a place has is not completed"
+
+
+def test_a_task_of_the_settings_file_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text(NUMBERS)
+    (tmp_path / "swarm.toml").write_text('[tasks."mine.csv"]\ndataset = "q.jsonl"\n')
+    settings = settings_from(RunFlags(config="swarm.toml", tasks="mine.csv"), {})
+    assert list(universe_of(settings).profiles) == ["dataset/mine.csv"]
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.jsonl").write_text(NUMBERS)
+    with pytest.raises(ConfigError, match=r"the task mine, .* rename"):
+        settings_from(RunFlags(tasks="a/mine.jsonl,b/mine.jsonl"), {})
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "got"),
+    [
+        ('{"question": "a", "answer": "1"', "32", "the end of the line"),
+        ('{"question": "a" "answer": "1"}', "18", '\'"answer": "1"}\''),
+        ("{'question': 'a'}", "2", "\"'question': 'a'}\""),
+        ("What is 2 + 3?", "1", "'What is 2 \\+ 3"),
+        ('["a", "1"]', "1", "a"),
+        ('{"question": "a", "answer": NaN}', "", "NaN is no number"),
+        ('{"question": "a", "question": "b", "answer": "1"}', "", "the name 'question' twice"),
+        ('{"prompt": "a", "completion": "1"}', "", "'prompt, completion'"),
+        ('{"question": "", "answer": "1"}', "", "the question has 0 characters"),
+        ('{"question": "a", "answer": ""}', "", "the answer is empty"),
+        ('{"question": "a", "answer": null}', "", "'answer' is null"),
+    ],
+)
+def test_a_bad_line_is_said_with_line_and_column_before_anything_starts(
+    tmp_path: Path, line: str, where: str, got: str
+) -> None:
+    (tmp_path / "mine.jsonl").write_text(f"{NUMBERS}\n{line}\n")
+    with pytest.raises(ConfigError, match=rf"mine\.jsonl:4:{where}.*{got}") as refused:
+        settings_from(RunFlags(tasks="mine.jsonl"), {})
+    if where or "column" in got:
+        assert '{"question": "What is 2 + 3?", "answer": "5"}' in str(refused.value), "a line as it should be"
+
+
+def test_a_file_that_is_not_there_may_have_another_name(tmp_path: Path) -> None:
+    (tmp_path / "my questions.jsonl").write_text(NUMBERS)
+    with pytest.raises(ConfigError, match=r"did you mean 'my questions\.jsonl'"):
+        settings_from(RunFlags(tasks="my question.jsonl"), {})
+
+
+def test_who_joins_takes_a_file_of_any_language() -> None:
+    from swarm.config.task_table import foreign_files
+
+    def named(file: str) -> bool:
+        return not list(foreign_files({"a": {"dataset": file, "sha256": "0" * 64}}))
+
+    assert all(map(named, ["mine.jsonl", "Fragen f\u00fcr uns (2).jsonl", "\u554f\u984c.csv"]))
+    wrong = ["../a.jsonl", "/etc/passwd", ".a", "-a", "a\\b", "C:a", "a\n", "a\u202eb", "", "\u554f" * 100]
+    assert not any(map(named, wrong))
