@@ -74,5 +74,5 @@ def test_an_adapter_is_not_merged_into_few_bits(tmp_path: Path) -> None:
 
 def test_without_the_library_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"needs bitsandbytes and accelerate, not .*swarm-sapo\[quantised\]"):
+    with pytest.raises(ModelError, match=r"needs bitsandbytes and accelerate, not .*pip install .*bitsandbytes"):
         SharedBases().join("tiny-2-qwen2", replace(FOUR), device="cpu")
