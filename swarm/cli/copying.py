@@ -40,7 +40,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.systems import missing
+from swarm.systems import missing, require_for
 from swarm.views.text import size
 
 WRITER, BACK = "copy", "mirror"
@@ -77,6 +77,7 @@ def copy(
             not there yet is waited for. SIGTERM: copy once more, then end. One that runs already is ended so.
         every: Seconds between looks, with --follow.
     """
+    require_for("`swarm copy`")
     named = settings_to_look(CommonFlags(path=source, experiment=experiment))
     run = open_experiment_when_there(named) if follow else open_place(source).open(named.experiment)
     with _hearing(follow) as asked, suppress(KeyboardInterrupt):

@@ -42,6 +42,7 @@ from swarm.records.whole_run import PackedRun, check_packed, pack_run, unpack_ru
 from swarm.store.base import Kind, Store
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
+from swarm.systems import require_for
 from swarm.views.studies import reader_of, studies
 from swarm.views.summary import render, summarise_run
 from swarm.views.text import age, shorten, size, table
@@ -206,6 +207,7 @@ def archive(
         output: The file; without one, NAME.tar.gz, here.
         force: Replace the file that is there.
     """
+    require_for("`swarm experiment archive`")
     settings = settings_to_look(named_flags(name, experiment_flags))
     run = open_place(settings.place).open(settings.experiment)
     refuse_foreign(run)
@@ -271,6 +273,7 @@ def restore(
     and compared with its own list before anything is written. Broken off, the same command goes on. An experiment of
     that name that is there stays.
     """
+    require_for("`swarm experiment restore`")
     settings = settings_from(CommonFlags(path=path))
     place = open_place(settings.place)
     with _failing(file), open(file, "rb") as packed, _refused(file):

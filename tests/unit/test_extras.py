@@ -48,7 +48,9 @@ def test_no_package_of_ours_depends_on_swarm_by_a_name_on_the_index() -> None:
 
 def test_every_extra_that_a_page_installs_is_declared() -> None:
     pattern = re.compile(r"pip install [^\n`]*(?:\.|whl|swarm-sapo)\[([\w,]+)\]")
-    named = [(file.name, extra) for file, text in texts() for found in pattern.findall(text) for extra in found.split(",")]
+    named = [
+        (file.name, extra) for file, text in texts() for found in pattern.findall(text) for extra in found.split(",")
+    ]
     assert len(named) > 10
     assert [(file, extra) for file, extra in named if extra not in DECLARED] == []
 
