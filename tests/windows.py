@@ -19,6 +19,7 @@ import importlib
 import io
 import os
 import sys
+import sysconfig
 import warnings
 from collections.abc import Iterator
 from functools import cache, partial
@@ -118,12 +119,16 @@ def pretend(*also_first: str) -> None:
 
 
 def pretend_mac() -> None:
-    """From now on modules are imported as on a Mac, in this process and for good. The system's name stays: by it
+    """From now on modules are imported as on a Mac, in this process and for good. `platform.system` stays: by it
     libraries would look for other files."""
     assert not any(name.partition(".")[0] == "swarm" for name in sys.modules), "too late: swarm has been imported"
     for name in FIRST:
         importlib.import_module(name)
+    sysconfig.get_config_vars()  # read from a file that is named by the system
+    sys.modules["_scproxy"] = ModuleType("_scproxy", "the proxies of that system: there are none")
+    vars(sys.modules["_scproxy"]).update(_get_proxy_settings=dict, _get_proxies=dict)
     _take_away("darwin")
+    vars(sys.modules["sys"])["platform"] = "darwin"
     os_now = sys.modules["os"]
     for module, name in ((builtins, "open"), (io, "open"), (os_now, "open"), (os_now, "stat"), (os_now, "listdir")):
         vars(module)[name] = told = _without_proc(getattr(module, name))

@@ -22,7 +22,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 import swarm
-from swarm.cli.flags import CommonFlags, PathFlag, settings_from, settings_to_look
+from swarm.cli.flags import CommonFlags, PathFlag, refuse_no_folder_for, settings_from, settings_to_look
 from swarm.cli.processes import beating_elsewhere
 from swarm.cli.say import asked, say, warn
 from swarm.config import Settings
@@ -211,6 +211,7 @@ def archive(
     settings = settings_to_look(named_flags(name, experiment_flags))
     run = open_place(settings.place).open(settings.experiment)
     refuse_foreign(run)
+    refuse_no_folder_for("--output", output)
     target = output or Path(f"{run.experiment}.tar.gz")
     if target.exists() and not force:
         raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
@@ -275,6 +276,8 @@ def restore(
     """
     require_for("`swarm experiment restore`")
     settings = settings_from(CommonFlags(path=path))
+    if not file.is_file():
+        raise ConfigError(f"there is no file {file}; name one that `swarm experiment archive` wrote")
     place = open_place(settings.place)
     with _failing(file), open(file, "rb") as packed, _refused(file):
         run = check_packed(packed)

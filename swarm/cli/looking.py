@@ -11,7 +11,13 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
+from swarm.cli.flags import (
+    CommonFlags,
+    open_experiment,
+    open_experiment_when_there,
+    refuse_no_folder_for,
+    settings_to_look,
+)
 from swarm.cli.logs import nodes_without_logs
 from swarm.cli.say import print_result
 from swarm.errors import ConfigError
@@ -85,6 +91,7 @@ def summary(
         plot: Draw reward per round to this PNG or SVG file.
         as_json: JSON instead of tables.
     """
+    refuse_no_folder_for("--plot", plot)
     run = open_experiment(settings_to_look(experiment_flags))
     print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
     if plot is not None:

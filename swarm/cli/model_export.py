@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_to_look
+from swarm.cli.flags import CommonFlags, refuse_no_folder_for, settings_to_look
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError, StoreError
 from swarm.policy.named_by_others import own_model
@@ -60,6 +60,7 @@ def export(
     """
     require_for("`swarm model export`")
     settings, target = settings_to_look(experiment_flags), output or Path(node)
+    refuse_no_folder_for("--output", output)
     run = open_place(settings.place).open(settings.experiment)
     if target.exists() or target.is_symlink():
         raise ConfigError(f"{target} is there already: name another folder with --output")

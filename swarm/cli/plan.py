@@ -24,7 +24,7 @@ from swarm.planner.planner import RoundPace, make_plan, measured_pace, remedies_
 from swarm.planner.probe import ProbeReport, ProbeTask, probe
 from swarm.planner.remedies import Remedy
 from swarm.planner.shape import model_shape
-from swarm.planner.startable import problems
+from swarm.planner.startable import problems, refusal
 from swarm.policy.embedded import EMBEDDED
 from swarm.provenance import cores
 from swarm.systems import require_for
@@ -68,7 +68,7 @@ def plan(
     check_tasks(settings)
     far = far_device(device_memory, settings.device) if device_memory else None
     if far is None and (found := problems(settings)):
-        raise ModelError("\n".join(found))
+        raise refusal(found, settings.model)
     talk = longest_talk(settings)
     made = make_plan(settings, nodes, in_process, talk, far)
     report = _probe(settings, made) if probe_it and far is None and one_node(made) <= made.usable else None

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
+from swarm.cli.flags import (
+    CommonFlags,
+    open_experiment,
+    open_experiment_when_there,
+    refuse_no_folder_for,
+    settings_to_look,
+)
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.config.place import is_url
@@ -89,6 +95,7 @@ def _look_at(settings: Settings, name: str) -> WebLook:
 def _export(settings: Settings, target: Path, *, force: bool) -> None:
     from swarm.web.export import frozen_page
 
+    refuse_no_folder_for("--export", target)
     if target.exists() and not force:
         raise ConfigError(f"{target} is there already: name another file with --export, or replace it with --force")
     open_experiment(settings)

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from swarm.children import child_environment, code_command
-from swarm.errors import ConfigError, ModelError
+from swarm.errors import ConfigError, ModelError, NoModelError
 from swarm.planner.free_memory import host_memory
 
 _ASK_TORCH = """
@@ -124,7 +124,7 @@ def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path)
     """Returns the GPU that is named, or that torch takes by itself; None: it takes the CPU. Raises ModelError: it
     cannot."""
     if version("torch").endswith("+cpu"):  # whatever nvidia-smi finds
-        raise ModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
+        raise NoModelError(f"device {device!r} cannot be used: torch {version('torch')} is a build without CUDA")
     if device is None and _visible_name(index, environ) is None:
         return None
     if gpu := _ask_smi(index, environ):
@@ -137,7 +137,7 @@ def _gpu(device: str | None, index: int, environ: Mapping[str, str], root: Path)
 def _cuda_index(device: str) -> int:
     named = re.fullmatch(r"cuda(?::(\d+))?", device)
     if named is None:
-        raise ModelError(f"device {device!r} is none that swarm computes on. Expected cpu, cuda or cuda:<n>")
+        raise NoModelError(f"device {device!r} is none that swarm computes on. Expected cpu, cuda or cuda:<n>")
     return int(named[1] or 0)
 
 
@@ -187,7 +187,7 @@ def _ask_torch(device: str) -> Gpu:
         free, total, major, minor = (int(word) for word in output.split())
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
-        raise ModelError(f"device {device!r} cannot be used: {said}. Expected cpu, cuda or cuda:<n>") from error
+        raise NoModelError(f"device {device!r} cannot be used: {said}. Expected cpu, cuda or cuda:<n>") from error
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise ModelError(f"device {device!r}: torch did not say how much memory it has: {error}") from error
     return Gpu(free=free, total=total, bf16=major + minor / 10 >= _BF16_SINCE)

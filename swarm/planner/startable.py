@@ -6,10 +6,11 @@ Settings ─▶ problems, a line each ─▶ up, its --dry-run, plan, node, join
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from swarm.config import Settings
-from swarm.errors import ModelError
+from swarm.errors import ModelError, NoModelError
 from swarm.planner.device_memory import device_memory
 from swarm.policy.hub import is_hub_id, look_up
 from swarm.policy.model_files import folder_problem, resolve_model
@@ -21,6 +22,12 @@ def problems(settings: Settings) -> list[str]:
     """Returns why a worker with these settings would fail to load its model; empty where nothing speaks against it."""
     models = [model_problem(name, settings.hub_token) for name in dict.fromkeys(settings.model)]
     return [problem for problem in (*models, device_problem(settings), bits_problem(settings)) if problem]
+
+
+def refusal(found: Iterable[str], models: Iterable[str]) -> ModelError:
+    """Returns the error of these problems, a line each: NoModelError where no hub was asked, so that trying again is of
+    no use."""
+    return (ModelError if any(map(is_hub_id, models)) else NoModelError)("\n".join(found))
 
 
 def model_problem(name: str, hub_token: str | None = None) -> str:

@@ -31,7 +31,6 @@ def save_reward_plot(metrics: Mapping[str, Sequence[MetricsRow]], path: Path) ->
         raise ConfigError(f"a plot's file name must end in {' or '.join(_SUFFIXES)}, got {path.name!r}")
     drawn = reward_plot(metrics, path.suffix.lower()[1:])
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(drawn)
     except OSError as error:
         raise StoreError(
