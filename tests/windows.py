@@ -122,7 +122,7 @@ def pretend_mac() -> None:
     """From now on modules are imported as on a Mac, in this process and for good. `platform.system` stays: by it
     libraries would look for other files."""
     assert not any(name.partition(".")[0] == "swarm" for name in sys.modules), "too late: swarm has been imported"
-    for name in FIRST:
+    for name in (*FIRST, "psutil"):
         importlib.import_module(name)
     sysconfig.get_config_vars()  # read from a file that is named by the system
     sys.modules["_scproxy"] = ModuleType("_scproxy", "the proxies of that system: there are none")

@@ -176,8 +176,8 @@ def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
     """Returns a socket that listens. Raises ConfigError: it cannot, or nobody could ask it by an allowed name."""
     if not _is_loopback(host) and not allowed:
         raise ConfigError(
-            f"--host {host} lets other machines in over plain HTTP: name by --allow-host what they call this one, or "
-            "leave it at 127.0.0.1 and tunnel (ssh -L)"
+            f"--host {host} lets other machines in over plain HTTP. Name by --allow-host what they call this "
+            "one, or leave it at 127.0.0.1 and tunnel (ssh -L)"
         )
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -86,7 +86,7 @@ def measured_pace(report: ProbeReport, plan: Plan, *, at_once: int) -> RoundPace
         (1 if together else turns) * report.generation_s,
         turns * (report.generation_s + report.update_s),
         f"measured: {report.generation_s:.3g} s of generation and {report.update_s:.3g} s of an update of one node on "
-        f"this machine, {turns} in turn; from no group with an advantage{free} to all with one",
+        f"this machine, {turns} in turn. From no group with an advantage{free} to all with one",
     )
 
 

@@ -34,8 +34,8 @@ def own_model(name: str, models: Sequence[str] = ()) -> str:
     if folder := cached_folder(name):
         return str(folder)
     raise ModelError(
-        f"the place names the model {quoted(name)}, and swarm opens no model that a place names: if you trust it, "
-        "set MODEL_NAME to its whole name or folder"
+        f"the place names the model {quoted(name)}, and swarm opens no model that a place names. If you trust "
+        "it, set MODEL_NAME to its whole name or folder"
     )
 
 
@@ -51,7 +51,8 @@ def base_of(folder: Path, saved: SavedAdapter) -> str:
         return own_model(saved.base_model_name_or_path)
     except ModelError:
         raise ModelError(
-            f"{folder} holds an adapter of {quoted(saved.base_model_name_or_path)}, and swarm opens no model that a "
-            "place names: if you trust it, set MODEL_NAME to its base, write the whole model by `swarm model export "
+            f"{folder} holds an adapter of {quoted(saved.base_model_name_or_path)}, and swarm opens no model "
+            "that a place names. If you trust it, set MODEL_NAME to its base, write the whole model by "
+            "`swarm model export "
             "NODE --merged`, and name that"
         ) from None
