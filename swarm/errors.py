@@ -118,7 +118,7 @@ class ModelError(SwarmError):
 
 
 class NoModelError(ModelError):
-    """What is named as a model is none, or the named device cannot be used. Starting again changes nothing."""
+    """The named model is none, or the named device cannot be used. Starting again changes nothing."""
 
     code = "SWARM-NO-MODEL"
     exit_code = 2
