@@ -188,7 +188,7 @@ def _refuse_no_folder(place: str) -> None:
     """See that a place that is no URL may be a folder. Raises ConfigError."""
     if is_url(place):
         return
-    if Path(place).is_file():
+    if os.path.isfile(place):
         raise ConfigError(f"--path: {place} is a file; name a folder, which nodes make if it is not there")
     if os.name != "nt" and (named := re.search(r"(?:^|/)([A-Za-z]:[\\/].*)", place)):
         raise ConfigError(f"--path: {named[1]} is a path of Windows; here a folder is written as /home/me/runs")

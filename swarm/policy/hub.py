@@ -9,6 +9,7 @@ index is fetched, which says what they are called.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -63,7 +64,7 @@ def is_hub_id(name: str) -> bool:
     """Tells whether a name is none of an embedded model or a local folder, nor written as a path."""
     path = Path(name).expanduser()
     as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
-    return not as_path and not begins_as_embedded(name) and not path.exists()
+    return not as_path and not begins_as_embedded(name) and not os.path.exists(path)
 
 
 def cached_folder(name: str) -> Path | None:

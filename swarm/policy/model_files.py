@@ -68,7 +68,7 @@ def resolve_model(name: str) -> str:
     """
     if folder := local_folder(name):
         return str(folder)
-    if (file := Path(name).expanduser()).is_file():
+    if os.path.isfile(file := Path(name).expanduser()):
         raise NoModelError(
             f"model {name!r}: {file.absolute()} is a file; name the folder of a model. Check MODEL_NAME."
         )
