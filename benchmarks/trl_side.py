@@ -5,7 +5,7 @@ rows of a round are one batch and one optimizer step. Its loss type `dapo` divid
 the batch, as ours does. A step of the trainer is timed from `on_step_begin` to `on_step_end`: generating, scoring,
 loss, backward, clipping, optimizer; not the setting up of `train()`.
 
-TRL is an extra: pip install "swarm-sapo[bench]"
+TRL is an extra: pip install -e ".[bench]"
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Question, TrainGroup
 
-MISSING = 'TRL is not installed: pip install "swarm-sapo[bench]"'
+MISSING = 'TRL is not installed: pip install -e ".[bench]"'
 Rewards = Callable[[Sequence[Question], Sequence[Sequence[str]]], list[float]]
 
 

@@ -9,6 +9,7 @@
     │   └── AlreadyThereError   something is there, where only the first may write        exit 1
     ├── ProtocolError           a peer's file is refused; carries a countable `reason`    never fatal
     ├── ModelError              a model or tokenizer cannot be loaded or used             exit 1
+    │   └── NoModelError        what is named is no model, or no device that can be used   exit 2
     ├── CheckpointError         a checkpoint cannot be written or does not fit            exit 1
     ├── MemoryPlanError         the nodes need more memory than there is                  exit 1
     ├── ScoringError            the scoring children cannot be kept alive                 exit 1
@@ -114,6 +115,13 @@ class ModelError(SwarmError):
     """A model or tokenizer cannot be loaded or used."""
 
     code = "SWARM-MODEL"
+
+
+class NoModelError(ModelError):
+    """The named model is none, or the named device cannot be used. Starting again changes nothing."""
+
+    code = "SWARM-NO-MODEL"
+    exit_code = 2
 
 
 class CheckpointError(SwarmError):

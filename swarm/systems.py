@@ -14,9 +14,7 @@ from pathlib import Path
 
 from swarm.errors import ConfigError
 
-HERE_WORKS = (
-    "status, top, inspect, logs, summary, validate, doctor, export, study report and the functions for notebooks"
-)
+HERE_WORKS = "status, top, web, inspect, logs, summary, validate, doctor, export, study report, functions for notebooks"
 
 
 def own_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -46,17 +44,17 @@ def require_for(what: str) -> None:
         ConfigError: it lacks something; says what, and where to start nodes instead.
     """
     if lacking := missing():
-        raise ConfigError(f"{what} is for nodes of this machine, and {why_not(lacking)}. {instead()}")
+        raise ConfigError(f"{what} cannot run here: {why_not(lacking)}. {instead()}")
 
 
 def why_not(lacking: list[str]) -> str:
-    """`nodes need what Windows has not: fork, ...`."""
-    return f"nodes need what {platform.system() or 'this system'} has not: {', '.join(lacking)}"
+    """`it needs what Windows lacks: fork, ...`."""
+    return f"it needs what {platform.system() or 'this system'} lacks: {', '.join(lacking)}"
 
 
 def instead() -> str:
     """Says where nodes run, and what works here."""
     return (
-        "Start it in WSL2 (`wsl --install`, then install swarm in its Linux), in a container (Docker), in Colab or on "
-        f"another machine, over a folder that this one sees too; {HERE_WORKS} work here"
+        "Start it in WSL2 (type `wsl --install`, then install swarm in its Linux), in Docker, in Colab or on another "
+        f"machine. These work here on a folder that both see: {HERE_WORKS}"
     )

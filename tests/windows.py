@@ -1,6 +1,7 @@
-"""An interpreter that lacks what CPython's build for Windows lacks, so that a test shows what works without it.
+"""An interpreter that lacks what CPython's build for another system lacks, so that a test shows what works without it.
 
     typeshed's stubs ─for linux, minus for win32─▶ missing names ─▶ pretend(): modules gone, names gone, `os` as there
+                                    for darwin                  ─▶ pretend_mac(): names gone, no /proc, no Landlock
 
 typeshed follows the "Availability" notes of the standard library's documentation, and comes with mypy. Libraries that
 are loaded before `pretend` keep what they found, as they have their own ways on Windows; whatever is imported after it,
@@ -11,10 +12,14 @@ drives and the reserved names of Windows do is not shown here.
 from __future__ import annotations
 
 import ast
+import asyncio
+import builtins
 import errno
 import importlib
+import io
 import os
 import sys
+import sysconfig
 import warnings
 from collections.abc import Iterator
 from functools import cache, partial
@@ -29,7 +34,7 @@ _NOT_LOOKED_AT = ("asyncio", "multiprocessing", "concurrent", "lib2to3", "distut
 FIRST = (
     *("anyio", "asyncio", "cyclopts", "email.message", "faulthandler", "importlib.metadata", "logging.handlers"),
     *("msgspec", "multiprocessing", "packaging.requirements", "rich.console", "shutil", "socket", "structlog"),
-    *("concurrent.futures.process", "subprocess", "tempfile", "uuid", "uvicorn", "watchfiles"),
+    *("concurrent.futures.process", "platform", "subprocess", "tempfile", "uuid", "uvicorn", "watchfiles"),
 )
 """Loaded before anything goes."""
 _CHANGING = frozenset({"stdin", "stdout", "stderr"})
@@ -47,11 +52,11 @@ ANALYSIS = (
 
 # ── what there is not ───────────────────────────────────────────────────────────────────────────────────────────────
 @cache
-def missing() -> tuple[frozenset[str], dict[str, frozenset[str]]]:
-    """Modules of the standard library that Windows has not, and module -> names of it that Windows has not."""
+def missing(system: str = "win32") -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+    """Modules of the standard library that a system has not, and module -> names of it that this system has not."""
     gone, lacking = set[str](), dict[str, frozenset[str]]()
     for module, tree in _stubs():
-        here, there = (_names(tree.body, platform) for platform in ("linux", "win32"))
+        here, there = (_names(tree.body, platform) for platform in ("linux", system))
         if here - there and not any(not name.startswith("_") for name in there):
             gone.add(module)
         elif here - there:
@@ -105,14 +110,47 @@ def pretend(*also_first: str) -> None:
     assert not any(name.partition(".")[0] == "swarm" for name in sys.modules), "too late: swarm has been imported"
     for name in (*FIRST, *also_first):
         importlib.import_module(name)
-    gone, lacking = missing()
+    _take_away("win32")
+    vars(sys.modules["os"]).update(_os())
+    vars(sys.modules["sys"])["platform"] = "win32"
+    vars(sys.modules["platform"])["system"] = lambda: "Windows"
+    vars(sys.modules["asyncio"])["ProactorEventLoop"] = asyncio.SelectorEventLoop  # stands for the loop that is there
+    warnings.filterwarnings("error", category=EncodingWarning, module=r"swarm\..*")
+
+
+def pretend_mac() -> None:
+    """From now on modules are imported as on a Mac, in this process and for good. `platform.system` stays: by it
+    libraries would look for other files."""
+    assert not any(name.partition(".")[0] == "swarm" for name in sys.modules), "too late: swarm has been imported"
+    for name in (*FIRST, "psutil"):
+        importlib.import_module(name)
+    sysconfig.get_config_vars()  # read from a file that is named by the system
+    sys.modules["_scproxy"] = ModuleType("_scproxy", "the proxies of that system: there are none")
+    vars(sys.modules["_scproxy"]).update(_get_proxy_settings=dict, _get_proxies=dict)
+    _take_away("darwin")
+    vars(sys.modules["sys"])["platform"] = "darwin"
+    os_now = sys.modules["os"]
+    for module, name in ((builtins, "open"), (io, "open"), (os_now, "open"), (os_now, "stat"), (os_now, "listdir")):
+        vars(module)[name] = told = _without_proc(getattr(module, name))
+        for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+            able |= {told} if getattr(os, name, None) in able else set()
+
+
+def _without_proc(function: Any) -> Any:
+    def called(path: Any, *arguments: Any, **options: Any) -> Any:
+        if isinstance(path, str | Path) and str(path).startswith(("/proc", "/sys")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return function(path, *arguments, **options)
+
+    return called
+
+
+def _take_away(system: str) -> None:
+    gone, lacking = missing(system)
     sys.modules.update(dict.fromkeys(gone))  # None: the import system takes it for a module that there is not
     for name, names in lacking.items():
         if name in sys.modules:
             sys.modules[name] = _without(sys.modules[name], names)
-    vars(sys.modules["os"]).update(_os())
-    vars(sys.modules["sys"])["platform"] = "win32"
-    warnings.filterwarnings("error", category=EncodingWarning, module=r"swarm\..*")
 
 
 def _without(module: ModuleType, names: frozenset[str]) -> ModuleType:

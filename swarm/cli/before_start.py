@@ -32,12 +32,12 @@ from swarm.config.own_code import TASK_TABLE
 from swarm.config.revising import EMBEDDED_PROFILES
 from swarm.config.sources import Given
 from swarm.config.sources import given as given_settings
-from swarm.errors import CheckpointError, ConfigError, ExperimentError, ModelError, ProtocolError, StoreError
+from swarm.errors import CheckpointError, ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.harmless import quoted
 from swarm.node.base.experiment import identity_of, is_begun, read_experiment
 from swarm.planner.open_files import problem as open_files_problem
 from swarm.planner.open_files import raise_limit
-from swarm.planner.planner import problems
+from swarm.planner.planner import problems, refusal
 from swarm.policy.embedded import FOR_OTHERS, all_embedded, any_embedded, made_for
 from swarm.policy.hub import fetch, is_hub_id
 from swarm.policy.settings import LoraConfig, lora_config, trained_as
@@ -70,7 +70,8 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
     Raises:
         StoreError: nobody can write there.
         ConfigError: no node of this name or role can, from this machine; or it has too few open files.
-        ModelError: a model cannot be had, or a device not be used; all of them, a line each.
+        ModelError: a model cannot be had, or a device not be used; all of them, a line each. NoModelError: the same,
+            and no hub was asked, so that trying again is of no use.
     """
     known = list(nodes)
     if here:
@@ -88,7 +89,7 @@ def refuse_unstartable(nodes: Iterable[Settings], *, here: bool = True) -> None:
     of_workers = [node if here else replace(node, **ANY_DEVICE) for node in known if node.loads_model]
     workers = {_loaded(node): node for node in of_workers}
     if found := dict.fromkeys(problem for node in workers.values() for problem in problems(node)):
-        raise ModelError("\n".join(found))
+        raise refusal(found, (name for node in workers.values() for name in node.model))
 
 
 def refuse_place(folder: str) -> None:

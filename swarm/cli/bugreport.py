@@ -22,7 +22,7 @@ import msgspec
 from cyclopts import Parameter
 
 from swarm.cli import doctor as doctor_view
-from swarm.cli.flags import CommonFlags, open_experiment, settings_from, settings_to_examine
+from swarm.cli.flags import CommonFlags, open_experiment, refuse_no_folder_for, settings_from, settings_to_examine
 from swarm.cli.run_flags import NodeFlags
 from swarm.cli.say import painted, say
 from swarm.cli.settings import list_settings
@@ -81,6 +81,7 @@ def bugreport(
     Home folder, user, machine, absolute paths, addresses, tokens and keys are replaced; prompts and completions are
     left out. Names of nodes, experiments and models stay: read it before you send it.
     """
+    refuse_no_folder_for("--write", write)
     experiment_flags = experiment_flags or CommonFlags()
     try:
         settings = settings_to_examine(experiment_flags)

@@ -29,6 +29,7 @@ from swarm.cli.processes import COPY, GRACE, EndRequest, end, running, this_proc
 from swarm.cli.say import say, warn
 from swarm.cli.supervisor import STOPPED, DaemonChild, Supervisor
 from swarm.config import Settings
+from swarm.config.place import is_url, place_of
 from swarm.errors import ConfigError, ExperimentError, ProtocolError, StoreError
 from swarm.node.process.host import this_process
 from swarm.node.process.system import INTERRUPTED, TERMINATED
@@ -40,7 +41,7 @@ from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.store.place import open_place
 from swarm.store.run import Run
-from swarm.systems import missing
+from swarm.systems import missing, require_for
 from swarm.views.text import size
 
 WRITER, BACK = "copy", "mirror"
@@ -77,6 +78,7 @@ def copy(
             not there yet is waited for. SIGTERM: copy once more, then end. One that runs already is ended so.
         every: Seconds between looks, with --follow.
     """
+    require_for("`swarm copy`")
     named = settings_to_look(CommonFlags(path=source, experiment=experiment))
     run = open_experiment_when_there(named) if follow else open_place(source).open(named.experiment)
     with _hearing(follow) as asked, suppress(KeyboardInterrupt):
@@ -226,6 +228,19 @@ def reached(run: Run) -> Reached:
     )
 
 
+def refuse_mirror(settings: Settings, *, here: bool) -> None:
+    """See that a mirror can be kept.
+
+    Raises:
+        ConfigError: the mirror is the place itself, or nodes are to run elsewhere, where nobody follows them.
+    """
+    if not here:
+        raise ConfigError("--mirror is for nodes of this machine; for jobs: swarm copy PLACE MIRROR --follow")
+    places = (settings.place, place_of(str(settings.mirror)))
+    if len({place if is_url(place) else os.path.realpath(place) for place in places}) == 1:
+        raise ConfigError(f"--mirror: expected another place than {settings.place}, got the same")
+
+
 def bring_back(settings: Settings, *, here: bool) -> None:
     """Copy from the mirror what the place lacks: nothing where the place is as far, or where nodes run in it here.
 
@@ -234,16 +249,13 @@ def bring_back(settings: Settings, *, here: bool) -> None:
         here: the nodes are to run on this machine.
 
     Raises:
-        ConfigError: the mirror is the place itself, or nodes are to run elsewhere, where nobody follows them.
+        ConfigError: as refuse_mirror.
         ExperimentError: each of the two has rounds that the other lacks; another machine still writes into the mirror.
         StoreError: a place fails; the same command goes on.
     """
-    if not here:
-        raise ConfigError("SWARM_MIRROR is for nodes of this machine; for jobs: swarm copy PLACE MIRROR --follow")
+    refuse_mirror(settings, here=here)
     mirror, name = str(settings.mirror), settings.experiment
     own = open_place(settings.place).open(name, BACK)
-    if open_place(mirror).open(name, BACK).store.describe() == own.store.describe():
-        raise ConfigError(f"SWARM_MIRROR: expected another place than {settings.place}, got the same")
     with running(settings) as found:
         if found or not open_place(mirror).has(name):
             return

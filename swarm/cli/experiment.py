@@ -22,7 +22,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 import swarm
-from swarm.cli.flags import CommonFlags, PathFlag, settings_from, settings_to_look
+from swarm.cli.flags import CommonFlags, PathFlag, refuse_no_folder_for, settings_from, settings_to_look
 from swarm.cli.processes import beating_elsewhere
 from swarm.cli.say import asked, say, warn
 from swarm.config import Settings
@@ -42,6 +42,7 @@ from swarm.records.whole_run import PackedRun, check_packed, pack_run, unpack_ru
 from swarm.store.base import Kind, Store
 from swarm.store.place import Place, open_place
 from swarm.store.run import Run
+from swarm.systems import require_for
 from swarm.views.studies import reader_of, studies
 from swarm.views.summary import render, summarise_run
 from swarm.views.text import age, shorten, size, table
@@ -206,9 +207,11 @@ def archive(
         output: The file; without one, NAME.tar.gz, here.
         force: Replace the file that is there.
     """
+    require_for("`swarm experiment archive`")
     settings = settings_to_look(named_flags(name, experiment_flags))
     run = open_place(settings.place).open(settings.experiment)
     refuse_foreign(run)
+    refuse_no_folder_for("--output", output)
     target = output or Path(f"{run.experiment}.tar.gz")
     if target.exists() and not force:
         raise ConfigError(f"{target} is there already: name another file with --output, or replace it with --force")
@@ -271,7 +274,10 @@ def restore(
     and compared with its own list before anything is written. Broken off, the same command goes on. An experiment of
     that name that is there stays.
     """
+    require_for("`swarm experiment restore`")
     settings = settings_from(CommonFlags(path=path))
+    if not file.is_file():
+        raise ConfigError(f"there is no file {file}; name one that `swarm experiment archive` wrote")
     place = open_place(settings.place)
     with _failing(file), open(file, "rb") as packed, _refused(file):
         run = check_packed(packed)

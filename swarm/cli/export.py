@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_from, settings_to_look
+from swarm.cli.flags import CommonFlags, refuse_no_folder_for, settings_from, settings_to_look
 from swarm.cli.say import say, warn
 from swarm.config import Settings
 from swarm.errors import ConfigError
@@ -49,6 +49,7 @@ def export(
     settings = (settings_from if name or study else settings_to_look)(experiment_flags)
     source = _source(settings, name, study, experiment_flags)
     chosen = form or _format_of(output)
+    refuse_no_folder_for("--output", output)
     target = output or Path(f"{source.name}-{table}.{chosen}")
     if str(target) != "-":
         refuse_existing(target, force=force)  # before the folder is read, which may take a while

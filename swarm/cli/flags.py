@@ -8,6 +8,7 @@ What they name is opened here, and waited for, visibly, where others have yet to
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,10 +28,11 @@ from swarm.config import (
     load_settings,
     sources_of,
 )
+from swarm.config.place import is_url
 from swarm.config.settings import FIELDS, PlaceSettings, flags_of
 from swarm.config.sources import Given
 from swarm.config.sources import given as given_settings
-from swarm.errors import ExperimentError, StoreError
+from swarm.errors import ConfigError, ExperimentError, StoreError
 from swarm.records.listing import MOST_LOOKED_INTO
 from swarm.records.made_by import as_ours
 from swarm.records.reader import snapshot
@@ -85,15 +87,32 @@ def settings_from(
         own: setting -> value that the command decides, as if its flag had been given.
 
     Raises:
-        ConfigError: an unknown or malformed setting.
+        ConfigError: an unknown or malformed setting, or the place is no folder.
     """
     given = given_flags or CommonFlags()
     settings = load_settings(as_settings(given) | dict(own or {}), environ, given.config, base=base, **defaults)
+    _refuse_no_folder(settings.place)
     if not (settings.task_table or settings.tasks):
         return settings
     from swarm.tasks.universe import completed  # here: who only looks names no tasks
 
     return completed(settings, Path.cwd())
+
+
+def _refuse_no_folder(place: str) -> None:
+    """See that a place that is no URL may be a folder. Raises ConfigError."""
+    if is_url(place):
+        return
+    if os.path.isfile(place):
+        raise ConfigError(f"--path: {place} is a file; name a folder, which nodes make if it is not there")
+    if os.name != "nt" and (named := re.search(r"(?:^|/)([A-Za-z]:[\\/].*)", place)):
+        raise ConfigError(f"--path: {named[1]} is a path of Windows; here a folder is written as /home/me/runs")
+
+
+def refuse_no_folder_for(flag: str, file: Path | None) -> None:
+    """See that the folder of a file that is to be written is there. Raises ConfigError."""
+    if file is not None and not file.expanduser().absolute().parent.is_dir():
+        raise ConfigError(f"{flag} {file}: there is no folder {file.expanduser().absolute().parent}; make it first")
 
 
 def settings_to_look(given_flags: CommonFlags | None) -> Settings:

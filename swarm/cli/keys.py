@@ -9,6 +9,7 @@ from swarm.errors import ConfigError
 from swarm.extras import lacking
 from swarm.signing.known_keys import KnownKeys
 from swarm.store.place import open_place
+from swarm.systems import require_for
 from swarm.views.text import table
 from swarm.wire.keys import COORDINATOR, is_node_id
 
@@ -18,6 +19,7 @@ EXPERIMENT = "@experiment"
 
 def new() -> None:
     """Make a key that this user's nodes sign with."""
+    require_for("`swarm keys new`")
     _installed()
     from swarm.signing.keys import KEY_FILE, make_key, public_text
 

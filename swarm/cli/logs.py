@@ -172,6 +172,6 @@ def moment(text: str, now: float, asked_by: str) -> float:
         return datetime.fromisoformat(clean).timestamp()
     except (ValueError, OverflowError, OSError):
         raise ConfigError(
-            f"{asked_by} {text[:80]!r}: expected how long ago, such as 90s, 10m, 1h30m, 2d or 1w, or a time of "
-            "ISO 8601, such as 2026-07-01, 2026-07-01T12:30 or 2026-07-01T12:30:00Z"
+            f"{asked_by} {text[:80]!r}: expected how long ago, such as 90s, 10m, 1h30m, 2d or 1w, or a time, "
+            "such as 2026-07-01 or 2026-07-01T12:30:00Z"
         ) from None

@@ -15,11 +15,12 @@ torch, transformers or numpy.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from swarm import __version__, entry_points
 from swarm.cli.command import Command
@@ -274,6 +275,16 @@ def _free(words: str, commands: Collection[str], groups: Collection[str]) -> boo
     return words not in commands and not taken and " " not in rest
 
 
+def _meant_by(word: str, arguments: Sequence[str]) -> str:
+    """Returns what to type for a word that no argument of a command takes."""
+    from swarm.cli.flags import SETTING_OF_FLAG  # here: most commands need it later, or never
+
+    if word.replace("-", "_") in {"nodes", *SETTING_OF_FLAG}:
+        return f"a flag begins with two hyphens: --{word.replace('_', '-')}"
+    command = next((" ".join(arguments[:n]) for n in (2, 1) if " ".join(arguments[:n]) in _known), "COMMAND")
+    return f"an experiment is named by --experiment {shlex.quote(word)}; `swarm {command} --help` shows all flags"
+
+
 def _is_known(arguments: Sequence[str]) -> bool:
     """Whether a command line begins with the words of a command, or asks for the version alone."""
     return list(arguments[:1]) == ["--version"] or any(" ".join(arguments[:words]) in _known for words in (1, 2))
@@ -300,6 +311,8 @@ def run(arguments: Sequence[str]) -> int:
         strange = arguments if isinstance(error, UnknownOptionError) else () if _is_known(arguments) else arguments[:2]
         for word in filter(KIN.__contains__, strange):
             warn(f"for {word} type {KIN[word]}")
+        if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+            warn(_meant_by(error.unused_tokens[0], arguments))
         if not _is_known(arguments) and (names := entry_points.unregistered()):
             warn(f"{', '.join(names)}: not registered since swarm was updated; install it again, as you installed it")
         return 2

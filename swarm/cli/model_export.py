@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, settings_to_look
+from swarm.cli.flags import CommonFlags, refuse_no_folder_for, settings_to_look
 from swarm.cli.say import say
 from swarm.errors import ConfigError, ProtocolError, StoreError
 from swarm.policy.hub import own_model
@@ -25,6 +25,7 @@ from swarm.records.starts import last_start
 from swarm.store.copies import copy_opened
 from swarm.store.place import open_place
 from swarm.store.run import Run
+from swarm.systems import require_for
 from swarm.views.model_card import CardContents, model_card
 from swarm.views.redaction import redaction_here
 from swarm.wire import keys
@@ -57,7 +58,9 @@ def export(
         output: A folder that is not there yet; without one, named as the node, here.
         merged: Add the adapter to its base, which is loaded, and write the whole model in fp32.
     """
+    require_for("`swarm model export`")
     settings, target = settings_to_look(experiment_flags), output or Path(node)
+    refuse_no_folder_for("--output", output)
     run = open_place(settings.place).open(settings.experiment)
     if target.exists() or target.is_symlink():
         raise ConfigError(f"{target} is there already: name another folder with --output")

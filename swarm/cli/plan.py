@@ -20,7 +20,7 @@ from swarm.planner.device_memory import far_device
 from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.node_memory import ONE_TURN, Talk
 from swarm.planner.plan import RESERVE, Part, Plan
-from swarm.planner.planner import Remedy, make_plan, problems, remedies_of
+from swarm.planner.planner import Remedy, make_plan, problems, refusal, remedies_of
 from swarm.planner.shape import model_shape
 from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
@@ -61,7 +61,7 @@ def plan(
     check_tasks(settings)
     far = far_device(device_memory, settings.device) if device_memory else None
     if far is None and (wrong := problems(settings)):
-        raise ModelError("\n".join(wrong))
+        raise refusal(wrong, settings.model)
     talk = longest_talk(settings)
     made = make_plan(settings, nodes, in_process, talk, far)
     found = [] if made.fits else remedies_of(made, settings, talk)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from swarm.cli.flags import CommonFlags, open_experiment, settings_to_look
+from swarm.cli.flags import CommonFlags, open_experiment, refuse_no_folder_for, settings_to_look
 from swarm.cli.say import print_result
 from swarm.records.reader import snapshot
 from swarm.views import summary as summary_view
@@ -26,6 +26,7 @@ def summary(
         plot: Draw reward per round to this PNG or SVG file.
         as_json: JSON instead of tables.
     """
+    refuse_no_folder_for("--plot", plot)
     run = open_experiment(settings_to_look(experiment_flags))
     print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
     if plot is not None:

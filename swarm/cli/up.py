@@ -23,7 +23,7 @@ from cyclopts import Parameter
 
 from swarm import entry_points
 from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place, refuse_unstartable, suited
-from swarm.cli.copying import Mirror, bring_back, mirrored
+from swarm.cli.copying import Mirror, bring_back, mirrored, refuse_mirror
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
 from swarm.cli.flags import as_settings, asked_for, command_again, flag_words, open_experiment, settings_from
 from swarm.cli.help import further
@@ -148,6 +148,8 @@ def up(
         )
         swarm = planned.swarm
         refuse_place(swarm.settings.place)
+        if swarm.settings.mirror:
+            refuse_mirror(swarm.settings, here=backend is None)
         words = ["swarm", "up", "--nodes", str(len(swarm.workers)), *(["--from", from_] if from_ else []), *given]
         words += flag_words(cluster)
         asked = asked_for(words, up_flags, planned.base, **planned.defaults)

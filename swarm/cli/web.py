@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
+from swarm.cli.flags import (
+    CommonFlags,
+    open_experiment,
+    open_experiment_when_there,
+    refuse_no_folder_for,
+    settings_to_look,
+)
 from swarm.cli.say import say
 from swarm.config import Settings
 from swarm.config.place import is_url
@@ -89,6 +95,7 @@ def _look_at(settings: Settings, name: str) -> WebLook:
 def _export(settings: Settings, target: Path, *, force: bool) -> None:
     from swarm.web.export import frozen_page
 
+    refuse_no_folder_for("--export", target)
     if target.exists() and not force:
         raise ConfigError(f"{target} is there already: name another file with --export, or replace it with --force")
     open_experiment(settings)
@@ -169,8 +176,8 @@ def _listen(host: str, port: int, allowed: frozenset[str]) -> socket.socket:
     """Returns a socket that listens. Raises ConfigError: it cannot, or nobody could ask it by an allowed name."""
     if not _is_loopback(host) and not allowed:
         raise ConfigError(
-            f"--host {host} lets other machines in over plain HTTP: name by --allow-host what they call this one, or "
-            "leave it at 127.0.0.1 and tunnel (ssh -L)"
+            f"--host {host} lets other machines in over plain HTTP. Name by --allow-host what they call this "
+            "one, or leave it at 127.0.0.1 and tunnel (ssh -L)"
         )
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -96,8 +96,8 @@ def _plain_url(text: str) -> str:
         raise ConfigError("the shared place is no URL that can be read: expected https://HOST/FOLDER") from None
     if secret or not parts.hostname:
         raise ConfigError(
-            "the URL of the shared place holds a user, a password, a token or an option, or no host, and URLs are "
-            "printed and logged: expected https://HOST/FOLDER; credentials come from the environment"
+            "the URL of the shared place holds a user, a password, a token or an option, or no host, and URLs "
+            "are printed and logged. Expected https://HOST/FOLDER; credentials come from the environment"
         )
     return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/')}"
 

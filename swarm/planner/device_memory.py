@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from swarm.children import child_environment, code_command
-from swarm.errors import ConfigError, ModelError
+from swarm.errors import ConfigError, ModelError, NoModelError
 from swarm.planner.free_memory import host_memory
 
 _ASK_TORCH = """
@@ -98,7 +98,7 @@ def _named(device: str) -> str:
     """Returns a GPU's name with its number. Raises ModelError: it is no name of one."""
     named = re.fullmatch(r"cuda(?::(\d+))?", device)
     if named is None:
-        raise ModelError(f"device {device!r} is none that swarm computes on. Expected cpu, cuda or cuda:<n>")
+        raise NoModelError(f"device {device!r} is none that swarm computes on. Expected cpu, cuda or cuda:<n>")
     return f"cuda:{int(named[1] or 0)}"
 
 
@@ -110,7 +110,7 @@ def _ask_torch(device: str, host_free: int) -> DeviceMemory:
         free, total, major, minor = (int(word) for word in done.stdout.split())
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
-        raise ModelError(f"device {device!r} cannot be used: {said}. Expected cpu, cuda or cuda:<n>") from error
+        raise NoModelError(f"device {device!r} cannot be used: {said}. Expected cpu, cuda or cuda:<n>") from error
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise ModelError(f"device {device!r}: torch did not say how much memory it has: {error}") from error
     bf16 = major + minor / 10 >= _BF16_SINCE

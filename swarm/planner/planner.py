@@ -16,13 +16,13 @@ Settings ─▶ problems, a line each ─▶ up, its --dry-run, plan, node, join
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from swarm.config import Settings
-from swarm.errors import ModelError
+from swarm.errors import ModelError, NoModelError
 from swarm.logs import get_logger
 from swarm.planner.device_memory import DeviceMemory, device_memory
 from swarm.planner.footprint import footprint
@@ -125,6 +125,12 @@ def problems(settings: Settings) -> list[str]:
     """Returns why a worker with these settings would fail to load its model; empty where nothing speaks against it."""
     models = [model_problem(name, settings.hub_token) for name in dict.fromkeys(settings.model)]
     return [problem for problem in (*models, device_problem(settings)) if problem]
+
+
+def refusal(found: Iterable[str], models: Iterable[str]) -> ModelError:
+    """Returns the error of these problems, a line each: NoModelError where no hub was asked, so that trying again is of
+    no use."""
+    return (ModelError if any(map(is_hub_id, models)) else NoModelError)("\n".join(found))
 
 
 def model_problem(name: str, hub_token: str | None = None) -> str:

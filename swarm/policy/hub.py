@@ -14,6 +14,7 @@ a name in an adapter, a checkpoint or a study's record ─▶ one that the user 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -31,7 +32,6 @@ from swarm.policy.model_files import (
     WEIGHTS,
     begins_as_embedded,
     folder_problem,
-    local_folder,
     read_json,
 )
 
@@ -70,7 +70,7 @@ def is_hub_id(name: str) -> bool:
     """Tells whether a name is none of an embedded model or a local folder, nor written as a path."""
     path = Path(name).expanduser()
     as_path = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2
-    return not as_path and not begins_as_embedded(name) and local_folder(name) is None
+    return not as_path and not begins_as_embedded(name) and not os.path.exists(path)
 
 
 def cached_folder(name: str) -> Path | None:

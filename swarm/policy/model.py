@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils.logging import disable_progress_bar
 
-from swarm.errors import ModelError
+from swarm.errors import ModelError, NoModelError
 from swarm.harmless import printable, quoted
 from swarm.logs import get_logger
 from swarm.policy.device import autocast_dtype_of, pick_device, refuse_unsuited
@@ -234,7 +234,7 @@ def _folder(name: str, hub_token: str | None) -> Path:
         return fetch(name, lambda line: logger.info("model.fetching", progress=line), hub_token)
     folder = Path(resolve_model(name))
     if problem := folder_problem(folder):
-        raise ModelError(f"model {name!r}: {problem}. {_REMEDY}")
+        raise NoModelError(f"model {name!r}: {problem}. {_REMEDY}")
     return folder
 
 

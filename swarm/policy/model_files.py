@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from swarm.errors import ModelError
+from swarm.errors import ModelError, NoModelError
 from swarm.harmless import quoted
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from swarm.policy.peft_form import WEIGHTS as ADAPTER_WEIGHTS
@@ -72,15 +72,19 @@ def resolve_model(name: str) -> str:
     """Returns where `name` is to be had: an embedded model's folder, a local folder, or a hub id as it is.
 
     Raises:
-        ModelError: the name is written as a path, and nothing is there, or begins as those of embedded models do.
+        NoModelError: the name is written as a path, and no folder is there, or begins as those of embedded models do.
     """
     if folder := local_folder(name):
         return str(folder)
+    if os.path.isfile(file := Path(name).expanduser()):
+        raise NoModelError(
+            f"model {name!r}: {file.absolute()} is a file; name the folder of a model. Check MODEL_NAME."
+        )
     if begins_as_embedded(name):
-        raise ModelError(f"model {name!r}: expected {model_names()}{did_you_mean(name, EMBEDDED)}. Check MODEL_NAME.")
+        raise NoModelError(f"model {name!r}: expected {model_names()}{did_you_mean(name, EMBEDDED)}. Check MODEL_NAME.")
     path = Path(name).expanduser()
     if path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
-        raise ModelError(
+        raise NoModelError(
             f"model {name!r}: expected {model_names()}; no folder is at {path.absolute()}. Check MODEL_NAME."
         )
     return name

@@ -107,7 +107,7 @@ def advice(found: FirstRound, models: Iterable[str], so_far: str = "so far") -> 
     if not found.tagged.mean:
         return (
             f"nothing could be learned {so_far}: none of {found.completions} completions has a closed "
-            f"<answer>...</answer>, and only such earn anything; {ask} shows what it writes, {probe} measures which "
+            f"<answer>...</answer>, and only such earn anything. {ask} shows what it writes, {probe} measures which "
             "tasks it can learn from"
         )
     kind = "harder" if found.reward.mean > ALL_RIGHT else "easier"

@@ -100,8 +100,8 @@ def refuse_foreign(run: Run) -> None:
     """
     if maker := made_by(run):
         raise ExperimentError(
-            f"{run.store.describe()} was made by {maker}: it is read and never gone on with, for its rewards, files "
-            "and clock mean other things; choose another --experiment for a new run"
+            f"{run.store.describe()} was made by {maker}: it can only be read, for its rewards, files and clock "
+            "mean other things. Choose another --experiment for a new run"
         )
 
 

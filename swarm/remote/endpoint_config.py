@@ -231,5 +231,5 @@ def _check_key_variable(name: str) -> None:
     if name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ConfigError(
             "endpoint: key_variable must be the NAME of an environment variable, such as OPENAI_API_KEY;"
-            " what is there is no name, and not repeated here since it may be a key"
+            " what is there is not repeated, since it may be a key"
         )

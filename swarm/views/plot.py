@@ -29,7 +29,6 @@ def save_reward_plot(rewards: Mapping[str, Mapping[int, float]], path: Path) -> 
         raise ConfigError(f"a plot's file name must end in {' or '.join(_SUFFIXES)}, got {path.name!r}")
     drawn = reward_plot(rewards, path.suffix.lower()[1:])
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(drawn)
     except OSError as error:
         raise StoreError(

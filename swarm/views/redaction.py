@@ -148,5 +148,5 @@ def _is_secret(name: str, value: str) -> bool:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError):
+    except (OSError, KeyError, ImportError):  # Windows has no module pwd
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
@@ -9,7 +10,8 @@ from pathlib import Path
 
 
 def run(*command: str | Path, **keywords: object) -> str:
-    """What a command says; it has to succeed."""
+    """What a command says; it has to succeed. It sees no PYTHONPATH, which would name this checkout."""
+    keywords.setdefault("env", {name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **keywords)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout + done.stderr
     return str(done.stdout)

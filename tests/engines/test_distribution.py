@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 
+from swarm import __version__
 from tests.engines.installed import install, run
 from tests.integration.hostile_folder import make_hostile, marks
 from tests.integration.swarms import environment
@@ -22,10 +25,11 @@ pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("distribution"), pytes
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one wheel and one sdist, both made from a copy of this checkout."""
+    """A folder with an sdist of this checkout, the wheel made of it, and below `of_the_checkout` the checkout's own."""
     source, target = tmp_path_factory.mktemp("source") / "checkout", tmp_path_factory.mktemp("dist")
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "runs"))
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source)
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", target / "of_the_checkout", source)
     return target
 
 
@@ -47,6 +51,59 @@ def test_wheel_and_sdist_hold_the_package_its_models_and_its_forms(built: Path) 
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert {name for name in names if ".dist-info" not in name} <= packed
+
+
+def contents(wheel: Path) -> dict[str, int]:
+    """Name -> checksum of each file of a wheel; RECORD has the same once more."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {one.filename: one.CRC for one in archive.infolist() if not one.filename.endswith("/RECORD")}
+
+
+def test_a_wheel_of_the_sdist_is_a_wheel_of_the_checkout(built: Path) -> None:
+    (of_the_sdist,), (of_the_checkout,) = built.glob("*.whl"), (built / "of_the_checkout").glob("*.whl")
+    assert contents(of_the_sdist) == contents(of_the_checkout)
+    assert of_the_sdist.name == f"swarm_sapo-{__version__}-py3-none-any.whl"
+
+
+def test_the_package_page_follows_no_link_into_the_repository_and_says_the_licence(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (page,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        said = message_from_bytes(archive.read(page))
+        assert any(name.endswith("/licenses/LICENSE") for name in archive.namelist())
+    text = str(said.get_payload())
+    assert "swarm up" in text
+    assert [link for link in re.findall(r"\]\(([^)]*)\)", text) if not link.startswith("https://")] == []
+    assert (said["License-Expression"], said["Requires-Python"]) == ("MIT", ">=3.11")
+    assert len(said.get_all("Classifier") or []) > 5
+
+
+def test_the_newest_release_of_the_changelog_is_this_version_and_is_read_in_five_minutes() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    headings = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", text, re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    assert headings[1][0] == __version__
+    assert headings[1][1]
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    (newest,) = re.findall(r"^## \[\d.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)[:1]
+    assert len(newest.split()) <= 1200
+
+
+def test_pip_finds_nothing_missing_for_the_installed_swarm(installed: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "--python", installed / "python", "check"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert [line for line in done.stdout.splitlines() if line.startswith("swarm-sapo")] == []
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_installed_swarm_says_its_version_and_shows_its_help(installed: Path, tmp_path: Path) -> None:
+    assert run(installed / "swarm", "--version", cwd=tmp_path).strip() == __version__
+    assert "Start a local swarm" in run(installed / "swarm", "--help", cwd=tmp_path)
 
 
 def test_an_installed_swarm_runs_from_any_folder_a_hostile_one_included(installed: Path, tmp_path: Path) -> None:

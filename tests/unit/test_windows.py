@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
+from swarm import entry_points
+from swarm.cli.main import COMMANDS
+from swarm.entry_points import load
 from swarm.store.folder.beneath import is_taken_apart, native
 from swarm.store.folder.store import FolderStore
 from tests.unit.views.factories import make_experiment
@@ -17,18 +22,25 @@ from tests.windows import missing
 
 ROOT = Path(__file__).parents[2]
 CHILD = """
-import contextlib, io, json, sys, time
+import contextlib, io, json, os, sys, time, traceback
 from tests import windows
-there, first, commands = json.loads(sys.argv[1])
+there, first, folder, commands = json.loads(sys.argv[1])
 time.time = lambda: 1.8e9
 if there == "windows":
     windows.pretend(*(windows.ANALYSIS if first else ()))
 from swarm.cli.main import run
 answers = []
+sys.path.insert(0, os.getcwd())
+os.chdir(folder)
 for command in commands:
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline=""), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(command)
+        try:
+            code = run(command)
+        except BaseException as error:
+            code = error.code if isinstance(error, SystemExit) else None
+            if code is None:
+                traceback.print_exc()
         out.flush()
     answers.append((code, out.buffer.getvalue().decode(), err.getvalue()))
 print(json.dumps(answers))
@@ -57,16 +69,20 @@ class Answer(NamedTuple):
     err: str
 
 
-def python(code: str, *arguments: str) -> str:
+def python(code: str, *arguments: str, **environment: str) -> str:
     command = [sys.executable, "-X", "warn_default_encoding", "-W", "ignore", "-c", code, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    env = os.environ | environment
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def answers(there: str, *commands: list[str], analysis: bool = False) -> list[Answer]:
-    """What commands answer on `windows` or on `this` system."""
-    lines = python(CHILD, json.dumps([there, analysis, commands])).splitlines()
+def answers(there: str, *commands: list[str], analysis: bool = False, folder: Path = ROOT) -> list[Answer]:
+    """What commands answer on `windows` or on `this` system, in a folder."""
+    home = {} if folder == ROOT else {"HOME": str(folder), "SWARM_PATH": str(folder), "EXPERIMENT_NAME": "exp"}
+    lines = python(CHILD, json.dumps([there, analysis, str(folder), commands]), **home).splitlines()
     return [Answer(*each) for each in json.loads(lines[-1])]
 
 
@@ -143,6 +159,40 @@ def test_what_runs_nodes_says_what_is_missing_and_where_to_go_before_anything_st
         assert answer.err.startswith(f"swarm: `swarm {words[0]}")
         assert all(word in answer.err for word in ("fork", "fcntl", "WSL2", "Docker", "Colab"))
         assert "Traceback" not in answer.err
+
+
+ELSEWHERE = (
+    *("up", "down", "plan", "node", "join .", "ask --task bf", "probe", "answer . --name anna", "study run sapo"),
+    *("judge run", "judge exam", "task try bf", "task audit bf", "keys new", "copy . away", "invite there --as lab"),
+    *("model export alice", "model push alice --repo lab/anna", "model build models", "inspect --score"),
+    *("experiment archive exp", "experiment restore exp.tar.gz", "experiment import their --as x"),
+)
+"""Lines that say there that they cannot run."""
+THERE = (
+    *("status", "logs", "inspect", "summary --plot reward.png", "validate", "settings", "doctor --seconds 0.1"),
+    *("bugreport", "web --export page.html", "top", "export exp -o rows.csv", "experiment list", "task new riddles"),
+    *("task list", "keys show", "keys forget alice", "study list", "study report sapo", "study compare exp exp"),
+    *("completion bash", "sink run tensorboard --once"),
+    *("experiment prune exp --keep 1 --yes", "experiment clean exp --yes"),
+)
+"""Lines that work there, or say what any system would say."""
+
+
+def test_every_command_ends_there_with_its_output_or_with_one_clear_sentence(tmp_path: Path) -> None:
+    make_experiment(tmp_path)
+    lines = ELSEWHERE + THERE
+    told = answers("windows", *map(shlex.split, lines), analysis=True, folder=tmp_path)
+    for line, answer in zip(lines, told, strict=True):
+        assert "Traceback" not in answer.err, f"{line}: {answer.err}"
+        assert answer.code in (0, 1, 2), line
+        assert (line in ELSEWHERE) == ("cannot run here: it needs what Windows lacks" in answer.err), line
+        assert answer.code != 2 or answer.err.startswith("swarm: "), line
+
+
+def test_every_command_is_tried_there() -> None:
+    plugins = [load(entry).COMMANDS for entry in entry_points.bundled(entry_points.COMMANDS).values()]
+    known = {words for table in (COMMANDS, *plugins) for words in table}
+    assert known - {" ".join(line.split()[:words]) for line in ELSEWHERE + THERE for words in (1, 2)} == set()
 
 
 # ── paths and names ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -142,7 +142,7 @@ def other_experiment(run: Run, changed: list[str]) -> str:
     """Returns the message for somebody whose settings differ from those of the experiment in the folder."""
     return (
         f"{run.store.describe()} holds an experiment with other settings ({'; '.join(changed)}): "
-        f"use its settings to go on with it (and its MODEL_NAME), or choose another --experiment for a new one"
+        f"go on with its settings and its MODEL_NAME, or choose another --experiment"
     )
 
 

@@ -29,6 +29,7 @@ from swarm.plugins.hub.settings import HubSettings
 from swarm.records.listing import saved_rounds
 from swarm.records.reader import RunReader
 from swarm.store.run import Run
+from swarm.systems import require_for
 
 ROLE = "push"
 PATIENCE = 120.0
@@ -64,6 +65,7 @@ def push(
         follow: Stay with the run: push its last model when it is over, and try again while that fails.
         every: With --follow, push every so many rounds, too, from the newest checkpoint. [default: SWARM_PUSH_EVERY]
     """
+    require_for("`swarm model push`")
     settings = settings_to_look(experiment_flags)
     own = settings.of(HubSettings)
     target = repo or own.push_repo

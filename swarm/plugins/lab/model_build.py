@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from swarm.errors import ConfigError
+from swarm.systems import require_for
 
 if TYPE_CHECKING:
     from swarm.plugins.lab.warmup.models import Architecture
@@ -54,6 +55,7 @@ def build(
     """
     from swarm.policy.embedded import EMBEDDED  # imported here, for the sake of the commands beside this one
 
+    require_for("`swarm model build`")
     chosen = tuple(name.strip() for name in names.split(",")) if names else EMBEDDED
     if unknown := set(chosen) - {*EMBEDDED, SPECIALISTS}:
         known = ", ".join((*EMBEDDED, SPECIALISTS))

@@ -5,7 +5,7 @@ during a run and after a crash, and takes runs that rl-swarm made. Nothing is wr
 means per completion, in [0, 1]; what nobody recorded is None, or missing in a frame.
 
 Unless a function says otherwise, an experiment that is not there raises ExperimentError, which names those that are;
-one without a row yet gives an empty frame, no rewards and round 0. Frames need the extra `swarm-sapo[analysis]`, and
+one without a row yet gives an empty frame, no rewards and round 0. Frames need the extra `analysis`, and
 raise ConfigError without it.
 """
 

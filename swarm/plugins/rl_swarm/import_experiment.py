@@ -19,6 +19,7 @@ from swarm.records.listing import entries
 from swarm.records.made_by import made_by
 from swarm.store.place import Place, open_folder, open_place
 from swarm.store.run import Run
+from swarm.systems import require_for
 from swarm.wire import keys
 
 WRITER = "import"
@@ -37,6 +38,7 @@ def import_experiment(
     The source is not changed. All views take the new experiment; no node starts in it. import.json in it says where
     each number came from.
     """
+    require_for("`swarm experiment import`")
     place = open_place(settings_from(CommonFlags(path=path)).place)
     there = place.experiments()
     found = place.open(source) if source in there else _in_folder(source, place)

@@ -89,6 +89,7 @@ def said_of_sizes(record: StudyRecord) -> str:
     ones = ", ".join(f"{name} {nodes}" for name, nodes in record.sizes.items())
     return (
         f"Nodes of a swarm, where not {record.nodes}: {ones}. Their sums of rewards over nodes are multiplied by "
-        f"{record.nodes} over these numbers, so that they stand for as many nodes; what a node spent by a round is the "
-        f"share of one of {record.nodes} nodes. Bytes and tokens of whole runs are as they were."
+        f"{record.nodes} over these numbers, so that they stand for as many nodes. What a node spent by a round "
+        "is the share of "
+        f"one of {record.nodes} nodes. Bytes and tokens of whole runs are as they were."
     )

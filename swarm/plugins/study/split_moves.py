@@ -79,7 +79,7 @@ def said(name: str, seen: Moves, rule: str, alpha: float) -> str:
         return ""
     where = (
         f"{name} did not adapt: J began as {seen.start:.3f}, ended as {seen.last:.3f} and was never more than "
-        f"{seen.furthest:.3f} away in {seen.rounds} rounds, so every round had the split of the first one."
+        f"{seen.furthest:.3f} away in {seen.rounds} rounds. So every round had the split of the first one."
     )
     return f"{where} {_what_moves(seen, rule, alpha)}".rstrip()
 

@@ -28,6 +28,7 @@ from swarm.plugins.syncthing.state import knocking, replication
 from swarm.plugins.syncthing.syncthing import Syncthing
 from swarm.store.place import is_replicated
 from swarm.store.replication import Replication
+from swarm.systems import require_for
 from swarm.views.replication import progress
 
 _AS = "Name of this machine as a member: letters, digits and `_`. Its nodes are called that, or that and `-more`."
@@ -50,6 +51,7 @@ def invite(
     Without a name: begin it, where it is not there yet, and print the invitation. With a name and a device: let that
     device in. Syncthing has to run on this machine.
     """
+    require_for("`swarm invite`")
     path = _folder(place)
     syncthing = Syncthing.found(os.environ)
     members = _record(path, own, syncthing, address if name is None else ())

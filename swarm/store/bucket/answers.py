@@ -38,8 +38,8 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _BUSY = "the server is overloaded or out of order: try again later"
 _EXPIRED = _Meaning(
     "the session's credentials have expired",
-    "get new ones (`aws sso login`, or a new AWS_SESSION_TOKEN and a new start): a profile in ~/.aws is read again "
-    "each minute, and what was acknowledged is there",
+    "get new ones (`aws sso login`, or a new AWS_SESSION_TOKEN and a new start): a profile in ~/.aws is read "
+    "again each minute",
 )
 _FORBIDDEN = _Meaning(
     "the credentials may not do this here",

@@ -221,7 +221,7 @@ class Walk:
         where = self._client.describe(self._prefix)
         return StoreError(
             f"cannot list {where}: a name that begins with {start[:200]!r} has empty parts, "
-            "`..` or control characters, and hides others; remove that object by the provider's own tools"
+            "`..` or control characters, and hides others. Remove that object by the provider's tools"
         )
 
     def _turn(self) -> bool:

@@ -122,7 +122,7 @@ def _told(task: LoadedTask, wrong: Mapping[int, str], looked_at: int) -> str:
     of = "" if looked_at == rows else f" (of {rows:,} in all, spread over them)"
     return (
         f"of {looked_at:,} rows{of} the own answer of {len(wrong):,} does not earn 1 by "
-        f"{task.definition.scorer}, so that no model can learn it: {each}{more}; mend these rows, leave them out, or "
+        f"{task.definition.scorer}, so no model can learn it: {each}{more}; mend these rows, leave them out, or "
         "take another scorer"
     )
 

@@ -167,8 +167,8 @@ SCORING = Area("scoring")
 LONGEST = 30.0
 """Seconds until a child that says nothing is given up."""
 _NO_BAR = (
-    "without it a hostile answer meets the limits and the audit hook alone: use a kernel that has it, or give nodes a "
-    "user and container of their own"
+    "Without it, only limits and the audit hook bound a hostile answer. Use a kernel that has it, or give nodes "
+    "a user and container of their own"
 )
 
 

@@ -5,7 +5,7 @@
 Every function works during a run and after a crash, and returns the same columns and dtypes whether or not there is a
 row yet. What nobody recorded, as in a run made by rl-swarm, is missing, in the nullable dtype where there is one.
 docs/metrics.md says what each column means. pandas is imported when a frame is made, not before: it costs half a
-second, and is part of the extra `swarm-sapo[analysis]`.
+second, and is part of the extra `analysis`.
 """
 
 from __future__ import annotations

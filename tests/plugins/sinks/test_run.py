@@ -171,4 +171,4 @@ def test_a_kind_that_there_is_not_or_whose_library_is_missing_is_refused(
     monkeypatch.setattr("swarm.plugins.sinks.opening.find_spec", lambda _: None)
     capsys.readouterr()
     assert run(["sink", "run", "wandb", *where]) == 2
-    assert 'pip install "swarm-sapo[wandb]"' in capsys.readouterr().err
+    assert 'pip install "wandb' in capsys.readouterr().err

@@ -73,7 +73,7 @@ def test_a_machine_without_slurm_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_an_extra_that_is_missing_is_named_with_what_installs_it(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(ConfigError, match=r"--on slurm needs submitit.*swarm-sapo\[slurm\]"):
+    with pytest.raises(ConfigError, match=r"--on slurm needs submitit.*pip install .*submitit"):
         make_backend(box)
 
 

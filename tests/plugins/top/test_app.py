@@ -91,7 +91,7 @@ def test_a_terminal_without_the_extra_is_told_what_to_install(
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True)
     assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 2
-    assert '"swarm-sapo[top]"' in capsys.readouterr().err
+    assert '-m pip install "textual' in capsys.readouterr().err
 
 
 def test_the_terminal_shows_what_the_text_says(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_what_cannot_start_is_refused_once_with_its_cause_and_nothing_is_left(
     monkeypatch.setenv(variable, value)
     place = str(tmp_path / "place")
     where = [] if words[0] == "join" else ["--path", place]
-    assert swarm([*(word.format(place=place) for word in words), *where]) == 1
+    assert swarm([*(word.format(place=place) for word in words), *where]) == (1 if "hub" in bad else 2)
     assert capsys.readouterr().err.count(cause) == 1
     assert not list(tmp_path.iterdir())
 

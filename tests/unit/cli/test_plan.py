@@ -104,7 +104,7 @@ def test_a_folder_with_nothing_but_config_json_is_traced_and_counted(
 def test_a_folder_without_weights_is_no_model_on_this_machine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([*ON_CPU, "--model", str(only_config(tmp_path))]) == 1
+    assert run([*ON_CPU, "--model", str(only_config(tmp_path))]) == 2
     assert "expected weights as model.safetensors" in capsys.readouterr().err
 
 

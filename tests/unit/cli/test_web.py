@@ -57,7 +57,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(builtins, "__import__", without)
     from swarm.cli.web import web as command
 
-    with pytest.raises(ConfigError, match=r"swarm-sapo\[web\]"):
+    with pytest.raises(ConfigError, match=r"pip install .*starlette"):
         command(port=0)
 
 

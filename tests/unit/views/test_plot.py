@@ -48,7 +48,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = rewards(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ConfigError, match=r"swarm-sapo\[analysis\]"):
+    with pytest.raises(ConfigError, match=r"pip install .*matplotlib"):
         save_reward_plot(drawn, tmp_path / "a.png")
 
 

@@ -76,7 +76,8 @@ def _other(said: str, settings: Settings) -> dict[str, Any]:
         name = word.strip().removeprefix("--").replace("-", "_")
         name = VARIABLES.get(name, SETTING_OF_FLAG.get(name, name))
         if not equals or name not in FIELDS:
-            meant = did_you_mean(word.strip(), [ALONE, *SETTING_OF_FLAG, *FIELDS])
+            known = name in FIELDS  # and only its value is missing
+            meant = "" if known else did_you_mean(word.strip(), [ALONE, *SETTING_OF_FLAG, *FIELDS])
             raise ConfigError(
                 f"--against expects `alone`, or settings such as external=0,local=8, got {quoted(part)}{meant}"
             )

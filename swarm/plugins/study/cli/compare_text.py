@@ -55,7 +55,7 @@ def _budgets(found: RunsComparison) -> str:
         return ""
     return (
         f"a round of {printable(found.b)} trains on {b:.3g} groups, one of {printable(found.a)} on {a:.3g}: "
-        f"{b / a:.3g} times as many, so that the difference is not the effect of sharing alone"
+        f"{b / a:.3g} times as many. So the difference is not the effect of sharing alone"
     )
 
 

@@ -279,7 +279,7 @@ def missing_text(progress: pd.DataFrame) -> str:
     return (
         f"This study is not finished: {len(progress) - len(lacking)} of {len(progress)} runs are. Rounds done of the "
         f"others: {some_of(named)}. Comparisons, thresholds, final rewards, aha moments and held-out questions are of "
-        "finished runs (of all, while none is finished); curves over rounds, tokens and time are of all runs."
+        "finished runs (of all, while none is finished). Curves over rounds, tokens and time are of all runs."
     )
 
 

@@ -21,12 +21,12 @@ PARTS = ("format", "content")
 ROUNDING = 0.005
 """An interval that comes as near to 1 as this holds it: two decimals do not tell the two apart."""
 NOTHING_DECLARED = (
-    "Nothing was declared before the runs (a matrix does it with [[comparisons]]), so no test on this page can prove "
+    "Nothing was declared before the runs; a matrix does it with [[comparisons]]. So no test on this page proves "
     "anything: all of it was looked at afterwards."
 )
 EXPLORED = (
-    "This matrix is exploratory: no p-values. Nothing was declared before the runs, so that nothing on this page "
-    "proves anything; what looks interesting has to be declared and run on fresh seeds."
+    "This matrix is exploratory: no p-values. Nothing was declared before the runs, so nothing on this page "
+    "proves anything. Declare what looks interesting, and run it on fresh seeds."
 )
 
 
@@ -212,12 +212,12 @@ def what_was_run(evidence: Evidence) -> Iterator[str]:
 def how_declared(evidence: Evidence) -> Iterator[str]:
     """Says how what was declared is tested."""
     yield (
-        "These comparisons, their measures and their tests were fixed in the study's matrix before any run that this "
-        "study made of their configurations began; what came out of runs that it took over was known. All of them "
-        "stand here. Tests are two-sided, the unit is the seed: welch is Welch's t-test of two independent means, "
-        "paired is Student's of the differences at equal seeds, zero is Student's of one mean against 0. They are the "
-        f"one family of this page ({len(evidence.declared)}): Holm's p is adjusted over all that could be tested, and "
-        "is the one to decide by. The interval of an improvement is that of the ratio's logarithm."
+        "The study's matrix fixed these comparisons, measures and tests before this study began any run of their "
+        "configurations. Results of runs that it took over were known. All comparisons stand here. Tests are "
+        "two-sided, and the unit is the seed. welch is Welch's t-test of two independent means. paired is "
+        "Student's of the differences at equal seeds, zero that of one mean against 0. They are the "
+        f"one family of this page ({len(evidence.declared)}): decide by Holm's p, which is adjusted over all "
+        "that could be tested. The interval of an improvement is that of the ratio's logarithm."
     )
 
 
@@ -248,8 +248,8 @@ def how_compared(evidence: Evidence) -> Iterator[str]:
     yield (
         "Cumulative reward is the sum over nodes and rounds of a node's mean reward per completion on its own "
         "questions, the paper's measure. Only finished runs count, and each counts once: the seed is the unit. sd is "
-        "over seeds (n - 1). The interval of a mean is that of Student's t; that of an improvement, the mean over the "
-        "baseline's mean, is of the ratio's logarithm with Welch's degrees of freedom. "
+        "over seeds (n - 1). The interval of a mean is that of Student's t. An improvement is the mean over the "
+        "baseline's mean; its interval is of the ratio's logarithm, with Welch's degrees of freedom. "
         f"{tested if record.tests else 'This matrix is exploratory: no p-values.'}"
     )
 
@@ -277,8 +277,9 @@ def what_effort_means(evidence: Evidence) -> Iterator[str]:
     price = evidence.price
     costs = f" Costs are these hours at {price.per_hour:g} {price.currency} each." if price else ""
     yield (
-        "Means over the runs that count. Hours are the wall-clock of one swarm, as if it had had the machine to "
-        "itself: of two that ran side by side each is counted in full. Tokens are those of all nodes of a run together."
+        "Means over the runs that count. Hours are the wall-clock of one swarm, as if it had the machine to "
+        "itself. Of two that ran side by side, each is counted in full. "
+        "Tokens are those of all nodes of a run together."
         f"{costs}"
     )
 
@@ -287,9 +288,9 @@ def how_the_split_is_drawn(evidence: Evidence) -> Iterator[str]:
     """Says what the line and the band of the first figure are."""
     if evidence.metrics is not None:
         yield (
-            "The line of the first figure is the mean over nodes and seeds, the band the range over these nodes (min "
-            "to max), not an interval, both as moving averages over {window} rounds and over the rounds that all seeds "
-            "have reached."
+            "The line of the first figure is the mean over nodes and seeds. The band is the range over these "
+            "nodes (min to max), not an interval. Both are moving averages over {window} rounds, over the "
+            "rounds that all seeds have reached."
         )
 
 
@@ -301,11 +302,11 @@ def how_it_moved(evidence: Evidence) -> Iterator[str]:
     yield (
         "Thirds are those of a run's rounds, by J before it was rounded, mean over the nodes. A change is a rounded J "
         "that is another than that of the node's round before. J has settled in the first round from which on it stays "
-        f"within {NEAR:g} groups of its mean over the last {FINAL_ROUNDS} rounds; shown is the median over seeds, and "
-        "nothing where half of them had not settled before these rounds. The share of the peers' groups with an "
+        f"within {NEAR:g} groups of its mean over the last {FINAL_ROUNDS} rounds. The table shows the median "
+        "over seeds, and nothing where half of them had not settled before. The share of the peers' groups with an "
         "advantage is what the rules call swarm quality, there as a mean of ten rounds. Quality and J is the "
-        "correlation of the two over a run's rounds (Pearson), mean over seeds; two that only rise together have one, "
-        "too, so beside it stands that of their changes from round to round."
+        "correlation of the two over a run's rounds (Pearson), mean over seeds. Two that only rise together "
+        "correlate, too. So beside it stands the correlation of their changes from round to round."
     )
 
 

@@ -76,11 +76,12 @@ def comparable(record: StudyRecord) -> Iterator[str]:
     yield "Comparable: a percentage over the same swarm without sharing, with half of the groups taken from peers."
     yield (
         f"Not comparable: what depends on the size of the swarm ({record.nodes} nodes here, {NODES} there), the rounds "
-        f"({record.rounds}, {ROUNDS}), the model ({', '.join(_models(record)) or 'not said'}; {MODEL}), the difficulty "
-        "of the questions, which the paper does not say, and the start, of which the effect depends. The paper gives "
-        "one sum per configuration without a spread, so how certain its percentage is cannot be told. At unequal "
-        "budgets the effects of sharing and of more training are not told apart; a configuration with as many groups "
-        "and none of peers would tell them."
+        f"({record.rounds}, {ROUNDS}), the model ({', '.join(_models(record)) or 'not said'}; {MODEL}), the "
+        "questions' difficulty, which the paper does not say, and the start, on which the effect depends. "
+        "The paper gives "
+        "one sum per configuration without a spread, so how certain its percentage is cannot be told. Unequal "
+        "budgets mix the effects of sharing and of more training. A configuration with as many groups and none "
+        "of peers tells them apart."
     )
 
 
@@ -100,9 +101,10 @@ def limits(compared: pd.DataFrame, record: StudyRecord) -> Iterator[str]:
         yield f"{ranked}, as in the paper." if here == there else f"{ranked}; in the paper it is {' > '.join(there)}."
     if len(ours) and not same_scale(record):
         yield (
-            f"The paper trained {MODEL} on {NODES} nodes for {ROUNDS} rounds, and reports one sum per configuration "
-            f"without a spread; this study is {record.nodes} nodes, {record.rounds} rounds: a difference from its "
-            "percentages is no contradiction of them."
+            f"The paper trained {MODEL} on {NODES} nodes for {ROUNDS} rounds, and reports one sum per "
+            "configuration without a spread. This study is "
+            f"{record.nodes} nodes, {record.rounds} rounds. So its percentages may differ from the paper's "
+            "without contradicting them."
         )
 
 
@@ -114,7 +116,7 @@ def beside_sums(compared: pd.DataFrame, record: StudyRecord) -> str:
         return "Diamonds: the paper's sums."
     return (
         f"The paper's sums are over {NODES} nodes and {ROUNDS} rounds, these over {record.nodes} nodes and "
-        f"{record.rounds} rounds, so they are not drawn here; the percentages below do compare."
+        f"{record.rounds} rounds. So they are not drawn here; the percentages below do compare."
     )
 
 

@@ -108,13 +108,15 @@ SECTIONS = (
     section(
         "Learned from others",
         "A specialist knows some tables when it starts (own) and none of the others', which other nodes of its "
-        "swarm know. Accuracy is the sum of rewards over the sum of closed answers, so that the format has no part "
-        f"in it; shown is what it lies above the {BEST_CONSTANT:.3f} that the best constant answer to a table "
-        "earns, and below 0 where nothing is known. At the start: round 0, before any update. At the end: the last "
+        "swarm know. Accuracy is the sum of rewards over the sum of closed answers, so the format has no part in "
+        "it. The best constant answer to a table earns "
+        f"{BEST_CONSTANT:.3f}. The table shows how far accuracy lies above that; it is below 0 where nothing is "
+        "known. At the start: round 0, before any update. At the end: the last "
         f"{FINAL_ROUNDS} rounds. Intervals are Student's, over seeds.",
-        "From whom: of the groups on a table that a node trained on before it had learned that table (as under "
-        "aha moments), the share that nodes wrote which knew it at the start, against that of groups drawn evenly "
-        "from all peers. Others may have learned it before, and their groups teach as well.",
+        "From whom: before a node had learned a table (as under aha moments), it trained on groups about it. "
+        "Shown is the share of these groups that came from nodes which knew the table at the start. Beside it "
+        "stands the share that groups drawn evenly from all peers would have. "
+        "Others may have learned it before, and their groups teach as well.",
         table(
             "learned",
             "By configuration, means over seeds.",
@@ -176,11 +178,14 @@ SECTIONS = (
     section(
         "Planted words",
         "Some workers publish their right answers with planted words in front (SWARM_PLANTERS, an instrument of "
-        "studies). Of the other, honest nodes: the share of own completions that begin with all of these words, "
-        f"and that hold a piece of them, {PIECE} successive characters anywhere, or a shard, {SHARD}; the mean "
-        "log-prob per token that their policies gave to the planters' right answers on which they trained; the "
-        f"share of own completions with a closed answer, all in the last {FINAL_ROUNDS} rounds; the mean reward of "
-        "a closed answer, and what one node earns, in all rounds. Means over the runs that count.",
+        "studies). All figures are of the other, honest nodes. The first ones are shares of own completions: "
+        "those that begin with all of these words, and those that hold a piece of them "
+        f"({PIECE} successive characters anywhere) or a shard ({SHARD}). Then comes the mean log-prob per token "
+        "that their policies gave to the planters' right answers on which they trained. Then comes the share of "
+        "own completions with a closed answer. All these are of the last "
+        f"{FINAL_ROUNDS} rounds. The mean "
+        "reward of a closed answer, and what one node earns, are of "
+        "all rounds. Means over the runs that count.",
         table(
             "planted",
             "Honest nodes, by configuration.",
@@ -231,7 +236,7 @@ SECTIONS = (
         ),
         Picture(
             "format_and_content",
-            "Share of completions with a closed answer, and mean reward of these, over the rounds: mean over "
+            "Share of completions with a closed answer, and mean reward of these, over the rounds. Mean over "
             "seeds, 95 % interval, moving average over {window} rounds. A round without any such completion has no "
             "reward of them.",
             figures.over_rounds("rounds", {"tagged": "closed answers", "given_tagged": "reward of these"}),
@@ -240,7 +245,7 @@ SECTIONS = (
     section(
         "Format and content by task",
         "Share of completions with a closed answer, and mean reward of these, in the first and in the last "
-        f"{FINAL_ROUNDS} rounds, over the nodes that asked themselves the task in these; means over seeds.",
+        f"{FINAL_ROUNDS} rounds. They are of the nodes that asked themselves the task then. Means over seeds.",
         table(
             "tasks",
             "By task and configuration.",
@@ -292,7 +297,7 @@ SECTIONS = (
     ),
     section(
         "Agent-averaged reward",
-        "Mean over the agents of a run, as a moving average over the last {window} rounds, and of that the mean "
+        "Mean over the agents of a run, as a moving average over the last {window} rounds. Of that, the mean "
         "over the seeds, over the rounds that all of them have reached. The band is the 95 % interval of that mean "
         f"by Student's t, drawn from {FEWEST_SEEDS} seeds on. It is pointwise: for whether two configurations "
         "differ, read the tables.",
@@ -307,9 +312,9 @@ SECTIONS = (
         "One panel per configuration, one line per agent, both scales shared. A line is the agent's mean reward "
         "per completion on its own questions, as a moving average over the last {window} rounds. Lines that lie "
         "close together are agents that learned alike.",
-        "In the second figure the thin line is the mean over the agents of one run, the thick one its moving "
-        "average over the last {window} rounds. The band is the range over agents (min to max), not an interval: "
-        "it says how far apart the best and the worst agent of a round were, and nothing about other runs.",
+        "In the second figure the thin line is the mean over the agents of one run. The thick one is its moving "
+        "average over the last {window} rounds. The band is the range over agents (min to max), not an "
+        "interval. It says how far apart a round's best and worst agent were, and nothing about other runs.",
         Picture(
             "reward_per_agent",
             "Reward per agent in the first seed of each configuration that has rows; the title names the seed.",
@@ -325,9 +330,9 @@ SECTIONS = (
     ),
     section(
         "By model",
-        "Where a swarm mixes models, the mean over its nodes hides who gains. What one node of a model earns in "
-        "all rounds, mean over the nodes of that model in a run, and of that the mean over the runs with its 95 % "
-        "interval by Student's t; against the same model in the configuration's baseline, means over runs.",
+        "Where a swarm mixes models, the mean over its nodes hides who gains. The table shows what one node of a "
+        "model earns in all rounds: the mean over its nodes in a run, then over the runs, with its 95 % "
+        "interval by Student's t. It is compared with the same model in the configuration's baseline.",
         table(
             "by_model",
             "One node, by model and configuration.",
@@ -347,8 +352,8 @@ SECTIONS = (
         "Rounds to a threshold",
         f"How soon the agent average, as a moving average over {WINDOW} rounds, reached "
         f"{', '.join(f'{share * 100:.0f} %' for share in SHARES_OF_BEST)} of the best configuration's final reward "
-        f"(its mean over the last {FINAL_ROUNDS} rounds and the seeds). Medians are over all seeds: one that never "
-        "got there would have taken longer than any that did, and where half of them never did there is no median. "
+        f"(its mean over the last {FINAL_ROUNDS} rounds and the seeds). Medians are over all seeds: one that "
+        "never got there counts as later than all that did. Where half of them never did, there is no median. "
         "First and last are of the seeds that got there.",
         table(
             "rounds_to_threshold",
@@ -403,8 +408,8 @@ SECTIONS = (
     section(
         "Final reward and whole answers",
         f"Final reward is the mean over the last {FINAL_ROUNDS} rounds, starting reward that of round 0, before "
-        "any update. Some tasks pay a little for an answer that is wrong; the share of full answers is free of "
-        "such floors: completions on own questions with the full reward, in the first and the last "
+        "any update. Some tasks pay a little for a wrong answer; the share of full answers is free of such "
+        "floors. It counts completions on own questions with the full reward, in the first and the last "
         f"{FINAL_ROUNDS} rounds. Means over seeds; sd over seeds.",
         table(
             "final_reward",
@@ -421,7 +426,7 @@ SECTIONS = (
     ),
     section(
         "Reward against tokens and time",
-        "A node that takes J of its groups from its peers generates only I of them itself: a round of 4/4 "
+        "A node that takes J of its groups from its peers generates only I of them itself. A round of 4/4 "
         "generates half of what a round of 8/0 does. So the same rewards are drawn again over the tokens that a "
         "node had generated by then, and over wall-clock. Both are means over the seeds at each round, over the "
         "rounds that all of them have reached.",
@@ -517,14 +522,16 @@ SECTIONS = (
     ),
     section(
         "Aha moments",
-        f"A node has learned a task when its mean reward over its last {MEETINGS} meetings with it first reaches "
-        f"{THRESHOLD} and stays there over the {SUSTAINED} meetings after. Its lag is the rounds since the first "
-        "node of the same run did. For those that came later: the share of the external groups they had trained on "
-        "by then that came from nodes which had learned the task before, against the share that groups drawn "
-        "evenly from all peers would have had: their level of chance. Shares and chances are means over the "
+        f"A node has learned a task when its mean reward over {MEETINGS} meetings with it reaches {THRESHOLD} "
+        "and stays there for "
+        f"{SUSTAINED} more. Its lag is the rounds since the first "
+        "node of the same run did. The next figures are of the nodes that came later. The first is the share of "
+        "their external groups, up to then, from nodes that had learned the task before. The second is the "
+        "level of chance: the share that groups drawn evenly from all peers would have. "
+        "Shares and chances are means over the "
         "learners of a run, and of these over the runs; the interval of their difference is over runs.",
-        "A share above chance is what learning from each other looks like, and no proof of it: a peer that can do "
-        "a task publishes more groups with an advantage, and only those are sampled.",
+        "A share above chance is what learning from each other looks like, and no proof of it. A peer that can "
+        "do a task publishes more groups with an advantage, and only those are sampled.",
         table(
             "aha_moments",
             "By configuration.",
@@ -540,8 +547,8 @@ SECTIONS = (
         Picture(
             "aha_lags",
             "Lags behind the first node, all seeds: the further left a curve rises, the sooner the others "
-            "followed. Nodes that had not crossed by the last round are in no curve, so where the first ones came "
-            "late, long lags could not be seen.",
+            "followed. Nodes that had not crossed by the last round are in no curve. So where the first ones "
+            "came late, long lags are not seen.",
             figures.lag_distribution,
             when=has("learners"),
         ),
@@ -611,11 +618,13 @@ SECTIONS = (
     section(
         "Held-out questions",
         "Each round a judge asked every node questions that are in no node's training, answered alone and once. "
-        f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds; the line is "
-        f"the mean over seeds, the band its 95 % interval from {FEWEST_SEEDS} seeds on. "
+        f"pass@1 is the share of them with the full reward, over the nodes and {WINDOW_ROUNDS} rounds. The line "
+        "is the mean over seeds, "
+        f"the band its 95 % interval from {FEWEST_SEEDS} seeds on. "
         "It is the share of questions that are answered, with a closed <answer>, times the pass@1 of these.",
-        "p is that of Welch's test between the seeds of a configuration and of its baseline, window by window and "
-        f"not adjusted: one of twenty windows falls below 0.05 by chance alone. With fewer than {FEWEST_SEEDS} "
+        "p is that of Welch's test between the seeds of a configuration and of its baseline, window by window. "
+        "It is not adjusted: one of twenty windows falls below 0.05 by chance alone. "
+        f"With fewer than {FEWEST_SEEDS} "
         "seeds there is none: nodes of one swarm learn from each other, and are no independent samples.",
         Picture("held_out", f"Held-out pass@1 by window of {WINDOW_ROUNDS} rounds.", figures.held_out),
         table(
@@ -671,11 +680,11 @@ SECTIONS = (
     ),
     section(
         "Effect against the starting reward",
-        "A group of rollouts teaches only if some of its completions earn more than others, so the effect of "
-        "sharing may depend on how often the models succeeded to begin with. The starting reward is the mean of "
-        "round 0, before any update, over all finished runs of a group of configurations. One row per group and "
-        "configuration; with a single group all rows have one starting reward, and the table says at which one the "
-        "effects of this study were measured.",
+        "A group of rollouts teaches only if some of its completions earn more than others. So the effect of "
+        "sharing may depend on how often the models succeeded at the start. The starting reward is the mean of "
+        "round 0, before any update, over all finished runs of a group of configurations. There is one row per "
+        "group and configuration. With a single group all rows have one starting reward: the one at which this "
+        "study measured its effects.",
         table(
             "effect_by_start",
             "Improvement over the baseline, by starting reward.",
@@ -699,10 +708,11 @@ SECTIONS = (
     ),
     section(
         "Informative groups and the size of the swarm",
-        "A node learns from groups whose rewards differ. With q the share of such groups among fresh questions, a "
-        "node of a swarm of N trains on I q of its own and on E[min(J, X)] of its peers', X ~ Binomial((N - 1) I, "
-        f"q). To begin with q is that of the first {START_ROUNDS} rounds of all runs of a group; the other "
-        "expected number takes each round's own q. If what a larger swarm gives is more such groups and nothing "
+        "A node learns from groups whose rewards differ. Let q be the share of such groups among fresh "
+        "questions. A node of a swarm of N trains on I q own groups and on "
+        "E[min(J, X)] of its peers', X ~ Binomial((N - 1) I, "
+        f"q). For one expected number q is that of the first {START_ROUNDS} rounds of all runs of a group. The "
+        "other one takes each round's own q. If what a larger swarm gives is more such groups and nothing "
         "else, rewards of all sizes lie on one curve over the expected number.",
         table(
             "informative_groups",
@@ -716,25 +726,25 @@ SECTIONS = (
         ),
         Picture(
             "expected_informative",
-            "Informative groups per node and round against the number of nodes, for each split: what is expected "
-            "at the q of the start (line), at each round's own q (circles), and what was measured (crosses).",
+            "Informative groups per node and round against the number of nodes, for each split. Line: expected "
+            "at the q of the start. Circles: expected at each round's own q. Crosses: measured.",
             figures.groups_against_size,
         ),
         Picture(
             "reward_against_informative",
             "Mean reward per node and round against the informative groups that are expected at the q of the "
-            "start: one mark per configuration, mean over seeds; the line joins the configurations.",
+            "start. One mark per configuration, mean over seeds; the line joins the configurations.",
             figures.reward_against_groups,
         ),
         when=sizes_differ,
     ),
     section(
         "Runs, settings and versions",
-        "A round counts as done when a node of the run has a row of metrics for it; rows missing are those of "
-        "other nodes in these rounds, such as of a node that was killed, and lower the run's sum; rows beyond are "
-        "those of more nodes than were planned, and raise it. Each run is an ordinary experiment of the shared "
-        "folder, under the name that the table gives; one that another study had finished with the same settings "
-        "is shared with it.",
+        "A round counts as done when a node of the run has a row of metrics for it. Rows missing are those of "
+        "other nodes in these rounds, such as of a killed one; they lower the run's sum. Rows beyond are those "
+        "of more nodes than were planned; they raise it. Each run is an ordinary experiment of the shared "
+        "folder, under the name that the table gives. A run that another study had finished with the same "
+        "settings is shared with it.",
         notes.of_versions,
         table(
             "settings",

@@ -62,8 +62,8 @@ _WEAKER = DeclaredComparison(
     baseline="4/0",
     measure="weaker_over_stronger",
     test="paired",
-    hypothesis="RQ2: A weaker model gains more by sharing: what its nodes earn over what the stronger model's nodes do "
-    "is larger in 2/2 than in 4/0.",
+    hypothesis="RQ2: A weaker model gains more by sharing. The ratio of its nodes' rewards to the stronger "
+    "model's is larger in 2/2 than in 4/0.",
 )
 
 

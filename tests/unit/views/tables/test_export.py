@@ -125,5 +125,5 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = get_experiment_metrics(SMALL, FULL)
     monkeypatch.setitem(sys.modules, "pandas.io.parquet", None)
-    with pytest.raises(ConfigError, match=r"pyarrow.*swarm-sapo\[analysis\]"):
+    with pytest.raises(ConfigError, match=r"pyarrow.*pip install .*pyarrow"):
         b"".join(encoded([frame], "parquet"))

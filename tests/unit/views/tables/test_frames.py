@@ -172,7 +172,7 @@ def test_a_question_that_was_judged_twice_counts_once(tmp_path: Path) -> None:
 
 def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ConfigError, match=r"swarm-sapo\[analysis\]"):
+    with pytest.raises(ConfigError, match=r"pip install .*pandas"):
         get_experiment_metrics(SMALL, FULL)
 
 
