@@ -96,11 +96,6 @@ def test_words_of_strangers_do_nothing_to_the_terminal() -> None:
     assert "\x1b" not in render(Diagnosis("exp", "/x", True, (finding,)))
 
 
-def test_the_command_starts_without_anything_heavy() -> None:
-    code = f"import sys, swarm.cli.main, swarm.cli.doctor; print([name for name in {HEAVY!r} if name in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=PATIENCE) == "[]\n"
-
-
 def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     make_peer(layout, "ghost")  # for which the doctor waits

@@ -109,5 +109,6 @@ def test_a_chat_template_that_fails_hangs_or_swells_costs_a_child_alone(folder: 
     assert said in opening_problem(folder)
 
 
+@pytest.mark.engine
 def test_an_honest_checkpoint_is_opened(folder: Path) -> None:
     assert opening_problem(folder) == ""
