@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[1]
 NODE = "swarm/node/"
 ROOMS = {
     "algo": (["swarm/algo"], ["tests/unit/algo"]),
-    "wire": (["swarm/wire"], ["tests/unit/wire"]),
+    "wire": (["swarm/wire"], ["tests/unit/wire", "tests/unit/test_generated.py"]),
     "store": (["swarm/store"], ["tests/unit/store", "tests/conformance"]),
     "decisions": (
         [

@@ -19,8 +19,6 @@ from swarm.views.doctor.check import Area, Diagnosis, Finding, Verdict
 from tests.patience import PATIENCE
 from tests.unit.views.factories import make_experiment, make_peer
 
-HEAVY = ("torch", "transformers", "numpy", "pandas", "reasoning_gym", "watchfiles", "structlog")
-
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
