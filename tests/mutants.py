@@ -6,7 +6,7 @@
 
 cosmic-ray makes the mutants. A site is a place in the code with one kind of change; sites are drawn by the seed, then
 one change of each. Coverage with one context per test says which tests run the mutated line; these run with -x. Where
-no test runs the line itself (it runs on import, or in a child), the tests that run any other line of the file do.
+no test runs the line itself (it runs on import, or in a child), all tests of the room do.
 A mutant is caught when a test fails, cannot be collected, or takes ten times its time and a minute. Results are written
 to build/mutants/ROOM.jsonl one by one; a later call goes on there. `--again` repeats the mutants that survived, on the
 code and tests as they are now.
@@ -144,9 +144,8 @@ class Covering(NamedTuple):
         return cls(lines, seconds)
 
     def tests(self, mutant: Mutant) -> set[str]:
-        """Returns the tests of the mutant's line, else those of its file."""
-        lines = self.lines.get(mutant.file, {})
-        return lines.get(mutant.line) or set().union(*lines.values())
+        """Returns the tests of the mutant's line, else all."""
+        return self.lines.get(mutant.file, {}).get(mutant.line) or set(self.seconds)
 
 
 def command_of(room: str, *more: str) -> list[str]:
