@@ -46,7 +46,7 @@ ROOMS = {
             f"{NODE}coordinator/coordinator_machine.py",
             f"{NODE}coordinator/clock_keeper.py",
         ],
-        ["tests/unit/node"],
+        ["tests/unit/node/worker/test_worker_machine.py", "tests/unit/node/coordinator"],
     ),
 }
 """Room -> the code that is mutated, and the tests that are held against it."""
