@@ -82,7 +82,7 @@ def run(
 @pytest.mark.parametrize(
     ("workers", "external", "ends", "rounds", "more"),
     [
-        pytest.param(1, 0, [signal.SIGTERM, signal.SIGKILL], 20, {}),
+        pytest.param(1, 0, [signal.SIGTERM, signal.SIGKILL], 12, {}),
         pytest.param(1, 0, [signal.SIGKILL, signal.SIGKILL], 40, {"SWARM_STALENESS": 1}, marks=pytest.mark.slow),
         pytest.param(2, 2, [signal.SIGKILL, signal.SIGKILL], 40, {}, marks=pytest.mark.slow),
         pytest.param(1, 0, [signal.SIGKILL, signal.SIGTERM], 20, {"MAX_STAGES": 2}, marks=pytest.mark.slow),

@@ -68,13 +68,3 @@ def test_a_command_that_looks_takes_less_than_forty_bare_starts_of_cpu(tmp_path,
             bare_starts(cost("-m", "swarm", command, env=env), (bare_start(env), bare_start(env))) for _ in range(TRIES)
         ]
     assert min(ratios) < COMMAND, ratios
-
-
-def test_the_coordinator_and_looking_commands_import_no_heavy_package():
-    code = (
-        "import sys, swarm.node.coordinator.coordinator, swarm.node.process.daemon, swarm.cli.main\n"
-        "import swarm.cli.status, swarm.cli.summary, swarm.cli.validate\n"
-        "import swarm.cli.doctor\n"
-        "print([m for m in ('torch', 'transformers', 'numpy', 'reasoning_gym', 'pandas') if m in sys.modules])"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -29,12 +29,6 @@ def run(plan: Plan) -> Outcome:
     return World(plan).run()
 
 
-def traced(plan: Plan) -> list[str]:
-    trace: list[str] = []
-    World(plan, trace=trace).run()
-    return trace
-
-
 def run_all(seeds: Iterable[int], *, workers: int | None = None) -> Counter[str]:
     """The faults that were injected; a broken law raises and says which seed it was."""
     injected: Counter[str] = Counter()
@@ -50,13 +44,13 @@ def rounds_of(world: World, node: str) -> list[int]:
 # ── whatever goes wrong ─────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.timeout(900)
 def test_swarms_keep_all_laws_whatever_goes_wrong() -> None:
-    run_all(range(4))
+    run_all(range(2))
 
 
 @pytest.mark.engine
 @pytest.mark.timeout(3000)
 def test_many_swarms_keep_all_laws_and_everything_goes_wrong() -> None:
-    injected = run_all(range(4, 40))
+    injected = run_all(range(2, 20))
     missing = {field.name for field in fields(Faults)} - NO_COUNT_OF_THEIR_OWN - {k for k, n in injected.items() if n}
     assert not missing
     assert all(injected[f"in_writing:{kind}"] for kind in ("kill", "power_cut", "pause"))
@@ -64,6 +58,7 @@ def test_many_swarms_keep_all_laws_and_everything_goes_wrong() -> None:
     assert injected["vandalised_rollouts"]
 
 
+@pytest.mark.engine
 @pytest.mark.timeout(900)
 def test_a_swarm_of_thirty_keeps_all_laws_whatever_goes_wrong() -> None:
     run_all([99])
@@ -77,6 +72,7 @@ def test_a_thousand_swarms_keep_all_laws(first: int) -> None:
     run_all(range(first, first + 100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [field.name for field in fields(Faults)])
 def test_a_rate_of_zero_switches_a_fault_off(kind: str) -> None:
     everything = Faults(**{field.name: 0.5 for field in fields(Faults)}).without("lost_answers")
@@ -97,21 +93,19 @@ def undisturbed(seed: int, **changes: object) -> World:
     return World(replace(plain, **changes))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("own_clock", [False, True])
+@pytest.mark.parametrize(("seed", "own_clock"), [(0, False), (1, True)])
 def test_where_nothing_goes_wrong_every_node_does_every_round(seed: int, own_clock: bool) -> None:
     """Rounds once advanced twice, so that only even folders existed."""
     world = undisturbed(seed, own_clock=own_clock)
-    world.run()
+    assert not any(world.run().injected.values()), "faults without a rate"
     for worker in world.workers:
         assert rounds_of(world, worker.name) == list(range(5))
         assert len(worker.policy.updates) == 5
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_where_nothing_goes_wrong_everybody_learns_from_everybody_or_has_waited_as_long_as_before(seed: int) -> None:
+def test_where_nothing_goes_wrong_everybody_learns_from_everybody_or_has_waited_as_long_as_before() -> None:
     """A fixed sleep was once the barrier, so that nobody's groups were there yet."""
-    world = undisturbed(seed, rounds=4)
+    world = undisturbed(0, rounds=4)
     world.run()
     rows = [row for worker in world.workers for row in world.laws.rows_of(worker.name)]
     assert len(rows) == 4 * FEW
@@ -121,15 +115,13 @@ def test_where_nothing_goes_wrong_everybody_learns_from_everybody_or_has_waited_
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_swarm_without_sharing_runs_to_its_end(seed: int) -> None:
+def test_a_swarm_without_sharing_runs_to_its_end() -> None:
     faults = Faults(kills=3.0, coordinator_deaths=1.0, late_joiners=0.5)
-    run(Plan(seed=seed, workers=FEW, rounds=5, faults=faults, external_groups=0))
+    run(Plan(seed=0, workers=FEW, rounds=5, faults=faults, external_groups=0))
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_clock_visits_every_stage(seed: int) -> None:
-    world = undisturbed(seed, stages=2, rounds=3)
+def test_the_clock_visits_every_stage() -> None:
+    world = undisturbed(0, stages=2, rounds=3)
     world.run()
     opened = [RoundKey(state.round, state.stage) for state in world.laws.states() if not state.held]
     assert opened == [RoundKey(r, s) for r in range(3) for s in range(2)] + [RoundKey(3)]
@@ -139,8 +131,7 @@ def test_the_clock_visits_every_stage(seed: int) -> None:
     assert any("\n2. " in prompt for prompt in shown), "peers' among them"
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("own_clock", [False, True])
+@pytest.mark.parametrize(("seed", "own_clock"), [(0, False), (1, True)])
 def test_rounds_of_several_stages_come_out_the_same_after_kills(seed: int, own_clock: bool) -> None:
     faults = Faults(kills=3.0, coordinator_deaths=0.0 if own_clock else 1.0, late_joiners=0.5)
     run(Plan(seed=seed, workers=FEW, rounds=5, faults=faults, stages=2 + seed % 2, own_clock=own_clock, staleness=0))
@@ -172,20 +163,15 @@ def test_a_killed_node_writes_nothing_more_and_goes_on_where_its_rows_end() -> N
 
 
 # ── the same seed ───────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_seed_gives_the_same_trace() -> None:
-    plan = Plan.drawn(1, workers=FEW)
-    assert traced(plan) == traced(plan)
-    assert run(plan).digest != run(Plan.drawn(2, workers=FEW)).digest
-
-
 def test_a_seed_gives_the_same_trace_in_another_process_byte_for_byte() -> None:
     first, second = (_trace_of_a_process(hash_seed) for hash_seed in ("1", "2"))
-    assert first == second
+    assert first == second != _trace_of_a_process("1", seed=8)
     assert len(first.splitlines()) > 200
 
 
-def _trace_of_a_process(hash_seed: str) -> bytes:
-    command = [sys.executable, "-m", "tests.simulation", "--seed", "7", "--runs", "1", "--workers", str(FEW), "--trace"]
+def _trace_of_a_process(hash_seed: str, seed: int = 7) -> bytes:
+    plan = ["--seed", str(seed), "--runs", "1", "--workers", str(FEW), "--trace"]
+    command = [sys.executable, "-m", "tests.simulation", *plan]
     environment = {"PYTHONHASHSEED": hash_seed, "PATH": ""}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True, timeout=100).stdout
 

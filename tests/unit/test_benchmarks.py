@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -14,10 +13,9 @@ import pytest
 import torch
 
 from benchmarks import table
-from benchmarks.adapter_learning import compared, earlier, side
-from benchmarks.common import RESULTS, alternate, card_name, log_slope, percentile, ratios, relative_gap, summary
+from benchmarks.adapter_learning import compared, earlier
+from benchmarks.common import RESULTS, alternate, card_name, log_slope, relative_gap, summary
 from benchmarks.genrl_gap import failures, momentum_displacements
-from benchmarks.genrl_side import identity, load_genrl
 from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
 from benchmarks.models import Shape, answering_tokenizer
 from benchmarks.task_audit import Row, markdown
@@ -31,19 +29,6 @@ RESULT_FILES = sorted(RESULTS.glob("*.json"))
 def write_result(folder: Path, name: str, device: str, **found: Any) -> None:
     result = {"machine": {"cpu": "Some CPU", "cores": 2}, "threads": 1, **found}
     (folder / f"{name}_{device}.json").write_text(json.dumps(result))
-
-
-def test_a_ratio_is_taken_repetition_by_repetition() -> None:
-    assert ratios([2.0, 30.0, 4.0], [1.0, 10.0, 1.0]) == {"median": 3.0, "min": 2.0, "max": 4.0, "runs": 3}
-
-
-def test_a_summary_holds_the_median_and_the_extremes() -> None:
-    assert summary([5.0, 1.0, 2.0]) == {"median": 2.0, "min": 1.0, "max": 5.0, "runs": 3}
-
-
-def test_a_percentile_is_one_of_the_values() -> None:
-    assert percentile([3.0, 1.0, 2.0, 4.0], 0.5) == 3.0
-    assert percentile([3.0, 1.0], 0.99) == 3.0
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
@@ -147,35 +132,6 @@ def test_a_claim_about_genrl_that_does_not_hold_is_named(path: str, value: Any, 
     assert claim in failure
 
 
-def test_genrl_that_is_missing_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    with pytest.raises(SystemExit, match="pip install --no-deps gensyn-genrl"):
-        load_genrl(tmp_path, "not_here")
-
-
-def test_genrl_is_imported_without_the_loggers_that_its_trainer_does_not_use(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    folder = tmp_path / "vendored_genrl" / "trainer"
-    folder.mkdir(parents=True)
-    (folder / "grpo_trainer.py").write_text(
-        "import wandb\nfrom datasets import Dataset\nfrom torch.utils import tensorboard\n"
-    )
-    (tmp_path / "gensyn_genrl-9.8.7.dist-info").mkdir()
-    module = load_genrl(tmp_path, "vendored_genrl")
-    assert identity(module)["release"] == "9.8.7"
-    left = [sys.modules[name] for name in ("wandb", "datasets", "torch.utils.tensorboard") if name in sys.modules]
-    assert all(module.__spec__ for module in left), "no stand-in stays behind"
-
-
-def test_what_was_not_measured_says_so_and_why(tmp_path: Path) -> None:
-    lines = table.table(tmp_path).splitlines()[2:]
-    assert len(lines) == len(table.BENCHMARKS)
-    assert all("not measured" in line for line in lines)
-    assert "no GPU was at hand" in lines[-1]
-
-
 def test_a_result_becomes_a_row_with_its_spread_its_target_and_its_machine(tmp_path: Path) -> None:
     case = {
         "tokens": 512,
@@ -205,28 +161,6 @@ def test_every_card_has_its_own_file_and_its_own_rows(tmp_path: Path) -> None:
     assert card_name("NVIDIA H200") == "cuda_nvidia-h200"
 
 
-def test_trl_that_was_missing_is_named_in_the_table(tmp_path: Path) -> None:
-    speedup = {"swarm_over_naive": summary([5.0]), "swarm_realistic_over_naive": summary([6.0])}
-    model = {
-        "full_round": {"completions_per_second": {"swarm": summary([100.0])}, "speedup": speedup},
-        "train": {"speedup": {"swarm_over_naive": summary([2.0])}},
-        "trl_not_measured": "TRL is not installed",
-    }
-    write_result(tmp_path, "full_round", "cpu", realistic_share=0.5, models={"tiny": model})
-    assert "| at least 2.5 | not measured: TRL is not installed |" in table.table(tmp_path)
-
-
-def test_only_what_stands_between_the_markers_is_replaced() -> None:
-    document = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
-    assert table.replaced(document, "new\n") == f"before\n{table.BEGIN}\nnew\n{table.END}\nafter\n"
-
-
-@pytest.mark.parametrize("document", ["", table.BEGIN, f"{table.END}{table.BEGIN}", f"{table.BEGIN}{table.END}" * 2])
-def test_a_document_without_its_markers_in_order_is_refused(document: str) -> None:
-    with pytest.raises(ValueError, match="once each"):
-        table.replaced(document, "new\n")
-
-
 def test_the_page_says_what_the_result_files_say() -> None:
     text = PAGE.read_text()
     assert table.replaced(text, table.table()) == text, "run: python -m benchmarks.table --write docs/speed.md"
@@ -239,15 +173,6 @@ def test_every_result_file_says_what_it_was_measured_on(file: Path) -> None:
     assert file.name == f"{result['benchmark']}_{result['device']}.json"
     assert result["command"].startswith("python -m benchmarks.")
     assert "--quick" not in result["command"]
-
-
-def test_a_side_is_a_name_and_its_settings() -> None:
-    assert side("rank-8:SWARM_ADAPTER=lora,SWARM_ADAPTER_RANK=8") == (
-        "rank-8",
-        {"SWARM_ADAPTER": "lora", "SWARM_ADAPTER_RANK": "8"},
-    )
-    with pytest.raises(argparse.ArgumentTypeError, match="expected NAME:VARIABLE=VALUE"):
-        side("rank-8:SWARM_ADAPTER_RANK")
 
 
 def learned(*rewards: float) -> dict[str, dict[str, float]]:

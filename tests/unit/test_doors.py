@@ -75,7 +75,9 @@ def stores_in(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
     }
 
     def is_one(annotation: ast.expr | None) -> bool:
-        text = ast.unparse(annotation).strip("\"'") if annotation else ""
+        if annotation is None or isinstance(annotation, ast.Name):
+            return annotation is not None and annotation.id in forms
+        text = ast.unparse(annotation).strip("\"'")
         return text.removesuffix(" | None").rpartition(".")[2] in forms
 
     found, public = {name: set(forms) for name in trees}, set[str]()

@@ -150,11 +150,11 @@ class Intake:
         drawing = self._drawing(wanted, frozenset(sources))
         found = self._found(wanted.trained)
         with self._ctx.clock.move_on_after(max(0.0, until - self._ctx.clock.monotonic())):
-            slow: list[tuple[Source, int]] = []
+            slow: frozenset[tuple[Source, int]] = frozenset()
             while wave := drawing.wanted(found, slow):
                 with self._ctx.clock.move_on_after(SLOW):
                     await self._examined(wave, found, tasks)
-                slow = wave
+                slow = frozenset(wave)
         self._drawn = max(key for _, key in sources) if sources else self._drawn
         return drawing.sample(found)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -109,13 +107,6 @@ def test_the_rollout_files_of_a_study_name_their_runs() -> None:
     found = get_study_rollout_files(SMALL, "small")
     assert set(found["experiment"]) == {FULL}
     assert found.groupby("round")["files"].sum().tolist() == [3] * found["round"].nunique()
-
-
-def test_importing_swarm_study_imports_nothing_heavy() -> None:
-    modules = "swarm.plugins.study, swarm.views.tables.export, swarm.cli.export"
-    code = f"import sys, {modules}; print({{'pandas', 'numpy'}} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
 
 
 def test_a_study_that_is_not_there_is_an_error_that_names_those_that_are() -> None:

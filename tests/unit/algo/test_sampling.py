@@ -16,6 +16,7 @@ from swarm.algo.samplers import whole_pool
 from swarm.algo.sampling import (
     Weighted,
     choose_tasks,
+    expected_taken,
     first_of_each_peer,
     most_of_peer,
     sample_external,
@@ -166,3 +167,13 @@ def test_of_each_peer_the_first_groups_stay_in_their_order() -> None:
     groups = [make_scored(peer, slot) for slot, peer in enumerate("aabab")]
     assert chosen_slots(first_of_each_peer(groups, 1)) == [("a", 0), ("b", 2)]
     assert first_of_each_peer(groups, None) == groups
+
+
+@pytest.mark.parametrize(
+    ("slots", "offered", "share", "taken"),
+    [(2, 3, 0.5, 1.375), (5, 3, 0.5, 1.5), (1, 2, 0.25, 0.4375), (2, 3, 1.0, 2.0), (4, 3, 1.0, 3.0), (2, 3, 0.0, 0.0)],
+)
+def test_of_groups_that_are_informative_by_chance_as_many_are_expected_as_a_binomial_gives(
+    slots: int, offered: int, share: float, taken: float
+) -> None:
+    assert expected_taken(slots, offered, share) == pytest.approx(taken)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -130,13 +128,6 @@ def test_a_part_that_fails_says_so_and_the_others_are_there(
     said = capsys.readouterr().out
     assert "## machine\n\nfailed: ValueError: odd" in said
     assert "\n## events\n" in said
-
-
-def test_it_never_imports_torch(tmp_path: Path) -> None:
-    line = report_on(make_experiment(tmp_path))
-    code = f"import sys; from swarm.cli.main import run; code = run({line!r}); sys.exit('torch' in sys.modules or code)"
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_long_lines_of_many_nodes_are_not_held_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

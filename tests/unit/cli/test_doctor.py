@@ -19,8 +19,6 @@ from swarm.views.doctor.check import Area, Diagnosis, Finding, Verdict
 from tests.patience import PATIENCE
 from tests.unit.views.factories import make_experiment, make_peer
 
-HEAVY = ("torch", "transformers", "numpy", "pandas", "reasoning_gym", "watchfiles", "structlog")
-
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,11 +92,6 @@ def test_words_of_strangers_do_nothing_to_the_terminal() -> None:
         == "\N{REPLACEMENT CHARACTER}[2Jbad\N{REPLACEMENT CHARACTER} namestop \N{REPLACEMENT CHARACTER}it"
     )
     assert "\x1b" not in render(Diagnosis("exp", "/x", True, (finding,)))
-
-
-def test_the_command_starts_without_anything_heavy() -> None:
-    code = f"import sys, swarm.cli.main, swarm.cli.doctor; print([name for name in {HEAVY!r} if name in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=PATIENCE) == "[]\n"
 
 
 def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -19,8 +19,6 @@ from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.views.factories import append_events, make_event, make_experiment, set_clock
 
-HEAVY = ("torch", "transformers", "numpy", "reasoning_gym", "pandas", "matplotlib", "asyncio", "anyio", "structlog")
-
 
 def swarm(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "swarm", *arguments]
@@ -31,20 +29,6 @@ def wait_for(stream: object, text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"the stream ended without {text!r}")
-
-
-@pytest.mark.parametrize("command", ["--version", "status", "logs", "validate --json", "status --json"])
-def test_looking_is_quick_and_imports_nothing_heavy(tmp_path: Path, command: str) -> None:
-    make_experiment(tmp_path)
-    arguments = command.split() + ([] if command == "--version" else ["--path", str(tmp_path), "--experiment", "exp"])
-    code = (
-        "import sys; from swarm.cli.main import run;"
-        f"code = run({arguments!r});"
-        f"heavy = [name for name in {HEAVY!r} if name in sys.modules];"
-        "sys.exit(repr(heavy) if heavy else code)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

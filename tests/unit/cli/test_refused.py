@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -29,14 +28,14 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("words", "more"), REFUSED, ids=lambda given: " ".join(given))
-def test_a_node_that_is_refused_leaves_nothing(words: list[str], more: dict[str, str], tmp_path: Path) -> None:
+def test_a_node_that_is_refused_leaves_nothing(
+    words: list[str], more: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | more
-    place = tmp_path / "place"
-    command = [sys.executable, "-m", "swarm", *words, "--path", str(place), "--experiment", "typo"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("swarm: ")
-    assert not place.exists()
+    with mock.patch.dict(os.environ, environment, clear=True):
+        assert run([*words, "--path", str(tmp_path / "place"), "--experiment", "typo"]) == 2
+    assert capsys.readouterr().err.startswith("swarm: ")
+    assert not (tmp_path / "place").exists()
 
 
 def test_a_judge_waits_for_an_experiment_and_makes_none(

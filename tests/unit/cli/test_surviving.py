@@ -44,8 +44,10 @@ def test_progress_fails_without_ending_what_it_shows(
     assert capsys.readouterr().out.count("OverflowError") <= 1
 
 
-@pytest.mark.parametrize("broken", ["read_to_sum_up", "summarise", "render", "_plot", "snapshot"])
-@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize(
+    ("broken", "finished"),
+    [*((view, True) for view in ("read_to_sum_up", "summarise", "render", "_plot", "snapshot")), ("render", False)],
+)
 def test_the_end_is_told_honestly_whatever_view_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str, finished: bool
 ) -> None:

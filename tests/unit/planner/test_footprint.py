@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -124,13 +122,7 @@ def test_a_child_traces_and_says_why_it_cannot(tmp_path: Path) -> None:
         module.trace_in_child(Settings(model=(str(tmp_path),)), bf16=False)
 
 
-def test_a_known_model_is_looked_up_without_torch() -> None:
-    code = (
-        "import sys; from swarm.config import Settings; from swarm.planner.planner import plan_for;"
-        "assert plan_for(Settings(model=('tiny-qwen2', 'tiny-2-gpt2'), device='cpu'), 4, True);"
-        "print([name for name in ('torch', 'transformers', 'numpy') if name in sys.modules])"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+def test_the_table_has_each_model_of_the_core_with_and_without_an_adapter() -> None:
     table = msgspec.json.decode(Path(module.__file__).parents[1].joinpath(module.TABLE).read_bytes())
     for name in OF_THE_CORE:
         for adapter in ("", " lora 16 all"):

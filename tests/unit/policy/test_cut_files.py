@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.patience import PATIENCE
 
 CHECKPOINT = """
@@ -90,6 +92,7 @@ for name, program in PROGRAMS.items():
 PROGRAMS = {"checkpoint": CHECKPOINT, "model": MODEL}
 
 
+@pytest.mark.engine
 def test_a_file_that_is_cut_after_it_was_opened_is_loaded_whole_and_before_it_is_read_refused(tmp_path: Path) -> None:
     command, root = [sys.executable, "-c", EACH, str(tmp_path)], Path(__file__).parents[3]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from swarm.errors import ConfigError, ModelError
 from swarm.policy.embedded import EMBEDDED, embedded_path
 from tests.distributions import install
-from tests.patience import PATIENCE
 from tests.unit.policy.embedded_models import (
     OF_THE_CORE,
     ignores_system_messages,
@@ -54,9 +51,3 @@ def test_a_model_of_a_plugin_that_is_not_there_is_said_with_what_to_do(
     monkeypatch.syspath_prepend(install(tmp_path / "cut", "swarm-sapo", gone))
     with pytest.raises(ConfigError, match=rf"{name} \(swarm.models\) of swarm-sapo .* install swarm-sapo again"):
         embedded_path(name)
-
-
-def test_looking_for_a_model_loads_no_torch() -> None:
-    code = "import sys, swarm.policy.embedded as e; e.embedded_path('tiny-qwen2'); print('torch' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert shown.stdout.strip() == "False"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.records import copying_rows
@@ -159,7 +159,6 @@ def test_rounds_that_are_written_between_any_two_readings_leave_the_copy_a_state
     assert at > 30
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 30), max_size=250), st.integers(0, 60), st.integers(1, 3))
 def test_whatever_is_written_when_the_copy_is_a_state_of_a_kill(paces: list[int], before: int, stages: int) -> None:
     live = Live(iter(paces), stages)

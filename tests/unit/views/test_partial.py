@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.store.run import Run
@@ -124,7 +124,6 @@ class Meanwhile:
         return getattr(self._store, name)
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), before=st.integers(0, 60), workers=st.integers(1, 3), killed=st.integers(0, 2))
 def test_an_honest_run_is_never_called_broken(seed: int, before: int, workers: int, killed: int) -> None:
     rng = random.Random(seed)

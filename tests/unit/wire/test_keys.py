@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.types import RoundKey
+from swarm.wire import keys
 from swarm.wire.keys import group_file_of, is_node_id, node_in, node_of, owner_of, rollout_of, round_of, stage_of
 from tests.layout import Layout
 
@@ -150,3 +151,45 @@ def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() 
 def test_other_names_beside_them_are_those_of_whole_files(name: str) -> None:
     assert group_file_of(f"rollouts/round_17/stage_2/{name}") is None
     assert rollout_of(f"rollouts/round_17/stage_2/{name}") == (KEY, name.removesuffix(".json"))
+
+
+SHA = "0f" * 32
+WRITERS = {
+    keys.STATE: keys.COORDINATOR,
+    keys.EXAM: keys.EXAMINER,
+    keys.JUDGE_QUESTIONS + "/round_1/anna.json": keys.JUDGE,
+    f"tasks/{SHA}": keys.ANYBODY,
+    "tasks/mine": None,
+    f"tasks/{SHA}/more": None,
+    keys.metrics("anna"): "anna",
+    keys.checkpoint(1, "anna") + "/state.json": "anna",
+    "logs/.anna/x": None,
+    "checkpoints/round_x/anna/state.json": None,
+    "checkpoints/round_1/.anna/state.json": None,
+    keys.weights(1, "anna"): "anna",
+    "weights/round_x/anna.safetensors": None,
+    "weights/round_1/anna.json": None,
+    "weights/anna.safetensors": None,
+    "weights/round_1/.anna.safetensors": None,
+    keys.completions(1, "anna"): "anna",
+    keys.completions(1, "anna", 2): "anna",
+    "completions/round_1/x/anna.json": None,
+    "completions/anna.json": None,
+    keys.rollout(KEY, "anna"): "anna",
+    "rollouts/round_1/anna.json": None,
+    "rollouts/round_1/0/1/anna.json": None,
+    keys.reward(KEY, "anna"): "anna",
+    keys.winners(1, "anna"): "anna",
+    keys.peer("anna"): "anna",
+    "elsewhere": None,
+}
+
+
+@pytest.mark.parametrize(("key", "writer"), WRITERS.items(), ids=WRITERS)
+def test_each_key_has_its_writer_and_what_is_no_key_has_none(key: str, writer: str | None) -> None:
+    assert owner_of(key) == writer
+
+
+@pytest.mark.parametrize("folders", ["round_x/stage_2", "round_17/x", "round_17/stage_x"])
+def test_a_group_outside_the_folder_of_a_stage_is_nobodys(folders: str) -> None:
+    assert group_file_of(f"rollouts/{folders}/anna.3.json") is None

@@ -167,10 +167,10 @@ async def test_a_flood_of_names_keeps_no_live_peer_out_and_is_said_once(layout: 
     for number in range(300):
         put(layout.rollout_file(R0, f"flood-{number:03}"), b"junk")
     with capture_logs() as logs:
-        await intake.look(live={"zoe", "yan"})
-        await intake.look(live={"zoe", "yan"})
+        await intake.look(live={"zoe", "yan"}, slots=2)
+        await intake.look(live={"zoe", "yan"}, slots=2)
         publish(layout, make_rollouts("yan", R0))
-        await intake.look(live={"zoe", "yan"})
+        await intake.look(live={"zoe", "yan"}, slots=2)
     assert len(intake.groups("zoe", "yan")) == 4
     refused = intake.refused()
     assert refused.pop(OTHERS) == {"flood": 293}

@@ -123,7 +123,7 @@ def dies_in_a_child(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], at
 
 
 class Way(NamedTuple):
-    """How to die, and at each how-many-th call: a fork is dear, and by exception every call is tried in any case."""
+    """How to die, and at each how-many-th call: test_deaths.py tries every call of each single write."""
 
     dies: Callable[[pytest.MonkeyPatch, Callable[[], None], int], bool]
     every: int = 1
@@ -131,7 +131,8 @@ class Way(NamedTuple):
 
 @pytest.fixture(
     params=[
-        pytest.param(Way(dies_here), id="by exception"),
+        pytest.param(Way(dies_here, every=4), id="by exception, some calls"),
+        pytest.param(Way(dies_here), id="by exception", marks=pytest.mark.slow),
         pytest.param(Way(dies_in_a_child, every=15), id="in a child, some calls"),
         pytest.param(Way(dies_in_a_child), id="in a child", marks=pytest.mark.slow),
     ]

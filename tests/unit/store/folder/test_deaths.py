@@ -171,15 +171,14 @@ def test_an_exception_at_any_call_leaves_what_was_there_or_what_was_to_be(
 
 
 @pytest.mark.usefixtures("quick_disk")
-@pytest.mark.parametrize("name", CASES)
-def test_a_process_that_dies_at_any_call_leaves_what_was_there_or_what_was_to_be(tmp_path: Path, name: str) -> None:
-    command = [sys.executable, "-m", "tests.unit.store.folder.test_deaths", str(tmp_path), name]
+def test_a_process_that_dies_at_any_call_leaves_what_was_there_or_what_was_to_be(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.unit.store.folder.test_deaths", str(tmp_path)]
     dead = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert dead.returncode == 0, dead.stderr
-    deaths = int(dead.stdout)
-    assert deaths >= 2 * len(calls_of(tmp_path / "counted", CASES[name])) > 0
-    for number in range(deaths):
-        expect_whole(tmp_path / f"{number}", CASES[name])
+    for (name, case), deaths in zip(CASES.items(), map(int, dead.stdout.split()), strict=True):
+        assert deaths >= 2 * len(calls_of(tmp_path / name / "counted", case)) > 0
+        for number in range(deaths):
+            expect_whole(tmp_path / name / f"{number}", case)
 
 
 def die_everywhere(folder: Path, case: Case) -> int:
@@ -267,4 +266,5 @@ def test_a_write_that_takes_only_a_part_goes_on(tmp_path: Path, monkeypatch: pyt
 
 if __name__ == "__main__":
     os.fsync = lambda _: None
-    sys.stdout.write(str(die_everywhere(Path(sys.argv[1]), CASES[sys.argv[2]])))
+    dead = [die_everywhere(Path(sys.argv[1]) / name, case) for name, case in CASES.items()]
+    sys.stdout.write(" ".join(map(str, dead)))
