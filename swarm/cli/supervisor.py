@@ -9,6 +9,8 @@ A node that was killed, by the machine for want of memory or by a person, goes o
 that failed by itself would fail again. Nothing that becomes of a program stops a swarm: it is asked to end once the
 nodes have, and killed after PATIENCE. A program's standard input ends with the supervisor, however that ends.
 
+Workers that are several are forked from one process, which imports what they need once (fork_server.py).
+
 All are ordinary commands in sessions of their own: a Ctrl-C in the terminal reaches the supervisor alone, which passes
 it on.
 """
@@ -29,6 +31,7 @@ from anyio.abc import Process
 
 from swarm import entry_points
 from swarm.children import child_environment, module_command
+from swarm.cli.fork_server import ForkedProcess, ForkServer
 from swarm.cli.say import say, warn
 from swarm.config import DAEMONS, Settings, command_line, without_settings
 
@@ -49,20 +52,27 @@ NICENESS = 10
 
 
 async def _started(
-    words: Sequence[str], environ: Mapping[str, str], settings: Mapping[str, str], stdin: int = subprocess.DEVNULL
-) -> AbstractAsyncContextManager[Process]:
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    settings: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
+    forks: ForkServer | None = None,
+) -> AbstractAsyncContextManager[Process | ForkedProcess]:
     """Starts one life of a `swarm` command, with these settings and none of the surrounding ones."""
+    its = child_environment({**without_settings(environ), **settings})
+    if forks and (forked := await forks.start(words, its)):
+        return forked
     return await anyio.open_process(
         module_command("swarm", *words),
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=child_environment({**without_settings(environ), **settings}),
+        env=its,
         start_new_session=True,
     )
 
 
-async def _lines(process: Process) -> AsyncIterator[str]:
+async def _lines(process: Process | ForkedProcess) -> AsyncIterator[str]:
     """Yields what it says, line by line, to its end."""
     assert process.stdout is not None
     rest = b""
@@ -98,7 +108,7 @@ class DaemonChild:
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     """The last that it said on its terminal."""
     exit_code: int | None = None
-    process: Process | None = None
+    process: Process | ForkedProcess | None = None
 
     @property
     def command(self) -> str:
@@ -114,8 +124,10 @@ class DaemonChild:
 class Supervisor:
     """Owns the daemons of one `swarm up`."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], forks: ForkServer | None = None) -> None:
+        """`forks`: what starts workers; None: they are started as all others are."""
         self._environ = dict(environ)
+        self._forks = forks
         self.children: list[DaemonChild] = []
         self._stop_asked = anyio.Event()
         self._said = anyio.Event()
@@ -147,7 +159,8 @@ class Supervisor:
     async def _live(self, child: DaemonChild) -> int:
         """One life of a child; its exit code."""
         words = (*DAEMONS[child.role], *child.arguments)
-        async with await _started(words, self._environ, child.settings) as child.process:
+        forks = self._forks if child.role == "worker" else None
+        async with await _started(words, self._environ, child.settings, forks=forks) as child.process:
             if self.stopping:
                 child.signal(signals.SIGTERM)
             async for line in _lines(child.process):
@@ -230,7 +243,7 @@ class ProgramsBeside:
         self._programs = programs
         self._environ = dict(environ)
         self._patience = patience
-        self._running: dict[str, Process] = {}
+        self._running: dict[str, Process | ForkedProcess] = {}
         self._ending = anyio.Event()
 
     @asynccontextmanager
@@ -280,7 +293,7 @@ class ProgramsBeside:
             try:
                 give_way(process.pid)
                 if self._ending.is_set():
-                    process.terminate()
+                    process.send_signal(signals.SIGTERM)
                 async for line in _lines(process):
                     say(f"{program.title}: {line.removeprefix('swarm: ')}")
                 return await process.wait()

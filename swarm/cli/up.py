@@ -14,7 +14,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
@@ -26,6 +27,7 @@ from swarm.cli.before_start import make_ready, refuse_other_models, refuse_place
 from swarm.cli.copying import Mirror, bring_back, mirrored, refuse_mirror
 from swarm.cli.elsewhere import Elsewhere, ElsewhereFlags, Jobs, elsewhere_of
 from swarm.cli.flags import as_settings, asked_for, command_again, flag_words, open_experiment, settings_from
+from swarm.cli.fork_server import can_fork, fork_server
 from swarm.cli.help import further
 from swarm.cli.local_swarm import LocalSwarm, local_swarm, plan_of, repetition, show_dry_run, show_nodes, within_memory
 from swarm.cli.processes import UP, refuse_live, this_process_runs
@@ -41,7 +43,7 @@ from swarm.cli.supervisor import (
     programs_beside,
     where,
 )
-from swarm.config import Settings, StartRequest
+from swarm.config import Settings, StartRequest, without_settings
 from swarm.config.sources import Given
 from swarm.errors import ClusterError, ConfigError, ExperimentError, StoreError
 from swarm.node.base.experiment import differences, is_begun, other_experiment, read_experiment
@@ -351,8 +353,34 @@ async def _run(
     jobs: Jobs | None = None,
     emit: Emit | None = None,
 ) -> int:
+    async with _supervisor(swarm, jobs) as supervisor:
+        return await _watch(supervisor, swarm, run, children, programs, again, jobs, emit)
+
+
+@asynccontextmanager
+async def _supervisor(swarm: LocalSwarm, jobs: Jobs | None) -> AsyncIterator[Supervisor | Jobs]:
+    """Yields who starts and ends the nodes. Several workers of this machine share what they import, where that can
+    be."""
+    if jobs:
+        yield jobs
+    elif swarm.in_process or len(swarm.workers) < 2 or not can_fork([worker.device for worker in swarm.workers]):
+        yield Supervisor(os.environ)
+    else:
+        async with fork_server(without_settings(os.environ)) as forks:
+            yield Supervisor(os.environ, forks)
+
+
+async def _watch(
+    supervisor: Supervisor | Jobs,
+    swarm: LocalSwarm,
+    run: Run,
+    children: list[DaemonChild],
+    programs: list[ProgramBeside],
+    again: str,
+    jobs: Jobs | None,
+    emit: Emit | None,
+) -> int:
     settings = swarm.settings
-    supervisor = jobs or Supervisor(os.environ)
     surviving = Surviving()
     shown: dict[str, Any] = {"show_round": emit} if emit else {}
     if settings.sparing:

@@ -122,6 +122,7 @@ OPENERS = {
 NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/cli/experiment.py": "the file that the user names, a private folder beside it",
     "swarm/cli/bugreport.py": "the file that the user names",
+    "swarm/cli/fork_server.py": "/proc",
     "swarm/cli/logs.py": "the package's own format for lnav",
     "swarm/cli/main.py": "/dev/null",
     "swarm/cli/model_export.py": "the folder that the user names, a checkpoint that the store has opened",
@@ -229,6 +230,7 @@ ALONE = {"eval", "compile"}
 """Which do so where they are no methods."""
 UNPICKLERS = {("pickle", "loads"), ("pickle", "load"), ("torch", "load"), ("joblib", "load"), ("marshal", "loads")}
 WHERE_NAMES_COME_FROM = {
+    "swarm/cli/fork_server.py": "what workers import, named there",
     "swarm/cli/supervisor.py": "the libraries of the page, named there",
     "swarm/entry_points.py": "our own plugin, for the modules that forward to it",
     "swarm/config/own_code.py": "OwnCode, which only this user can say",

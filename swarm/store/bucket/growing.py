@@ -3,9 +3,13 @@
     logs/anna/metrics.jsonl~/{birth}-000000000000000     lines, put once
                              {birth}-000000000001834     the next ones
                              {birth}-{at}-{start}        the bytes of several, the last of which began `at`; these go
-    append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done ─▶ create the next segment
-             ─▶ sixteen of a size? join them: put their bytes as one, delete those that were joined GRACE seconds ago
+    append   end known? ─no─▶ list, read the last bytes      ─▶ ends with these lines? done
+             ─▶ create a segment: with the bytes of the last one before the new lines, while that is small
+             ─▶ neighbours to join? put their bytes as one, delete those that were joined GRACE seconds ago
     read     list from the cursor's segment on ─▶ get what is behind the cursor ─▶ whole records
+
+So a file is read with few requests however long it is: one segment of up to 32 KiB that grows with each append, one of
+up to 512 KiB, one of up to 8 MiB, and those that are full.
 
 A create whose answer was lost is known again (see Objects.create), and an append that failed makes the writer look
 anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
@@ -22,6 +26,7 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import pairwise
 from typing import NamedTuple
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
@@ -35,9 +40,14 @@ MOST_PER_APPEND = 64 * 2**20
 """Bytes of one segment; a larger one was not written by us, and is skipped."""
 _KEPT = 128 * 1024
 """Bytes of a file's end that its writer remembers."""
-_FEW = 16
-"""So many neighbours of one of these sizes are joined: however long the file is, few segments of it are small."""
-_SIZES = (32 * 1024, 512 * 1024)
+_TAIL = 32 * 1024
+"""Bytes up to which the last segment is put again with the lines that come."""
+_SIZES = (512 * 1024, 8 * 2**20)
+"""Bytes from which on a segment is of another kind: neighbours of one kind are joined."""
+_MOST_JOINED = 64
+"""Segments that are joined at once: logs of earlier versions have hundreds."""
+_PAUSE = 16
+"""Appends before another join, where one failed."""
 _ATTEMPTS = 3
 GRACE = 60.0
 """Seconds that segments stay after they were joined: readers who listed them before have so long to read them."""
@@ -128,26 +138,38 @@ class _End(NamedTuple):
     """The last bytes."""
     segments: tuple[Segment, ...] = ()
     """Those that count."""
+    own: int = 0
+    """So many bytes of the tail are known; the others may be junk in place of what cannot be read."""
 
     def and_then(self, lines: bytes, segments: Sequence[Segment]) -> _End:
         """Returns the end of the file with these lines more."""
-        return _End(self.birth, self.size + len(lines), (self.tail + lines)[-_KEPT:], tuple(segments))
+        tail = (self.tail + lines)[-_KEPT:]
+        return _End(self.birth, self.size + len(lines), tail, tuple(segments), min(self.own + len(lines), len(tail)))
+
+    def holds(self, segment: Segment) -> bool:
+        """Tells whether `bytes_of` knows a segment."""
+        return self.size - self.own <= segment.start and segment.end <= self.size
+
+    def bytes_of(self, segment: Segment) -> bytes:
+        """Returns a segment that the tail holds."""
+        begins = self.size - len(self.tail)
+        return self.tail[segment.start - begins : segment.end - begins]
 
 
 def to_join(segments: Sequence[Segment]) -> list[Segment]:
-    """Returns the first neighbours that are to be joined; none if there are too few of each size."""
-    for least, most in zip((0, *_SIZES), _SIZES, strict=False):
+    """Returns the first neighbours that are to be joined, none of which is the last segment; none if there are none."""
+    for least, most in pairwise((0, *_SIZES)):
         run, size = list[Segment](), 0
-        for segment in segments:
-            fits = least <= segment.size < most
-            if not fits or size >= _FEW * most or (run and run[-1].end != segment.start):
-                if len(run) >= _FEW:
-                    break
-                run, size = [], 0
-            if fits:
+        for segment in segments[:-1]:
+            follows = run and segment.start == run[-1].end and least <= segment.size <= MOST_PER_APPEND - size
+            if follows and size < most and len(run) < _MOST_JOINED:
                 run.append(segment)
                 size += segment.size
-        if len(run) >= _FEW:
+            elif len(run) > 1:
+                break
+            else:
+                run, size = ([segment], segment.size) if least <= segment.size < most else ([], 0)
+        if len(run) > 1:
             return run
     return []
 
@@ -196,38 +218,55 @@ class GrowingWriter:
             return True
         if end.size + len(lines) > MOST_GROWN:
             raise StoreError(f"cannot append to {self._where}: it claims to have {end.size} bytes", blocked=True)
-        added = Segment(end.birth, end.size, end.size, len(lines))
+        end, before = self._with_last(end, len(lines))
+        put = b"".join(map(end.bytes_of, before)) + lines
+        added = Segment(end.birth, end.size, end.size + len(lines) - len(put), len(put))
         try:
-            self._client.create(self._object(added), lines)
+            self._client.create(self._object(added), put)
         except AlreadyThereError:
             return False
-        self._end = end.and_then(lines, [*end.segments, added])
+        self._left += [(time.monotonic(), self._object(one)) for one in before]
+        self._end = end.and_then(lines, [*end.segments[: len(end.segments) - len(before)], added])
         return True
+
+    def _with_last(self, end: _End, more: int) -> tuple[_End, tuple[Segment, ...]]:
+        """Returns the segment that is put again with so many bytes more, if there is one, and the end that holds it.
+
+        It follows from what lies there: two writers of one file give the next segment one name.
+        """
+        last = end.segments[-1] if end.segments else None
+        if last is None or last.end != end.size or last.size + more > _TAIL:
+            return end, ()
+        if not end.holds(last):
+            try:
+                end = end._replace(tail=self._read(last), own=last.size)
+            except (StoreError, FileNotFoundError, ProtocolError):
+                return end, ()
+        return end, (last,) if len(end.tail) >= last.size else ()
 
     def _join(self) -> None:
         """Joins neighbours of one size, if there are many; what fails is tried again some appends later."""
         self._appended += 1
         if self._appended < self._joins_at or not (end := self._end) or not (some := to_join(end.segments)):
             return
-        self._joins_at = self._appended + _FEW
+        self._joins_at = self._appended + _PAUSE
         first, last = end.segments.index(some[0]), end.segments.index(some[-1])
         joined = Segment(end.birth, some[-1].at, some[0].start, some[-1].end - some[0].start)
-        tail_begins = end.size - len(end.tail)
         with suppress(StoreError, FileNotFoundError, ProtocolError):
-            if tail_begins <= joined.start:
-                data = end.tail[joined.start - tail_begins : joined.end - tail_begins]
-            else:
-                data = b"".join(self._client.get_range(self._object(one), 0, one.size) for one in some)
+            data = b"".join(end.bytes_of(one) if end.holds(one) else self._read(one) for one in some)
             if len(data) != joined.size:  # one of them is another one now: it stays, for who reads to see
                 return
             self._client.put(self._object(joined), data)
             self._end = end._replace(segments=(*end.segments[:first], joined, *end.segments[last + 1 :]))
             self._joins_at = 0
             now = time.monotonic()
-            self._left += [(now, self._object(segment)) for segment in some]
+            self._left += [(now, name) for one in some if (name := self._object(one)) != self._object(joined)]
             gone = [name for since, name in self._left if since <= now - GRACE]
             self._client.delete(gone)
-            self._left = self._left[len(gone) :]
+            self._left = [one for one in self._left if one[0] > now - GRACE]
+
+    def _read(self, segment: Segment) -> bytes:
+        return self._client.get_range(self._object(segment), 0, segment.size)
 
     def _object(self, segment: Segment) -> str:
         return f"{grown(self._name)}/{segment.name}"

@@ -253,7 +253,7 @@ def list_page(client: Objects, prefix: str, after: str, limit: int, *, tags: boo
         name, slash, rest = there["path"].removeprefix(f"{prefix}/").partition("/")
         if f"{name}{slash}" == after:  # its name begins with BEHIND
             continue
-        if found.is_new(name, rest) and len(found.entries) >= most:
+        if found.is_new(name, rest, there["size"]) and len(found.entries) >= most:
             return found.page()._replace(looked=walk.looked)
         if (found.take(name, rest, there)) >= PAGE and (behind := found.behind(name, rest)):
             walk.leap(f"{prefix}/{behind}")
@@ -283,15 +283,15 @@ class _Found:
         self._tails: dict[str, Tail] = {}
         """Tails of growing files."""
 
-    def is_new(self, name: str, rest: str) -> bool:
-        shown = self._shown(name, rest)
+    def is_new(self, name: str, rest: str, size: int) -> bool:
+        shown = self._shown(name, rest, size)
         return shown is not None and (shown, self._is_prefix(name, rest)) not in self.entries
 
     def take(self, name: str, rest: str, there: ObjectMeta) -> int:
         """Note an object; gives how many of the same child came by now."""
         self._in_child = self._in_child + 1 if rest and name == self._child else 1
         self._child = name
-        shown = self._shown(name, rest)
+        shown = self._shown(name, rest, there["size"])
         if shown is not None:
             self._last = f"{name}/" if rest else name
             if not rest:
@@ -306,7 +306,7 @@ class _Found:
     def _is_prefix(name: str, rest: str) -> bool:
         return bool(rest) and "~" not in name
 
-    def _shown(self, name: str, rest: str) -> str | None:
+    def _shown(self, name: str, rest: str, size: int) -> str | None:
         """Returns the name under which an object appears; None: under none."""
         if not rest:
             return None if "~" in name else name
@@ -314,7 +314,7 @@ class _Found:
             counts = rest == MANIFEST if self._bundles else not is_data(rest)
             return name if counts else None
         base = name.removesuffix("~")
-        return base if base and "~" not in base and Segment.of(rest, 0) else None
+        return base if base and "~" not in base and Segment.of(rest, size) else None
 
     def _grow(self, shown: str, rest: str, size: int) -> None:
         segment = Segment.of(rest, size)

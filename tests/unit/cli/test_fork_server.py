@@ -1,0 +1,106 @@
+"""Workers that are forked from one process are children like those that are started plainly."""
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from swarm.cli.fork_server import ForkedProcess, ForkServer, can_fork, fork_server
+from swarm.cli.supervisor import DaemonChild, Supervisor
+from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.skipif(not can_fork(["cpu"]), reason="needs Linux with pidfd")
+LIGHT = ("swarm.cli.main",)
+NOT_A_ROLE = {"NODE_ROLE": "nobody"}
+
+
+def with_forks(use: Callable[[ForkServer], Awaitable[None]]) -> None:
+    async def main() -> None:
+        with anyio.fail_after(PATIENCE):
+            async with fork_server(os.environ, LIGHT) as forks:
+                await use(forks)
+
+    anyio.run(main)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def said_by(process: ForkedProcess) -> str:
+    return b"".join([chunk async for chunk in process.stdout]).decode()
+
+
+async def started(forks: ForkServer, *words: str, **environ: str) -> ForkedProcess:
+    process = await forks.start(words, {**os.environ, **environ})
+    assert process is not None
+    return process
+
+
+def test_a_forked_command_says_and_ends_as_a_started_one_with_its_own_variables() -> None:
+    async def use(forks: ForkServer) -> None:
+        async with await started(forks, "node", "--help") as process:
+            assert "Usage: swarm node" in await said_by(process)
+            assert await process.wait() == 0
+        async with await started(forks, "node", **NOT_A_ROLE) as process:
+            assert "'nobody'" in await said_by(process)
+            assert await process.wait() == process.returncode == 2
+
+    with_forks(use)
+
+
+def test_a_forked_worker_is_this_process_child_in_a_session_of_its_own_and_dies_with_the_block() -> None:
+    lives: list[int] = []
+
+    async def block(forks: ForkServer) -> None:
+        async with await started(forks, "logs", "--follow", GDRIVE_PATH="/nowhere") as process:
+            lives.append(process.pid)
+            assert os.getsid(process.pid) == process.pid
+            assert parent_of(process.pid) == os.getpid()
+            raise RuntimeError
+
+    async def use(forks: ForkServer) -> None:
+        with pytest.raises(RuntimeError):
+            await block(forks)
+
+    with_forks(use)
+    assert not os.path.exists(f"/proc/{lives[0]}")
+
+
+def test_a_killed_worker_has_its_signal_as_exit_code() -> None:
+    async def use(forks: ForkServer) -> None:
+        async with await started(forks, "web", "--help") as process:
+            process.send_signal(signal.SIGKILL)
+            assert await process.wait() in (-signal.SIGKILL, 0)
+            process.send_signal(signal.SIGKILL)  # which nobody hears any more
+
+    with_forks(use)
+
+
+def test_where_the_server_has_died_workers_are_started_plainly() -> None:
+    async def use(forks: ForkServer) -> None:
+        async with await started(forks, "--version") as process:
+            await process.wait()
+        forks._channel.shutdown(2)
+        child = DaemonChild("worker-0", "worker", {"SEED": "seven"})
+        supervisor = Supervisor(os.environ, forks)
+        await supervisor.run(child)
+        assert child.exit_code == 2
+        assert any("'seven'" in line for line in child.lines)
+
+    with_forks(use)
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpu", "holds"),
+    [(["cpu", "cpu"], True, True), ([None, "cpu"], False, True), ([None], True, False), (["cuda"], False, False)],
+)
+def test_workers_of_a_gpu_are_never_forked(
+    devices: list[str | None], gpu: bool, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swarm.cli.fork_server._DEVICES", (sys.executable if gpu else "/dev/no-such-card",))
+    assert can_fork(devices) is holds
