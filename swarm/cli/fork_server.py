@@ -46,8 +46,8 @@ _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _MOST = 2**20
 """Bytes of a request."""
 _CHUNK = 65_536
-_SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of linux/prctl.h."""
+_SUBREAPER, _NAME = 36, 15
+"""PR_SET_CHILD_SUBREAPER and PR_SET_NAME of linux/prctl.h."""
 
 
 class ForkRequest(msgspec.Struct, frozen=True):
@@ -230,6 +230,8 @@ def _be(asked: _Asked) -> NoReturn:
     os.environ.clear()
     os.environ.update(asked.request.environ)
     random.seed()
+    name = f"swarm {os.environ.get('NODE_ID', '')}".encode()
+    ctypes.CDLL(None).prctl(_NAME, ctypes.c_char_p(name), 0, 0, 0)  # 15 bytes of it, as `top` shows them
     sys.argv = ["swarm", *asked.request.words]
     raise SystemExit(run(asked.request.words))
 

@@ -19,6 +19,7 @@ from statistics import fmean
 import anyio
 import msgspec
 
+from swarm import forms
 from swarm.cli.local_swarm import LocalSwarm
 from swarm.cli.say import say
 from swarm.records.first_round import advice, first_round, pace_line
@@ -245,7 +246,7 @@ class UpProgress:
         """Says how long a round of the slowest worker takes, once all of them have said it, and no round is over."""
         for event in events:
             with suppress(msgspec.DecodeError):
-                self._forecasts[event.node] = msgspec.json.decode(event.line, type=RoundForecast)
+                self._forecasts[event.node] = forms.decode(event.line, RoundForecast)
         if self._foreseen or not self._forecasts.keys() >= {*self._workers}:
             return
         found = slowest(self._forecasts.values())

@@ -23,7 +23,6 @@ from typing import Literal, NamedTuple
 
 from swarm.config import Settings
 from swarm.errors import ModelError, NoModelError
-from swarm.logs import get_logger
 from swarm.planner.device_memory import DeviceMemory, device_memory
 from swarm.planner.footprint import footprint
 from swarm.planner.node_memory import ONE_TURN, SizedModel, Talk, computes_in_half
@@ -32,8 +31,6 @@ from swarm.planner.shape import model_shape
 from swarm.policy.hub import is_hub_id, look_up
 from swarm.policy.model_files import folder_problem, resolve_model
 from swarm.policy.settings import unsuited
-
-logger = get_logger(__name__)
 
 
 def make_plan(
@@ -77,7 +74,9 @@ def plan_for(settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_
     try:
         return make_plan(settings, nodes, in_process, talk)
     except ModelError as error:
-        logger.warning("plan.unknown", problem=str(error))
+        from swarm.logs import get_logger  # here, for commands that only look do without it
+
+        get_logger(__name__).warning("plan.unknown", problem=str(error))
         return None
 
 

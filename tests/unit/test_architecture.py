@@ -55,7 +55,7 @@ STARTS: list[tuple[tuple[str, ...], str]] = [
     ((), "import swarm.policy.embedded as e; e.embedded_path('tiny-qwen2')"),
     ((), "from swarm.config import Settings; from swarm.planner.planner import plan_for as plan"),
     ((), "assert plan(Settings(model=('tiny-qwen2', 'tiny-2-gpt2'), device='cpu'), 4, True)"),
-    ((), "assert run(['plan', '--no-probe', '--device', 'cpu']) == 0"),
+    ((), "assert run(['plan', '--device', 'cpu']) == 0"),
     ((), "assert run(['bugreport', '--no-doctor']) == 0"),
 ]
 """What a start must not import beside HEAVY, and the start: one after the other in one process."""

@@ -28,6 +28,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -245,9 +246,12 @@ class Foreseeing:
             return
         self._forecast = True
         found = forecast(half, await self._ctx.blocking.run(self._interval))
-        say = logger.info if found.fits else logger.warning
-        earned = found.earned_line(self._settings.model)
-        say("round.forecast", forecast=found.line, rewards=earned, **msgspec.structs.asdict(found))
+        said: dict[str, Any] = {"forecast": found.line, "rewards": found.earned_line(self._settings.model)}
+        said |= msgspec.structs.asdict(found)
+        if found.fits:
+            logger.info("round.forecast", **said)
+        else:
+            logger.warning("round.forecast", **said)
 
     def _interval(self) -> float:
         """Returns the longest that the clock lets a round last, seconds; 0.0: this node keeps its own. Blocking."""

@@ -77,7 +77,7 @@ def test_a_run_of_this_program_stays_its_own_whatever_else_lies_there(tmp_path: 
 
 
 def test_nodes_refuse_to_start_where_rl_swarm_was(place: Path) -> None:
-    with pytest.raises(ExperimentError, match=r"made by rl-swarm.*choose another --experiment"):
+    with pytest.raises(ExperimentError, match=r"made by rl-swarm.*Choose another --experiment"):
         refuse_foreign(open_place(place).open("early", writer="anna"))
 
 

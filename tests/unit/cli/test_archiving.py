@@ -80,7 +80,7 @@ def test_what_is_no_archive_is_refused_and_leaves_nothing(tmp_path: Path, capsys
     assert commanded("restore", file, "--path", tmp_path / "b") == 2
     assert "is refused, nothing was restored" in capsys.readouterr().err
     assert not (tmp_path / "b" / "experiments").exists()
-    assert commanded("restore", tmp_path / "nothing.tar.gz", "--path", tmp_path / "b") == 1
+    assert commanded("restore", tmp_path / "nothing.tar.gz", "--path", tmp_path / "b") == 2
 
 
 GOOD = {f"experiments/exp/logs/node{number}/events.jsonl": b"{}\n" for number in range(70)}

@@ -255,9 +255,8 @@ up --mirror same --path same      --mirror: expected another place
 up --mirror ./same --path same --dry-run  --mirror: expected another place
 up --model ./nowhere --experiment new     no folder is at
 up --model file.txt --experiment new      is a file
-plan --model ./nowhere --no-probe         no folder is at
-plan --model file.txt --no-probe          is a file
-plan --device gpu --no-probe      Expected cpu, cuda or cuda:<n>
+plan --model ./nowhere         no folder is at
+plan --model file.txt          is a file
 summary --plot /nosuch/x.png      there is no folder /nosuch
 summary --plot reward             .png or .svg
 web --export /nosuch/x.html       there is no folder /nosuch

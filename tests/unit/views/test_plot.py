@@ -22,8 +22,8 @@ def rewards(folder: Path) -> dict[str, dict[int, float]]:
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("b.svg", b"<?xml")])
 def test_the_suffix_decides_the_format(tmp_path: Path, name: str, start: bytes) -> None:
     pytest.importorskip("matplotlib")
-    save_reward_plot(rewards(tmp_path), tmp_path / "plots" / name)
-    data = (tmp_path / "plots" / name).read_bytes()
+    save_reward_plot(rewards(tmp_path), tmp_path / name)
+    data = (tmp_path / name).read_bytes()
     assert data.startswith(start)
     assert len(data) > 5000
 

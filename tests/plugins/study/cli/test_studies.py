@@ -45,8 +45,8 @@ def test_compare_says_where_one_trained_on_more_groups(tmp_path: Path, capsys: p
     write_study(tmp_path, study="big", **(four | {"external_wanted": 4}))
     text = compared(capsys, tmp_path, "small:8/0", "big:8/0")
     assert text.splitlines()[-1] == (
-        "a round of big:8/0 trains on 8 groups, one of small:8/0 on 4: 2 times as many, so that the difference is not "
-        "the effect of sharing alone"
+        "a round of big:8/0 trains on 8 groups, one of small:8/0 on 4: 2 times as many. So the difference is not the "
+        "effect of sharing alone"
     )
     assert "times as many" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
 

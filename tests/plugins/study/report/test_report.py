@@ -290,7 +290,7 @@ def test_a_price_makes_hours_into_costs(plain: Report) -> None:
 def test_the_paper_stands_beside_as_percentages_unless_the_sums_compare(plain: Report) -> None:
     assert "they are not drawn here" in plain.words
     assert "improvements over its own sum of the same baseline (Qwen2.5-0.5B, 8 nodes, 2000 rounds; one" in plain.words
-    assert "reports one sum per configuration without a spread; this study is 2 nodes, 12 rounds" in plain.words
+    assert "reports one sum per configuration without a spread. This study is 2 nodes, 12 rounds" in plain.words
     assert "No run is finished yet" in with_record(plain, nodes=8, rounds=2000).words
 
 

@@ -139,7 +139,7 @@ def test_other_settings_are_refused_by_name_and_with_the_two_ways_out(
     with pytest.raises(ExperimentError) as refusal:
         claim(layout, **changed)
     assert said in str(refusal.value)
-    assert "use its settings" in str(refusal.value)
+    assert "go on with its settings" in str(refusal.value)
     assert "choose another" in str(refusal.value)
     assert layout.experiment_file.read_bytes() == made, "never overwritten"
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm.cli.flags import RunFlags, settings_from
+from swarm.cli.flags import settings_from
+from swarm.cli.run_flags import RunFlags
 from swarm.config import load_settings
 from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
