@@ -422,7 +422,7 @@ BUGS = [
     Planted(
         a_round_waits_for_ever_for_who_was_there, ("and the round is open",), {"quitters": 3.0}, settles=True, first=1
     ),
-    Planted(a_dead_worker_is_waited_for_for_ever, ("it stands still",), first=6),
+    Planted(a_dead_worker_is_waited_for_for_ever, ("it stands still",), first=54),
     Planted(the_clock_goes_back_to_a_stale_state, ("the clock goes back", "the clock goes from"), first=25),
     Planted(a_coordinator_does_not_see_who_is_alive, ("it stands still",)),
     Planted(a_fixed_sleep_is_the_barrier, ("it did not wait for",)),
@@ -477,6 +477,7 @@ BUGS = [
             "a stranger's state stays",
         ),
         {"obstructers": 1.0},
+        first=2,
     ),
     Planted(a_group_is_made_again_at_another_time, ("a published rollout file is changed",), one_by_one=True, first=2),
     Planted(a_group_is_named_and_not_written, ("it names a group that is not there",), one_by_one=True),

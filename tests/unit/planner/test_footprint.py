@@ -146,8 +146,6 @@ def test_a_trace_counts_the_numbers_of_a_model_without_weights_and_of_its_adapte
     layer = module.model.layers[0]
     sizes = (*layer.self_attn.q_proj.weight.shape, *layer.mlp.down_proj.weight.shape)
     assert found.adapter == 3 * sum(sizes) * len(module.model.layers)
-    every = [part for path, part in module.named_modules() if hasattr(part, "in_features") and path != "lm_head"]
-    assert found.linear == sum(part.weight.numel() for part in every)
     with pytest.raises(ModelError, match="no linear layer's name ends so"):
         trace(str(tmp_path), bf16=False, eager=False, lora=LoraConfig(targets=("nothing",)))
 
