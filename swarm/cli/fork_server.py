@@ -36,7 +36,7 @@ from swarm.children import child_environment, module_command
 
 IMPORTED = (
     *("torch", "transformers", "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
-    *("swarm.policy.policy", "swarm.policy.settings", "swarm.node.worker.worker", "swarm.node.worker.first_day"),
+    *("swarm.policy.policy", "swarm.policy.settings", "swarm.node.worker.worker", "swarm.node.worker.checkpoints"),
     *("swarm.tasks.scoring", "swarm.cli.node"),
     *("transformers.models.qwen2.modeling_qwen2", "transformers.models.gpt2.modeling_gpt2"),
 )

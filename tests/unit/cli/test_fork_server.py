@@ -4,12 +4,13 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
 import pytest
 
-from swarm.cli.fork_server import ForkedProcess, ForkServer, can_fork, fork_server
+from swarm.cli.fork_server import IMPORTED, ForkedProcess, ForkServer, can_fork, fork_server
 from swarm.cli.supervisor import DaemonChild, Supervisor
 from tests.patience import PATIENCE
 
@@ -104,3 +105,8 @@ def test_workers_of_a_gpu_are_never_forked(
 ) -> None:
     monkeypatch.setattr("swarm.cli.fork_server._DEVICES", (sys.executable if gpu else "/dev/no-such-card",))
     assert can_fork(devices) is holds
+
+
+def test_what_workers_import_is_there() -> None:
+    """Where one module is not, workers are started plainly, and only the time tells."""
+    assert all(find_spec(name) for name in IMPORTED)
