@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from swarm.cli.flags import CommonFlags, open_experiment, refuse_no_folder_for, settings_to_look
 from swarm.cli.say import print_result
-from swarm.records.reader import snapshot
+from swarm.records.sums import read_to_sum_up
 from swarm.views import summary as summary_view
 
 
@@ -27,9 +27,9 @@ def summary(
         as_json: JSON instead of tables.
     """
     refuse_no_folder_for("--plot", plot)
-    run = open_experiment(settings_to_look(experiment_flags))
-    print_result(summary_view.summarise_run(run), summary_view.render, as_json=as_json)
+    sums, now = read_to_sum_up(open_experiment(settings_to_look(experiment_flags)))
+    print_result(summary_view.summary_of(sums, now), summary_view.render, as_json=as_json)
     if plot is not None:
         from swarm.views.plot import save_reward_plot  # here: most look without one
 
-        save_reward_plot({node: of_node.measured_rewards for node, of_node in snapshot(run).progress.items()}, plot)
+        save_reward_plot({node: of_node.measured_rewards for node, of_node in sums.items()}, plot)

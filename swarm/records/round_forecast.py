@@ -2,7 +2,7 @@
 
     seconds of answering and of learning, the clock's interval ─▶ RoundForecast ─▶ a line, and what to type
 
-A node measures them in its first own groups, `swarm plan` in one real step, `swarm probe` in its answers.
+A node measures them in its first own groups, `swarm probe` in its answers.
 """
 
 from __future__ import annotations

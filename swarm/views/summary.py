@@ -115,9 +115,12 @@ class Summary(msgspec.Struct, frozen=True):
 
 def summarise_run(run: Run) -> Summary:
     """Returns the summary of an experiment, whoever made it. Raises StoreError: its place fails."""
-    sums, now = read_to_sum_up(run)
-    summary = summarise(sums, *told(now))
-    return without(summary, unknown_columns(run), made_by(run))
+    return summary_of(*read_to_sum_up(run))
+
+
+def summary_of(sums: Mapping[str, NodeSums], now: RunSnapshot) -> Summary:
+    """Returns the same of a run that was read. Raises StoreError: its place fails."""
+    return without(summarise(sums, *told(now)), unknown_columns(now.run), made_by(now.run))
 
 
 def told(now: RunSnapshot) -> tuple[list[Hint], Requests | None]:

@@ -182,7 +182,7 @@ class GrowingWriter:
         self._name = name
         self._end: _End | None = None
         self._left: list[tuple[float, str]] = []
-        """Objects that were joined, the oldest first, and when."""
+        """Objects whose bytes lie in another one now, the oldest first, and since when."""
         self._appended = self._joins_at = 0
         """Appends so far, and those before which nothing is joined: what could not be is not tried each time."""
         self._lock = threading.Lock()
@@ -245,7 +245,7 @@ class GrowingWriter:
         return end, (last,) if len(end.tail) >= last.size else ()
 
     def _join(self) -> None:
-        """Joins neighbours of one size, if there are many; what fails is tried again some appends later."""
+        """Joins the first neighbours that are to be joined; what fails is tried again some appends later."""
         self._appended += 1
         if self._appended < self._joins_at or not (end := self._end) or not (some := to_join(end.segments)):
             return
@@ -260,7 +260,7 @@ class GrowingWriter:
             self._end = end._replace(segments=(*end.segments[:first], joined, *end.segments[last + 1 :]))
             self._joins_at = 0
             now = time.monotonic()
-            self._left += [(now, name) for one in some if (name := self._object(one)) != self._object(joined)]
+            self._left += [(now, self._object(one)) for one in some]
             gone = [name for since, name in self._left if since <= now - GRACE]
             self._client.delete(gone)
             self._left = [one for one in self._left if one[0] > now - GRACE]
