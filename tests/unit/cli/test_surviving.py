@@ -69,6 +69,7 @@ def test_a_view_that_fails_while_the_swarm_runs_leaves_its_children_alone(
     layout = make_experiment(tmp_path)
     monkeypatch.setattr(UpProgress, "_show_new", burst)
     monkeypatch.setattr("swarm.cli.progress.REFRESH_SECONDS", 0.001)
+    monkeypatch.setattr(up, "can_fork", lambda _: False)
     lived = tmp_path / "lived"
     script = f"import time; time.sleep(0.2); open({str(lived)!r}, 'w').close()"
     monkeypatch.setattr("swarm.cli.supervisor.module_command", lambda *_: [os.sys.executable, "-c", script])  # type: ignore[attr-defined]
