@@ -8,7 +8,7 @@ Imports are most of what starting a worker costs, and most of the memory of a sm
 ordinary one in all else: it reads its settings from its own variables, and runs the command that a person would type.
 
 For Linux, and for workers that compute on its processors: no library of a GPU bears a fork. Wherever it cannot work,
-`ForkServer.start` says so by None, and the command is started plainly.
+`ForkServer.start` returns None, after one warning, and the command is started plainly.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import msgspec
 from anyio import to_thread
 
 from swarm.children import child_environment, module_command
+from swarm.cli.say import warn
 
 IMPORTED = (
     *("torch", "transformers", "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
@@ -41,6 +42,7 @@ IMPORTED = (
     *("transformers.models.qwen2.modeling_qwen2", "transformers.models.gpt2.modeling_gpt2"),
 )
 """What every worker imports, and the architectures of the embedded models."""
+GONE = "workers cannot be forked here ({cause}); each imports torch by itself, which takes seconds and memory"
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """One of them is where a GPU of NVIDIA's or AMD's is, or Windows' below Linux."""
 _MOST = 2**20
@@ -119,17 +121,22 @@ class ForkServer:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._turn = anyio.Lock()
+        self._is_gone = False
 
     async def start(self, words: Sequence[str], environ: Mapping[str, str]) -> ForkedProcess | None:
         """Starts a `swarm` command with these variables; None: the server cannot, or is gone."""
         request = msgspec.msgpack.encode(ForkRequest(tuple(words), dict(environ)))
         async with self._turn:
+            if self._is_gone:
+                return None
             said, says = os.pipe()
             try:
                 pid = await to_thread.run_sync(self._ask, request, says, abandon_on_cancel=True)
                 return ForkedProcess(pid, said)
-            except (OSError, ValueError):
+            except (OSError, ValueError) as error:
                 os.close(said)
+                self._is_gone = True
+                warn(GONE.format(cause=error if isinstance(error, OSError) else "it has ended"))
                 return None
             finally:
                 os.close(says)

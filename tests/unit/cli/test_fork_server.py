@@ -82,18 +82,21 @@ def test_a_killed_worker_has_its_signal_as_exit_code() -> None:
     with_forks(use)
 
 
-def test_where_the_server_has_died_workers_are_started_plainly() -> None:
+def test_where_the_server_has_died_workers_are_started_plainly_and_that_is_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async def use(forks: ForkServer) -> None:
         async with await started(forks, "--version") as process:
             await process.wait()
         forks._channel.shutdown(2)
-        child = DaemonChild("worker-0", "worker", {"SEED": "seven"})
-        supervisor = Supervisor(os.environ, forks)
-        await supervisor.run(child)
-        assert child.exit_code == 2
-        assert any("'seven'" in line for line in child.lines)
+        for name in ("worker-0", "worker-1"):
+            child = DaemonChild(name, "worker", {"SEED": "seven"})
+            await Supervisor(os.environ, forks).run(child)
+            assert child.exit_code == 2
+            assert any("'seven'" in line for line in child.lines)
 
     with_forks(use)
+    assert capsys.readouterr().err.count("workers cannot be forked here") == 1
 
 
 @pytest.mark.parametrize(
