@@ -14,7 +14,7 @@ BENCHMARKS := round_breakdown full_round loss_memory sharing_overhead scaling in
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
 
-.PHONY: up test test-engines test-slow test-chaos check docs bench clean
+.PHONY: up test environments test-engines test-slow test-chaos check docs bench clean
 
 up: $(VENV)/.installed
 	@$(BIN)/swarm up --unless-finished
@@ -23,8 +23,10 @@ up: $(VENV)/.installed
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
+environments: $(VENV)/.installed-engines $(SERVERS)/.installed $(SERVING)/.installed $(EXTRAS)/.installed
+
 # About half an hour. A wheel built and installed, servers and a browser where tests ask for them, whole swarms of real models in processes.
-test-engines: $(VENV)/.installed-engines $(SERVERS)/.installed $(SERVING)/.installed $(EXTRAS)/.installed
+test-engines: environments
 	$(BIN)/python -m pytest -m "engine and not slow" -n $(JOBS) --dist loadgroup
 
 test-slow: $(VENV)/.installed-engines $(SERVERS)/.installed
