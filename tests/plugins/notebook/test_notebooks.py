@@ -18,6 +18,7 @@ from tests.integration.swarms import daemons, environment, eventually, json_line
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.plugins.notebook.notebooks import ROOT, Machine, filled_in, texts
+from tests.unit.views.tables.small_study import copy_of_small
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("notebooks"), pytest.mark.timeout(4 * PATIENCE)]
 SECRET = "hf_nobody_may_see_this"
@@ -86,8 +87,7 @@ def installed_alone(name: str, **values: object) -> dict[str, Any]:
     return notebook
 
 
-@pytest.mark.parametrize("name", ["swarm.ipynb", "study.ipynb"])
-@pytest.mark.parametrize("form", ["clone", "wheel"])
+@pytest.mark.parametrize(("name", "form"), [("swarm.ipynb", "clone"), ("study.ipynb", "wheel")])
 def test_the_install_cell_as_shipped_installs_what_lies_beside_the_notebook(
     wheel: Path, tmp_path: Path, name: str, form: str
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_swarm_over_a_bucket_is_joined(wheel: Path, machine: Machine, tmp_path
 
 def test_a_session_that_is_lost_in_mid_run_goes_on_in_a_new_one(wheel: Path, tmp_path: Path) -> None:
     """With the mirror's rows as they were; what the mirror had not yet is done again, each round once."""
-    rounds, drive, place = 30, tmp_path / "drive", tmp_path / "machine" / "content" / "runs"
+    rounds, drive, place = 20, tmp_path / "drive", tmp_path / "machine" / "content" / "runs"
     choices = {"PATH": str(place), "MIRROR": str(drive), "EXPERIMENT": "exp", "ARCHIVE": str(tmp_path / "exp.tar.gz")}
     command = f"up --nodes 2 --rounds {rounds} --in-process --checkpoint-interval 5 --unless-finished"
     notebook = filled_in("swarm.ipynb", **choices, COMMAND=command, PACKAGE=package(wheel))
@@ -178,34 +178,8 @@ def test_the_stop_button_and_the_end_of_the_kernel_end_no_swarm(wheel: Path, mac
     assert rounds == list(range(len(rounds))), "each round once"
 
 
-MATRIX = """
-name = "small"
-nodes = 2
-rounds = 3
-seeds = [1, 2]
-baseline = "4/0"
-
-[settings]
-model = ["tiny-2-qwen2"]
-generations = 4
-max_new_tokens = 8
-
-[[configurations]]
-name = "4/0"
-settings = { local_groups = 4, external_groups = 0 }
-
-[[configurations]]
-name = "2/2"
-settings = { local_groups = 2, external_groups = 2 }
-"""
-
-
 def test_a_finished_study_is_analysed(wheel: Path, machine: Machine, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(MATRIX)
-    place = tmp_path / "place"
-    env = {k: v for k, v in environment(place).items() if not k.startswith(("NUM_", "MAX_", "MODEL"))}
-    done = run_swarm(env, "study", "run", str(tmp_path / "small.toml"), "--path", str(place), "--jobs", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
+    place = copy_of_small(tmp_path)
     before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
     said = machine.run(filled_in("study.ipynb", PATH=str(place), STUDY="small", PACKAGE=package(wheel, "analysis")))
     assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
