@@ -43,8 +43,7 @@ def claim(layout: Layout, *, anew: bool = False, **changed: object) -> bool:
     return created
 
 
-def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_experiment_is_created_once_and_then_gone_on_with(layout: Layout) -> None:
     assert claim(layout)
     made = layout.experiment_file.read_bytes()
     assert not claim(layout)
@@ -67,8 +66,7 @@ def test_each_experiment_has_an_id_of_its_own_that_stays_whoever_says_anew_what_
     assert id_in(layouts[0]) == ids[0], "others may have signed with it"
 
 
-def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(layout: Layout) -> None:
     claim(layout)
     made = json.loads(layout.experiment_file.read_bytes())
     del made["id"]
@@ -79,8 +77,7 @@ def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(tmp_pat
 
 
 @pytest.mark.parametrize("id_", ["", "0" * 31, "0" * 33, "G" * 32, "0" * 32 + "\n", 7, None])
-def test_an_id_that_is_none_makes_the_file_none(tmp_path: Path, id_: object) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_id_that_is_none_makes_the_file_none(layout: Layout, id_: object) -> None:
     claim(layout)
     made = json.loads(layout.experiment_file.read_bytes()) | {"id": id_}
     layout.experiment_file.write_text(json.dumps(made))
@@ -98,8 +95,7 @@ def begun_by(layout: Layout, what: str) -> None:
             layout.state_file.write_text("{")
 
 
-def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(layout: Layout) -> None:
     assert claim(layout)
     put_state(layout, round=0)
     assert not is_begun(run_of(layout))
@@ -110,8 +106,7 @@ def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(tmp_pat
 
 
 @pytest.mark.parametrize("what", ["rollouts", "rewards", "checkpoints", "state", "torn state"])
-def test_what_was_begun_is_never_begun_anew(tmp_path: Path, what: str) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_what_was_begun_is_never_begun_anew(layout: Layout, what: str) -> None:
     claim(layout)
     begun_by(layout, what)
     assert is_begun(run_of(layout))
@@ -131,9 +126,8 @@ def test_an_experiment_says_when_by_whom_and_with_what_it_was_made(tmp_path: Pat
 
 @pytest.mark.parametrize(("changed", "said"), OTHER_SETTINGS)
 def test_other_settings_are_refused_by_name_and_with_the_two_ways_out(
-    tmp_path: Path, changed: dict[str, object], said: str
+    layout: Layout, changed: dict[str, object], said: str
 ) -> None:
-    layout = Layout(tmp_path, "exp")
     claim(layout)
     made = layout.experiment_file.read_bytes()
     with pytest.raises(ExperimentError) as refusal:
@@ -144,8 +138,7 @@ def test_other_settings_are_refused_by_name_and_with_the_two_ways_out(
     assert layout.experiment_file.read_bytes() == made, "never overwritten"
 
 
-def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(layout: Layout) -> None:
     claim(layout, adaptive=True, adaptive_rule="supply")
     assert not claim(layout, adaptive=True, adaptive_rule="supply")
     with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was 'supply', now 'random'"):
@@ -163,9 +156,8 @@ def recorded_as(layout: Layout, rule: str) -> None:
 
 @pytest.mark.parametrize("rule", LITERAL_RULES)
 def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_only_under_its_new_name(
-    tmp_path: Path, rule: str
+    layout: Layout, rule: str
 ) -> None:
-    layout = Layout(tmp_path, "exp")
     claim(layout, adaptive=True, adaptive_rule=rule)
     recorded_as(layout, rule)
     with pytest.raises(ExperimentError) as refusal:
@@ -177,9 +169,8 @@ def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_on
 
 @pytest.mark.parametrize("rule", LITERAL_RULES)
 def test_a_node_of_an_earlier_version_does_not_join_a_literal_rule_with_the_formula_it_knows_by_that_name(
-    tmp_path: Path, rule: str
+    layout: Layout, rule: str
 ) -> None:
-    layout = Layout(tmp_path, "exp")
     claim(layout, adaptive=True, adaptive_rule=rule)
     assert not claim(layout, adaptive=True, adaptive_rule=rule)
     experiment = read_experiment(run_of(layout))
@@ -189,8 +180,7 @@ def test_a_node_of_an_earlier_version_does_not_join_a_literal_rule_with_the_form
         claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
 
 
-def test_the_range_of_j_is_part_of_an_experiment_and_was_all_splits_in_earlier_versions(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_the_range_of_j_is_part_of_an_experiment_and_was_all_splits_in_earlier_versions(layout: Layout) -> None:
     claim(layout, adaptive=True, adaptive_rule="supply", adaptive_max_j=3)
     assert not claim(layout, adaptive=True, adaptive_rule="supply")
     for changed, said in (
@@ -209,14 +199,12 @@ def test_all_differences_are_named_at_once(tmp_path: Path) -> None:
     assert len(differences(make_settings(tmp_path, seed=1, generations=9), experiment)) == 2
 
 
-def test_settings_that_make_no_other_experiment_may_change(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_settings_that_make_no_other_experiment_may_change(layout: Layout) -> None:
     claim(layout)
     assert not claim(layout, max_rounds=9999, round_interval=1.0, model=("other",), checkpoint_interval=3)
 
 
-def test_settings_that_an_older_version_did_not_know_make_no_difference(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_settings_that_an_older_version_did_not_know_make_no_difference(layout: Layout) -> None:
     claim(layout)
     file = layout.experiment_file
     file.write_bytes(file.read_bytes().replace(b'"profile":"tiny-3",', b""))
@@ -224,8 +212,7 @@ def test_settings_that_an_older_version_did_not_know_make_no_difference(tmp_path
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b'{"schema_version":99}'])
-def test_an_experiment_file_that_cannot_be_understood_is_not_written_over(tmp_path: Path, content: bytes) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_experiment_file_that_cannot_be_understood_is_not_written_over(layout: Layout, content: bytes) -> None:
     layout.root.mkdir(parents=True)
     layout.experiment_file.write_bytes(content)
     with pytest.raises(StoreError, match="restore the file, or choose another"):

@@ -7,7 +7,6 @@ import os
 from collections.abc import Awaitable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
 import anyio
 import msgspec
@@ -33,11 +32,6 @@ from tests.unit.node.process.test_host import start_child
 pytestmark = pytest.mark.anyio
 
 BEAT = 0.02
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 def make_presence(layout: Layout, *, registered_at: float = 1000.0) -> Presence:

@@ -19,8 +19,7 @@ from tests.unit.node.nodes import make_context, make_coordinator, make_worker, r
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_start_holds_every_setting_but_no_secret(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_a_start_holds_every_setting_but_no_secret(layout: Layout) -> None:
     await record_start(make_context(layout, "alice", learning_rate=0.5, hub_token="secret"), rounds_done=7)
     start = last_start(run_of(layout), "alice")
     assert start is not None
@@ -29,8 +28,7 @@ async def test_a_start_holds_every_setting_but_no_secret(tmp_path: Path) -> None
     assert b"secret" not in (layout.root / keys.starts("alice")).read_bytes()
 
 
-async def test_a_start_holds_what_it_was_made_with(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_a_start_holds_what_it_was_made_with(layout: Layout) -> None:
     ctx = make_context(layout, "alice")
     made = MadeWith(command="swarm node", sources={"seed": "SEED"}, code="3b", models={"m": "6c"}, machine={"cores": 2})
     object.__setattr__(ctx, "made_with", lambda: made)
@@ -41,8 +39,7 @@ async def test_a_start_holds_what_it_was_made_with(tmp_path: Path) -> None:
     assert (start.models, start.machine) == ({"m": "6c"}, {"cores": 2})
 
 
-async def test_a_later_start_with_other_settings_says_which(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_a_later_start_with_other_settings_says_which(layout: Layout) -> None:
     await record_start(make_context(layout, "alice", learning_rate=0.5))
     with capture_logs() as said:
         await record_start(make_context(layout, "alice", learning_rate=0.5))
@@ -66,8 +63,7 @@ async def test_a_place_that_refuses_the_record_ends_no_node(tmp_path: Path, monk
     assert [line["event"] for line in said] == ["start.not_recorded"]
 
 
-async def test_workers_and_coordinators_record_their_starts(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_workers_and_coordinators_record_their_starts(layout: Layout) -> None:
     await run_all(make_coordinator(layout, "clock", max_rounds=1), make_worker(layout, "alice", max_rounds=1))
     assert [(start.node_id, start.role) for start in last_starts(run_of(layout))] == [
         ("alice", "worker"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +17,6 @@ from tests.layout import Layout
 from tests.unit.node.factories import make_rollouts, put, put_reward, run_of
 
 R0, R1 = RoundKey(0), RoundKey(1)
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 def bare_reward(layout: Layout, key: RoundKey, node: str) -> None:

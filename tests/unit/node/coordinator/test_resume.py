@@ -19,11 +19,6 @@ MOST = 100
 """Rounds of the experiment."""
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 WHOLE = encode(make_state(round=7))
 NOT_A_CLOCK = {
     "missing": None,

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.node.worker.worker_machine import GatherPace
 from swarm.types import RoundKey, TrainGroup
 from swarm.views.status import Status, StatusReader, render
 from swarm.wire.messages import RolloutFile
@@ -17,14 +16,8 @@ from tests.unit.node.intakes import publish
 from tests.unit.node.nodes import make_worker, play_to_the_end, rows_of
 from tests.unit.views.factories import run_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 ROUNDS = 8
-
-
-@pytest.fixture(autouse=True)
-def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a peer's file may be read late; here all of them have to be."""
-    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
 
 
 def liar(key: RoundKey) -> RolloutFile:

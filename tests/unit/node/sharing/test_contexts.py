@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -33,11 +32,6 @@ pytestmark = pytest.mark.anyio
 
 STAGES = AssignedQuestions(42, UNIVERSE, stages=2)
 FIRST, SECOND = RoundKey(3, 0), RoundKey(3, 1)
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 def first_stage(peer: str, **more: Any) -> RolloutFile:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anyio
 import msgspec
 import pytest
@@ -20,11 +18,6 @@ from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, pu
 
 pytestmark = pytest.mark.anyio
 R1 = RoundKey(1)
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 def publish_early(layout: Layout, file: RolloutFile) -> RolloutFile:

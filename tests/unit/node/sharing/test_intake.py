@@ -38,11 +38,6 @@ pytestmark = pytest.mark.anyio
 R1 = RoundKey(1)
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 def as_spoken_by(file: RolloutFile, peer: str, key: RoundKey) -> RolloutFile:
     """The same groups, with another name and round on them."""
     return msgspec.structs.replace(file, peer_id=peer, round=key.round, stage=key.stage)

@@ -92,11 +92,6 @@ def _with_tokens(completion: Completion) -> Completion:
     return msgspec.structs.replace(completion, token_ids=(crc32(completion.text.encode()) % 2**31, 2))
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 def alice(layout: Layout, policy: FakePolicy, source: FakeTaskSource | None = None, **settings: Any) -> Any:
     usual = {"liveness_timeout": 60.0, "checkpoint_interval": 100, "external_groups": 0}
     return make_worker(layout, "alice", policy, source or Conversing(), **(usual | settings))

@@ -84,8 +84,7 @@ async def test_a_killed_node_comes_to_the_same_weights_and_rows(tmp_path: Path, 
 
 
 @pytest.mark.anyio
-async def test_what_was_sampled_in_all_attempts_and_not_published_is_taken_up(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_what_was_sampled_in_all_attempts_and_not_published_is_taken_up(layout: Layout) -> None:
     async with running(alice(layout, external_groups=0)):
         await play_rounds(layout, range(1))
     (row,) = rows_of(layout, "alice")

@@ -59,8 +59,7 @@ async def play(layout: Layout, **settings: Any) -> FakePolicy:
     return policy
 
 
-async def test_a_question_gets_one_completion_of_the_policy_after_that_rounds_update(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_a_question_gets_one_completion_of_the_policy_after_that_rounds_update(layout: Layout) -> None:
     for round_ in ROUNDS:
         ask(layout, round_)
     policy = await play(layout)
@@ -96,8 +95,7 @@ def learned(row: MetricsRow) -> tuple[object, ...]:
     return (row.round, row.my_reward, row.cumulative_reward, row.tokens_generated, row.task_rewards, row.loss)
 
 
-async def test_without_a_judge_nothing_is_generated_or_written_for_one(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_without_a_judge_nothing_is_generated_or_written_for_one(layout: Layout) -> None:
     policy = await play(layout)
     assert policy.generated == len(ROUNDS)
     assert not layout.judge_answers.exists()
@@ -115,9 +113,8 @@ REFUSED: dict[str, list[bytes]] = {
     ("reason", "content"), [(reason, content) for reason, contents in REFUSED.items() for content in contents]
 )
 async def test_a_question_that_is_none_is_refused_and_counted_and_the_run_goes_on(
-    tmp_path: Path, reason: str, content: bytes
+    layout: Layout, reason: str, content: bytes
 ) -> None:
-    layout = Layout(tmp_path, "exp")
     put(layout.judge_question_file(0, "alice"), content)
     with capture_logs() as logs:
         await play(layout)
@@ -135,8 +132,7 @@ async def test_a_question_that_is_a_link_is_refused(tmp_path: Path) -> None:
     assert rows_of(layout, "alice")[1].refused_files == {"not_a_file": 1}
 
 
-async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(layout: Layout) -> None:
     ask(layout, 0, prompt="x" * LONGEST_PROMPT)
     ask(layout, 1)
     policy = FakePolicy(unreadable="x" * LONGEST_PROMPT)
@@ -148,8 +144,7 @@ async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(tmp_p
     assert len(rows_of(layout, "alice")) == len(ROUNDS)
 
 
-async def test_an_answer_that_cannot_be_written_costs_the_node_nothing(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_an_answer_that_cannot_be_written_costs_the_node_nothing(layout: Layout) -> None:
     ask(layout, 0)
     put(layout.judge_answers, b"a file where the folder should be")
     with capture_logs() as logs:

@@ -43,11 +43,6 @@ ROUNDS = 6
 ADAPTIVE: dict[str, Any] = {"adaptive": True, "local_groups": 4, "external_groups": 4, "liveness_timeout": 60.0}
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 def make_row(round_: int, **more: Any) -> MetricsRow:
     fields: dict[str, Any] = {
         "timestamp": 1.0,

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError
-from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
@@ -26,19 +25,9 @@ from tests.unit.node.nodes import (
     running,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 
 ROUNDS = 4
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
-@pytest.fixture(autouse=True)
-def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
 
 
 async def specialists(layout: Layout) -> None:

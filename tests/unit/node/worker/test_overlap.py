@@ -31,11 +31,6 @@ pytestmark = pytest.mark.anyio
 R0 = RoundKey(0)
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 async def test_own_gradients_are_added_up_while_the_peers_are_awaited(layout: Layout) -> None:
     policy = FakePolicy()
     make_ghost(layout, "bob")

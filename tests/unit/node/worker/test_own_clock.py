@@ -62,11 +62,6 @@ PEERS = ("bob", "carol", "dave")
 Told = TypeVar("Told", bound=Event)
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 def rounds_of(layout: Layout, node: str) -> list[int]:
     return [row.round for row in rows_of(layout, node)]
 

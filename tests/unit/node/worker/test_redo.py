@@ -51,11 +51,6 @@ ROUNDS = 8
 KILLED_IN = 5
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 # ── the plan ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def make_row(round_: int, trained_on: Sequence[str] = (), **more: Any) -> MetricsRow:
     fields: dict[str, Any] = {

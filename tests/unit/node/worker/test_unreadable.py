@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from tests.layout import Layout
@@ -16,7 +15,7 @@ from tests.permissions import close, permissions_count, reopen
 from tests.unit.node.factories import make_ghost, put
 from tests.unit.node.nodes import make_coordinator, make_worker, play_to_the_end, rows_of, run_all, running, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 ROUNDS = 3
 
 
@@ -24,11 +23,6 @@ ROUNDS = 3
 def layout(tmp_path: Path) -> Iterator[Layout]:
     yield Layout(tmp_path, "exp")
     reopen(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
 
 
 async def test_files_of_a_peer_that_cannot_be_read_are_counted_and_the_others_trained_on(layout: Layout) -> None:

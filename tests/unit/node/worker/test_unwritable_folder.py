@@ -51,11 +51,6 @@ class Disk:
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
-@pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     monkeypatch.setattr(queue_module, "SHORTEST_PAUSE", 0.01)
     monkeypatch.setattr(queue_module, "LONGEST_PAUSE", 0.05)

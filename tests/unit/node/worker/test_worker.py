@@ -19,7 +19,6 @@ from structlog.testing import capture_logs
 from swarm.config import Settings
 from swarm.errors import CheckpointError, DuplicateNodeError, MissedError
 from swarm.node.base import looking
-from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.records.liveness import STOPPED
 from swarm.store.base import Store
@@ -55,20 +54,9 @@ from tests.unit.node.nodes import (
     until,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 
 R0 = RoundKey(0)
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
-@pytest.fixture(autouse=True)
-def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a peer of the same process may be late; what a deadline does is tested without time."""
-    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
 
 
 def status_of(layout: Layout, node: str) -> str:
@@ -297,8 +285,7 @@ async def test_the_folder_is_read_and_the_heart_beats_while_a_training_step_bloc
 
 
 # ── stop and go on ──────────────────────────────────────────────────────────────────────────────────────────────────
-async def test_a_lone_worker_that_is_asked_to_stop_says_how_long_its_steps_took(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_a_lone_worker_that_is_asked_to_stop_says_how_long_its_steps_took(layout: Layout) -> None:
     worker = make_worker(layout, "alice")
     with capture_logs() as logs:
         async with running(worker) as codes:
