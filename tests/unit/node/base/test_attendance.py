@@ -26,12 +26,6 @@ def test_absences_count_in_a_row_only() -> None:
     assert attendance_after("alice", "alice", "alice bob", "alice", "alice").awaited(ALL) == ALL
 
 
-def test_one_that_shows_up_again_is_waited_for_again() -> None:
-    attendance = attendance_after(*["alice"] * 9)
-    attendance.seen(["bob"])
-    assert attendance.awaited(ALL) == ALL
-
-
 def test_only_the_living_are_waited_for() -> None:
     assert attendance_after().awaited(["alice"]) == {"alice"}
     assert attendance_after(*["alice"] * 9).awaited([]) == frozenset()

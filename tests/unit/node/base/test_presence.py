@@ -19,7 +19,7 @@ from swarm.node.base.context import Clock
 from swarm.node.base.presence import Presence, read_registered
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
-from swarm.records.files import PeerReader, read_peer, read_peers
+from swarm.records.files import PeerReader, read_peer
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
@@ -119,13 +119,6 @@ async def test_the_id_of_a_node_that_left_is_free(layout: Layout) -> None:
         assert registered(layout).status == STARTING
 
 
-async def test_a_node_that_fails_says_goodbye(layout: Layout) -> None:
-    with pytest.raises(KeyError):
-        async with make_presence(layout).held():
-            raise KeyError("bug")
-    assert registered(layout).status == STOPPED
-
-
 async def test_a_node_that_is_killed_writes_nothing_more(layout: Layout) -> None:
     with anyio.CancelScope() as life:
         async with make_presence(layout).held():
@@ -180,13 +173,6 @@ async def test_a_claim_that_somebody_put_there_once_or_twice_keeps_no_id_taken(
     layout: Layout, beats: tuple[int, ...]
 ) -> None:
     await register_beside(layout, beats)
-    assert registered(layout).host == host_identity()
-
-
-async def test_the_id_of_a_heart_that_stopped_on_another_host_is_taken_over(layout: Layout) -> None:
-    hold(layout, host="elsewhere/boot/pid", pid=os.getpid(), beat=7)
-    with anyio.fail_after(PATIENCE):
-        await make_presence(layout).register()
     assert registered(layout).host == host_identity()
 
 
@@ -352,21 +338,6 @@ async def test_a_goodbye_that_cannot_be_written_does_not_hide_why_the_node_ended
             trouble.enter_context(unwritable("alice"))
             raise KeyError("bug")
     assert [log["event"] for log in logs] == ["heartbeat.failed"]
-
-
-async def test_a_registration_that_cannot_be_written_is_an_error(layout: Layout) -> None:
-    with unwritable("alice"), pytest.raises(StoreError):
-        await make_presence(layout).register()
-
-
-def test_registrations_that_cannot_be_read_are_left_out(layout: Layout) -> None:
-    put(layout.peer_file("bob"), encode(make_peer("bob")))
-    put(layout.peer_file("torn"), encode(make_peer("torn"))[:30])
-    put(layout.peer_file("liar"), encode(make_peer("bob")))
-    put(layout.peer_file("huge"), b" " * 2**17 + encode(make_peer("huge")))
-    put(layout.peers / "carol.sync-conflict-1.json", encode(make_peer("carol.sync-conflict-1")))
-    layout.peer_file("link").symlink_to(layout.peer_file("bob"))
-    assert [peer.peer_id for peer in read_peers(layout.run)] == ["bob"]
 
 
 def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_killed_later_does_for_a_while(

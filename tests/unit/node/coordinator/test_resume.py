@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from swarm.errors import ProtocolError
 from swarm.node.coordinator.resume import clock_from_traces, resume_point
-from swarm.records.files import SMALL_FILE, read_state
+from swarm.records.files import SMALL_FILE
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from tests.layout import Layout
@@ -177,10 +176,3 @@ def test_traces_never_lead_beyond_the_end(layout: Layout) -> None:
     make_ghost(layout, "alice")
     put_reward(layout, RoundKey(999_999_999), "alice")
     assert resume_point(run_of(layout), MOST)[0] == RoundKey(MOST)
-
-
-def test_a_reader_is_told_that_the_state_is_torn(layout: Layout) -> None:
-    assert read_state(layout.run) is None
-    put(layout.state_file, WHOLE[:-20])
-    with pytest.raises(ProtocolError, match="malformed"):
-        read_state(layout.run)

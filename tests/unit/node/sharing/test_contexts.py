@@ -196,18 +196,6 @@ async def test_a_context_that_its_author_has_changed_is_gone(layout: Layout) -> 
     assert intake.refused(3) == {"ben": {"context_gone": 2}}
 
 
-async def test_a_prompt_that_its_context_does_not_give_is_refused(layout: Layout) -> None:
-    publish(layout, first_stage("carol"))
-    file = second_stage("ben", [first_stage("carol")])
-    for entries in file.rollouts.values():
-        for entry in entries:
-            entry.prompt += " It is 5."
-    publish(layout, file)
-    intake = StagedIntake(layout)
-    await intake.look(SECOND)
-    assert intake.refused(3) == {"ben": {"question_mismatch": 2}}
-
-
 async def test_names_that_no_honest_node_writes_cost_no_look_into_the_place(layout: Layout) -> None:
     file = second_stage("ben", [first_stage("carol")])
     for slot, info in file.groups.items():

@@ -171,13 +171,6 @@ def test_what_is_verified_and_of_no_use_makes_room() -> None:
     assert pool.put(R0, "bob", file_of("bob", 50_000)) == []
 
 
-def test_rounds_that_are_forgotten_make_room() -> None:
-    pool = Pool(most_bytes=LIMIT)
-    pool.put(RoundKey(0), "abe", file_of("abe", 50_000))
-    pool.forget_before(RoundKey(1))
-    assert pool.put(RoundKey(1), "bob", file_of("bob", 50_000)) == []
-
-
 @pytest.mark.parametrize("count", [64, 1024])
 def test_many_short_completions_count_as_well(count: int) -> None:
     one = scored("abe", 0, 7, rewards=(0.0, 1.0) * (count // 2))

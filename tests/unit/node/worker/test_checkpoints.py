@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -67,20 +65,6 @@ def test_what_is_saved_is_found_again(layout: Layout) -> None:
     assert left_behind(layout) == []
 
 
-def test_a_node_without_a_checkpoint_has_none(layout: Layout) -> None:
-    assert newest_checkpoint(layout, "alice") is None
-    save(layout, 3, node="bob")
-    assert newest_checkpoint(layout, "alice") is None, "others' are not one's own"
-
-
-def test_the_newest_is_the_highest_number_and_not_the_last_in_the_alphabet(layout: Layout) -> None:
-    for rounds_done in (9, 10):
-        save(layout, rounds_done)
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done == 10
-
-
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), CheckpointError("full"), RuntimeError("x")])
 def test_a_checkpoint_that_breaks_midway_leaves_the_earlier_one_and_nothing_else(
     layout: Layout, error: Exception
@@ -92,11 +76,6 @@ def test_a_checkpoint_that_breaks_midway_leaves_the_earlier_one_and_nothing_else
     assert [folder.name for folder in layout.checkpoints.iterdir()] == ["round_1"]
     assert FakeSnapshot.read(str(layout.checkpoint(1, "alice"))) == "after 1"
     assert left_behind(layout) == [], "half a checkpoint would fill the disk that may be full already"
-
-
-def test_a_full_disk_is_explained(layout: Layout) -> None:
-    with pytest.raises(CheckpointError, match=r"No space left.*free space.*earlier checkpoints are untouched"):
-        save(layout, 2, snapshot=FailingSnapshot(OSError(28, "No space left on device")))
 
 
 def test_a_checkpoint_that_cannot_be_put_in_place_leaves_the_one_it_would_replace(
@@ -116,21 +95,6 @@ def test_a_checkpoint_that_cannot_be_put_in_place_leaves_the_one_it_would_replac
     assert FakeSnapshot.read(str(layout.checkpoint(1, "alice"))) == "first"
 
 
-def test_the_same_round_again_replaces_the_checkpoint(layout: Layout) -> None:
-    save(layout, 1, snapshot=FakeSnapshot("first"))
-    (layout.checkpoint(1, "alice") / "old.txt").touch()
-    folder = save(layout, 1, snapshot=FakeSnapshot("second"))
-    assert FakeSnapshot.read(str(folder)) == "second"
-    assert not (folder / "old.txt").exists()
-    assert left_behind(layout) == []
-
-
-def test_only_round_names_lie_among_the_checkpoints(layout: Layout) -> None:
-    for rounds_done in range(5):
-        save(layout, rounds_done)
-        assert all(re.fullmatch(r"round_\d+", folder.name) for folder in layout.checkpoints.iterdir())
-
-
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_the_newest_checkpoints_stay_and_older_ones_go(layout: Layout, keep: int) -> None:
     for rounds_done in (8, 9, 10, 11):
@@ -138,14 +102,6 @@ def test_the_newest_checkpoints_stay_and_older_ones_go(layout: Layout, keep: int
     assert rounds_of(layout) == {f"round_{r}" for r in (8, 9, 10, 11)[-keep:]}
     assert {folder.name for folder in layout.checkpoints.iterdir()} == rounds_of(layout), "no empty folders either"
     assert left_behind(layout) == []
-
-
-def test_nodes_remove_their_own_checkpoints_alone(layout: Layout) -> None:
-    save(layout, 1, node="bob")
-    for rounds_done in (1, 2, 3):
-        save(layout, rounds_done, keep=1)
-    assert rounds_of(layout, "bob") == {"round_1"}
-    assert rounds_of(layout) == {"round_3"}
 
 
 def test_another_node_that_removes_the_empty_folder_first_disturbs_nobody(
@@ -170,15 +126,6 @@ def damage(folder: Path, content: bytes | None) -> None:
     (folder / "node.json").unlink()
     if content is not None:
         (folder / "node.json").write_bytes(content)
-
-
-@pytest.mark.parametrize("content", DAMAGES)
-def test_a_damaged_checkpoint_that_is_the_only_one_is_named_with_what_to_do(
-    layout: Layout, content: bytes | None
-) -> None:
-    damage(save(layout, 2), content)
-    with pytest.raises(CheckpointError, match=r"round_2.*is damaged.*move it away"):
-        newest_checkpoint(layout, "alice")
 
 
 @pytest.mark.parametrize("content", DAMAGES)
@@ -240,18 +187,6 @@ def test_another_nodes_checkpoint_in_this_nodes_place_is_a_damaged_one(layout: L
     assert found[0].rounds_done == 1
 
 
-def test_a_checkpoint_whose_replacement_was_cut_short_is_put_back(layout: Layout) -> None:
-    folder = save(layout, 1)
-    layout.temporary("alice").mkdir(parents=True, exist_ok=True)
-    folder.rename(layout.temporary("alice") / "replaced-round_1")
-    assert newest_checkpoint(layout, "alice") is None
-    run_of(layout, "alice").store.recover()
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert FakeSnapshot.read(str(found[1])) == "after 1"
-    assert left_behind(layout) == []
-
-
 def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,16 +203,6 @@ def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
         run_of(layout, "alice").store.recover()
     run_of(layout, "alice").store.recover()
     assert newest_checkpoint(layout, "alice") is not None
-
-
-def test_a_checkpoint_of_an_older_version_can_still_be_read(layout: Layout) -> None:
-    file = save(layout, 2) / "node.json"
-    fields = msgspec.json.decode(file.read_bytes())
-    del fields["rounds_trained"]
-    file.write_bytes(msgspec.json.encode(fields))
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_trained == 0
 
 
 def test_what_a_killed_process_left_half_written_goes_at_the_next_start(layout: Layout) -> None:

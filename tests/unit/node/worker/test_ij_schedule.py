@@ -25,13 +25,11 @@ from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.node.factories import UNIVERSE, FakePolicy, make_ghost, make_rollouts, make_settings, put
 from tests.unit.node.nodes import (
-    make_coordinator,
     make_worker,
     play_rounds,
     play_to_the_end,
     rollouts_of,
     rows_of,
-    run_all,
     running,
     set_clock,
     until,
@@ -269,18 +267,6 @@ async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_ha
 def adaptive_columns(row: MetricsRow) -> list[object]:
     names = ("adaptive_I", "adaptive_J", "adaptive_J_continuous", "adaptive_baseline", "adaptive_round_reward")
     return [getattr(row, name) for name in names]
-
-
-@NEEDS_LAB
-@pytest.mark.anyio
-async def test_a_swarm_of_the_supply_rule_runs_all_its_rounds(layout: Layout) -> None:
-    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "supply"}
-    workers = [make_worker(layout, name, **kind) for name in ("alice", "bob", "carol")]
-    assert await run_all(make_coordinator(layout, expected_workers=3, **kind), *workers) == [0] * 4
-    rows = [row for name in ("alice", "bob", "carol") for row in rows_of(layout, name)]
-    assert {row.round for row in rows} == set(range(5))
-    assert all(row.adaptive_I + row.adaptive_J == 8 for row in rows)  # type: ignore[operator]
-    assert any(row.external_groups for row in rows)
 
 
 # ── rules and samplers of one's own ─────────────────────────────────────────────────────────────────────────────────

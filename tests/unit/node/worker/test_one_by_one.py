@@ -71,13 +71,6 @@ async def test_both_frequencies_give_the_same_texts_rewards_and_updates(tmp_path
     assert lived(layout) == lived(at_once)
 
 
-async def test_a_row_counts_the_bytes_of_all_files(layout: Layout) -> None:
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
-    (row,) = rows_of(layout, "alice")
-    file = layout.rollout_file(R0, "alice").read_bytes()
-    assert row.bytes_published == len(file) + sum(map(len, early(layout).values()))
-
-
 async def test_a_group_is_published_while_the_others_are_generated(layout: Layout) -> None:
     policy = FakePolicy(hold_at="others")
     await set_clock(layout, 0)
@@ -121,13 +114,6 @@ async def test_who_died_while_publishing_goes_on_with_the_groups_that_are_there(
     last = rollouts_of(layout, 0, "alice")
     assert last.earlier == {"0": digest(left["alice.0.json"])}
     assert list(last.rollouts) == ["1"]
-
-
-async def test_groups_that_were_lost_come_out_as_the_same_bytes(layout: Layout) -> None:
-    left = await die_while_publishing(layout)
-    layout.group_file(R0, "alice", 0).unlink()
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
-    assert early(layout)["alice.0.json"] == left["alice.0.json"]
 
 
 async def test_a_published_group_stays_where_another_text_comes_out_now(layout: Layout) -> None:

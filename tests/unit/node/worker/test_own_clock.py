@@ -35,11 +35,9 @@ from swarm.node.worker.events import (
 )
 from swarm.node.worker.worker import Worker
 from swarm.node.worker.worker_machine import WorkerMachine
-from swarm.records import rows as records
 from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.node.factories import (
     FakeTaskSource,
@@ -107,19 +105,6 @@ async def test_a_worker_started_again_goes_on_and_says_finished_when_nothing_is_
         assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
     assert rounds_of(layout, "alice") == [0, 1, 2, 3]
     assert [log["reason"] for log in logs if log["event"] == "node.finished"] == ["finished"]
-
-
-async def test_a_worker_with_more_rows_than_a_view_looks_at_does_none_of_them_again(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A view of a long run sees the beginning of its rows; a node that goes on needs the last."""
-    monkeypatch.setattr(records, "MOST_ROWS", 2)
-    assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
-    assert await run_all(make_worker(layout, "alice", max_rounds=6, **OWN)) == [0]
-    lines = layout.metrics_file("alice").read_bytes().splitlines()
-    rows = [msgspec.json.decode(line, type=MetricsRow) for line in lines]
-    assert [row.round for row in rows] == list(range(6))
-    assert rows[-1].cumulative_reward == sum(row.my_reward for row in rows)
 
 
 async def test_what_a_killed_worker_left_unsynced_is_brought_to_disk_before_anything_is_built_on_it(
@@ -272,14 +257,6 @@ async def test_who_comes_back_to_a_dead_clock_and_a_first_round_that_is_cleaned_
             if published.exists():
                 break
     assert published.exists()
-
-
-async def test_a_worker_alone_finishes_the_rounds_that_the_clock_announced(layout: Layout) -> None:
-    async with running(make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.2)) as codes:
-        await set_clock(layout, 6)
-        await until(lambda: codes)
-    assert codes == [0]
-    assert rounds_of(layout, "alice") == [6, 7, 8, 9]
 
 
 async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout: Layout) -> None:

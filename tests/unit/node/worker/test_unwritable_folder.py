@@ -23,7 +23,7 @@ from swarm.wire import keys
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import FakePolicy, newest_checkpoint
-from tests.unit.node.nodes import make_worker, rollouts_of, rows_of, running, until
+from tests.unit.node.nodes import make_worker, rows_of, running, until
 
 pytestmark = pytest.mark.anyio
 
@@ -90,16 +90,6 @@ async def test_rounds_go_on_and_all_that_they_left_comes_later_once(layout: Layo
         assert row.bytes_published == layout.rollout_file(key, "alice").stat().st_size
     said = [log["event"] for log in logs if log["event"].startswith("folder.")]
     assert said == ["folder.unwritable", "folder.healed"]
-
-
-async def test_the_run_is_the_same_as_on_a_disk_in_order(tmp_path: Path, disk: Disk) -> None:
-    refused, healthy = Layout(tmp_path / "refused", "exp"), Layout(tmp_path / "healthy", "exp")
-    policies = Filling(disk, update_1=True, update_4=False), FakePolicy()
-    for layout, policy in zip((refused, healthy), policies, strict=True):
-        await run(layout, policy)
-    assert policies[0].weights == policies[1].weights
-    for round_ in range(6):
-        assert rollouts_of(refused, round_, "alice").rollouts == rollouts_of(healthy, round_, "alice").rollouts
 
 
 async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: Disk) -> None:

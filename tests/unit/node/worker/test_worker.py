@@ -6,7 +6,6 @@ import errno
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,14 +130,6 @@ async def test_a_worker_that_joins_late_begins_where_the_clock_is_and_shares(lay
     assert {"alice"} in map(set, heard)
 
 
-async def test_a_worker_waits_for_a_coordinator_to_open_the_experiment(layout: Layout) -> None:
-    async with running(make_worker(layout, "alice")):
-        await until(lambda: status_of(layout, "alice") == "active")
-        assert not layout.rollouts_of(RoundKey(0)).exists()
-        await play_rounds(layout, range(1))
-    assert len(rows_of(layout, "alice")) == 1
-
-
 async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
     async with running(make_worker(layout, "alice")):
         await play_rounds(layout, range(3, 4))
@@ -152,17 +143,6 @@ async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
 def told(logs: Sequence[Mapping[str, Any]]) -> list[str]:
     """What was said of the state file."""
     return [log["event"] for log in logs if log["event"].startswith("state.")]
-
-
-async def test_a_state_file_that_is_torn_for_the_second_time_is_told_of_for_the_second_time(layout: Layout) -> None:
-    with capture_logs() as logs:
-        async with running(make_worker(layout, "alice")):
-            for round_ in range(2):
-                await play_rounds(layout, range(round_, round_ + 1))
-                put(layout.state_file, layout.state_file.read_bytes()[:20])
-                await until(lambda times=round_ + 1: told(logs).count("state.unreadable") == times)
-            await play_rounds(layout, range(2, 3))
-    assert told(logs) == ["state.unreadable", "state.readable"] * 2
 
 
 async def test_a_second_worker_of_the_same_name_leaves_the_first_alone(layout: Layout) -> None:
@@ -219,14 +199,6 @@ async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(l
     assert set(row.external_by_peer) <= {"bob"} if reason != "question_mismatch" else {"bob", "mallory"}
 
 
-async def test_a_folder_that_is_named_like_a_rollout_file_ends_no_node(layout: Layout) -> None:
-    make_ghost(layout, "mallory")
-    layout.rollout_file(R0, "mallory").mkdir(parents=True)
-    async with running(make_worker(layout, "alice", liveness_timeout=60.0, round_interval=2.0)):
-        await play_rounds(layout, range(1))
-    assert rows_of(layout, "alice")[0].refused_files == {"not_a_file": 1}
-
-
 async def test_peers_with_fewer_completions_are_trained_on_like_any(layout: Layout) -> None:
     """They once crashed the trainer."""
     make_ghost(layout, "bob")
@@ -250,13 +222,6 @@ async def test_a_peers_own_rewards_are_never_used(layout: Layout) -> None:
         await play_rounds(layout, range(1))
     assert all(any(group.advantages) for group in policy.trained[0] if group.external)
     assert rows_of(layout, "alice")[0].external_groups == 2
-
-
-async def test_a_ghost_of_a_killed_run_holds_nobody_up(layout: Layout) -> None:
-    put(layout.peer_file("bob"), encode(make_peer("bob", last_seen=time.time() - 3600)))
-    async with running(make_worker(layout, "alice", round_interval=60.0)):  # half of it is the longest wait
-        await play_rounds(layout, range(1))
-    assert rows_of(layout, "alice")[0].seconds_gather < 5
 
 
 # ── while the executor computes ─────────────────────────────────────────────────────────────────────────────────────
@@ -345,17 +310,6 @@ async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pa
 
 def layout_rounds(layout: Layout) -> list[int]:
     return [row.round for row in rows_of(layout, "alice")]
-
-
-async def test_a_node_that_is_stopped_saves_and_ends_with_the_exit_code_it_was_given(layout: Layout) -> None:
-    worker = make_worker(layout, "alice")
-    async with running(worker) as codes:
-        await play_rounds(layout, range(2))
-        worker.stop(143)
-        await until(lambda: codes)
-    assert codes == [143]
-    assert layout.checkpoint(2, "alice").is_dir()
-    assert status_of(layout, "alice") == STOPPED
 
 
 async def test_a_worker_that_is_ready_when_all_rounds_are_over_says_why_it_did_nothing_and_is_no_success(
@@ -488,19 +442,6 @@ async def test_a_reward_is_written_once(layout: Layout) -> None:
     before = layout.reward_file(R0, "alice").read_bytes()
     await play_to_the_end(layout, range(1, 2), make_worker(layout, "alice"))
     assert layout.reward_file(R0, "alice").read_bytes() == before
-
-
-async def test_rounds_that_a_kill_took_from_the_weights_are_redone_without_a_second_row(layout: Layout) -> None:
-    """The rows are there, the checkpoint of them is not."""
-    async with running(make_worker(layout, "alice")):
-        await play_rounds(layout, range(3))
-    assert newest_checkpoint(layout, "alice") is None
-    with capture_logs() as logs:
-        await play_to_the_end(layout, range(2, 4), make_worker(layout, "alice"))
-    assert layout_rounds(layout) == [0, 1, 2, 3]
-    ready = next(log for log in logs if log["event"] == "node.ready")
-    assert (ready["next_round"], ready["checkpoint_round"]) == (3, 0)
-    assert (ready["rounds_redone"], ready["rounds_lost"]) == (3, 0)
 
 
 async def test_a_torn_last_row_is_a_round_that_is_done_again(layout: Layout) -> None:

@@ -114,35 +114,10 @@ def test_after_a_skip_generating_ahead_begins_anew() -> None:
     assert worker.handle(m.Generated(R5)) == [m.Score(R5), m.GenerateAhead(RoundKey(6))]
 
 
-def test_a_slow_node_generates_nothing_for_rounds_that_are_over() -> None:
-    worker = checked_worker(external_groups=0, staleness=1)
-    worker.handle(m.Ready(0))
-    worker.handle(clock(0))
-    worker.handle(clock(5))
-    drive(worker, m.Phase.SUBMITTING)
-    assert worker.ahead == []
-
-
-def test_a_node_that_is_stopping_generates_nothing_ahead() -> None:
-    worker = checked_worker(external_groups=0, staleness=1)
-    worker.handle(m.Ready(0))
-    worker.handle(clock(0))
-    drive(worker, m.Phase.TRAINING)
-    worker.handle(m.Stop(0.0))
-    assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
-
-
 def test_nothing_begins_before_the_policy_is_loaded() -> None:
     worker = make_worker(m.Phase.LOADING)
     assert worker.handle(clock(3)) == []
     assert worker.handle(m.Ready(0)) == [m.Generate(RoundKey(3), 3)]
-
-
-def test_a_round_that_is_done_is_not_done_again() -> None:
-    worker = make_worker(m.Phase.LOADING)
-    worker.handle(m.Ready(4))
-    assert worker.handle(clock(3)) == []
-    assert worker.handle(clock(4)) == [m.Generate(RoundKey(4), 0)]
 
 
 def test_a_node_that_joins_late_begins_where_the_clock_is() -> None:
@@ -166,13 +141,6 @@ def test_an_older_copy_of_the_state_file_changes_nothing() -> None:
     worker.handle(clock(2))
     drive(worker, m.Phase.DONE)
     assert worker.finish == m.Finish("finished")
-
-
-def test_the_same_clock_seen_twice_begins_one_round() -> None:
-    worker = make_worker()
-    worker.handle(clock(0))
-    assert worker.handle(clock(0)) == []
-    run_round(make_worker(), 0)
 
 
 # ── gathering ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -380,17 +348,6 @@ def test_a_stop_before_publishing_undoes_the_round(phase: m.Phase) -> None:
     assert worker.rounds_saved == []
 
 
-@pytest.mark.parametrize("phase", BEFORE_PUBLISHED)
-def test_a_round_that_is_undone_leaves_the_rounds_before_saved(phase: m.Phase) -> None:
-    worker = make_worker()
-    run_round(worker, 0)
-    worker.handle(clock(1))
-    drive(worker, phase)
-    worker.handle(m.Stop(1.0))
-    drive(worker, m.Phase.DONE)
-    assert worker.rounds_saved == [1]
-
-
 @pytest.mark.parametrize("phase", AFTER_PUBLISHED)
 def test_a_stop_after_publishing_finishes_the_round(phase: m.Phase) -> None:
     worker = make_worker(phase)
@@ -408,14 +365,6 @@ def test_a_stop_ends_the_gathering_at_once() -> None:
     assert train == trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)
 
 
-def test_a_stop_while_saving_waits_for_the_checkpoint() -> None:
-    worker = make_worker()
-    run_round(worker, 0)
-    worker.handle(clock(1, finished=True))
-    assert worker.handle(m.Stop(1.0)) == []
-    assert worker.handle(m.Saved(1)) == [m.Finish("finished")]
-
-
 # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_checkpoints_come_at_the_interval_and_at_the_end_once_each() -> None:
     worker = make_worker(checkpoint_interval=2)
@@ -424,15 +373,6 @@ def test_checkpoints_come_at_the_interval_and_at_the_end_once_each() -> None:
     worker.handle(clock(6, finished=True))
     drive(worker, m.Phase.DONE)
     assert worker.rounds_saved == [2, 4, 6]
-
-
-def test_the_last_checkpoint_comes_at_the_end_whatever_the_interval() -> None:
-    worker = make_worker(checkpoint_interval=4)
-    for round_ in range(5):
-        run_round(worker, round_)
-    worker.handle(clock(5, finished=True))
-    drive(worker, m.Phase.DONE)
-    assert worker.rounds_saved == [4, 5]
 
 
 def test_a_node_that_skips_rounds_saves_as_often_as_one_that_does_not() -> None:
@@ -463,15 +403,6 @@ def test_the_gathering_follows_the_interval_of_the_coordinator() -> None:
     worker.handle(m.ClockSeen(R0, False, 0.0, interval=600.0))
     worker.handle(m.Published(R0, 0.0))
     assert worker.machine.wake_at == 300.0
-
-
-def test_no_interval_means_a_checkpoint_at_the_end_alone() -> None:
-    worker = make_worker(checkpoint_interval=0)
-    for round_ in range(3):
-        run_round(worker, round_)
-    assert worker.rounds_saved == []
-    worker.handle(m.Stop(9.0))
-    assert worker.rounds_saved == [3]
 
 
 def test_leaving_waits_for_a_checkpoint_that_is_still_being_written() -> None:
@@ -509,21 +440,6 @@ def test_a_node_that_was_stopped_while_it_loaded_begins_nothing_when_it_is_ready
     assert worker.handle(m.Ready(3, unsaved)) == []
 
 
-def test_a_resumed_node_that_did_nothing_writes_no_checkpoint() -> None:
-    worker = make_worker(m.Phase.LOADING)
-    worker.handle(m.Ready(7))
-    assert worker.handle(m.Stop(0.0)) == [m.Finish("stopped")]
-
-
-def test_an_older_checkpoint_that_failed_costs_no_second_one_of_the_last() -> None:
-    worker = make_worker(m.Phase.SUBMITTING, checkpoint_interval=1)
-    worker.handle(m.Submitted(R0))
-    run_round(worker, 1)
-    assert worker.handle(m.SaveFailed(1)) == []
-    assert worker.handle(clock(2, finished=True)) == [], "the last one is under way"
-    assert worker.handle(m.Saved(2)) == [m.Finish("finished")]
-
-
 def test_a_last_checkpoint_that_failed_is_written_again() -> None:
     worker = make_worker(m.Phase.SUBMITTING)
     worker.handle(m.Submitted(R0))
@@ -549,10 +465,6 @@ def test_on_its_own_clock_a_node_does_one_round_after_the_other_and_is_finished(
     assert worker.finish == m.Finish("finished")
 
 
-def test_on_its_own_clock_a_node_goes_on_where_it_was() -> None:
-    assert make_alone(rounds=9).handle(m.Ready(5)) == [m.Generate(R5, 0)]
-
-
 def test_on_its_own_clock_a_node_believes_no_state_file_and_no_coordinator() -> None:
     worker = make_alone(rounds=9)
     worker.handle(m.Ready(0))
@@ -575,10 +487,6 @@ def test_nobody_who_does_not_come_is_waited_for_longer_than_an_interval() -> Non
     assert worker.machine.wake_at == 10.0
     assert worker.handle(m.Tick(9.9)) == []
     assert worker.handle(m.Tick(10.0)) == [m.Generate(R0, 0)]
-
-
-def test_a_node_that_comes_back_to_its_own_clock_waits_for_nobody() -> None:
-    assert make_alone(expected=4, live=frozenset()).handle(m.Ready(1)) == [m.Generate(R1, 0)]
 
 
 def make_settling(*, live: frozenset[str] = frozenset(), **settings: Any) -> CheckedWorker:
@@ -705,12 +613,6 @@ def test_patience_begins_anew_with_every_coordinator() -> None:
     assert worker.handle(m.CoordinatorSeen(False, 35.0)) == [m.Generate(R1, 0)]
 
 
-def test_a_clock_that_never_ran_is_waited_for() -> None:
-    worker = make_worker(patience=20.0)
-    worker.handle(m.CoordinatorSeen(False, 0.0))
-    assert worker.handle(m.CoordinatorSeen(False, 1000.0)) == []
-
-
 def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor_coordinator() -> None:
     """A coordinator that died for good, and a state file that somebody else wrote over."""
     worker = checked_worker(patience=20.0, max_rounds=6)
@@ -777,12 +679,6 @@ def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
     assert absent_for(2).handle(m.PeersArrived(key, frozenset({"bob"}), 201.0)) == []
     [train] = absent_for(3).handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0))
     assert train == trains(RoundKey(3), frozenset({"bob"}), frozenset({"bob"}), timed_out=False, late=False)
-
-
-def test_a_peer_that_publishes_again_is_waited_for_again() -> None:
-    worker = absent_for(3)
-    worker.handle(m.PeersEarned(frozenset({"carol"})))
-    assert worker.handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0)) == []
 
 
 @pytest.mark.parametrize("published", [m.PeersLive(PEERS, 300.5, frozenset({"carol"}))])

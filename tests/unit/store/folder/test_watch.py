@@ -96,13 +96,6 @@ async def drain(wakes: Wakes) -> int:
 
 
 @pytest.mark.anyio
-async def test_the_first_wake_up_comes_at_once_for_files_that_were_there_before(tmp_path: Path) -> None:
-    async with wake_ups(tmp_path, NEVER, events=False) as wakes:
-        with anyio.fail_after(PATIENCE):
-            await wakes.receive()
-
-
-@pytest.mark.anyio
 async def test_a_new_file_wakes_long_before_the_interval(tmp_path: Path) -> None:
     async with hints(tmp_path / "rollouts") as wakes:
         with anyio.fail_after(PATIENCE):
@@ -123,29 +116,6 @@ async def test_a_file_in_a_folder_that_was_just_made_is_found_within_the_interva
             file.parent.mkdir(parents=True)
             file.touch()
             await wait_for(file, wakes)
-
-
-@pytest.mark.anyio
-async def test_without_any_event_everything_is_found_by_the_interval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watcher = Watcher(monkeypatch)
-    async with wake_ups(tmp_path, SOON, events=False) as wakes:
-        for number in range(3):
-            (tmp_path / f"{number}.json").touch()
-            await wait_for(tmp_path / f"{number}.json", wakes)
-    assert not watcher.waiting.is_set()
-
-
-@pytest.mark.anyio
-async def test_a_watcher_that_never_speaks_delays_nothing_beyond_the_interval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watcher = Watcher(monkeypatch, "sleep")
-    async with wake_ups(tmp_path, SOON) as wakes:
-        await watcher.waiting.wait()
-        (tmp_path / "late.json").touch()
-        await wait_for(tmp_path / "late.json", wakes)
 
 
 @pytest.mark.anyio
