@@ -56,7 +56,9 @@ NAMING: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("form", "naming"), [*((MetricsRow, naming) for naming in NAMING), (CHECKED, "peers")])
+@pytest.mark.parametrize(
+    ("form", "naming"), [*((MetricsRow, naming) for naming in ("nested", "lists", "models")), (CHECKED, "peers")]
+)
 def test_names_in_a_strangers_rows_are_held_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[MetricsRow], naming: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from swarm.node.base.attendance import MOST_ABSENCES, MOST_EARNED, Attendance
 
 ALL = frozenset({"alice", "bob"})
@@ -17,18 +19,24 @@ def attendance_after(*rounds: str, earned: str = "alice bob") -> Attendance:
     return attendance
 
 
-def test_everybody_is_waited_for_until_they_have_been_absent_often_in_a_row() -> None:
-    assert attendance_after(*["alice"] * (MOST_ABSENCES - 1)).awaited(ALL) == ALL
-    assert attendance_after(*["alice"] * MOST_ABSENCES).awaited(ALL) == {"alice"}
-
-
-def test_absences_count_in_a_row_only() -> None:
-    assert attendance_after("alice", "alice", "alice bob", "alice", "alice").awaited(ALL) == ALL
-
-
-def test_only_the_living_are_waited_for() -> None:
-    assert attendance_after().awaited(["alice"]) == {"alice"}
-    assert attendance_after(*["alice"] * 9).awaited([]) == frozenset()
+@pytest.mark.parametrize(
+    ("rounds", "seen", "live", "awaited"),
+    [
+        (["alice"] * (MOST_ABSENCES - 1), "", "alice bob", "alice bob"),
+        (["alice"] * MOST_ABSENCES, "", "alice bob", "alice"),
+        (["alice", "alice", "alice bob", "alice", "alice"], "", "alice bob", "alice bob"),
+        (["alice"] * 9, "bob", "alice bob", "alice bob"),
+        ([], "", "alice", "alice"),
+        (["alice"] * 9, "", "", ""),
+    ],
+    ids=["few absences", "many", "in a row only", "shows up again", "the living only", "nobody"],
+)
+def test_everybody_who_lives_is_waited_for_until_they_have_been_absent_often_in_a_row(
+    rounds: list[str], seen: str, live: str, awaited: str
+) -> None:
+    attendance = attendance_after(*rounds)
+    attendance.seen(seen.split())
+    assert attendance.awaited(live.split()) == set(awaited.split())
 
 
 def test_those_who_were_not_alive_were_not_absent() -> None:

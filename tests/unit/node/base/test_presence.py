@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import msgspec
@@ -204,7 +205,7 @@ async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layo
     assert peer.status != STOPPED
 
 
-FOREIGN = {"host": "elsewhere/boot/pid", "pid": 1, "registered_at": 0.0, "incarnation": "00"}
+FOREIGN: dict[str, Any] = {"host": "elsewhere/boot/pid", "pid": 1, "registered_at": 0.0, "incarnation": "00"}
 
 
 async def contested(layout: Layout, presence: Presence, claims: Iterable[PeerFile]) -> None:
@@ -217,31 +218,25 @@ async def contested(layout: Layout, presence: Presence, claims: Iterable[PeerFil
         tasks.cancel_scope.cancel()
 
 
-async def test_a_claim_that_does_not_beat_ends_nobody_however_old_it_is_and_however_often_it_is_written(
-    layout: Layout,
+CLAIMS = {
+    "one that does not beat, written often": [make_peer("alice", beat=7, last_seen=2e9, **FOREIGN)] * 10,
+    "lives that come one after the other": [make_peer("alice", **FOREIGN | {"incarnation": f"{n}"}) for n in range(10)],
+    "recorded beats of a life before": [make_peer("alice", beat=beat, **FOREIGN) for beat in range(10)],
+}
+"""A signature proves who wrote the last ones, not when."""
+
+
+@pytest.mark.parametrize("claims", CLAIMS.values(), ids=CLAIMS)
+async def test_a_claim_that_does_not_beat_beside_it_ends_nobody_however_old_it_is(
+    layout: Layout, claims: list[PeerFile]
 ) -> None:
-    presence = make_presence(layout)
-    await presence.register()
-    claim = make_peer("alice", beat=7, last_seen=2e9, **FOREIGN)
-    with capture_logs() as logs:
-        await contested(layout, presence, [claim] * 10)
-    assert registered(layout).registered_at == 1000.0
-    assert [log["event"] for log in logs][:1] == ["node_id.contested"]
-
-
-async def test_incarnations_that_come_one_after_the_other_end_nobody(layout: Layout) -> None:
-    presence = make_presence(layout)
-    await presence.register()
-    claims = [make_peer("alice", beat=number, **{**FOREIGN, "incarnation": f"{number}"}) for number in range(10)]
-    await contested(layout, presence, claims)
-
-
-async def test_the_recorded_beats_of_a_life_before_end_nobody(layout: Layout) -> None:
-    """A signature proves who wrote them, not when."""
     hold(layout, beat=3, **FOREIGN)
     presence = make_presence(layout)
     await presence.register()
-    await contested(layout, presence, [make_peer("alice", beat=beat, **FOREIGN) for beat in range(10)])
+    with capture_logs() as logs:
+        await contested(layout, presence, claims)
+    assert registered(layout).registered_at == 1000.0
+    assert [log["event"] for log in logs][:1] == ["node_id.contested"]
 
 
 @pytest.mark.parametrize("beat", [10**6, 2**53 - 1])
@@ -307,16 +302,11 @@ async def beats_of(layout: Layout, monkeypatch: pytest.MonkeyPatch, sleeps: int,
     return registered(layout).beat - before
 
 
+@pytest.mark.parametrize(("rounds", "beats"), [(True, 4), (False, 8)], ids=["from round to round", "a long round"])
 async def test_where_writes_are_paid_for_a_node_that_goes_from_round_to_round_beats_half_as_often(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, rounds: bool, beats: int
 ) -> None:
-    assert await beats_of(layout, monkeypatch, 8, rounds=True) == 4
-
-
-async def test_where_writes_are_paid_for_a_node_in_a_long_round_beats_as_elsewhere(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert await beats_of(layout, monkeypatch, 8, rounds=False) == 8
+    assert await beats_of(layout, monkeypatch, 8, rounds=rounds) == beats
 
 
 async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout) -> None:

@@ -259,6 +259,7 @@ async def test_answers_are_not_scored_before_their_question_is_known(layout: Lay
     intake = StagedIntake(layout, source=(source := Counting()))
     await intake.look(SECOND)
     assert [text for text in source.shown if text.startswith("<answer>ben")] == []
+    assert intake.refused(3) == {"ben": {"context_gone" if context == "missing" else "question_mismatch": 2}}
 
 
 async def test_the_contexts_of_one_file_are_waited_for_once(layout: Layout) -> None:

@@ -97,10 +97,16 @@ def test_a_checkpoint_that_cannot_be_put_in_place_leaves_the_one_it_would_replac
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_the_newest_checkpoints_stay_and_older_ones_go(layout: Layout, keep: int) -> None:
+    save(layout, 8, node="bob")
     for rounds_done in (8, 9, 10, 11):
         save(layout, rounds_done, keep=keep)
     assert rounds_of(layout) == {f"round_{r}" for r in (8, 9, 10, 11)[-keep:]}
-    assert {folder.name for folder in layout.checkpoints.iterdir()} == rounds_of(layout), "no empty folders either"
+    assert rounds_of(layout, "bob") == {"round_8"}, "others' are not one's own"
+    there = {folder.name for folder in layout.checkpoints.iterdir()}
+    assert there == rounds_of(layout) | {"round_8"}, "no empty folders either"
+    found = newest_checkpoint(layout, "alice")
+    assert found is not None
+    assert found[0].rounds_done == 11, "the highest number, and not the last in the alphabet"
     assert left_behind(layout) == []
 
 
@@ -132,8 +138,10 @@ def damage(folder: Path, content: bytes | None) -> None:
 def test_past_a_damaged_checkpoint_the_one_before_is_loaded_and_never_silently(
     layout: Layout, content: bytes | None
 ) -> None:
-    save(layout, 1)
     damage(save(layout, 2), content)
+    with pytest.raises(CheckpointError, match=r"round_2.*is damaged.*move it away"):
+        newest_checkpoint(layout, "alice")
+    save(layout, 1)
     with capture_logs() as logs:
         found = newest_checkpoint(layout, "alice")
     assert found is not None

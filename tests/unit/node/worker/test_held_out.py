@@ -101,25 +101,25 @@ async def test_without_a_judge_nothing_is_generated_or_written_for_one(layout: L
     assert not layout.judge_answers.exists()
 
 
-REFUSED: dict[str, list[bytes]] = {
-    "malformed": [b"{", b'{"round": 0}'],
-    "wrong_version": [b'{"schema_version": 9}'],
-    "misplaced": [encode(make_question(0, "bob")), encode(make_question(1))],
-    "oversized": [encode(make_question(0, prompt=p)) for p in ("", "x" * (LONGEST_PROMPT + 1), "x" * 2**17)],
-}
+REFUSED = [
+    ("malformed", b"{"),
+    ("malformed", b'{"round": 0}'),
+    ("wrong_version", b'{"schema_version": 9}'),
+    ("misplaced", encode(make_question(0, "bob"))),
+    ("misplaced", encode(make_question(1))),
+    *(("oversized", encode(make_question(6, prompt=p))) for p in ("", "x" * (LONGEST_PROMPT + 1), "x" * 2**17)),
+]
+"""One for each round."""
 
 
-@pytest.mark.parametrize(
-    ("reason", "content"), [(reason, content) for reason, contents in REFUSED.items() for content in contents]
-)
-async def test_a_question_that_is_none_is_refused_and_counted_and_the_run_goes_on(
-    layout: Layout, reason: str, content: bytes
-) -> None:
-    put(layout.judge_question_file(0, "alice"), content)
+async def test_a_question_that_is_none_is_refused_and_counted_and_the_run_goes_on(layout: Layout) -> None:
+    for round_, (_, content) in enumerate(REFUSED):
+        put(layout.judge_question_file(round_, "alice"), content)
     with capture_logs() as logs:
-        await play(layout)
-    assert [entry["reason"] for entry in logs if entry["event"] == "question.refused"] == [reason]
-    assert [row.refused_files for row in rows_of(layout, "alice")] == [{}, {reason: 1}, {}]
+        await play_to_the_end(layout, range(len(REFUSED) + 1), make_worker(layout, "alice"))
+    reasons = [reason for reason, _ in REFUSED]
+    assert [entry["reason"] for entry in logs if entry["event"] == "question.refused"] == reasons
+    assert [row.refused_files for row in rows_of(layout, "alice")] == [{}, *({reason: 1} for reason in reasons)]
     assert not layout.judge_answers.exists()
 
 

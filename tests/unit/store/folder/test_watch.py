@@ -469,7 +469,7 @@ async def test_a_watcher_that_speaks_is_not_called_silent(tmp_path: Path, monkey
     monkeypatch.setattr(watch, "SILENCE_LEAST", 0.3)
     with capture_logs() as logs:
         async with wake_ups(tmp_path, 0.3) as wakes:
-            with anyio.move_on_after(1.5):
+            with anyio.move_on_after(0.9):
                 for number in itertools.count():
                     (tmp_path / f"{number}.json").touch()
                     await wait_for(tmp_path / f"{number}.json", wakes)
