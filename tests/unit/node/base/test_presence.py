@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Awaitable, Iterable
 from contextlib import ExitStack
@@ -87,25 +86,6 @@ async def test_the_id_of_a_live_process_on_this_host_is_refused(layout: Layout) 
     assert registered(layout).registered_at == 1000.0
 
 
-async def test_a_file_that_names_a_process_which_runs_and_does_not_beat_keeps_no_id_taken(layout: Layout) -> None:
-    """The numbers of processes stand in every registration: one of a peer was copied, and a node could not start."""
-    here = this_process()
-    hold(layout, host=here.host, pid=here.pid, process_started_at=here.started_at, beat=9, last_seen=2e9)
-    with anyio.fail_after(PATIENCE):
-        await make_presence(layout).register()
-    assert registered(layout).beat == 1
-
-
-async def test_the_id_of_a_dead_process_is_taken_over_at_once(layout: Layout) -> None:
-    with start_child() as child:
-        started = process_started_at(child.pid)
-        child.kill()
-    hold(layout, host=host_identity(), pid=child.pid, process_started_at=started)
-    with anyio.fail_after(PATIENCE):
-        await make_presence(layout).register()
-    assert registered(layout).pid == os.getpid()
-
-
 async def test_the_id_of_a_recycled_process_number_is_taken_over(layout: Layout) -> None:
     hold(layout, host=host_identity(), pid=os.getpid(), process_started_at=1.0)
     await make_presence(layout).register()
@@ -127,22 +107,6 @@ async def test_a_node_that_is_killed_writes_nothing_more(layout: Layout) -> None
             life.cancel()
             await anyio.sleep_forever()
     assert layout.peer_file("alice").read_bytes() == before
-
-
-async def test_old_files_that_are_put_back_by_turns_keep_no_id_taken(layout: Layout) -> None:
-    lives = [make_peer("alice", host="elsewhere/boot/pid", pid=1, beat=9, incarnation=life) for life in ("a", "b")]
-    hold(layout, host="elsewhere/boot/pid", pid=1, beat=9)
-
-    async def put_back() -> None:
-        for peer in itertools.cycle(lives):
-            put(layout.peer_file("alice"), encode(peer))
-            await anyio.sleep(BEAT / 3)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(put_back)
-        with anyio.fail_after(PATIENCE):
-            await make_presence(layout).register()
-        tasks.cancel_scope.cancel()
 
 
 def register_beside(layout: Layout, beats: Iterable[int]) -> Awaitable[None]:

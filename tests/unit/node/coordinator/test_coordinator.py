@@ -170,21 +170,6 @@ async def test_a_coordinator_of_other_settings_is_refused_before_anything_is_cha
     assert status_of(layout, "clock") == STOPPED
 
 
-async def test_the_clock_goes_to_where_most_workers_are_and_not_to_where_one_says(layout: Layout) -> None:
-    for node in ("bob", "carol", "vandal"):
-        make_ghost(layout, node)
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=10, round_interval=60.0, **STAYS)):
-            await until(lambda: round_now(layout) == 0)
-            for round_ in range(9, 0, -1):
-                put_reward(layout, RoundKey(round_), "vandal")
-            for round_ in range(5, 0, -1):  # they went on by themselves, and it sees all of it at once
-                put_reward(layout, RoundKey(round_), "bob")
-                put_reward(layout, RoundKey(round_), "carol")
-            await until(lambda: round_now(layout) == 6)
-    assert opened(logs) == [0, 5, 6]
-
-
 async def test_the_clock_goes_to_workers_that_went_on_alone_until_their_first_rounds_were_cleaned_up(
     layout: Layout,
 ) -> None:
@@ -315,22 +300,6 @@ async def test_a_link_where_rewards_should_lie_does_not_stop_the_clock(layout: L
 
 
 # ── more than one coordinator ───────────────────────────────────────────────────────────────────────────────────────
-async def test_one_that_stands_by_takes_over_where_the_clock_was(layout: Layout) -> None:
-    with capture_logs() as logs:
-        async with beating(layout, "bob"):
-            async with running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **QUICK)):
-                await submit_rounds(layout, range(2))
-                await until(lambda: round_now(layout) == 2)
-            async with running(make_coordinator(layout, "spare", standby=True, max_rounds=5, **QUICK)) as codes:
-                await submit_rounds(layout, range(2, 5))
-                await until(lambda: codes)
-    assert codes == [0]
-    assert opened(logs) == [0, 1, 2, 2, 3, 4]
-    state = read_state(layout.run)
-    assert state is not None
-    assert state.updated_by == "spare"
-
-
 async def test_one_that_stands_by_never_says_anew_what_the_experiment_is(layout: Layout) -> None:
     async with running(make_coordinator(layout, **STAYS)):
         await until(lambda: read_experiment(layout.run))

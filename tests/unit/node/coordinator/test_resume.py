@@ -124,16 +124,6 @@ def test_no_worker_alone_says_where_the_clock_is(layout: Layout, rounds: list[in
     assert clock_from_traces(run_of(layout)) == RoundKey(expected)
 
 
-def test_rewards_without_rollouts_are_no_trace_however_many_names_have_them(layout: Layout) -> None:
-    """Three registered names with such rewards once brought a coordinator that was started again to the last round."""
-    make_ghost(layout, "alice", rounds=5)
-    for fake in ("sybil-0", "sybil-1", "sybil-2"):
-        make_ghost(layout, fake)
-        put_reward(layout, RoundKey(90), fake)
-        layout.rollout_file(RoundKey(90), fake).unlink()
-    assert clock_from_traces(run_of(layout)) == RoundKey(4)
-
-
 def test_where_workers_are_expected_by_name_only_theirs_say_where_the_clock_is(layout: Layout) -> None:
     make_ghost(layout, "alice", rounds=5)
     for fake in ("sybil-0", "sybil-1", "sybil-2"):

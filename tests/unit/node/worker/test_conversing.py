@@ -165,7 +165,12 @@ async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far
     assert any(reply_to(said_in(entry)[0]) for entry in entries), "and the environment had more to say"
 
 
-FREQUENCIES = [{}, {"publish_frequency": "generation"}, {"staleness": 1, "max_rounds": ROUNDS}]
+LIVES = [
+    ({}, "kept"),
+    ({"publish_frequency": "generation"}, "lost"),
+    ({"staleness": 1, "max_rounds": ROUNDS}, "kept"),
+]
+"""Settings of a node, and what became of its completions."""
 
 
 def comparable(layout: Layout) -> list[dict[str, Any]]:
@@ -174,8 +179,7 @@ def comparable(layout: Layout) -> list[dict[str, Any]]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("settings", FREQUENCIES, ids=["stage", "generation", "ahead"])
-@pytest.mark.parametrize("sampled", ["kept", "lost"])
+@pytest.mark.parametrize(("settings", "sampled"), LIVES, ids=["stage", "generation", "ahead"])
 async def test_a_node_that_died_is_what_it_would_have_been(
     tmp_path: Path, settings: dict[str, Any], sampled: str
 ) -> None:

@@ -21,7 +21,7 @@ from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_gh
 from tests.unit.node.nodes import make_worker, play_rounds, play_to_the_end, rollouts_of, rows_of, running
 from tests.unit.node.worker.test_redo import comparable
 
-ROUNDS, KILLED_IN = 7, 5
+ROUNDS, KILLED_IN = 5, 3
 DYNAMIC: dict[str, Any] = {"dynamic_sampling": 4, "liveness_timeout": 60.0, "checkpoint_interval": 2}
 
 

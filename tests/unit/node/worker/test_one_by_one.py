@@ -9,9 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from swarm.store.folder.store import FolderStore
 from swarm.types import RoundKey
-from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.group_files import digest, put_together
 from swarm.wire.messages import RolloutFile
@@ -79,19 +77,6 @@ async def test_a_group_is_published_while_the_others_are_generated(layout: Layou
             await until(lambda: early(layout))
             assert list(early(layout)) == ["alice.0.json"]
             assert not layout.rollout_file(R0, "alice").exists()
-
-
-async def test_a_power_cut_leaves_no_file_that_names_a_group_which_was_on_no_disk(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its author, come back with other weights, changed a file that was published."""
-    done, put, sync = list[str](), FolderStore.put, FolderStore.sync
-    monkeypatch.setattr(
-        FolderStore, "put", lambda store, key, data, **how: (done.append(key), put(store, key, data, **how))[1]
-    )
-    monkeypatch.setattr(FolderStore, "sync", lambda store, key: (done.append(f"sync {key}"), sync(store, key))[1])
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
-    assert done.index(f"sync {keys.group_file(R0, 'alice', 0)}") < done.index(keys.rollout(R0, "alice"))
 
 
 async def die_while_publishing(layout: Layout) -> dict[str, bytes]:

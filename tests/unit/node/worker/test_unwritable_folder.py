@@ -105,30 +105,6 @@ async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: 
     assert there[5], "the newest are kept"
 
 
-async def test_what_a_kill_took_out_of_memory_is_done_again(layout: Layout, disk: Disk) -> None:
-    killed = FakePolicy()
-    killed_at = Filling(disk, update_2=True)
-    async with running(make_worker(layout, "alice", killed_at, **ALONE | {"max_rounds": 10**6})):
-        await until(lambda: len(killed_at.trained) > 6)
-    assert rounds_of(layout) == [0, 1], "a round whose row never reached the disk was not done"
-    disk.full = False
-    await run(layout, killed)
-    assert rounds_of(layout) == list(range(6))
-
-
-async def test_no_checkpoint_says_more_than_the_rows_on_disk(layout: Layout, disk: Disk) -> None:
-    with capture_logs() as logs:
-        filling = Filling(disk, update_2=True)
-        async with running(
-            make_worker(layout, "alice", filling, **ALONE | {"max_rounds": 10**6}, checkpoint_interval=1)
-        ):
-            await until(lambda: len(filling.trained) > 6)
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done <= 2
-    assert {log["why"] for log in logs if log["event"] == "checkpoint.skipped"} == {"rows wait to be written"}
-
-
 async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(
     layout: Layout, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,20 +115,6 @@ async def test_a_worker_alone_says_that_it_had_fewer_external_groups_and_goes_on
     assert not any(row.gather_timed_out for row in rows), "nobody is there to be waited for"
 
 
-async def test_a_worker_that_joins_late_begins_where_the_clock_is_and_shares(layout: Layout) -> None:
-    kind: dict[str, Any] = {"max_rounds": 10**6}
-    alice, bob = make_worker(layout, "alice", **kind), make_worker(layout, "bob", **kind)
-    async with running(make_coordinator(layout, **kind), alice):
-        await until(lambda: len(rows_of(layout, "alice")) >= 2)
-        async with running(bob):
-            await until(lambda: len(rows_of(layout, "bob")) >= 3)
-    first = rows_of(layout, "bob")[0].round
-    assert first >= 1
-    assert not layout.rollout_file(R0, "bob").exists(), "what is over is not made up for"
-    heard = [row.external_by_peer for row in rows_of(layout, "bob")]
-    assert {"alice"} in map(set, heard)
-
-
 async def test_a_torn_state_file_is_no_clock(layout: Layout) -> None:
     async with running(make_worker(layout, "alice")):
         await play_rounds(layout, range(3, 4))
@@ -372,46 +358,11 @@ async def test_checkpoints_come_at_the_interval_and_the_last_ones_stay(layout: L
 
 
 # ── crashes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-async def test_groups_that_were_published_before_a_crash_are_taken_up_and_not_replaced(layout: Layout) -> None:
-    published = encode(make_rollouts("alice", R0, groups=2, seed=99))
-    put(layout.rollout_file(R0, "alice"), published)
-    policy = FakePolicy()
-    with capture_logs() as logs:
-        async with running(make_worker(layout, "alice", policy)):
-            await play_rounds(layout, range(1))
-    assert layout.rollout_file(R0, "alice").read_bytes() == published
-    file = rollouts_of(layout, 0, "alice")
-    claimed = [entry.reward for entries in file.rollouts.values() for entry in entries]
-    assert rows_of(layout, "alice")[0].my_reward == pytest.approx(sum(r or 0 for r in claimed) / len(claimed))
-    assert {group.prompt for group in policy.trained[0]} == {e[0].prompt for e in file.rollouts.values()}
-    (taken_up,) = [log for log in logs if log["event"] == "rollouts.taken_up"]
-    assert not taken_up["rewritten"], "the policy answers otherwise now"
-    assert rows_of(layout, "alice")[0].tokens_generated == 0
-
-
 async def test_own_groups_that_cannot_be_read_again_are_made_anew(layout: Layout) -> None:
     put(layout.rollout_file(R0, "alice"), b'{"torn')
     async with running(make_worker(layout, "alice")):
         await play_rounds(layout, range(1))
     assert len(rollouts_of(layout, 0, "alice").rollouts) == 2
-
-
-async def test_a_reward_that_a_crash_kept_back_is_submitted_at_the_next_start_and_the_round_not_done_again(
-    layout: Layout,
-) -> None:
-    """Rewards were once truncated to int, and counted twice."""
-    await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
-    row, file = rows_of(layout, "alice")[-1], layout.reward_file(RoundKey(1), "alice")
-    assert 0 < row.my_reward < 1
-    file.unlink()
-    await set_clock(layout, 1)
-    policy = FakePolicy()
-    async with running(make_worker(layout, "alice", policy)):
-        await until(file.exists)
-        await play_rounds(layout, range(2, 3))
-    assert decode(file.read_bytes(), RewardFile, "reward").reward == row.my_reward
-    assert layout_rounds(layout) == [0, 1, 2]
-    assert policy.generated == 1
 
 
 async def test_all_rewards_that_a_full_disk_or_a_copy_kept_back_are_submitted_at_the_next_start(layout: Layout) -> None:
@@ -521,7 +472,7 @@ async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_
     with capture_logs() as logs:
         async with running(make_worker(layout, "alice", liveness_timeout=1.0)) as codes:
             await until(lambda: "coordinator.absent" in [log["event"] for log in logs])
-            clock = make_coordinator(layout, max_rounds=40)  # for many heartbeats, at one of which it is seen
+            clock = make_coordinator(layout, max_rounds=20)  # for many heartbeats, at one of which it is seen
             assert await run_all(clock) == [0]
             await until(lambda: codes)
     events = [log["event"] for log in logs if log["event"] in ("coordinator.absent", "coordinator.back")]
@@ -530,19 +481,6 @@ async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_
 
 
 # ── a clock that somebody has written over ──────────────────────────────────────────────────────────────────────────
-@pytest.mark.parametrize("fake", [{"round": 9}, {"round": 10, "finished": True}])
-async def test_one_write_of_the_state_file_sends_no_worker_away(layout: Layout, fake: dict[str, Any]) -> None:
-    """A huge round, or the end: what a worker did then was for good."""
-    async with running(make_worker(layout, "alice")) as codes:
-        await play_rounds(layout, range(2))
-        with capture_logs() as logs:
-            put_state(layout, **fake)
-            await until(lambda: "state.doubted" in [log["event"] for log in logs])
-        await play_rounds(layout, range(2, 4))
-        assert not codes
-    assert [row.round for row in rows_of(layout, "alice")] == [0, 1, 2, 3]
-
-
 async def test_a_worker_that_is_slower_than_the_clock_doubts_nothing_aloud(layout: Layout) -> None:
     """Rounds that close before it is done, and an end that finds it at work, are every slow node's lot."""
     slow = FakePolicy(hold_at="train")

@@ -17,7 +17,6 @@ from tests.unit.node.checked_worker import CheckedWorker, checked_worker
 
 PEERS = frozenset({"bob", "carol"})
 R0, R1, R5 = RoundKey(0), RoundKey(1), RoundKey(5)
-BEFORE_PUBLISHED = [m.Phase.GENERATING, m.Phase.SCORING]
 AFTER_PUBLISHED = [m.Phase.PUBLISHING, m.Phase.GATHERING, m.Phase.TRAINING, m.Phase.SUBMITTING]
 
 
@@ -171,14 +170,6 @@ def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_a
     assert [type(instruction) for instruction in worker.handle(clock(0, now=60.0))] == [m.Train]
 
 
-def test_groups_that_came_while_this_node_was_still_generating_count() -> None:
-    worker = make_worker(m.Phase.GENERATING)
-    for peer in PEERS:
-        worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.1))
-    drive(worker, m.Phase.TRAINING)
-    assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=False)]
-
-
 def test_a_peer_that_died_is_not_waited_for_any_longer() -> None:
     worker = make_worker(m.Phase.GATHERING)
     worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
@@ -193,12 +184,6 @@ def test_a_peer_that_joined_in_mid_round_is_waited_for() -> None:
     for peer in PEERS:
         assert worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.2)) == []
     assert len(worker.handle(m.PeersArrived(R0, frozenset({"dave"}), 0.3))) == 1
-
-
-def test_nobody_is_waited_for_where_nobody_is() -> None:
-    worker = make_worker(m.Phase.PUBLISHING, live=frozenset())
-    [train] = worker.answer(worker.pending[0], 1.0)
-    assert train == trains(R0, frozenset(), frozenset(), timed_out=False, late=False)
 
 
 def test_without_external_groups_peers_are_never_waited_for() -> None:
@@ -277,17 +262,6 @@ def test_stale_foreign_and_repeated_events_end_no_gathering(event: m.Event) -> N
     assert worker.machine.phase is m.Phase.GATHERING
 
 
-def test_peers_of_the_next_round_are_remembered_for_it() -> None:
-    worker = make_worker(m.Phase.GATHERING)
-    for peer in PEERS:
-        worker.handle(m.PeersArrived(R1, frozenset({peer}), 0.1))
-    worker.handle(m.Tick(100.0))
-    drive(worker, m.Phase.IDLE)
-    worker.handle(clock(1, now=101.0))
-    drive(worker, m.Phase.TRAINING, now=101.0)
-    assert worker.pending == [trains(R1, PEERS, PEERS, timed_out=False, late=False)]
-
-
 # ── ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_the_end_of_the_experiment_saves_and_finishes() -> None:
     worker = make_worker()
@@ -336,16 +310,6 @@ def test_a_finished_experiment_that_was_reopened_goes_on() -> None:
 def test_a_stop_before_anything_was_learned_just_ends(phase: m.Phase) -> None:
     worker = make_worker(phase)
     assert worker.handle(m.Stop(1.0)) == [m.Finish("stopped")]
-
-
-@pytest.mark.parametrize("phase", BEFORE_PUBLISHED)
-def test_a_stop_before_publishing_undoes_the_round(phase: m.Phase) -> None:
-    worker = make_worker(phase)
-    assert worker.handle(m.Stop(1.0)) == [], "the step itself is finished"
-    assert worker.answer(worker.pending[0], 2.0) == [m.Finish("stopped")], "and no other begun"
-    assert worker.machine.rounds_done == 0
-    assert worker.trained == []
-    assert worker.rounds_saved == []
 
 
 @pytest.mark.parametrize("phase", AFTER_PUBLISHED)
@@ -522,23 +486,6 @@ def gathering_alone(*arrivals: tuple[int, str], window: int) -> CheckedWorker:
     return worker
 
 
-@pytest.mark.parametrize("order", [(3, 5, 7), (7, 5, 3), (5, 7, 3)])
-def test_of_each_peer_the_newest_groups_within_the_window_are_taken_in_whatever_order_they_came(
-    order: tuple[int, ...],
-) -> None:
-    worker = gathering_alone(*((round_, "bob") for round_ in order), (8, "bob"), (2, "carol"), window=2)
-    [train] = worker.handle(m.Tick(100.0))
-    assert isinstance(train, m.Train)
-    assert worker.draws[-1].sources == (("bob", RoundKey(7)),)
-
-
-def test_without_a_window_only_the_own_round_counts() -> None:
-    worker = gathering_alone((4, "bob"), (6, "bob"), (5, "carol"), window=0)
-    [train] = worker.handle(m.Tick(100.0))
-    assert isinstance(train, m.Train)
-    assert worker.draws[-1].sources == (("carol", R5),)
-
-
 def test_peers_ahead_or_behind_within_the_window_are_waited_for_no_longer() -> None:
     worker = gathering_alone((4, "bob"), window=1)
     [train] = worker.handle(m.PeersArrived(RoundKey(6), frozenset({"carol"}), 2.0))
@@ -623,30 +570,6 @@ def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor
     assert worker.finish == m.Finish("finished")
 
 
-def test_a_node_that_went_on_alone_follows_a_coordinator_that_comes_back() -> None:
-    worker = make_worker(patience=20.0, live=frozenset())
-    worker.handle(clock(0))
-    worker.handle(m.CoordinatorSeen(False, 0.0))
-    worker.handle(m.CoordinatorSeen(False, 20.0))
-    for _ in range(5):
-        worker.answer(worker.pending[0], 20.0)
-    assert worker.pending == [m.Generate(R1, 0)]
-    worker.handle(m.CoordinatorSeen(True, 21.0))
-    drive(worker, m.Phase.IDLE, 21.0)
-    assert worker.handle(clock(1, now=22.0)) == [], "that round is done"
-    assert worker.handle(clock(4, now=23.0)) == [m.Generate(RoundKey(4), 2)]
-
-
-def test_a_node_that_went_on_alone_begins_no_round_before_that_of_the_clock() -> None:
-    worker = make_worker(m.Phase.GENERATING, patience=20.0, live=frozenset())
-    worker.handle(clock(5))
-    worker.handle(m.CoordinatorSeen(False, 0.0))
-    worker.handle(m.CoordinatorSeen(False, 20.0))
-    for _ in range(5):
-        worker.answer(worker.pending[0], 20.0)
-    assert worker.pending == [m.Generate(R5, 4)]
-
-
 def test_a_node_that_leaves_is_not_woken_any_more() -> None:
     """Patience once ended while the last checkpoint was being written, and the node span until it was."""
     worker = make_worker(patience=20.0)
@@ -689,24 +612,6 @@ def test_a_file_of_which_nothing_is_valid_earns_nobody_that_others_wait(publishe
     if refused:
         worker.handle(m.PeersArrived(RoundKey(2), frozenset({"carol"}), 300.5))
     assert worker.handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0)) != []
-
-
-def test_new_names_round_after_round_cost_no_more_than_one_that_never_publishes() -> None:
-    worker = make_worker(round_interval=20.0, live=frozenset({"bob"}))
-    waits = []
-    for round_ in range(30):
-        begun = 100.0 * round_
-        worker.handle(m.PeersLive(frozenset({"bob", f"new-{round_}"}), begun))
-        worker.handle(clock(round_, now=begun))
-        drive(worker, m.Phase.GATHERING, begun)
-        worker.handle(m.PeersEarned(frozenset({"bob"})))
-        worker.handle(m.PeersArrived(RoundKey(round_), frozenset({"bob"}), begun))
-        waited = worker.machine.wake_at - begun if worker.machine.wake_at is not None else 0.0
-        worker.handle(m.Tick(begun + waited))
-        waits.append(waited)
-        drive(worker, m.Phase.IDLE, begun + waited)
-    assert sum(wait > 0 for wait in waits) <= 3
-    assert sum(waits) <= 3 * 10.0
 
 
 # ── whatever happens ────────────────────────────────────────────────────────────────────────────────────────────────
