@@ -53,12 +53,6 @@ def test_a_heartbeat_that_stops_moving_is_a_death() -> None:
     assert live(liveness, 102.0 + TIMEOUT) == set()
 
 
-def test_a_peer_whose_file_has_gone_dies_like_any_other() -> None:
-    liveness = Liveness(TIMEOUT)
-    liveness.observe(make_peer("bob", last_seen=WALL), 100.0, WALL)
-    assert live(liveness, 100.0 + TIMEOUT) == set()
-
-
 def test_a_peer_that_comes_back_is_alive_again_at_its_first_beat() -> None:
     liveness = Liveness(TIMEOUT)
     liveness.observe(make_peer("bob", last_seen=WALL, beat=7, incarnation="first"), 100.0, WALL)

@@ -25,6 +25,7 @@ from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
 from tests.layout import Layout
+from tests.unit.records.counting import Counting
 from tests.unit.views.factories import (
     START,
     append,
@@ -39,22 +40,6 @@ from tests.unit.views.factories import (
     run_of,
     write,
 )
-
-
-class Counting:
-    """A store that counts the bytes of growing files that it gives."""
-
-    def __init__(self, run: Run) -> None:
-        self._store = run.store
-        self.bytes = 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def read_records(self, key: str, cursor: str = "", limit: int = 0) -> object:
-        found = self._store.read_records(key, cursor, limit)
-        self.bytes += sum(map(len, found.records))
-        return found
 
 
 def look(run: Run, reader: RunReader) -> None:

@@ -11,15 +11,7 @@ from swarm.errors import ConfigError
 from swarm.node.process import wiring
 from swarm.node.process.daemon import run_node
 from swarm.node.process.generator_only import as_it_runs, endpoint_config
-from swarm.tasks.universe import Universe, universe_of
 from tests.unit.node.factories import FakePolicy, make_settings
-
-
-def test_tasks_are_those_of_the_profile(tmp_path: Path) -> None:
-    assert len(universe_of(make_settings(tmp_path)).profiles) == 9, "the nine of the paper"
-    assert universe_of(make_settings(tmp_path, tasks=("bf",))) == Universe.of(("bf",), "tiny-3")
-    with pytest.raises(ConfigError, match=r"SWARM_TASKS.*no task 'chess'; it has base_conversion"):
-        universe_of(make_settings(tmp_path, tasks=("bf", "chess")))
 
 
 @pytest.mark.parametrize(("setting", "leased"), [("auto", False), ("on", True), ("off", False)])

@@ -46,11 +46,6 @@ def test_a_slot_beyond_all_bounds_is_refused_without_drawing_up_to_it() -> None:
     assert assigned.drawn == 2
 
 
-@pytest.mark.parametrize("mode", ["drawn", "regenerable", "unverified"])
-def test_drawn_groups_are_let_in_whatever_the_mode(mode: str) -> None:
-    assert admission(mode).refusals("bob", R0, groups_of(64)) == [None] * 64
-
-
 @pytest.mark.parametrize(
     ("settings", "longest"),
     [({}, 64 * 256), ({"max_new_tokens": 24}, 64 * 24), ({"max_new_tokens": 24, "completion_characters": 100}, 100)],

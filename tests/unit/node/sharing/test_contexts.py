@@ -220,19 +220,6 @@ async def test_while_one_file_waits_for_its_context_others_come_in(layout: Layou
     assert len(sample.groups) == 2
 
 
-async def test_a_copy_of_a_peers_group_is_trained_on_once(layout: Layout) -> None:
-    file = first_stage("ben")
-    publish(layout, file)
-    publish(layout, msgspec.structs.replace(file, peer_id="carl"))
-    intake = StagedIntake(layout)
-    await intake.look(FIRST)
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            sample = await intake.intake.draw(everything(), [("ben", FIRST), ("carl", FIRST)], 1e18, tasks)
-    informative = [scored for scored in sample.groups if len(set(scored.rewards)) > 1]
-    assert len({str(scored.group.question.prompt) for scored in informative}) == len(informative) > 0
-
-
 # ── what strangers can have a node do ───────────────────────────────────────────────────────────────────────────────
 class Counting(FakeTaskSource):
     """Remembers which answers it was shown."""

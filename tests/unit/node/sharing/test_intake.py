@@ -54,14 +54,6 @@ def with_origin(file: RolloutFile, **changes: Any) -> RolloutFile:
 
 
 # ── drawn questions ─────────────────────────────────────────────────────────────────────────────────────────────────
-async def test_groups_to_drawn_questions_come_in(layout: Layout) -> None:
-    intake = TestedIntake(layout)
-    publish(layout, make_rollouts("bob", R0, groups=3))
-    await intake.look()
-    assert [scored.group.slot for scored in intake.groups("bob")] == [0, 1, 2]
-    assert intake.refused() == {}
-
-
 FORGERIES: dict[str, tuple[str, Callable[[], RolloutFile]]] = {
     "a copy of another's file": ("not_drawn", lambda: as_spoken_by(make_rollouts("bob", R0), "mallory", R0)),
     "a replay of the round before": ("not_drawn", lambda: as_spoken_by(make_rollouts("mallory", R0), "mallory", R1)),
@@ -163,22 +155,6 @@ async def test_a_flood_of_names_keeps_no_live_peer_out_and_is_said_once(layout: 
     assert len(refused) == 7
     assert all(reasons == {"malformed": 1} for reasons in refused.values())
     assert [log["names"] for log in logs if log["event"] == "rollouts.flood"] == [293]
-
-
-async def test_a_flood_of_names_that_no_node_has_is_listed_once_and_keeps_no_live_peer_out(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    intake, usual, listings = TestedIntake(layout), FolderStore.list, list[str]()
-    monkeypatch.setattr(FolderStore, "list", lambda *given, **more: (listings.append("one"), usual(*given, **more))[1])
-    for number in range(PAGE + 1):
-        put(layout.rollout_file(R0, "x").with_name(f"junk-{number}"), b"junk")
-    await intake.look(live={"zoe"})
-    once = len(listings)
-    publish(layout, make_rollouts("zoe", R0))
-    await intake.look(live={"zoe"})
-    await intake.look(live={"zoe"})
-    assert len(intake.groups("zoe")) == 2
-    assert len(listings) == once
 
 
 async def test_of_more_names_than_one_page_holds_none_is_read_that_is_not_drawn(

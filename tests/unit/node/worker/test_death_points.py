@@ -131,9 +131,9 @@ class Way(NamedTuple):
 
 @pytest.fixture(
     params=[
-        pytest.param(Way(dies_here, every=4), id="by exception, some calls"),
+        pytest.param(Way(dies_here, every=9), id="by exception, some calls"),
         pytest.param(Way(dies_here), id="by exception", marks=pytest.mark.slow),
-        pytest.param(Way(dies_in_a_child, every=15), id="in a child, some calls"),
+        pytest.param(Way(dies_in_a_child, every=31), id="in a child, some calls"),
         pytest.param(Way(dies_in_a_child), id="in a child", marks=pytest.mark.slow),
     ]
 )

@@ -31,10 +31,6 @@ async def test_a_hint_is_said_once(tmp_path: Path) -> None:
     assert await said(hints, 5 * FEW, late=True) == ["short-rounds"]
 
 
-async def test_a_healthy_node_says_nothing(tmp_path: Path) -> None:
-    assert await said(HintLog(make_context(Layout(tmp_path, "exp"), "anna")), 5 * FEW) == []
-
-
 async def test_who_hears_nothing_of_a_slow_peer_says_which(layout: Layout) -> None:
     set_clock(layout, 12, max_rounds=99, round_interval=60.0)
     ben = row(0, node_id="ben", seconds_generate=278.0, seconds_round=280.0)

@@ -15,8 +15,6 @@ import pytest
 from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.names import LITERAL_RULES
-from swarm.errors import ConfigError
-from swarm.node.process.daemon import check
 from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.worker.steps import IJSchedule, signals_of
 from swarm.types import RoundKey, ScoredGroup
@@ -65,12 +63,6 @@ def make_splits(tmp_path: Path, node: str = "alice", **settings: Any) -> IJSched
 
 
 # ── which split a round has ─────────────────────────────────────────────────────────────────────────────────────────
-def test_a_fixed_split_is_that_of_the_settings_whatever_is_observed(tmp_path: Path) -> None:
-    schedule = make_splits(tmp_path, adaptive=False, local_groups=6, external_groups=2)
-    schedule.observe(make_row(0))
-    assert schedule.of(RoundKey(1)) == (6, 2, 2.0)
-
-
 @NEEDS_LAB
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_a_split_follows_from_the_rows_before_its_round_less_those_that_staleness_hides(
@@ -285,10 +277,3 @@ async def test_a_sampler_is_chosen_by_its_name(layout: Layout) -> None:
     entries = rollouts_of(layout, 0, "bob").rollouts
     external = [group.prompt for group in policy.trained[0] if group.external]
     assert external == [entries[slot][0].prompt for slot in sorted(entries)][-2:]
-
-
-@pytest.mark.parametrize("settings", [{"sampler": "nowhere:draw"}, {"adaptive": True, "adaptive_rule": "nowhere:rule"}])
-def test_one_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path, settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="No module named 'nowhere'"):
-        check(make_settings(tmp_path, **settings))
-    check(make_settings(tmp_path, adaptive_rule="nowhere:rule"))

@@ -96,19 +96,6 @@ async def drain(wakes: Wakes) -> int:
 
 
 @pytest.mark.anyio
-async def test_a_new_file_wakes_long_before_the_interval(tmp_path: Path) -> None:
-    async with hints(tmp_path / "rollouts") as wakes:
-        with anyio.fail_after(PATIENCE):
-            while not (tmp_path / "rollouts").is_dir():  # missing folders are made
-                await anyio.lowlevel.checkpoint()
-            written = 0
-            while written < 3:
-                (tmp_path / "rollouts" / f"{written}.json").touch()
-                await wakes.receive()
-                written += 1
-
-
-@pytest.mark.anyio
 async def test_a_file_in_a_folder_that_was_just_made_is_found_within_the_interval(tmp_path: Path) -> None:
     async with wake_ups(tmp_path, SOON) as wakes:
         for number in range(20):
@@ -119,35 +106,22 @@ async def test_a_file_in_a_folder_that_was_just_made_is_found_within_the_interva
 
 
 @pytest.mark.anyio
-async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("healthy", "pauses"), [(NEVER, [0.001, 0.002, 0.004, 0.008]), (0.0, [0.001] * 4)], ids=["never", "in between"]
+)
+async def test_a_failed_watcher_wakes_is_logged_and_restarted_later_and_later_unless_it_was_healthy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, healthy: float, pauses: list[float]
 ) -> None:
     watcher = Watcher(monkeypatch, "fail", "fail", "end", "fail", "sleep")
+    monkeypatch.setattr(watch, "HEALTHY", healthy)
     with capture_logs() as logs:
         async with hints(tmp_path) as wakes:
             with anyio.fail_after(PATIENCE):
                 await watcher.waiting.wait()
                 await wakes.receive()
     died, ended = "no inotify instances left", "the watcher ended by itself"
-    assert [(line["event"], line["error"], line["retry_in"]) for line in logs] == [
-        ("watch.failed", died, 0.001),
-        ("watch.failed", died, 0.002),
-        ("watch.failed", ended, 0.004),
-        ("watch.failed", died, 0.008),
-    ]
-
-
-@pytest.mark.anyio
-async def test_a_watcher_that_was_healthy_in_between_is_restarted_as_soon_as_after_its_first_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watcher = Watcher(monkeypatch, "fail", "fail", "fail", "sleep")
-    monkeypatch.setattr(watch, "HEALTHY", 0.0)
-    with capture_logs() as logs:
-        async with hints(tmp_path):
-            with anyio.fail_after(PATIENCE):
-                await watcher.waiting.wait()
-    assert [line["retry_in"] for line in logs] == [0.001] * 3
+    assert [(line["event"], line["error"]) for line in logs] == [("watch.failed", e) for e in (died, died, ended, died)]
+    assert [line["retry_in"] for line in logs] == pauses
 
 
 @pytest.mark.anyio
@@ -429,6 +403,7 @@ async def test_where_events_turn_out_not_to_arrive_folders_are_polled(
                     await anyio.sleep(0.01)
             (tmp_path / "last.json").touch()
             await wait_for(tmp_path / "last.json", wakes)
+    assert [line["event"] for line in logs] == ["watch.silent"]
 
 
 @pytest.mark.anyio
@@ -445,23 +420,6 @@ async def test_a_look_that_takes_long_is_followed_by_a_long_pause(monkeypatch: p
     with pytest.raises(TimeoutError):
         await watch.poll(lambda among: frozenset(), tuple, 20.0, lambda: None)
     assert paused == [20.0, 5.0]
-
-
-@pytest.mark.anyio
-async def test_a_watcher_without_events_for_new_names_is_called_silent_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Watcher(monkeypatch, "sleep")
-    monkeypatch.setattr(watch, "SILENCE_LEAST", SOON)
-    with capture_logs() as logs:
-        async with wake_ups(tmp_path, SOON) as wakes:
-            with anyio.fail_after(PATIENCE):
-                for number in itertools.count():
-                    (tmp_path / f"{number}.json").touch()
-                    await wait_for(tmp_path / f"{number}.json", wakes)
-                    if logs and number > 10:
-                        break
-    assert [line["event"] for line in logs] == ["watch.silent"]
 
 
 @pytest.mark.anyio
