@@ -15,13 +15,12 @@ from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
 from swarm.node.base.clock_belief import believed_state
-from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.finished import NO_REWARDS
 from swarm.records.liveness import ACTIVE, STANDBY, STOPPED
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.messages import StateFile
+from tests.adversaries import coordination
 from tests.layout import Layout
 from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
 from tests.unit.node.nodes import make_coordinator, run_all, running, until, unwritable
@@ -398,28 +397,21 @@ async def test_one_that_beats_and_keeps_no_clock_keeps_no_coordinator_from_start
         await until(lambda: status_of(layout, "clock") == ACTIVE)
 
 
-async def test_a_coordinator_that_was_paused_does_not_take_the_clock_back(layout: Layout) -> None:
-    """It looked, was paused, and writes only now that another one is far ahead."""
+# ── every attack of tests.adversaries.coordination ────────────────────────────────────────────────────────────────────
+COUNTS_FOR_SOMETHING = {"forged-rounds"}
+"""Who publishes what every worker publishes has a say."""
+
+
+@pytest.mark.parametrize("kind", sorted(coordination.ATTACKS.keys() - COUNTS_FOR_SOMETHING))
+async def test_the_clock_goes_on_after_an_attack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(coordination, "FLOOD", 100)
+    layout = Layout(tmp_path, "exp")
     make_ghost(layout, "bob")
-    coordinator = make_coordinator(layout, max_rounds=90, round_interval=60.0, **STAYS)
-    seen = []
-
-    class Paused(ClockKeeper):
-        def _publish_forwards(self, state: StateFile) -> bool:
-            if state.round == 1:
-                put_reward(layout, RoundKey(39), "bob")
-                put_state(layout, round=40, updated_by="spare", max_rounds=90)
-            written = super()._publish_forwards(state)
-            seen.append(round_now(layout))
-            return written
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("swarm.node.coordinator.coordinator.ClockKeeper", Paused)
-        async with running(coordinator):
-            await until(lambda: round_now(layout) == 0)
-            async with beating(layout, "spare", node_role="coordinator", round=40, registered_at=3e9):
-                put_reward(layout, RoundKey(0), "bob")
-                await until(lambda: round_now(layout) == 40)
-                put_reward(layout, RoundKey(40), "bob")
-                await until(lambda: round_now(layout) == 41)
-    assert seen == sorted(seen)
+    async with running(make_coordinator(layout, max_rounds=90, round_interval=0.5, **STAYS)) as codes:
+        await submit_rounds(layout, range(2))
+        before = {file: file.read_bytes() for file in layout.root.rglob("*.json")}
+        coordination.ATTACKS[kind](tmp_path, "exp")
+        assert {file: file.read_bytes() for file in layout.root.rglob("*.json")} != before
+        await until(lambda: round_now(layout) in (2, 3))
+        await submit_rounds(layout, range(round_now(layout), 7))
+        assert not codes

@@ -166,7 +166,6 @@ async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far
 
 
 LIVES = [
-    ({}, "kept"),
     ({"publish_frequency": "generation"}, "lost"),
     ({"staleness": 1, "max_rounds": ROUNDS}, "kept"),
 ]
@@ -179,7 +178,7 @@ def comparable(layout: Layout) -> list[dict[str, Any]]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("settings", "sampled"), LIVES, ids=["stage", "generation", "ahead"])
+@pytest.mark.parametrize(("settings", "sampled"), LIVES, ids=["generation", "ahead"])
 async def test_a_node_that_died_is_what_it_would_have_been(
     tmp_path: Path, settings: dict[str, Any], sampled: str
 ) -> None:

@@ -96,10 +96,10 @@ def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, sta
 def test_j_is_rounded_by_a_draw_of_seed_node_and_round(tmp_path: Path) -> None:
     kind: dict[str, Any] = {"adaptive_rule": "constant", "adaptive_initial_j": 3.6}
     anna, ben = (make_splits(tmp_path, node, **kind) for node in ("anna", "ben"))
-    drawn = [[schedule.of(RoundKey(round_)).external for round_ in range(2000)] for schedule in (anna, ben)]
-    assert [fmean(of_node) for of_node in drawn] == pytest.approx([3.6, 3.6], abs=0.05)
+    drawn = [[schedule.of(RoundKey(round_)).external for round_ in range(400)] for schedule in (anna, ben)]
+    assert [fmean(of_node) for of_node in drawn] == pytest.approx([3.6, 3.6], abs=0.06)
     assert drawn[0] != drawn[1]
-    assert drawn[0] == [make_splits(tmp_path, "anna", **kind).of(RoundKey(r)).external for r in range(2000)]
+    assert drawn[0] == [make_splits(tmp_path, "anna", **kind).of(RoundKey(r)).external for r in range(400)]
 
 
 def test_the_literal_gradient_rule_rounds_j_to_the_nearest_and_writes_down_what_it_rounded(tmp_path: Path) -> None:
@@ -234,9 +234,8 @@ async def test_lesson_waiting_that_differed_a_round_without_external_groups_wait
 
 @NEEDS_LAB
 @pytest.mark.anyio
-@pytest.mark.parametrize("rule", ["multi-signal-scaled", "random"])
-async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path, rule: str) -> None:
-    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": rule}
+async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path) -> None:
+    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "multi-signal-scaled"}
     whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
     for layout in (whole, stopped):
         make_ghost(layout, "bob", rounds=ROUNDS)

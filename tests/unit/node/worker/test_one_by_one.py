@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import msgspec
 import pytest
 
 from swarm.types import RoundKey
-from swarm.wire.codec import decode, encode
+from swarm.wire.codec import encode
 from swarm.wire.group_files import digest, put_together
 from swarm.wire.messages import RolloutFile
 from tests.layout import Layout
@@ -101,18 +103,6 @@ async def test_who_died_while_publishing_goes_on_with_the_groups_that_are_there(
     assert list(last.rollouts) == ["1"]
 
 
-async def test_a_published_group_stays_where_another_text_comes_out_now(layout: Layout) -> None:
-    left = await die_while_publishing(layout)
-    other = FakePolicy(weights="others")
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice", other, **ONE_BY_ONE))
-    assert early(layout)["alice.0.json"] == left["alice.0.json"]
-    first = decode(left["alice.0.json"], RolloutFile, "")
-    published = [entry.response for entry in first.rollouts["0"]]
-    trained = [[one.text for one in group.completions] for group in other.trained[0]]
-    assert published in trained
-    assert whole(layout, 0).rollouts["0"] == first.rollouts["0"]
-
-
 async def test_what_stands_in_the_place_of_an_own_group_is_written_over(layout: Layout) -> None:
     left = await die_while_publishing(layout)
     put(layout.group_file(R0, "alice", 0), b"rubbish")
@@ -158,3 +148,34 @@ async def test_a_generator_that_tells_nothing_before_the_end_leaves_one_file(lay
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", Silent(), **ONE_BY_ONE))
     assert early(layout) == {}
     assert len(rollouts_of(layout, 0, "alice").rollouts) == 2
+
+
+# ── a reader that knows of nothing but the form ───────────────────────────────────────────────────────────────────────
+ROUNDS = 2
+
+
+def read(run: Path) -> Counter[tuple[str, int, str]]:
+    """How often each group is found, by node, round and its texts: a reader that knows of nothing but the form."""
+    found: Counter[tuple[str, int, str]] = Counter()
+    for name in sorted(run.glob("rollouts/round_*/stage_*/*.json")):
+        file = json.loads(name.read_text())
+        for completions in file["rollouts"].values():
+            texts = [completion["response"] for completion in completions]
+            found[file["peer_id"], file["round"], json.dumps(texts)] += 1
+    return found
+
+
+async def published(path: Path, frequency: str) -> Counter[tuple[str, int, str]]:
+    layout = Layout(path / frequency, "exp")
+    settings = {"publish_frequency": frequency, "local_groups": 3, "external_groups": 0}
+    for node in ("alice", "bob"):  # one after the other: nothing is waited for
+        await play_to_the_end(layout, range(ROUNDS), make_worker(layout, node, FakePolicy(), **settings), node)
+    return read(layout.root)
+
+
+async def test_a_plain_reader_finds_the_same_groups_at_every_frequency_and_each_once(tmp_path: Path) -> None:
+    stage, round_, generation = [await published(tmp_path, one) for one in ("stage", "round", "generation")]
+    assert generation == stage == round_
+    assert (len(stage), set(stage.values())) == (2 * 3 * ROUNDS, {1})
+    one_each = sorted(file.name for file in (tmp_path / "generation").rglob("rollouts/round_1/stage_0/*.json"))
+    assert one_each == ["alice.0.json", "alice.1.json", "alice.json", "bob.0.json", "bob.1.json", "bob.json"]

@@ -211,11 +211,10 @@ async def test_a_peers_own_rewards_are_never_used(layout: Layout) -> None:
 
 
 # ── while the executor computes ─────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.parametrize("watch", ["auto", "off"])
-async def test_the_folder_is_read_and_the_heart_beats_while_a_training_step_blocks(layout: Layout, watch: str) -> None:
+async def test_the_folder_is_read_and_the_heart_beats_while_a_training_step_blocks(layout: Layout) -> None:
     policy, source = FakePolicy(hold_at="train"), FakeTaskSource()
     with released(policy):
-        async with running(make_worker(layout, "alice", policy, source, watch=watch)) as codes:
+        async with running(make_worker(layout, "alice", policy, source)) as codes:
             await set_clock(layout, 0)
             await until(policy.holding.is_set)
             assert layout.rollout_file(R0, "alice").exists(), "published before the training"
@@ -257,7 +256,7 @@ def without_times(layout: Layout, round_: int) -> bytes:
     return encode(msgspec.structs.replace(rollouts_of(layout, round_, "alice"), timestamp=0.0))
 
 
-@pytest.mark.parametrize("hold_at", ["", "generate", "train"])
+@pytest.mark.parametrize("hold_at", ["generate", "train"])
 async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path, hold_at: str) -> None:
     """Cumulative reward was once reset at restart, and checkpoints written only at the end and never loaded."""
     kind: dict[str, Any] = {"liveness_timeout": 60.0, "local_groups": 1, "external_groups": 1}
@@ -272,9 +271,8 @@ async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pa
         async with running(worker) as codes:
             await play_rounds(stopped, range(3))
             policy.hold_at = hold_at
-            if hold_at:
-                await set_clock(stopped, 3)
-                await until(policy.holding.is_set)
+            await set_clock(stopped, 3)
+            await until(policy.holding.is_set)
             worker.stop(143)
             policy.go.set()
             await until(lambda: codes)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from swarm.errors import StoreError
 from swarm.store.folder.beneath import Within
-from swarm.store.folder.publish import publish, publish_own
+from swarm.store.folder.publish import failing_to_write, publish, publish_own
+from swarm.store.folder.store import FolderStore
+from tests.permissions import close, permissions_count, reopen
 
 
 def at(path: Path) -> Within:
@@ -89,3 +93,37 @@ def test_a_temporary_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> N
     (tmp_path / "tmp").write_bytes(b"a file")
     where = re.escape(str(tmp_path / "tmp"))
     expect_failure(tmp_path / "anna.json", tmp_path / "tmp", rf"Not a directory \({where}\)")
+
+
+# ── what the system refuses is told with the remedy that fits ─────────────────────────────────────────────────────────
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "share").mkdir()
+    yield tmp_path / "share"
+    reopen(tmp_path)
+
+
+@pytest.mark.parametrize("gone", ["share", "share/peers"])
+def test_permissions_that_were_taken_away_are_not_called_a_mount_that_is_gone(root: Path, gone: str) -> None:
+    store = FolderStore(root, "anna")
+    store.put("peers/anna.json", b"{}")
+    close(root.parent / gone)
+    with permissions_count(), pytest.raises(StoreError, match=r"Permission denied.*chmod") as refused:
+        store.put("peers/anna.json", b"{}")
+    assert "mounted" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "what_to_do"),
+    [
+        (errno.ENOSPC, "free space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EROFS, "for writing"),
+        (errno.ESTALE, "mounted"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.EACCES, "chmod"),
+    ],
+)
+def test_each_refusal_has_its_own_remedy(tmp_path: Path, number: int, what_to_do: str) -> None:
+    with pytest.raises(StoreError, match=what_to_do), failing_to_write(Within(tmp_path, ("a",))):
+        raise OSError(number, os.strerror(number))
