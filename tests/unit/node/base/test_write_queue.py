@@ -74,17 +74,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_PAUSE", 0.05)
 
 
-async def test_what_is_put_is_written_when_put_returns() -> None:
-    folder = Place()
-    with capture_logs() as logs:
-        async with delivering() as writes:
-            for round_ in range(3):
-                await a_round(writes, folder, round_)
-                assert folder.taken == everything_of(*range(round_ + 1))
-    assert logs == []
-    assert folder.attempts == 9
-
-
 async def test_while_the_folder_refuses_nobody_waits_and_then_all_comes_in_order_and_once(quick: None) -> None:
     folder = Place()
     with capture_logs() as logs:

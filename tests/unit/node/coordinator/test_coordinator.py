@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -335,58 +335,6 @@ async def test_a_plain_coordinator_starts_beside_one_that_stands_by_and_is_told_
             await until(lambda: status_of(layout, "clock") == ACTIVE)
             with pytest.raises(DuplicateNodeError, match="--standby"):
                 await make_coordinator(layout, "another").run()
-
-
-async def test_of_two_that_are_active_the_later_goes_back_to_standby(layout: Layout) -> None:
-    with capture_logs() as logs:
-        async with (
-            beating(layout, "bob"),
-            running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **QUICK)),
-        ):
-            await until(lambda: round_now(layout) == 0)
-            async with beating(layout, "older", node_role="coordinator", registered_at=5.0):
-                while "coordinator.steps_down" not in events_of(logs):  # the other may be about to write its own
-                    put_state(layout, round=0, updated_by="older", max_rounds=5)
-                    await anyio.sleep(0.01)
-                await until(lambda: status_of(layout, "clock") == STANDBY)
-            await until(lambda: "coordinator.takes_over" in events_of(logs))  # the older one never beats again
-            put_reward(layout, RoundKey(0), "bob")
-            await until(lambda: round_now(layout) == 1)
-
-
-@pytest.mark.parametrize("was_seen", [True, False])
-async def test_the_end_that_another_wrote_before_it_left_is_an_end_where_it_was_seen_to_live(
-    layout: Layout, was_seen: bool
-) -> None:
-    """Two were active at once, and the other has closed the last round."""
-    make_ghost(layout, "bob")
-    spare: dict[str, Any] = {"node_role": "coordinator", "registered_at": time.time() + 1000.0}
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=4, round_interval=60.0, **STAYS)) as codes:
-            await until(lambda: round_now(layout) == 0)
-            async with beating(layout, "spare", **spare) if was_seen else nullcontext():
-                await submit_rounds(layout, range(2))
-                await until(lambda: round_now(layout) == 2)
-            ended = make_peer("spare", **spare, status=STOPPED, round=4, beat=10**6, last_seen=time.time())
-            put(layout.peer_file("spare"), encode(ended))
-            beat = beat_of(layout, "clock")
-            await until(lambda: beat_of(layout, "clock") > beat + 5)  # it has seen the goodbye
-            put_state(layout, round=4, finished=True, max_rounds=4, updated_by="spare")
-            await until(lambda: bool(codes) or "state.restored" in events_of(logs))
-            if not was_seen:
-                assert not codes, "a stranger's, and written over"
-                await submit_rounds(layout, range(2, 4))
-                await until(lambda: codes)
-    assert codes == [0]
-    assert ("state.restored" in events_of(logs)) is not was_seen
-
-
-async def test_registrations_that_do_not_beat_keep_no_coordinator_from_starting(layout: Layout) -> None:
-    for number in range(20):
-        stranger = make_peer(f"older-{number}", node_role="coordinator", last_seen=time.time())
-        put(layout.peer_file(stranger.peer_id), encode(stranger))
-    async with running(make_coordinator(layout)):
-        await until(lambda: status_of(layout, "clock") == ACTIVE)
 
 
 async def test_one_that_beats_and_keeps_no_clock_keeps_no_coordinator_from_starting_where_there_is_one(

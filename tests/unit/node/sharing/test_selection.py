@@ -106,27 +106,6 @@ async def test_the_lowest_rank_goes_first() -> None:
     assert await in_order(3, 1, 2, 1) == [1, 1, 2, 3]
 
 
-async def test_only_one_works_at_a_time() -> None:
-    turns, working, most = PriorityLock(), 0, 0
-
-    async def work(rank: int) -> None:
-        nonlocal working, most
-        async with turns.hold(rank):
-            working += 1
-            most = max(most, working)
-            await anyio.lowlevel.checkpoint()
-            await turns.let_others_first(rank + 1)
-            await anyio.lowlevel.checkpoint()
-            most = max(most, working)
-            working -= 1
-
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            for rank in range(5):
-                tasks.start_soon(work, rank)
-    assert working == 0
-
-
 async def test_who_lets_others_first_goes_on_after_those_of_a_lower_rank() -> None:
     turns, order = PriorityLock(), list[str]()
 
