@@ -329,7 +329,7 @@ def test_an_archive_that_unpacks_to_much_or_holds_what_is_no_rollouts_is_left_as
     assert run.archive
     bomb = io.BytesIO()
     with gzip.GzipFile(fileobj=bomb, mode="wb") as zipped:
-        for _ in range(256):
+        for _ in range(100):
             zipped.write(bytes(2**20))
     run.archive.put(keys.archived(0, "0" * 16), bomb.getvalue())
     run.archive.put(keys.archived(0, "1" * 16), b"junk")
