@@ -40,7 +40,7 @@ from swarm.types import (
     TrainReport,
 )
 from swarm.wire.codec import encode, to_rollout_file
-from swarm.wire.messages import NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
+from swarm.wire.messages import MetricsRow, NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 
@@ -104,6 +104,12 @@ def make_state(**more: Any) -> StateFile:
         **more,
     }
     return StateFile(**fields)
+
+
+def make_row(round_: int = 0, **more: Any) -> MetricsRow:
+    """A row of alice's in which nothing else is said."""
+    base = {"timestamp": 0.0, "stage": 0, "node_id": "alice", "experiment": "exp", "my_reward": 0.0, "total_agents": 1}
+    return MetricsRow(round=round_, **base | more)
 
 
 def make_settings(path: Path, **more: Any) -> Settings:

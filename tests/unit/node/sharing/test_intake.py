@@ -31,7 +31,7 @@ from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow, RolloutEntry, RolloutFile
 from tests.layout import Layout
-from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, make_settings, put, run_of
+from tests.unit.node.factories import FakeTaskSource, fake_question, make_rollouts, make_row, make_settings, put, run_of
 from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
 
 pytestmark = pytest.mark.anyio
@@ -298,7 +298,7 @@ class Slow(FakeTaskSource):
 async def test_peers_with_a_clean_record_are_read_first_and_refused_ones_last(layout: Layout) -> None:
     source = Slow()
     intake = TestedIntake(layout, source, quarantine_rounds=20)
-    intake.intake.remember(row(0, accepted_by_peer={"zoe": 2}, refused_by_peer={"abe": {"malformed": 1}}))
+    intake.intake.remember(make_row(0, accepted_by_peer={"zoe": 2}, refused_by_peer={"abe": {"malformed": 1}}))
     for peer in ("abe", "bob", "carol", "zoe"):
         publish(layout, make_rollouts(peer, R1))
     async with anyio.create_task_group() as tasks:
@@ -457,11 +457,6 @@ async def test_false_rewards_are_counted_and_change_nothing(layout: Layout) -> N
 
 
 # ── quarantine ──────────────────────────────────────────────────────────────────────────────────────────────────────
-def row(round_: int, **columns: Any) -> MetricsRow:
-    base = {"timestamp": 0.0, "stage": 0, "node_id": "alice", "experiment": "exp", "my_reward": 0.0, "total_agents": 1}
-    return MetricsRow(round=round_, **base, **columns)
-
-
 async def test_a_quarantined_peer_is_not_read_and_not_waited_for(layout: Layout) -> None:
     intake = TestedIntake(layout, quarantine_rounds=3)
     with capture_logs() as logs:
@@ -485,7 +480,7 @@ async def test_a_restarted_node_remembers_whom_it_had_quarantined(layout: Layout
     await intake.look()
     counts = intake.intake.close_round(0)
     again = TestedIntake(layout, quarantine_rounds=3)
-    filled = row(0)
+    filled = make_row(0)
     counts.fill(filled)
     again.intake.remember(msgspec.json.decode(msgspec.json.encode(filled), type=MetricsRow))
     publish(layout, make_rollouts("mallory", R1))
@@ -658,7 +653,7 @@ async def delays_of(layout: Layout, *, published_before_the_first_look: bool, dr
         await intake.intake.look({R0}, frozenset({"bob"}), tasks)
     now += drawn_after
     await intake.look(live=["bob"])
-    row = MetricsRow(timestamp=now, round=0, stage=0, node_id="alice", experiment="exp", my_reward=0.0, total_agents=2)
+    row = make_row()
     intake.intake.close_round(0).fill(row)
     return row.publish_to_pool
 

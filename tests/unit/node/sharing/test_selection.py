@@ -25,6 +25,7 @@ from swarm.node.sharing.selection import (
 from swarm.types import RoundKey
 from swarm.wire.metrics import MetricsRow
 from tests.patience import PATIENCE
+from tests.unit.node.factories import make_row
 
 pytestmark = pytest.mark.anyio
 
@@ -312,7 +313,7 @@ def test_those_that_are_not_named_are_not_quarantined_together() -> None:
 
 # ── a metrics row stays of a bounded size, whoever publishes ──────────────────────────────────────────────────────────
 def filled(counts: IntakeCounts) -> MetricsRow:
-    row = MetricsRow(timestamp=0.0, round=0, stage=0, node_id="a", experiment="e", my_reward=0.0, total_agents=1)
+    row = make_row()
     counts.fill(row)
     return row
 

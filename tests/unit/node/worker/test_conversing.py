@@ -22,7 +22,6 @@ from swarm.wire.judge_messages import JudgeAnswer
 from swarm.wire.messages import CompletionsFile, PeerFile, RolloutEntry
 from tests.layout import Layout
 from tests.unit.node.factories import (
-    MEASURED_COLUMNS,
     FakePolicy,
     FakeTaskSource,
     fake_question,
@@ -31,6 +30,7 @@ from tests.unit.node.factories import (
     put,
 )
 from tests.unit.node.nodes import (
+    comparable,
     make_worker,
     play_rounds,
     play_to_the_end,
@@ -41,6 +41,8 @@ from tests.unit.node.nodes import (
     until,
 )
 from tests.unit.node.worker.test_held_out import make_question
+
+pytestmark = pytest.mark.anyio
 
 TURNS, ROUNDS, KILLED_IN = 3, 4, 2
 R0 = RoundKey(0)
@@ -124,7 +126,6 @@ def test_conversations_go_on_as_long_as_both_sides_have_something_to_say() -> No
 
 
 # ── the whole node ──────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.anyio
 async def test_whole_conversations_are_published_and_trained_on(layout: Layout) -> None:
     policy = Talking()
     await play_to_the_end(layout, range(ROUNDS), alice(layout, policy))
@@ -145,7 +146,6 @@ async def test_whole_conversations_are_published_and_trained_on(layout: Layout) 
         assert row.tokens_generated == 2 * sum(len(one.texts) for one in said)
 
 
-@pytest.mark.anyio
 async def test_a_task_of_one_turn_is_asked_as_ever(layout: Layout) -> None:
     policy, source = Talking(), FakeTaskSource()
     await play_to_the_end(layout, range(1), alice(layout, policy, source))
@@ -154,7 +154,6 @@ async def test_a_task_of_one_turn_is_asked_as_ever(layout: Layout) -> None:
     assert b'"turns' not in layout.rollout_file(R0, "alice").read_bytes()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("room", [1, 2])
 async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far_as_it_got(
     layout: Layout, room: int
@@ -172,12 +171,6 @@ LIVES = [
 """Settings of a node, and what became of its completions."""
 
 
-def comparable(layout: Layout) -> list[dict[str, Any]]:
-    rows = [msgspec.to_builtins(row) for row in rows_of(layout, "alice")]
-    return [{n: v for n, v in row.items() if n not in MEASURED_COLUMNS and "seconds" not in n} for row in rows]
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize(("settings", "sampled"), LIVES, ids=["generation", "ahead"])
 async def test_a_node_that_died_is_what_it_would_have_been(
     tmp_path: Path, settings: dict[str, Any], sampled: str
@@ -209,7 +202,6 @@ class HeldScorer(Conversing):
         raise AssertionError
 
 
-@pytest.mark.anyio
 async def test_what_was_said_and_not_published_is_taken_up_bit_for_bit(layout: Layout) -> None:
     async with running(alice(layout, Talking("other weights", forced=(1, 1)), HeldScorer())):
         await set_clock(layout, 0)
@@ -246,7 +238,6 @@ def phase_of(layout: Layout, node: str) -> str:
     return decode(layout.peer_file(node).read_bytes(), PeerFile, "").phase
 
 
-@pytest.mark.anyio
 async def test_an_update_waits_for_the_conversations_that_were_begun_before_it(layout: Layout) -> None:
     policy, source = Talking(), Thinking()
     make_ghost(layout, "bob")
@@ -264,7 +255,6 @@ async def test_an_update_waits_for_the_conversations_that_were_begun_before_it(l
     assert {*by_first_turn[:2], *later[:4]} == {"fresh"}
 
 
-@pytest.mark.anyio
 async def test_a_judge_is_answered_with_a_whole_conversation(layout: Layout) -> None:
     origins = [Origin("bf", "tiny", 2**31 - 1 - round_, 0, "fake") for round_ in range(ROUNDS)]
     for round_, origin in enumerate(origins):

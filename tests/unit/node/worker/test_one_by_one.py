@@ -16,8 +16,9 @@ from swarm.wire.codec import encode
 from swarm.wire.group_files import digest, put_together
 from swarm.wire.messages import RolloutFile
 from tests.layout import Layout
-from tests.unit.node.factories import MEASURED_COLUMNS, FakePolicy, make_rollouts, put
+from tests.unit.node.factories import FakePolicy, make_rollouts, put
 from tests.unit.node.nodes import (
+    comparable,
     make_worker,
     play_to_the_end,
     released,
@@ -55,12 +56,6 @@ def early(layout: Layout, round_: int = 0) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(folder.glob("alice.*.json"))}
 
 
-def lived(layout: Layout) -> list[dict[str, Any]]:
-    """What alice's rows say, but for what was measured."""
-    rows = [msgspec.to_builtins(row) for row in rows_of(layout, "alice")]
-    return [{n: v for n, v in row.items() if n not in MEASURED_COLUMNS and "seconds" not in n} for row in rows]
-
-
 async def test_both_frequencies_give_the_same_texts_rewards_and_updates(tmp_path: Path, layout: Layout) -> None:
     at_once = Layout(tmp_path / "at once", "exp")
     await play_to_the_end(at_once, range(3), make_worker(at_once, "alice"))
@@ -68,7 +63,7 @@ async def test_both_frequencies_give_the_same_texts_rewards_and_updates(tmp_path
     for round_ in range(3):
         ours, theirs = whole(layout, round_), rollouts_of(at_once, round_, "alice")
         assert msgspec.structs.replace(ours, timestamp=0.0) == msgspec.structs.replace(theirs, timestamp=0.0)
-    assert lived(layout) == lived(at_once)
+    assert comparable(layout) == comparable(at_once)
 
 
 async def test_a_group_is_published_while_the_others_are_generated(layout: Layout) -> None:

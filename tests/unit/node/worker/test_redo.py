@@ -24,15 +24,16 @@ from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import (
-    MEASURED_COLUMNS,
     FakePolicy,
     FakeTaskSource,
     make_ghost,
     make_rollouts,
+    make_row,
     make_settings,
     put,
 )
 from tests.unit.node.nodes import (
+    comparable,
     make_worker,
     play_rounds,
     play_to_the_end,
@@ -44,24 +45,24 @@ from tests.unit.node.nodes import (
     until,
 )
 
+pytestmark = pytest.mark.anyio
+
 ROUNDS = 6
 KILLED_IN = 4
 
 
 # ── the plan ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def make_row(round_: int, trained_on: Sequence[str] = (), **more: Any) -> MetricsRow:
-    base = {"timestamp": 0.0, "stage": 0, "node_id": "alice", "experiment": "exp", "my_reward": 0.5, "total_agents": 1}
-    trained = {"external_groups": len(trained_on), "trained_on": list(trained_on)}
-    return MetricsRow(round=round_, **base | trained | more)
+def row(round_: int, trained_on: Sequence[str] = (), **more: Any) -> MetricsRow:
+    return make_row(round_, **{"external_groups": len(trained_on), "trained_on": list(trained_on)} | more)
 
 
 def saved(rounds_done: int, seed: int = 42) -> NodeState:
     return NodeState(node_id="alice", rounds_done=rounds_done, seed=seed, cumulative_reward=0.0, model="fake")
 
 
-FIVE = [make_row(number) for number in range(5)]
-SKIPPING = [make_row(number) for number in (0, 1, 2, 5, 4, 9)]
-NAMELESS = [make_row(0), make_row(1, external_groups=2), make_row(2)]
+FIVE = [row(number) for number in range(5)]
+SKIPPING = [row(number) for number in (0, 1, 2, 5, 4, 9)]
+NAMELESS = [row(0), row(1, external_groups=2), row(2)]
 NO_NAMES = ("bob/0/0", "bob/0/0/-1", "../x/0/0/1", "a/b/0/0/1", "bob/0/0/", "")
 PLANS: dict[str, tuple[list[MetricsRow], NodeState | None, list[int], int, str]] = {
     "what the checkpoint does not hold": (SKIPPING, saved(2), [2, 4, 5, 9], 0, ""),
@@ -70,7 +71,7 @@ PLANS: dict[str, tuple[list[MetricsRow], NodeState | None, list[int], int, str]]
     "to the first row that does not name its groups": (NAMELESS, None, [0], 2, "round 1 does not name the 2 groups"),
     "no more than redo_rounds": (FIVE, None, [0, 1, 2], 2, "more than SWARM_REDO_ROUNDS = 3"),
     "none from another seed's": (FIVE[3:], saved(3, seed=1), [], 2, "seed 1"),
-    **{f"nothing named {name}": ([make_row(0, [name])], None, [], 1, "") for name in NO_NAMES},
+    **{f"nothing named {name}": ([row(0, [name])], None, [], 1, "") for name in NO_NAMES},
 }
 
 
@@ -83,7 +84,7 @@ def test_what_is_redone_is_what_the_rows_say_since_the_checkpoint(tmp_path: Path
 
 
 def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path: Path) -> None:
-    rows = [make_row(0, ["bob/0/0/1", "eve/1/2/0"]), make_row(1, adaptive_I=3)]
+    rows = [row(0, ["bob/0/0/1", "eve/1/2/0"]), row(1, adaptive_I=3)]
     first, second = plan_redo(rows, None, make_settings(tmp_path)).rounds
     assert first.external == ((RoundKey(0), "bob", 1), (RoundKey(1, 2), "eve", 0))
     assert (first.local, second.local) == (2, 3)
@@ -123,18 +124,6 @@ async def killed(layout: Layout, **settings: Any) -> None:
         await until(lambda: not due or layout.checkpoint(due, "alice").exists())
 
 
-def comparable(layout: Layout) -> list[dict[str, Any]]:
-    return [
-        {
-            name: getattr(row, name)
-            for name in row.__struct_fields__
-            if name not in MEASURED_COLUMNS and not name.startswith("seconds_")
-        }
-        for row in rows_of(layout, "alice")
-    ]
-
-
-@pytest.mark.anyio
 async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path) -> None:
     """From a checkpoint; the simulation kills nodes of every kind."""
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
@@ -151,7 +140,6 @@ async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path) -> 
     assert [log["count"] for log in redone] == [KILLED_IN % 3]
 
 
-@pytest.mark.anyio
 async def test_a_node_that_died_in_mid_round_writes_its_published_groups_again_and_knows_their_tokens(
     layout: Layout,
 ) -> None:
@@ -177,7 +165,6 @@ def completions_file(layout: Layout, round_: int) -> Path:
     return layout.root / keys.completions(round_, "alice")
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("forced", [None, (0, 1)])
 async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(
     layout: Layout, forced: tuple[int, int] | None
@@ -220,7 +207,6 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.anyio
 async def test_without_their_tokens_groups_are_sampled_again_and_where_that_differs_the_published_texts_count(
     layout: Layout,
 ) -> None:
@@ -248,7 +234,6 @@ class HeldScorer(FakeTaskSource):
         raise AssertionError
 
 
-@pytest.mark.anyio
 async def test_what_was_sampled_and_not_published_is_taken_up_by_the_next_life(layout: Layout) -> None:
     async with running(make_worker(layout, "alice", FakePolicy("other weights"), HeldScorer())):
         await set_clock(layout, 0)
@@ -263,7 +248,6 @@ async def test_what_was_sampled_and_not_published_is_taken_up_by_the_next_life(l
     ]
 
 
-@pytest.mark.anyio
 async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layout: Layout) -> None:
     await killed(layout)
     file = completions_file(layout, KILLED_IN)
@@ -274,7 +258,6 @@ async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layo
     assert decode(file.read_bytes(), CompletionsFile, "").rounds_trained == 0
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("damage", ["gone", "another prompt", "of another round", "own gone"])
 async def test_redoing_stops_at_groups_that_are_gone_or_refused_now_and_says_so(layout: Layout, damage: str) -> None:
     await killed(layout)
@@ -297,7 +280,6 @@ async def test_redoing_stops_at_groups_that_are_gone_or_refused_now_and_says_so(
     assert len(policy.trained) == ROUNDS - (KILLED_IN - hit)
 
 
-@pytest.mark.anyio
 async def test_groups_that_a_full_disk_kept_from_being_published_are_written_again(layout: Layout) -> None:
     await killed(layout)
     unpublished = [msgspec.structs.replace(row, bytes_published=0) for row in rows_of(layout, "alice")]
@@ -310,7 +292,6 @@ async def test_groups_that_a_full_disk_kept_from_being_published_are_written_aga
     assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(KILLED_IN, KILLED_IN)]
 
 
-@pytest.mark.anyio
 async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(layout: Layout) -> None:
     await killed(layout)
     await set_clock(layout, KILLED_IN, finished=True)
@@ -325,7 +306,6 @@ async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(l
     assert (folder / "weights.txt").read_text() == policy.weights
 
 
-@pytest.mark.anyio
 async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_step(layout: Layout) -> None:
     await killed(layout)
     policy = FakePolicy(hold_at="train")
