@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from swarm.errors import StoreError
 from tests.doubles.faulty import Faults, FaultyPlace, FaultyStore, Killed, Step, Version
 from tests.doubles.memory import MemoryPlace
 
@@ -117,13 +116,6 @@ def test_a_stale_read_gives_an_older_version_once_more(world: World) -> None:
     assert bob.get("state", BIG).data == b"2"
 
 
-def test_a_kill_before_the_write_is_visible_leaves_what_was_there(world: World) -> None:
-    anna = world.handle("anna")
-    anna.put("state", b"old")
-    world.struck(anna, Step.DRAFT, b"new")
-    assert world.handle("bob").get("state", BIG).data == b"old"
-
-
 def test_a_handle_of_a_dead_process_answers_nothing_and_tells_of_it(world: World) -> None:
     anna = world.handle("anna")
     world.struck(anna, Step.DURABLE, b"new")
@@ -140,13 +132,6 @@ def test_a_power_cut_takes_back_what_is_not_durable_and_nothing_else(world: Worl
     assert bob.get("state", BIG).data == b"new"
     world.cut_power("anna")
     assert bob.get("state", BIG).data == b"safe"
-
-
-def test_what_was_synced_by_the_next_life_outlives_a_power_cut(world: World) -> None:
-    world.struck(world.handle("anna"), Step.VISIBLE, b"new")
-    world.handle("anna").sync("state")
-    world.cut_power("anna")
-    assert world.handle("bob").get("state", BIG).data == b"new"
 
 
 def test_a_kill_within_an_append_leaves_half_a_record_that_nobody_reads(world: World) -> None:
@@ -169,12 +154,3 @@ def test_a_power_cut_may_tear_the_last_record(world: World) -> None:
     world.cut_power("anna")
     read = world.handle("bob").read_records("log")
     assert (read.records, read.torn) == ([b"one"], True)
-
-
-def test_an_error_after_the_write_is_tried_again_and_doubles_nothing(world: World) -> None:
-    anna = world.handle("anna")
-    world.faults.strikes, world.faults.at = StoreError("no answer"), Step.VISIBLE
-    with pytest.raises(StoreError):
-        anna.append_records("log", [b"one"], durable=True)
-    anna.append_records("log", [b"one"], durable=True)
-    assert world.handle("bob").read_records("log").records == [b"one"]

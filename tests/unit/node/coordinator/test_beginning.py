@@ -112,24 +112,6 @@ def test_a_worker_that_loads_again_is_waited_for_two_median_rounds_and_no_longer
     assert again is not None, "the wait is one for each death, not for each round"
 
 
-def test_a_worker_that_crashes_at_every_start_is_waited_for_once() -> None:
-    clock = Clock()
-    now = clock.rounds(5, seconds=4.0)
-    others = ALL - BEN
-    longest, since = 0.0, now
-    for second in range(200):
-        coming = BEN if second % 3 else NOBODY
-        if clock.look(now + second, others, submitted=others, coming=coming, before=ALL) is not None:
-            longest, since = max(longest, now + second - since), now + second
-    assert longest <= 12.0
-
-
-def test_strangers_that_load_hold_up_no_round() -> None:
-    clock = Clock()
-    now = clock.rounds(3, seconds=4.0)
-    assert clock.look(now + 4.0, ALL, submitted=ALL, coming=frozenset({"stranger"}), before=ALL) is not None
-
-
 def test_where_workers_are_expected_the_round_waits_and_names_whom() -> None:
     clock = Clock(expected_workers=3)
     now = clock.rounds(5, seconds=4.0)

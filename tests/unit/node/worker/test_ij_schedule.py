@@ -135,13 +135,6 @@ def test_signals_count_informative_groups_whole() -> None:
     assert (seen.local_groups, seen.local_informative, seen.pool_informative) == (3, 2, 5)
 
 
-def test_a_rule_is_told_what_was_measured_of_the_gradient() -> None:
-    seen = signals_of(of_eight(0, gradient_noise=2.0, gradient_bias=-0.5))
-    assert (seen.gradient_noise, seen.gradient_bias) == (2.0, -0.5)
-    unmeasured = signals_of(of_eight(0))
-    assert (unmeasured.gradient_noise, unmeasured.gradient_bias) == (None, None)
-
-
 # ── a node that is adaptive ─────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("staleness", [0, 1])
 async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_asked_published_and_trained_on(

@@ -140,27 +140,6 @@ async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path) -> 
     assert [log["count"] for log in redone] == [KILLED_IN % 3]
 
 
-async def test_a_node_that_died_in_mid_round_writes_its_published_groups_again_and_knows_their_tokens(
-    layout: Layout,
-) -> None:
-    policy = FakePolicy(hold_at="train")
-    with released(policy):
-        async with running(alice(layout, policy, external_groups=0)):
-            await set_clock(layout, 0)
-            await until(policy.holding.is_set)
-    assert rows_of(layout, "alice") == []
-    published = layout.rollout_file(RoundKey(0), "alice").read_bytes()
-    policy = FakePolicy()
-    with capture_logs() as logs:
-        await play_to_the_end(layout, range(1), alice(layout, policy, external_groups=0))
-    assert [log["rewritten"] for log in logs if log["event"] == "rollouts.taken_up"] == [True]
-    assert all(completion.token_ids for group in policy.trained[0] for completion in group.completions)
-    (row,) = rows_of(layout, "alice")
-    assert row.tokens_generated > 0
-    assert layout.rollout_file(RoundKey(0), "alice").read_bytes() == published
-    assert row.bytes_published == len(published)
-
-
 def completions_file(layout: Layout, round_: int) -> Path:
     return layout.root / keys.completions(round_, "alice")
 
