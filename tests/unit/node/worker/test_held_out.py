@@ -32,16 +32,8 @@ ROUNDS = range(3)
 
 
 def make_question(round_: int, node: str = "alice", **more: Any) -> JudgeQuestion:
-    fields: dict[str, Any] = {
-        "round": round_,
-        "node": node,
-        "profile": "tiny",
-        "question_id": f"q{round_}",
-        "prompt": f"{round_} + 1?",
-        "asked_at": 1.0,
-        **more,
-    }
-    return JudgeQuestion(**fields)
+    base = {"profile": "tiny", "question_id": f"q{round_}", "prompt": f"{round_} + 1?", "asked_at": 1.0}
+    return JudgeQuestion(**{"round": round_, "node": node} | base | more)
 
 
 def ask(layout: Layout, round_: int, **more: Any) -> None:

@@ -24,7 +24,9 @@ def clock(round_: int, *, finished: bool = False, now: float = 0.0, stage: int =
     return m.ClockSeen(RoundKey(round_, stage), finished, now, max_rounds=max_rounds)
 
 
-def trains(key: RoundKey, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool, late: bool) -> m.Train:
+def trains(
+    key: RoundKey, heard: frozenset[str], awaited: frozenset[str], *, timed_out: bool = False, late: bool = False
+) -> m.Train:
     return m.Train(key, heard, awaited, timed_out, late)
 
 
@@ -36,24 +38,10 @@ def drive(worker: CheckedWorker, until: m.Phase, now: float = 0.0) -> None:
 
 
 def make_worker(
-    phase: m.Phase = m.Phase.IDLE,
-    *,
-    external_groups: int = 4,
-    round_interval: float = 10.0,
-    checkpoint_interval: int = 0,
-    live: frozenset[str] = PEERS,
-    now: float = 0.0,
-    patience: float = math.inf,
-    window: int = 0,
+    phase: m.Phase = m.Phase.IDLE, *, live: frozenset[str] = PEERS, now: float = 0.0, **settings: Any
 ) -> CheckedWorker:
     """A worker with two live peers in some phase of round 0."""
-    worker = checked_worker(
-        external_groups=external_groups,
-        round_interval=round_interval,
-        checkpoint_interval=checkpoint_interval,
-        patience=patience,
-        window=window,
-    )
+    worker = checked_worker(**settings)
     if phase is m.Phase.LOADING:
         return worker
     worker.handle(m.Ready(0))
@@ -83,7 +71,7 @@ def test_a_round_goes_through_all_its_steps_in_order() -> None:
     assert worker.handle(clock(0)) == [m.Generate(R0, 0)]
     assert worker.handle(m.Generated(R0)) == [m.Score(R0)]
     assert worker.handle(m.Scored(R0)) == [m.Publish(R0), m.BeginUpdate(R0)]
-    train = trains(R0, frozenset(), frozenset(), timed_out=False, late=False)
+    train = trains(R0, frozenset(), frozenset())
     assert worker.handle(m.Published(R0, 1.0)) == [train]
     assert worker.handle(m.Trained(R0)) == [m.Submit(R0)]
     assert worker.handle(m.Submitted(R0)) == []
@@ -146,9 +134,7 @@ def test_an_older_copy_of_the_state_file_changes_nothing() -> None:
 def test_gathering_ends_when_the_last_live_peer_arrives() -> None:
     worker = make_worker(m.Phase.GATHERING)
     assert worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1)) == []
-    assert worker.handle(m.PeersArrived(R0, frozenset({"carol"}), 0.2)) == [
-        trains(R0, PEERS, PEERS, timed_out=False, late=False)
-    ]
+    assert worker.handle(m.PeersArrived(R0, frozenset({"carol"}), 0.2)) == [trains(R0, PEERS, PEERS)]
     assert worker.machine.wake_at is None
 
 
@@ -157,7 +143,7 @@ def test_gathering_ends_at_its_deadline_without_the_peers_that_are_missing() -> 
     worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
     assert worker.machine.wake_at == 5.0
     assert worker.handle(m.Tick(4.99)) == []
-    assert worker.handle(m.Tick(5.0)) == [trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)]
+    assert worker.handle(m.Tick(5.0)) == [trains(R0, frozenset({"bob"}), PEERS, timed_out=True)]
 
 
 def test_a_stale_state_file_that_is_seen_after_the_deadline_ends_the_gathering_as_any_look_does() -> None:
@@ -209,7 +195,7 @@ def test_a_late_node_that_has_everybody_already_does_not_wait_at_all() -> None:
     for peer in PEERS:
         worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.1))
     drive(worker, m.Phase.TRAINING)
-    assert worker.pending == [trains(R0, PEERS, PEERS, timed_out=False, late=True)]
+    assert worker.pending == [trains(R0, PEERS, PEERS, late=True)]
 
 
 def test_the_deadline_follows_the_swarm() -> None:
@@ -326,7 +312,7 @@ def test_a_stop_ends_the_gathering_at_once() -> None:
     worker = make_worker(m.Phase.GATHERING)
     worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
     [train] = worker.handle(m.Stop(0.2))
-    assert train == trains(R0, frozenset({"bob"}), PEERS, timed_out=True, late=False)
+    assert train == trains(R0, frozenset({"bob"}), PEERS, timed_out=True)
 
 
 # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -601,7 +587,7 @@ def test_a_live_peer_that_never_publishes_is_waited_for_three_times() -> None:
     key = RoundKey(2)
     assert absent_for(2).handle(m.PeersArrived(key, frozenset({"bob"}), 201.0)) == []
     [train] = absent_for(3).handle(m.PeersArrived(RoundKey(3), frozenset({"bob"}), 301.0))
-    assert train == trains(RoundKey(3), frozenset({"bob"}), frozenset({"bob"}), timed_out=False, late=False)
+    assert train == trains(RoundKey(3), frozenset({"bob"}), frozenset({"bob"}))
 
 
 @pytest.mark.parametrize("published", [m.PeersLive(PEERS, 300.5, frozenset({"carol"}))])
