@@ -337,6 +337,39 @@ async def test_a_plain_coordinator_starts_beside_one_that_stands_by_and_is_told_
                 await make_coordinator(layout, "another").run()
 
 
+async def test_of_two_that_are_active_the_later_goes_back_to_standby(layout: Layout) -> None:
+    with capture_logs() as logs:
+        async with (
+            beating(layout, "bob"),
+            running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **QUICK)),
+        ):
+            await until(lambda: round_now(layout) == 0)
+            async with beating(layout, "older", node_role="coordinator", registered_at=5.0):
+                while "coordinator.steps_down" not in events_of(logs):  # the other may be about to write its own
+                    put_state(layout, round=0, updated_by="older", max_rounds=5)
+                    await anyio.sleep(0.01)
+                await until(lambda: status_of(layout, "clock") == STANDBY)
+            await until(lambda: "coordinator.takes_over" in events_of(logs))  # the older one never beats again
+            put_reward(layout, RoundKey(0), "bob")
+            await until(lambda: round_now(layout) == 1)
+
+
+async def test_an_older_claim_that_does_not_beat_takes_the_clock_from_nobody_although_the_state_names_it(
+    layout: Layout,
+) -> None:
+    make_ghost(layout, "bob")
+    older = make_peer("older", node_role="coordinator", registered_at=0.0, beat=1, last_seen=time.time())
+    with capture_logs() as logs:
+        async with running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **STAYS)) as codes:
+            await until(lambda: round_now(layout) == 0)
+            put(layout.peer_file("older"), encode(older))
+            for round_ in range(5):
+                put_state(layout, round=round_, updated_by="older", max_rounds=5)
+                await submit_rounds(layout, range(round_, round_ + 1))
+            await until(lambda: codes)
+    assert "coordinator.steps_down" not in events_of(logs)
+
+
 async def test_one_that_beats_and_keeps_no_clock_keeps_no_coordinator_from_starting_where_there_is_one(
     layout: Layout,
 ) -> None:

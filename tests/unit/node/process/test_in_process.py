@@ -15,12 +15,13 @@ import pytest
 from swarm.config import Settings
 from swarm.errors import ConfigError, MissedError, StoreError
 from swarm.logs import configure_logging, get_logger
-from swarm.node.process.daemon import SeveralNodes, _suited_to_sharing
+from swarm.node.process.daemon import SeveralNodes, _suited_to_sharing, run_workers
 from swarm.node.process.system import run_until_signal
 from swarm.node.process.wiring import Barrier
 from swarm.provenance import cores
 from tests.patience import PATIENCE
 from tests.unit.log_files import log_in
+from tests.unit.node.factories import make_settings
 
 log = get_logger(__name__)
 
@@ -133,6 +134,12 @@ def test_a_node_whose_turn_to_start_comes_when_all_are_stopping_stops_too(tmp_pa
     late = FakeNode()
     assert run_nodes(tmp_path, cannot_start, lambda: late) == 2
     assert late.stopped == [143]
+
+
+def test_a_setting_that_no_worker_can_run_with_ends_all_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has no task 'chess'"):
+        run_workers(make_settings(tmp_path, node_id="w", tasks=("chess",)), 2)
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_node_of_a_process_begins_before_the_last_of_them_is_ready() -> None:

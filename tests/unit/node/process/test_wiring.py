@@ -37,10 +37,10 @@ def test_what_the_model_computes_with_is_passed_on(monkeypatch: pytest.MonkeyPat
     assert given == {"precision": "bf16", "attention": "eager", "device": "cpu", "threads": 3, "hub_token": None}
 
 
-@pytest.mark.parametrize("name", ["sampler", "loss", "advantage_scaling"])
+@pytest.mark.parametrize("name", ["sampler", "loss", "advantage_scaling", "adaptive_rule"])
 def test_a_function_that_cannot_be_had_is_refused_before_anything_starts(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
-        wiring.check(make_settings(tmp_path, **{name: "nowhere:at_all"}))
+        wiring.check(make_settings(tmp_path, adaptive=name == "adaptive_rule", **{name: "nowhere:at_all"}))
 
 
 def test_an_evaluator_loads_no_model_asks_nothing_and_keeps_to_the_coordinators_clock(tmp_path: Path) -> None:

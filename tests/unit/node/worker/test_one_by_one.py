@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from swarm.types import RoundKey
-from swarm.wire.codec import encode
+from swarm.wire.codec import decode, encode
 from swarm.wire.group_files import digest, put_together
 from swarm.wire.messages import RolloutFile
 from tests.layout import Layout
@@ -96,6 +96,18 @@ async def test_who_died_while_publishing_goes_on_with_the_groups_that_are_there(
     last = rollouts_of(layout, 0, "alice")
     assert last.earlier == {"0": digest(left["alice.0.json"])}
     assert list(last.rollouts) == ["1"]
+
+
+async def test_a_published_group_stays_where_another_text_comes_out_now(layout: Layout) -> None:
+    left = await die_while_publishing(layout)
+    other = FakePolicy(weights="others")
+    await play_to_the_end(layout, range(1), make_worker(layout, "alice", other, **ONE_BY_ONE))
+    assert early(layout)["alice.0.json"] == left["alice.0.json"]
+    first = decode(left["alice.0.json"], RolloutFile, "")
+    published = [entry.response for entry in first.rollouts["0"]]
+    trained = [[one.text for one in group.completions] for group in other.trained[0]]
+    assert published in trained
+    assert whole(layout, 0).rollouts["0"] == first.rollouts["0"]
 
 
 async def test_what_stands_in_the_place_of_an_own_group_is_written_over(layout: Layout) -> None:

@@ -185,6 +185,14 @@ async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(l
     assert set(row.external_by_peer) <= {"bob", "question_mismatch"}, "whose other group is true"
 
 
+async def test_a_folder_that_is_named_like_a_rollout_file_ends_no_node(layout: Layout) -> None:
+    make_ghost(layout, "mallory")
+    layout.rollout_file(R0, "mallory").mkdir(parents=True)
+    async with running(make_worker(layout, "alice", liveness_timeout=60.0, round_interval=2.0)):
+        await play_rounds(layout, range(1))
+    assert rows_of(layout, "alice")[0].refused_files == {"not_a_file": 1}
+
+
 async def test_peers_with_fewer_completions_are_trained_on_like_any(layout: Layout) -> None:
     """They once crashed the trainer."""
     make_ghost(layout, "bob")
