@@ -107,28 +107,6 @@ async def test_the_lowest_rank_goes_first() -> None:
     assert await in_order(3, 1, 2, 1) == [1, 1, 2, 3]
 
 
-async def test_who_lets_others_first_goes_on_after_those_of_a_lower_rank() -> None:
-    turns, order = PriorityLock(), list[str]()
-
-    async def long() -> None:
-        async with turns.hold(1):
-            order.append("long begins")
-            await anyio.lowlevel.checkpoint()
-            await turns.let_others_first(4)
-            order.append("long ends")
-
-    async def short(name: str, rank: int) -> None:
-        async with turns.hold(rank):
-            order.append(name)
-
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(long)
-            tasks.start_soon(short, "worse", 5)
-            tasks.start_soon(short, "better", 2)
-    assert order == ["long begins", "better", "long ends", "worse"]
-
-
 async def test_with_nobody_better_in_line_letting_others_first_costs_no_turn() -> None:
     turns = PriorityLock()
     with anyio.fail_after(PATIENCE):
