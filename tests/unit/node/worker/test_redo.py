@@ -15,6 +15,7 @@ from swarm.node.worker.round_files import same_texts
 from swarm.node.worker.starting import plan_redo
 from swarm.node.worker.worker import Worker
 from swarm.records.files import read_peer
+from swarm.records.janitor import Janitor, Rules
 from swarm.records.liveness import STARTING
 from swarm.tasks.scoring import GroupScore
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey
@@ -138,6 +139,22 @@ async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path) -> 
     assert comparable(broken) == comparable(whole)
     redone = [log for log in logs if log["event"] == "rounds.redone"]
     assert [log["count"] for log in redone] == [KILLED_IN % 3]
+
+
+async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path) -> None:
+    """The completions went too, and the own texts are in the archive alone."""
+    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
+    one = await undisturbed(whole)
+    await killed(broken)
+    rules = Rules(archive=True, most_files=64, most_bytes=2**20)
+    Janitor(broken.run, "zoe", rules, lambda: 0.0).clean(KILLED_IN, {"alice", "bob"}, KILLED_IN)
+    assert not broken.rollout_file(RoundKey(0), "bob").exists()
+    other = FakePolicy()
+    with capture_logs() as logs:
+        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other))
+    assert other.weights == one.weights
+    assert [log["count"] for log in logs if log["event"] == "rounds.redone"] == [KILLED_IN]
+    assert not [log for log in logs if log["event"] == "rounds.lost"]
 
 
 def completions_file(layout: Layout, round_: int) -> Path:
