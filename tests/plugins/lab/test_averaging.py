@@ -20,6 +20,7 @@ from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.node.factories import FakePolicy, make_ghost, put, run_of
 from tests.unit.node.nodes import (
+    comparable,
     make_coordinator,
     make_worker,
     play_rounds,
@@ -31,7 +32,6 @@ from tests.unit.node.nodes import (
     set_clock,
     until,
 )
-from tests.unit.node.worker.test_redo import comparable
 
 ROUNDS, EVERY = 6, 2
 AVERAGING: dict[str, Any] = {

@@ -40,7 +40,7 @@ from swarm.types import (
     TrainReport,
 )
 from swarm.wire.codec import encode, to_rollout_file
-from swarm.wire.messages import NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
+from swarm.wire.messages import MetricsRow, NodeState, PeerFile, PolicyInfo, RewardFile, RolloutFile, StateFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 
@@ -81,29 +81,22 @@ def put(file: Path, content: bytes) -> None:
 
 def make_peer(node: str, **more: Any) -> PeerFile:
     """A live worker's registration."""
-    fields: dict[str, Any] = {
-        "peer_id": node,
-        "registered_at": 1_700_000_000.0,
-        "node_role": "worker",
-        "incarnation": "first",
-        **more,
-    }
-    return PeerFile(**fields)
+    base: dict[str, Any] = {"registered_at": 1_700_000_000.0, "node_role": "worker", "incarnation": "first"}
+    return PeerFile(**{"peer_id": node} | base | more)
 
 
 def make_state(**more: Any) -> StateFile:
     """The clock at an open round 0 of 10; an end is that of the last round."""
-    fields: dict[str, Any] = {
-        "round": 0,
-        "stage": 0,
-        "created_at": 1_700_000_000.0,
-        "updated_at": 1_700_000_100.0,
-        "updated_by": "coordinator",
-        "experiment_name": "exp",
-        "max_rounds": max(1, more["round"]) if more.get("finished") else 10,
-        **more,
-    }
-    return StateFile(**fields)
+    base: dict[str, Any] = {"round": 0, "stage": 0, "created_at": 1_700_000_000.0, "updated_at": 1_700_000_100.0}
+    last = max(1, more["round"]) if more.get("finished") else 10
+    named = {"updated_by": "coordinator", "experiment_name": "exp", "max_rounds": last}
+    return StateFile(**base | named | more)
+
+
+def make_row(round_: int = 0, **more: Any) -> MetricsRow:
+    """A row of alice's in which nothing else is said."""
+    base = {"timestamp": 0.0, "stage": 0, "node_id": "alice", "experiment": "exp", "my_reward": 0.0, "total_agents": 1}
+    return MetricsRow(round=round_, **base | more)
 
 
 def make_settings(path: Path, **more: Any) -> Settings:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from anyio import to_thread
 
@@ -28,6 +29,7 @@ from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import (
+    MEASURED_COLUMNS,
     UNIVERSE,
     FakePolicy,
     FakeTaskSource,
@@ -182,6 +184,12 @@ def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
     rows, junk, *_ = read_rows(layout.run, node)
     assert not junk
     return rows
+
+
+def comparable(layout: Layout) -> list[dict[str, Any]]:
+    """What alice's rows say, but for what was measured."""
+    rows = [msgspec.structs.asdict(row) for row in rows_of(layout, "alice")]
+    return [{n: v for n, v in row.items() if n not in MEASURED_COLUMNS and "seconds" not in n} for row in rows]
 
 
 def rollouts_of(layout: Layout, round_: int, node: str) -> RolloutFile:

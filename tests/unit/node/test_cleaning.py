@@ -50,12 +50,6 @@ def test_of_three_nodes_each_has_its_turn_once_in_three_rounds() -> None:
     assert [is_turn("anna", LIVE, round_) for round_ in range(6)] == [True, False, False] * 2
 
 
-def test_whose_turn_it_is_leaves_the_last_rounds(tmp_path: Path) -> None:
-    layout, cleaning = prepared(tmp_path, 20)
-    clean(cleaning, 19)
-    assert rounds_of(layout) == [16, 17, 18, 19]
-
-
 def test_a_dead_worker_finds_what_it_needs_to_redo_its_rounds(tmp_path: Path) -> None:
     layout, cleaning = prepared(tmp_path, 20, needs=9)
     clean(cleaning, 19)

@@ -139,8 +139,7 @@ class Live:
             is_what_a_kill_leaves(self.target, node, self.stages)
 
 
-@pytest.mark.parametrize("stages", [1, 2])
-@pytest.mark.parametrize("writes", [3, 2 * STEPS * len(NODES) + 3])
+@pytest.mark.parametrize(("writes", "stages"), [(3, 1), (2 * STEPS * len(NODES) + 3, 2)])
 def test_rounds_that_are_written_between_any_two_readings_leave_the_copy_a_state_of_a_kill(
     writes: int, stages: int
 ) -> None:

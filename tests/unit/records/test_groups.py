@@ -21,10 +21,6 @@ def groups_of(layout: Layout, most: int = 100, **wanted: object) -> list[str]:
     return [group.name for group in read_groups(run_of(layout), WantedGroups(**wanted), most).groups]  # type: ignore[arg-type]
 
 
-def test_without_a_round_the_latest_one_is_shown(tmp_path: Path) -> None:
-    assert groups_of(make_experiment(tmp_path)) == ["alice/2/0/0", "bob/2/0/0"]
-
-
 def test_groups_are_chosen_by_round_stage_node_and_task(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     write(layout.rollout_file(RoundKey(1, 1), "bob"), make_rollouts("bob", RoundKey(1, 1)))
@@ -136,8 +132,3 @@ def test_advantages_are_by_the_runs_own_scaling(tmp_path: Path) -> None:
         b'{"experiment_name":"exp","created_at":1,"created_by":"clock","identity":{"advantage_scaling":"none"}}'
     )
     assert read_groups(run_of(layout), WantedGroups(), 1).groups[0].completions[0].advantage == 0.5
-
-
-def test_a_run_without_rollouts_has_no_groups(tmp_path: Path) -> None:
-    found = read_groups(run_of(make_experiment(tmp_path, rounds=0)), WantedGroups(), 9)
-    assert (found.groups, found.rounds) == ([], None)

@@ -18,6 +18,7 @@ from swarm.records.history import COLUMNS, HistoryReader, HistoryRoom, NodeHisto
 from swarm.store.run import Run
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
+from tests.unit.records.counting import Counting
 from tests.unit.views.factories import append, make_experiment, make_round, make_row, run_of
 
 
@@ -169,22 +170,6 @@ def test_however_the_file_grows_between_looks_the_history_is_the_same(of_file: l
         assert everything(reader.look()["anna"]) == everything(history_of(*of_file))
 
 
-class Counting:
-    """A store that counts the bytes of growing files that it gives."""
-
-    def __init__(self, run: Run) -> None:
-        self._store = run.store
-        self.bytes = 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def read_records(self, key: str, cursor: str = "", limit: int = 0) -> object:
-        found = self._store.read_records(key, cursor, limit)
-        self.bytes += sum(map(len, found.records))
-        return found
-
-
 def test_of_the_past_nothing_is_read_again(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=50)
     store = Counting(run_of(layout))
@@ -208,8 +193,3 @@ def test_a_file_that_was_replaced_begins_a_new_epoch(tmp_path: Path) -> None:
     after = reader.look()["alice"]
     assert len(after) == 1
     assert after.epoch > before.epoch
-
-
-def test_a_reader_of_some_nodes_holds_those_alone(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    assert [*HistoryReader(run_of(layout), frozenset({"bob"})).look()] == ["bob"]

@@ -53,14 +53,14 @@ def test_the_cases_cover_every_kind_of_column() -> None:
     }
 
 
-@pytest.mark.parametrize(("name", "value"), cases())
-def test_no_row_that_has_to_be_changed_passes_as_sound(name: str, value: object) -> None:
-    line = row_with(name, value)
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(line, type=strict(FORM))
-    odd = Odd()
-    if (row := parse_row(line, FORM, odd)) is not None:
-        assert (getattr(row, name) != value, odd.clamped) == (True, 1)
+def test_no_row_that_has_to_be_changed_passes_as_sound() -> None:
+    for name, value in cases():
+        line = row_with(name, value)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(line, type=strict(FORM))
+        odd = Odd()
+        if (row := parse_row(line, FORM, odd)) is not None:
+            assert (getattr(row, name) != value, odd.clamped) == (True, 1), name
 
 
 @pytest.mark.parametrize("reward", [-0.1, 1.5])

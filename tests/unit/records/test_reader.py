@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from swarm.records import growing, rows
-from swarm.records.files import LARGEST_REGISTRATION, MOST_REGISTRATIONS, PeerReader, read_clock, read_peers
+from swarm.records.files import LARGEST_REGISTRATION, MOST_REGISTRATIONS, read_clock, read_peers
 from swarm.records.growing import GrowingLines, lines_of
 from swarm.records.listing import count_files, nodes_with_logs, saved_rounds
 from swarm.records.liveness import STOPPED, is_alive, process_runs
@@ -25,6 +25,7 @@ from swarm.wire import keys
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
 from tests.layout import Layout
+from tests.unit.records.counting import Counting
 from tests.unit.views.factories import (
     START,
     append,
@@ -39,22 +40,6 @@ from tests.unit.views.factories import (
     run_of,
     write,
 )
-
-
-class Counting:
-    """A store that counts the bytes of growing files that it gives."""
-
-    def __init__(self, run: Run) -> None:
-        self._store = run.store
-        self.bytes = 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def read_records(self, key: str, cursor: str = "", limit: int = 0) -> object:
-        found = self._store.read_records(key, cursor, limit)
-        self.bytes += sum(map(len, found.records))
-        return found
 
 
 def look(run: Run, reader: RunReader) -> None:
@@ -281,30 +266,3 @@ def test_a_node_of_this_machine_lives_by_its_process_and_others_by_their_heartbe
 def test_whether_a_process_runs_is_known_of_this_machine_alone(host: str, pid: int, runs: bool | None) -> None:
     peer = PeerFile(peer_id="a", registered_at=1.0, node_role="worker", host=host, pid=pid, last_seen=START)
     assert process_runs(peer, Here()) is runs
-
-
-def test_a_registration_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    run = run_of(layout)
-    read: list[str] = []
-
-    class Reads:
-        def __getattr__(self, name: str) -> object:
-            return getattr(run.store, name)
-
-        def get(self, key: str, limit: int) -> object:
-            read.append(key)
-            return run.store.get(key, limit)
-
-    reader = PeerReader(Run("exp", Reads()))  # type: ignore[arg-type]
-    names = ["alice", "bob", "clock"]
-    assert [peer.peer_id for peer in reader.read()] == names
-    assert len(read) == 3
-    assert [peer.peer_id for peer in reader.read()] == names
-    assert len(read) == 3
-    layout.peer_file("torn").write_bytes(b"{")
-    make_peer(layout, "bob", beat=7)
-    layout.peer_file("alice").unlink()
-    for _ in range(2):
-        assert [(peer.peer_id, peer.beat) for peer in reader.read()] == [("bob", 7), ("clock", 0)]
-    assert sorted(read[3:]) == [f"peers/{name}.json" for name in ("bob", "torn")]

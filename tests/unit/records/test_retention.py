@@ -27,27 +27,26 @@ KEEP = Keeping(last=10, reach=30)
 LIVED = list(range(100))
 
 
-def test_the_last_rounds_stay() -> None:
-    assert first_kept(LIVED, [99], KEEP) == 90
+JUMPED = [*range(50), *range(10**9, 10**9 + 9)]
+"""Whoever drives a node to round 10^9 would else have it delete the rounds that all others are in."""
 
 
-def test_what_a_worker_needs_to_redo_its_rounds_stays_too() -> None:
-    assert first_kept(LIVED, [99, 83], KEEP) == 83
-
-
-def test_nobody_holds_rounds_for_ever() -> None:
-    assert first_kept(LIVED, [0], KEEP) == 70
-
-
-def test_who_has_lived_through_too_few_rounds_takes_nothing() -> None:
-    assert first_kept(LIVED[-9:], [99], KEEP) == 0
-    assert first_kept(LIVED[-29:], [0], KEEP) == 0
-
-
-def test_a_clock_that_jumped_takes_no_round_along() -> None:
-    """Whoever drives a node to round 10^9 would else have it delete the rounds that all others are in."""
-    jumped = [*range(50), *range(10**9, 10**9 + 9)]
-    assert first_kept(jumped, [10**9], KEEP) == 49
+@pytest.mark.parametrize(
+    ("lived", "needs", "first"),
+    [
+        (LIVED, [99], 90),
+        (LIVED, [99, 83], 83),
+        (LIVED, [0], 70),
+        (LIVED[-9:], [99], 0),
+        (LIVED[-29:], [0], 0),
+        (JUMPED, [10**9], 49),
+    ],
+    ids=["the last", "what is to be redone", "not for ever", "too few lived through", "too few to reach", "a jump"],
+)
+def test_the_last_rounds_stay_and_what_a_worker_needs_to_redo_its_rounds(
+    lived: list[int], needs: list[int], first: int
+) -> None:
+    assert first_kept(lived, needs, KEEP) == first
 
 
 @given(
@@ -68,7 +67,7 @@ def test_what_is_asked_for_always_stays_and_more_needs_take_no_more(
 
 
 def settings(**more: Any) -> Settings:
-    return Settings(cleanup=True, keep_last_rounds=5, **more)
+    return Settings(**{"cleanup": True, "keep_last_rounds": 5} | more)
 
 
 IN_STEP = [Lived(round_, round_) for round_ in range(45)]
@@ -76,31 +75,29 @@ IN_STEP = [Lived(round_, round_) for round_ in range(45)]
 
 
 @pytest.mark.parametrize(
-    ("saved", "redo", "expected"), [((), 100, 0), ((20, 30), 100, 30), ((20, 30), 0, 45), ((45,), 100, 45)]
+    ("saved", "done", "more", "expected"),
+    [
+        ((), 45, {}, 0),
+        ((20, 30), 45, {}, 30),
+        ((20, 30), 45, {"redo_rounds": 0}, 45),
+        ((45,), 45, {}, 45),
+        ((20, 30), 45, {"cleanup": False}, 20),
+        ((20, 30), 45, {"archive_old": True}, 20),
+        ((45,), 45, {"clock": "own"}, 43),
+        ((20, 45), 44, {}, 45),
+        ((20, 45), 44, {"clock": "own"}, 45),
+    ],
 )
-def test_a_worker_needs_what_is_to_be_redone_since_its_newest_checkpoint(
-    saved: tuple[int, ...], redo: int, expected: int
+def test_a_worker_needs_what_is_to_be_redone_since_its_newest_checkpoint_or_its_oldest_where_nothing_is_deleted(
+    saved: tuple[int, ...], done: int, more: dict[str, Any], expected: int
 ) -> None:
-    assert needed_from(saved, 45, IN_STEP, settings(redo_rounds=redo)) == expected
+    """On its own clock, what it may still learn from, too."""
+    assert needed_from(saved, done, IN_STEP, settings(**more)) == expected
 
 
 def test_a_worker_needs_the_older_groups_that_these_rounds_were_trained_on() -> None:
     lived = [*IN_STEP[:29], Lived(29, 20), Lived(30, 28), Lived(31, 31)]
     assert needed_from((20, 30), 32, lived, settings()) == 28
-
-
-def test_where_nothing_is_deleted_a_worker_can_redo_rounds_since_its_oldest_checkpoint() -> None:
-    assert needed_from((20, 30), 45, IN_STEP, Settings()) == 20
-    assert needed_from((20, 30), 45, IN_STEP, settings(archive_old=True)) == 20
-
-
-def test_on_its_own_clock_a_worker_needs_what_it_may_still_learn_from() -> None:
-    assert needed_from((45,), 45, IN_STEP, settings(clock="own")) == 43
-
-
-def test_a_worker_that_saved_its_last_round_needs_none_before_its_next_one() -> None:
-    assert needed_from((20, 45), 44, IN_STEP, settings()) == 45
-    assert needed_from((20, 45), 44, IN_STEP, settings(clock="own")) == 45
 
 
 def test_what_is_archived_is_held_by_nobody_but_those_who_may_learn_from_it() -> None:

@@ -148,7 +148,7 @@ ONE = "experiments/demo/logs/anna/metrics.jsonl"
 def bomb() -> io.BytesIO:
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb") as zipped:
-        for _ in range(512):
+        for _ in range(80):
             zipped.write(bytes(2**20))
     out.seek(0)
     return out

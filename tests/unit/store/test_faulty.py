@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from swarm.errors import StoreError
 from tests.doubles.faulty import Faults, FaultyPlace, FaultyStore, Killed, Step, Version
 from tests.doubles.memory import MemoryPlace
 
@@ -64,12 +63,16 @@ class World:
         self.place.cut_power(name, self.memory.open(name))
 
 
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
 def names(store: FaultyStore, prefix: str) -> list[str]:
     return [entry.name for entry in store.list(prefix).entries]
 
 
-def test_a_late_write_is_seen_late_by_others_and_at_once_by_its_writer() -> None:
-    world = World()
+def test_a_late_write_is_seen_late_by_others_and_at_once_by_its_writer(world: World) -> None:
     anna, bob = world.handle("anna"), world.handle("bob")
     world.faults.late = 5.0
     anna.put("peers/anna.json", b"1")
@@ -81,8 +84,7 @@ def test_a_late_write_is_seen_late_by_others_and_at_once_by_its_writer() -> None
     assert bob.get("peers/anna.json", BIG).data == b"1"
 
 
-def test_while_a_new_version_is_late_the_old_one_is_read_whole_with_its_own_tag() -> None:
-    world = World()
+def test_while_a_new_version_is_late_the_old_one_is_read_whole_with_its_own_tag(world: World) -> None:
     anna, bob = world.handle("anna"), world.handle("bob")
     anna.put("state", b"old")
     old = bob.get("state", BIG)
@@ -92,8 +94,7 @@ def test_while_a_new_version_is_late_the_old_one_is_read_whole_with_its_own_tag(
     assert anna.get("state", BIG).tag != old.tag
 
 
-def test_what_was_removed_is_listed_until_the_removal_is_seen() -> None:
-    world = World()
+def test_what_was_removed_is_listed_until_the_removal_is_seen(world: World) -> None:
     anna, bob = world.handle("anna"), world.handle("bob")
     anna.put("peers/anna.json", b"1")
     world.faults.late = 5.0
@@ -105,8 +106,7 @@ def test_what_was_removed_is_listed_until_the_removal_is_seen() -> None:
     assert names(bob, "peers") == []
 
 
-def test_a_stale_read_gives_an_older_version_once_more() -> None:
-    world = World()
+def test_a_stale_read_gives_an_older_version_once_more(world: World) -> None:
     anna, bob = world.handle("anna"), world.handle("bob")
     for number in range(3):
         anna.put("state", b"%d" % number)
@@ -116,16 +116,7 @@ def test_a_stale_read_gives_an_older_version_once_more() -> None:
     assert bob.get("state", BIG).data == b"2"
 
 
-def test_a_kill_before_the_write_is_visible_leaves_what_was_there() -> None:
-    world = World()
-    anna = world.handle("anna")
-    anna.put("state", b"old")
-    world.struck(anna, Step.DRAFT, b"new")
-    assert world.handle("bob").get("state", BIG).data == b"old"
-
-
-def test_a_handle_of_a_dead_process_answers_nothing_and_tells_of_it() -> None:
-    world = World()
+def test_a_handle_of_a_dead_process_answers_nothing_and_tells_of_it(world: World) -> None:
     anna = world.handle("anna")
     world.struck(anna, Step.DURABLE, b"new")
     with pytest.raises(Killed):
@@ -134,8 +125,7 @@ def test_a_handle_of_a_dead_process_answers_nothing_and_tells_of_it() -> None:
     assert world.handle("anna").get("state", BIG).data == b"new", "its next life sees what the last one wrote"
 
 
-def test_a_power_cut_takes_back_what_is_not_durable_and_nothing_else() -> None:
-    world = World()
+def test_a_power_cut_takes_back_what_is_not_durable_and_nothing_else(world: World) -> None:
     anna, bob = world.handle("anna"), world.handle("bob")
     anna.put("state", b"safe")
     world.struck(anna, Step.VISIBLE, b"new")
@@ -144,16 +134,7 @@ def test_a_power_cut_takes_back_what_is_not_durable_and_nothing_else() -> None:
     assert bob.get("state", BIG).data == b"safe"
 
 
-def test_what_was_synced_by_the_next_life_outlives_a_power_cut() -> None:
-    world = World()
-    world.struck(world.handle("anna"), Step.VISIBLE, b"new")
-    world.handle("anna").sync("state")
-    world.cut_power("anna")
-    assert world.handle("bob").get("state", BIG).data == b"new"
-
-
-def test_a_kill_within_an_append_leaves_half_a_record_that_nobody_reads() -> None:
-    world = World()
+def test_a_kill_within_an_append_leaves_half_a_record_that_nobody_reads(world: World) -> None:
     anna = world.handle("anna")
     anna.append_records("log", [b"one"], durable=True)
     world.faults.strikes, world.faults.at = Killed(), Step.HALF
@@ -165,8 +146,7 @@ def test_a_kill_within_an_append_leaves_half_a_record_that_nobody_reads() -> Non
     assert world.handle("bob").read_records("log").records == [b"one", b"three"]
 
 
-def test_a_power_cut_may_tear_the_last_record() -> None:
-    world = World()
+def test_a_power_cut_may_tear_the_last_record(world: World) -> None:
     anna = world.handle("anna")
     anna.append_records("log", [b"one"], durable=True)
     anna.append_records("log", [b"twenty"], durable=False)
@@ -174,13 +154,3 @@ def test_a_power_cut_may_tear_the_last_record() -> None:
     world.cut_power("anna")
     read = world.handle("bob").read_records("log")
     assert (read.records, read.torn) == ([b"one"], True)
-
-
-def test_an_error_after_the_write_is_tried_again_and_doubles_nothing() -> None:
-    world = World()
-    anna = world.handle("anna")
-    world.faults.strikes, world.faults.at = StoreError("no answer"), Step.VISIBLE
-    with pytest.raises(StoreError):
-        anna.append_records("log", [b"one"], durable=True)
-    anna.append_records("log", [b"one"], durable=True)
-    assert world.handle("bob").read_records("log").records == [b"one"]

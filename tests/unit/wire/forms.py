@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from swarm.types import Origin
 from swarm.wire.codec import encode
@@ -103,32 +104,19 @@ ROLLOUTS = RolloutFile(
     policy=PolicyInfo(model="tiny-qwen2", rounds_trained=17),
 )
 
-ROLLOUTS_EARLY = RolloutFile(
-    peer_id="anna",
-    round=17,
-    stage=0,
-    timestamp=0.0,
-    rollouts={"0": ROLLOUTS.rollouts["0"]},
-    groups={"0": ROLLOUTS.groups["0"]},
-    policy=ROLLOUTS.policy,
+ROLLOUTS_EARLY = replace(
+    ROLLOUTS, timestamp=0.0, rollouts={"0": ROLLOUTS.rollouts["0"]}, groups={"0": ROLLOUTS.groups["0"]}
 )
 
-ROLLOUTS_LAST = RolloutFile(
-    peer_id="anna",
-    round=17,
-    stage=0,
-    timestamp=1760000121.75,
+ROLLOUTS_LAST = replace(
+    ROLLOUTS,
     rollouts={"1": ROLLOUTS.rollouts["1"]},
     groups={"1": ROLLOUTS.groups["1"]},
-    policy=ROLLOUTS.policy,
     earlier={"0": digest(encode(ROLLOUTS_EARLY))},
 )
 
-ROLLOUTS_WITH_LOGPROBS = RolloutFile(
-    peer_id="anna",
-    round=17,
-    stage=0,
-    timestamp=1760000121.75,
+ROLLOUTS_WITH_LOGPROBS = replace(
+    ROLLOUTS,
     rollouts={
         "0": [
             RolloutEntry(
@@ -185,11 +173,8 @@ TURN = TurnEntry(
     response="<answer>3</answer>", reply="It is higher.", token_ids=Raw(b"[30,0]"), logprobs=Raw(b"[-0.5,-0.25]")
 )
 
-ROLLOUTS_WITH_TURNS = RolloutFile(
-    peer_id="anna",
-    round=17,
-    stage=0,
-    timestamp=1760000121.75,
+ROLLOUTS_WITH_TURNS = replace(
+    ROLLOUTS,
     rollouts={
         "0": [
             RolloutEntry(
@@ -207,13 +192,8 @@ ROLLOUTS_WITH_TURNS = RolloutFile(
     policy=ROLLOUTS_WITH_LOGPROBS.policy,
 )
 
-COMPLETIONS_WITH_TURNS = CompletionsFile(
-    peer_id="anna",
-    round=17,
-    stage=0,
-    model="tiny-qwen2",
-    tokenizer="8c1f0e5d2b7a49634f6e1d0c9b8a7756",
-    rounds_trained=17,
+COMPLETIONS_WITH_TURNS = replace(
+    COMPLETIONS,
     groups=[
         SampledGroup(
             prompt="Which number from 1 to 9?",
@@ -240,7 +220,7 @@ COMPLETIONS_WITH_TURNS = CompletionsFile(
 )
 
 REWARD = RewardFile(round=17, stage=0, reward=0.5, peer_id="anna", submitted_at=1760000125.0)
-REWARD_WITH_WINNERS = msgspec.structs.replace(REWARD, winners=["anna", "ben"])
+REWARD_WITH_WINNERS = replace(REWARD, winners=["anna", "ben"])
 
 WINNERS = WinnersFile(round=17, winners=["anna", "ben"], peer_id="anna", submitted_at=1760000125.125)
 

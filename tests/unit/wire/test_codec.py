@@ -94,27 +94,25 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_peer_file_is_malformed(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match=r"peers/anna\.json is no PeerFile") as refusal:
-        decode(data, PeerFile, "peers/anna.json")
-    assert refusal.value.reason == "malformed"
-
-
-def test_metadata_50000_deep_is_malformed() -> None:
-    deep = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
-    data = encode(ROLLOUTS).replace(b'{"expression":"4 + 10","num_terms":2}', deep)
+def refused(data: bytes, form: type[msgspec.Struct], where: str = "here") -> ProtocolError:
     with pytest.raises(ProtocolError) as refusal:
-        decode(data, RolloutFile, "here")
-    assert refusal.value.reason == "malformed"
+        decode(data, form, where)
+    return refusal.value
+
+
+def test_what_is_no_peer_file_is_malformed() -> None:
+    for name, data in MALFORMED.items():
+        error = refused(data, PeerFile, "peers/anna.json")
+        assert (error.reason, "peers/anna.json is no PeerFile" in str(error)) == ("malformed", True), name
+    deep = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
+    in_metadata = encode(ROLLOUTS).replace(b'{"expression":"4 + 10","num_terms":2}', deep)
+    assert refused(in_metadata, RolloutFile).reason == "malformed"
 
 
 def test_lesson_a_torn_state_file_read_as_round_0_no_beginning_of_one_decodes() -> None:
     data = (GOLDEN / "state.json").read_bytes().rstrip()
     for size in range(len(data)):
-        with pytest.raises(ProtocolError) as refusal:
-            decode(data[:size], StateFile, "state")
-        assert refusal.value.reason == "malformed"
+        assert refused(data[:size], StateFile).reason == "malformed"
 
 
 # ── groups ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,18 +129,11 @@ def entry(prompt: str = "Calculate 4 + 10.", response: str = "14") -> dict[str, 
     return {"prompt": prompt, "response": response, "reward": 1.0}
 
 
-def test_a_file_that_speaks_for_another_node_or_round_than_its_path_is_misplaced() -> None:
-    assert refusal_of(peer="ben").reason == "misplaced"
-    assert refusal_of(key=RoundKey(16)).reason == "misplaced"
-    assert refusal_of(key=RoundKey(17, 1)).reason == "misplaced"
-
-
-def test_a_file_of_more_groups_or_completions_than_anybody_needs_is_oversized() -> None:
-    assert refusal_of(rollouts={str(n): [entry()] * 2 for n in range(1025)}).reason == "oversized"
-    assert refusal_of(rollouts={"0": [entry()] * 1025}).reason == "oversized"
-
-
-def test_a_file_without_groups_is_empty() -> None:
+def test_a_file_that_is_misplaced_oversized_or_empty_is_refused_as_that() -> None:
+    for placed in ({"peer": "ben"}, {"key": RoundKey(16)}, {"key": RoundKey(17, 1)}):
+        assert refusal_of(**placed).reason == "misplaced"
+    for many in ({str(n): [entry()] * 2 for n in range(1025)}, {"0": [entry()] * 1025}):
+        assert refusal_of(rollouts=many).reason == "oversized"
     assert refusal_of(rollouts={}).reason == "empty"
 
 
@@ -161,14 +152,10 @@ def test_lesson_ragged_tensors_groups_of_unlike_or_no_size_are_ragged(rollouts: 
     assert refusal_of(rollouts=rollouts).reason == "ragged"
 
 
-@pytest.mark.parametrize("key", ["01", "-1", "1e3", "", " 0", "+1", "1_0", "0x1", "1.0", "²", "٣", "1234567", "zero"])
-def test_a_group_key_that_is_no_slot_is_malformed(key: str) -> None:
-    error = refusal_of(rollouts={key: [entry()] * 2})
-    assert error.reason == "malformed"
-    assert repr(key) in error.detail
-
-
-def test_a_long_group_key_is_not_repeated_in_full() -> None:
+def test_a_group_key_that_is_no_slot_is_malformed_and_not_repeated_in_full_length() -> None:
+    for key in ("01", "-1", "1e3", "", " 0", "+1", "1_0", "0x1", "1.0", "²", "٣", "1234567", "zero"):
+        error = refusal_of(rollouts={key: [entry()] * 2})
+        assert (error.reason, repr(key) in error.detail) == ("malformed", True)
     assert len(refusal_of(rollouts={"9" * 50_000: [entry()] * 2}).detail) < 120
 
 

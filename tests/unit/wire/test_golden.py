@@ -23,14 +23,13 @@ def test_every_form_of_the_protocol_has_a_golden_file() -> None:
     assert files <= {type(message) for message in FORMS.values()}
 
 
-@pytest.mark.parametrize(("name", "message"), FORMS.items())
-def test_golden_files_decode_to_what_they_say(name: str, message: msgspec.Struct) -> None:
-    assert decode((GOLDEN / name).read_bytes(), type(message), name) == message
-
-
-@pytest.mark.parametrize(("name", "message"), FORMS.items())
+@pytest.mark.parametrize(("name", "message"), FORMS.items(), ids=FORMS)
 def test_encoding_gives_the_golden_files_byte_by_byte(name: str, message: msgspec.Struct) -> None:
-    assert encode(message) == (GOLDEN / name).read_bytes()
+    """And decoding gives what they say, whatever else a later version has put into them."""
+    golden = (GOLDEN / name).read_bytes()
+    assert encode(message) == golden
+    later = msgspec.json.encode({"from_the_future": {"a": [1, None]}, **msgspec.json.decode(golden)})
+    assert decode(golden, type(message), name) == decode(later, type(message), name) == message
 
 
 @pytest.mark.parametrize(("form", "data"), MINIMAL.values(), ids=MINIMAL)
@@ -49,21 +48,13 @@ def test_rollouts_of_the_first_form_say_no_origin_and_are_refused_for_that_later
     assert refusal.value.reason == "no_origin"
 
 
-@pytest.mark.parametrize(("name", "message"), FORMS.items())
-def test_unknown_fields_are_ignored(name: str, message: msgspec.Struct) -> None:
-    document = {"from_the_future": {"a": [1, None]}, **msgspec.json.decode(encode(message))}
-    assert decode(msgspec.json.encode(document), type(message), name) == message
-
-
-@pytest.mark.parametrize("version", [0, 2])
-@pytest.mark.parametrize(("name", "message"), FORMS.items())
-def test_an_unknown_version_is_refused_before_anything_else_is_looked_at(
-    name: str, message: msgspec.Struct, version: int
-) -> None:
-    unknown = {field: {"another": "form"} for field in message.__struct_fields__} | {"schema_version": version}
-    with pytest.raises(ProtocolError, match=f"has schema_version {version}, this node reads 1") as refusal:
-        decode(msgspec.json.encode(unknown), type(message), name)
-    assert refusal.value.reason == "wrong_version"
+@pytest.mark.parametrize(("name", "message"), FORMS.items(), ids=FORMS)
+def test_an_unknown_version_is_refused_before_anything_else_is_looked_at(name: str, message: msgspec.Struct) -> None:
+    for version in (0, 2):
+        unknown = {field: {"another": "form"} for field in message.__struct_fields__} | {"schema_version": version}
+        with pytest.raises(ProtocolError, match=f"has schema_version {version}, this node reads 1") as refusal:
+            decode(msgspec.json.encode(unknown), type(message), name)
+        assert refusal.value.reason == "wrong_version"
 
 
 @pytest.mark.skipif(GYM_VERSION != "0.1.25", reason="the golden questions are those of reasoning-gym 0.1.25")

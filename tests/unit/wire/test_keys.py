@@ -49,9 +49,8 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(("path", "expected"), PATHS.items(), ids=PATHS.values())
-def test_paths_are_those_of_the_documented_tree(path: Path, expected: str) -> None:
-    assert path == Path("/shared/experiments/demo") / expected
+def test_paths_are_those_of_the_documented_tree() -> None:
+    assert {path: str(path.relative_to("/shared/experiments/demo")) for path in PATHS} == PATHS
 
 
 def test_temporary_files_never_lie_in_a_watched_or_counted_folder() -> None:
@@ -86,10 +85,9 @@ def test_temporary_names_never_end_in_json(tmp_path: Path, monkeypatch: pytest.M
     assert node_of(half[0]) is None
 
 
-@pytest.mark.parametrize("text", ["anna", "worker-0", "A", "0", "a.b_c-d", "a" * 64, "x..y", "json"])
-def test_node_ids_of_safe_letters_are_node_ids(text: str) -> None:
-    assert is_node_id(text)
-    assert node_of(f"{text}.json") == text
+def test_node_ids_of_safe_letters_are_node_ids() -> None:
+    for text in ("anna", "worker-0", "A", "0", "a.b_c-d", "a" * 64, "x..y", "json"):
+        assert (is_node_id(text), node_of(f"{text}.json")) == (True, text)
 
 
 UNSAFE = [
@@ -99,17 +97,12 @@ UNSAFE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", UNSAFE)
-def test_what_is_unsafe_as_a_file_name_is_no_node_id(text: str) -> None:
-    assert not is_node_id(text)
-    assert node_of(f"{text}.json") is None
+OTHER_FILES = ["anna", "anna.tmp", "anna.JSON", "anna.json.tmp", ".json", "json", ".syncthing.anna.json.tmp"]
 
 
-@pytest.mark.parametrize(
-    "name", ["anna", "anna.tmp", "anna.JSON", "anna.json.tmp", ".json", "json", ".syncthing.anna.json.tmp"]
-)
-def test_other_files_speak_for_nobody(name: str) -> None:
-    assert node_of(name) is None
+def test_what_is_unsafe_as_a_file_name_is_no_node_id_and_other_files_speak_for_nobody() -> None:
+    assert [text for text in UNSAFE if is_node_id(text) or node_of(f"{text}.json")] == []
+    assert [name for name in OTHER_FILES if node_of(name)] == []
 
 
 @given(st.text(max_size=70))
@@ -126,16 +119,10 @@ def test_round_folders_give_their_number_back(number: int) -> None:
     assert stage_of(LAYOUT.rollouts_of(RoundKey(0, number)).name) == number
 
 
-@pytest.mark.parametrize("number", ["01", "-1", "x", "", "1.0", "1 ", "+1", "1e3", "١", "1\n", "1234567890", "1.tmp"])
-def test_what_is_no_plain_number_is_no_round_and_no_stage(number: str) -> None:
-    assert round_of(f"round_{number}") is None
-    assert stage_of(f"stage_{number}") is None
-
-
-def test_rounds_are_not_stages() -> None:
-    assert round_of("stage_1") is None
-    assert stage_of("round_1") is None
-    assert round_of("xround_1") is None
+def test_what_is_no_plain_number_is_no_round_and_no_stage() -> None:
+    for number in ("01", "-1", "x", "", "1.0", "1 ", "+1", "1e3", "١", "1\n", "1234567890", "1.tmp"):
+        assert (round_of(f"round_{number}"), stage_of(f"stage_{number}")) == (None, None), number
+    assert (round_of("stage_1"), stage_of("round_1"), round_of("xround_1")) == (None, None, None)
 
 
 def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() -> None:
@@ -147,10 +134,12 @@ def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() 
     assert node_in("peers", "qwen2.5.json") == "qwen2.5"
 
 
-@pytest.mark.parametrize("name", ["anna.03.json", "anna.-1.json", "anna.1000000.json", "anna.3b.json", "anna.json"])
-def test_other_names_beside_them_are_those_of_whole_files(name: str) -> None:
-    assert group_file_of(f"rollouts/round_17/stage_2/{name}") is None
-    assert rollout_of(f"rollouts/round_17/stage_2/{name}") == (KEY, name.removesuffix(".json"))
+def test_other_names_beside_them_are_those_of_whole_files_and_outside_of_a_stage_there_are_none() -> None:
+    for name in ("anna.03.json", "anna.-1.json", "anna.1000000.json", "anna.3b.json", "anna.json"):
+        assert group_file_of(f"rollouts/round_17/stage_2/{name}") is None
+        assert rollout_of(f"rollouts/round_17/stage_2/{name}") == (KEY, name.removesuffix(".json"))
+    for folders in ("round_x/stage_2", "round_17/x", "round_17/stage_x"):
+        assert group_file_of(f"rollouts/{folders}/anna.3.json") is None
 
 
 SHA = "0f" * 32
@@ -185,11 +174,5 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize(("key", "writer"), WRITERS.items(), ids=WRITERS)
-def test_each_key_has_its_writer_and_what_is_no_key_has_none(key: str, writer: str | None) -> None:
-    assert owner_of(key) == writer
-
-
-@pytest.mark.parametrize("folders", ["round_x/stage_2", "round_17/x", "round_17/stage_x"])
-def test_a_group_outside_the_folder_of_a_stage_is_nobodys(folders: str) -> None:
-    assert group_file_of(f"rollouts/{folders}/anna.3.json") is None
+def test_each_key_has_its_writer_and_what_is_no_key_has_none() -> None:
+    assert {key: owner_of(key) for key in WRITERS} == WRITERS

@@ -52,9 +52,10 @@ def read(data: bytes) -> RolloutGroup:
 
 
 def hinting(**hints: Any) -> bytes:
-    """The golden file, its first completion with these token fields instead of its own."""
+    """The golden file, its first completion with these token fields instead of its own; without those that are "-"."""
     document = json.loads((GOLDEN / "rollouts_with_logprobs.json").read_bytes())
-    document["rollouts"]["0"][0].update(hints)
+    first = document["rollouts"]["0"][0] | hints
+    document["rollouts"]["0"][0] = {name: value for name, value in first.items() if value != "-"}
     return json.dumps(document).encode()
 
 
@@ -98,38 +99,31 @@ def test_a_node_that_does_not_wish_it_publishes_nothing_of_its_tokens() -> None:
     assert read(data).tokenizer == ""
 
 
-def test_groups_without_token_fields_have_no_token_ids_log_probs_or_tokenizer() -> None:
-    for group in to_groups(ROLLOUTS, "anna", KEY):
-        assert group.tokenizer == ""
-        assert [(c.token_ids, c.logprobs) for c in group.completions] == [(None, None)] * 2
-
-
 def test_a_log_prob_that_floats_put_above_zero_is_published_as_zero() -> None:
     there = read(published(*[completion([(7, 2e-4)])] * 2))
     assert there.completions[0].logprobs == (0.0,)
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        Completion("14", True),
-        Completion("14", True, (7, 8)),
-        Completion("14", True, (7, 8), (-0.5,)),
-        Completion("14", True, (7,), (math.nan,)),
-        Completion("14", True, (7,), (-math.inf,)),
-        Completion("14", True, (7,) * (MOST_TOKENS + 1), (-0.5,) * (MOST_TOKENS + 1)),
-    ],
-    ids=["neither", "ids alone", "fewer log-probs", "NaN", "minus infinity", "too many"],
-)
-def test_what_no_peer_would_take_is_not_published(broken: Completion) -> None:
-    entries = json.loads(published(broken, completion([(7, -0.5)])))["rollouts"]["0"]
-    assert ["token_ids" in entry or "logprobs" in entry for entry in entries] == [False, True]
+def test_what_no_peer_would_take_is_not_published() -> None:
+    broken: dict[str, tuple[object, ...]] = {
+        "neither": (),
+        "ids alone": ((7, 8),),
+        "fewer log-probs": ((7, 8), (-0.5,)),
+        "NaN": ((7,), (math.nan,)),
+        "minus infinity": ((7,), (-math.inf,)),
+        "too many": ((7,) * (MOST_TOKENS + 1), (-0.5,) * (MOST_TOKENS + 1)),
+    }
+    said = [Completion("14", True, *hints) for hints in broken.values()]  # type: ignore[arg-type]
+    entries = json.loads(published(*said, completion([(7, -0.5)])))["rollouts"]["0"]
+    assert ["token_ids" in entry or "logprobs" in entry for entry in entries] == [False] * len(broken) + [True]
 
 
 # ── broken hints ────────────────────────────────────────────────────────────────────────────────────────────────────
 BROKEN: dict[str, dict[str, Any]] = {
     "more ids than log-probs": {"token_ids": [1, 2], "logprobs": [-0.5]},
     "more log-probs than ids": {"token_ids": [1], "logprobs": [-0.5, -0.5]},
+    "no ids": {"token_ids": "-"},
+    "no log-probs": {"logprobs": "-"},
     "too many": {"token_ids": [1] * (MOST_TOKENS + 1), "logprobs": [-0.5] * (MOST_TOKENS + 1)},
     "null": {"token_ids": None, "logprobs": None},
     "null among the log-probs": {"token_ids": [1, 2], "logprobs": [-0.5, None]},
@@ -153,18 +147,11 @@ BROKEN: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("hints", BROKEN.values(), ids=BROKEN)
-def test_a_broken_hint_is_dropped_and_costs_neither_the_text_nor_the_others_hints(hints: dict[str, Any]) -> None:
-    first, second = read(hinting(**hints)).completions
-    assert first == Completion("14", True)
-    assert second == Completion("4 +", False, (23, 285), (-2.0, 0.0))
-
-
-@pytest.mark.parametrize("missing", ["token_ids", "logprobs"])
-def test_one_list_without_the_other_is_dropped(missing: str) -> None:
-    document = json.loads((GOLDEN / "rollouts_with_logprobs.json").read_bytes())
-    del document["rollouts"]["0"][0][missing]
-    assert read(json.dumps(document).encode()).completions[0] == Completion("14", True)
+def test_a_broken_hint_is_dropped_and_costs_neither_the_text_nor_the_others_hints() -> None:
+    for name, hints in BROKEN.items():
+        first, second = read(hinting(**hints)).completions
+        assert first == Completion("14", True), name
+        assert second == Completion("4 +", False, (23, 285), (-2.0, 0.0)), name
 
 
 def test_as_many_tokens_as_allowed_are_read() -> None:

@@ -62,25 +62,14 @@ def test_a_conversation_arrives_as_it_was_said() -> None:
 TURN = {"response": "3", "reply": "higher"}
 
 
-@pytest.mark.parametrize(
-    "turns",
-    [
-        [],
-        None,
-        {},
-        "3",
-        [{"response": "3"}],
-        [{"reply": "higher"}],
-        [{**TURN, "reply": ""}],
-        [{**TURN, "reply": "a" * (LONGEST_REPLY + 1)}],
-        [{**TURN, "reply": None}],
-        [{**TURN, "response": 3}],
-        [{**TURN, "finished": "yes"}],
-        [TURN] * MOST_TURNS,
-        [[TURN]],
-    ],
-    ids=lambda turns: json.dumps(turns)[:40],
-)
+NO_TURNS: list[object] = [
+    *([], None, {}, "3", [{"response": "3"}], [{"reply": "higher"}], [TURN] * MOST_TURNS, [[TURN]]),
+    *([TURN | odd] for odd in ({"reply": ""}, {"reply": "a" * (LONGEST_REPLY + 1)}, {"reply": None})),
+    *([TURN | odd] for odd in ({"response": 3}, {"finished": "yes"})),
+]
+
+
+@pytest.mark.parametrize("turns", NO_TURNS, ids=lambda turns: json.dumps(turns)[:40])
 def test_what_is_no_list_of_turns_refuses_the_file(turns: object) -> None:
     said = document()
     said["rollouts"]["0"][1]["turns"] = turns

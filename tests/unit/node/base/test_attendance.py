@@ -1,8 +1,30 @@
-"""Who is still waited for."""
+"""Who is still waited for, when workers begin together, and which rewards count."""
 
 from __future__ import annotations
 
-from swarm.node.base.attendance import MOST_ABSENCES, MOST_EARNED, Attendance
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarm.errors import StoreError
+from swarm.node.base.attendance import (
+    MOST_ABSENCES,
+    MOST_COUNTED,
+    MOST_EARNED,
+    MOST_READ,
+    Attendance,
+    Settling,
+    Submissions,
+)
+from swarm.store.base import Page
+from swarm.store.folder.store import FolderStore
+from swarm.types import RoundKey
+from swarm.wire import keys
+from swarm.wire.codec import encode
+from tests.layout import Layout
+from tests.unit.node.factories import make_rollouts, put, put_reward, run_of
 
 ALL = frozenset({"alice", "bob"})
 LONGEST = 10.0
@@ -17,24 +39,24 @@ def attendance_after(*rounds: str, earned: str = "alice bob") -> Attendance:
     return attendance
 
 
-def test_everybody_is_waited_for_until_they_have_been_absent_often_in_a_row() -> None:
-    assert attendance_after(*["alice"] * (MOST_ABSENCES - 1)).awaited(ALL) == ALL
-    assert attendance_after(*["alice"] * MOST_ABSENCES).awaited(ALL) == {"alice"}
-
-
-def test_absences_count_in_a_row_only() -> None:
-    assert attendance_after("alice", "alice", "alice bob", "alice", "alice").awaited(ALL) == ALL
-
-
-def test_one_that_shows_up_again_is_waited_for_again() -> None:
-    attendance = attendance_after(*["alice"] * 9)
-    attendance.seen(["bob"])
-    assert attendance.awaited(ALL) == ALL
-
-
-def test_only_the_living_are_waited_for() -> None:
-    assert attendance_after().awaited(["alice"]) == {"alice"}
-    assert attendance_after(*["alice"] * 9).awaited([]) == frozenset()
+@pytest.mark.parametrize(
+    ("rounds", "seen", "live", "awaited"),
+    [
+        (["alice"] * (MOST_ABSENCES - 1), "", "alice bob", "alice bob"),
+        (["alice"] * MOST_ABSENCES, "", "alice bob", "alice"),
+        (["alice", "alice", "alice bob", "alice", "alice"], "", "alice bob", "alice bob"),
+        (["alice"] * 9, "bob", "alice bob", "alice bob"),
+        ([], "", "alice", "alice"),
+        (["alice"] * 9, "", "", ""),
+    ],
+    ids=["few absences", "many", "in a row only", "shows up again", "the living only", "nobody"],
+)
+def test_everybody_who_lives_is_waited_for_until_they_have_been_absent_often_in_a_row(
+    rounds: list[str], seen: str, live: str, awaited: str
+) -> None:
+    attendance = attendance_after(*rounds)
+    attendance.seen(seen.split())
+    assert attendance.awaited(live.split()) == set(awaited.split())
 
 
 def test_those_who_were_not_alive_were_not_absent() -> None:
@@ -100,3 +122,179 @@ def test_what_is_remembered_is_bounded() -> None:
         attendance.wait({f"new-{round_}"}, set(), float(round_))
         attendance.close({f"new-{round_}"}, {f"new-{round_}"})
     assert len(attendance._losses) <= 65
+
+
+# ── when workers that are started one after the other begin together ──────────────────────────────────────────────────
+NOBODY: frozenset[str] = frozenset()
+
+
+def of(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+def make(known: frozenset[str] = NOBODY) -> Settling:
+    return Settling(15.0, 120.0, known)
+
+
+def test_workers_that_come_each_within_the_settling_time_of_the_one_before_begin_together() -> None:
+    settling, live = make(), set[str]()
+    for number in range(8):
+        live.add(f"node{number}")
+        assert settling.look(12.0 * number, NOBODY, live) is not None
+    assert settling.look(12.0 * 7 + 14.9, NOBODY, live) is not None
+    assert settling.look(12.0 * 7 + 15.0, NOBODY, live) is None
+
+
+def test_who_is_loading_is_waited_for_however_long_ago_the_last_one_came() -> None:
+    settling = make()
+    settling.look(0.0, of("ben"), of("anna"))
+    wait = settling.look(60.0, of("ben"), of("anna"))
+    assert wait is not None
+    assert wait.starting == of("ben")
+    assert settling.look(60.0, NOBODY, of("anna", "ben")) is None
+
+
+def test_who_has_left_is_not_waited_for() -> None:
+    settling = make()
+    assert settling.look(0.0, of("ben"), of("anna")) is not None
+    assert settling.look(15.0, NOBODY, of("anna")) is None
+
+
+def test_nothing_begins_while_nobody_is_ready() -> None:
+    settling = make()
+    for now in (0.0, 100.0, 1e6):
+        wait = settling.look(now, of("anna"), NOBODY)
+        assert wait is not None
+        assert wait.until is None
+
+
+def test_a_worker_that_crashes_and_comes_back_again_and_again_starts_no_settling_anew() -> None:
+    settling = make()
+    for now in range(15):
+        assert settling.look(float(now), of("ben") if now % 2 else NOBODY, of("anna")) is not None
+    assert settling.look(16.0, NOBODY, of("anna")) is None
+
+
+@given(st.integers(1, 14), st.booleans(), st.floats(0.0, 300.0))
+def test_strangers_with_ever_new_names_cost_two_intervals_after_the_first_was_ready_and_no_more(
+    every: int, ready: bool, first: float
+) -> None:
+    settling, names, now = make(), set[str](), 0.0
+    while True:
+        names.add(f"stranger{now}")
+        anna = of("anna") if now >= first else NOBODY
+        wait = settling.look(now, NOBODY, anna | names) if ready and anna else settling.look(now, names, anna)
+        if wait is None:
+            break
+        now += every
+    assert first + 120.0 <= now <= first + 120.0 + 2 * every
+
+
+def test_a_flood_of_names_is_not_counted_for_ever() -> None:
+    settling = make()
+    settling.look(0.0, frozenset(f"stranger{number}" for number in range(MOST_COUNTED)), of("anna"))
+    assert settling.look(10.0, of("one-more"), of("anna")) is not None
+    assert settling.look(15.1, of("another"), of("anna")) is None
+
+
+def test_after_a_restart_those_of_the_last_rounds_are_enough() -> None:
+    settling = make(known=of("anna", "ben"))
+    assert settling.look(0.0, of("carol", "ben"), of("anna")) is not None
+    assert settling.look(1.0, of("carol"), of("anna", "ben")) is None
+
+
+# ── which rewards count ───────────────────────────────────────────────────────────────────────────────────────────────
+R0, R1 = RoundKey(0), RoundKey(1)
+
+
+def bare_reward(layout: Layout, key: RoundKey, node: str) -> None:
+    """A reward without rollouts."""
+    put_reward(layout, key, node)
+    layout.rollout_file(key, node).unlink()
+
+
+def test_a_reward_with_its_rollouts_counts_and_proves_its_node(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    submissions = Submissions(run_of(layout))
+    assert submissions.of(R0) == {"bob"}
+    assert submissions.proven == {"bob"}
+
+
+def test_what_is_no_reward_or_another_ones_counts_for_nothing(layout: Layout) -> None:
+    """Three fakes with files that held `x` moved a clock by 500 rounds."""
+    put_reward(layout, R1, "bob")
+    for node, content in (("x", b"x"), ("empty", b""), ("moved", layout.reward_file(R1, "bob").read_bytes())):
+        put(layout.rollout_file(R0, node), encode(make_rollouts(node, R0)))
+        put(layout.reward_file(R0, node), content)
+    layout.reward_file(R0, "folder").mkdir(parents=True)
+    layout.reward_file(R0, "link").symlink_to(layout.reward_file(R1, "bob"))
+    assert Submissions(run_of(layout)).of(R0) == frozenset()
+
+
+def test_a_reward_without_rollouts_counts_only_of_a_node_that_was_seen_to_publish(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    for node in ("bob", "fake"):
+        bare_reward(layout, R1, node)
+    submissions = Submissions(run_of(layout))
+    assert submissions.of(R1) == frozenset()
+    submissions.of(R0)
+    assert submissions.of(R1) == {"bob"}
+
+
+def test_what_stands_in_the_place_of_a_rounds_rollouts_costs_nobody_his_reward(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    layout.rollout_file(R0, "bob").unlink()
+    layout.rollouts_of(R0).rmdir()
+    put(layout.rollouts_of(R0), b"a file")
+    assert Submissions(run_of(layout)).of(R0) == {"bob"}
+
+
+def test_while_rollouts_cannot_be_listed_bare_rewards_of_strangers_prove_nobody(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount that was lost for a moment gave them a say for ever."""
+    put_reward(layout, R0, "bob")
+    bare_reward(layout, R0, "fake")
+    submissions, usual = Submissions(run_of(layout)), FolderStore.list
+
+    def fails(store: FolderStore, prefix: str, **more: Any) -> Page:
+        if prefix.startswith(keys.ROLLOUTS):
+            raise StoreError("Stale file handle")
+        return usual(store, prefix, **more)
+
+    with monkeypatch.context() as moment:
+        moment.setattr(FolderStore, "list", fails)
+        assert submissions.of(R0) == frozenset()
+    assert submissions.of(R0) == {"bob"}
+
+
+def test_a_file_is_read_once_and_again_when_it_has_become_another(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_reward(layout, R0, "bob")
+    put(layout.reward_file(R0, "x"), b"x")
+    submissions, read, usual = Submissions(run_of(layout)), list[str](), FolderStore.get
+    monkeypatch.setattr(FolderStore, "get", lambda store, key, limit: (read.append(key), usual(store, key, limit))[1])
+    for _ in range(3):
+        submissions.of(R0)
+    assert len(read) == 2
+    put_reward(layout, R0, "x")
+    assert submissions.of(R0) == {"bob", "x"}
+
+
+def test_nobody_takes_a_reward_back_that_was_found(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    submissions = Submissions(run_of(layout))
+    assert submissions.of(R0) == {"bob"}
+    put(layout.reward_file(R0, "bob"), b"written over by a stranger")
+    assert submissions.of(R0) == {"bob"}
+
+
+def test_a_flood_of_files_does_not_keep_those_out_who_have_published_before(layout: Layout) -> None:
+    put_reward(layout, R0, "bob")
+    submissions = Submissions(run_of(layout))
+    submissions.of(R0)
+    for number in range(MOST_READ):
+        put(layout.reward_file(R1, f"a-{number:04}"), b"x")
+    put_reward(layout, R1, "bob")
+    assert submissions.of(R1) == {"bob"}

@@ -9,30 +9,36 @@ from pathlib import Path
 
 import pytest
 from msgspec import UNSET
+from structlog.testing import capture_logs
 
 from swarm.config import LITERAL_RULES
 from swarm.errors import ExperimentError, StoreError
-from swarm.node.base.experiment import claim_experiment, differences, is_begun, other_experiment, read_experiment
+from swarm.node.base.experiment import claim_experiment, is_begun, other_experiment, read_experiment, record_start
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import id_of
+from swarm.records.starts import last_start, last_starts
+from swarm.wire import keys
+from swarm.wire.messages import ExperimentFile, MadeWith
 from tests.layout import Layout
 from tests.unit.node.factories import make_settings, put_state, run_of
-from tests.unit.node.nodes import make_context
+from tests.unit.node.nodes import make_context, make_coordinator, make_worker, run_all
+
+pytestmark = pytest.mark.anyio
 
 VERSIONS = {"swarm": "1"}
-OTHER_SETTINGS = [
-    ({"seed": 43}, "SEED was 42, now 43"),
-    ({"local_groups": 5}, "NUM_TRAIN_SAMPLES was 2, now 5"),
-    ({"external_groups": 5}, "NUM_TRANSPLANT_TREES was 2, now 5"),
-    ({"generations": 3}, "NUM_GENERATIONS was 4, now 3"),
-    ({"profile": "paper"}, "SWARM_PROFILE was 'tiny-3', now 'paper'"),
-    ({"tasks": ("bf",)}, "SWARM_TASKS was None, now ['bf']"),
-    ({"adaptive": True}, "ADAPTIVE_IJ_ENABLED was False, now True"),
-    ({"sampler": "balanced"}, "SWARM_SAMPLER was 'uniform', now 'balanced'"),
-    ({"loss": "gspo"}, "SWARM_LOSS was 'grpo', now 'gspo'"),
-    ({"advantage_scaling": "none"}, "SWARM_ADVANTAGE_SCALING was 'std', now 'none'"),
-    ({"empty_update": "skip"}, "SWARM_EMPTY_UPDATE was 'step', now 'skip'"),
-]
+OTHER_SETTINGS: dict[str, tuple[object, str]] = {
+    "seed": (43, "SEED was 42, now 43"),
+    "local_groups": (5, "NUM_TRAIN_SAMPLES was 2, now 5"),
+    "external_groups": (5, "NUM_TRANSPLANT_TREES was 2, now 5"),
+    "generations": (3, "NUM_GENERATIONS was 4, now 3"),
+    "profile": ("paper", "SWARM_PROFILE was 'tiny-3', now 'paper'"),
+    "tasks": (("bf",), "SWARM_TASKS was None, now ['bf']"),
+    "adaptive": (True, "ADAPTIVE_IJ_ENABLED was False, now True"),
+    "sampler": ("balanced", "SWARM_SAMPLER was 'uniform', now 'balanced'"),
+    "loss": ("gspo", "SWARM_LOSS was 'grpo', now 'gspo'"),
+    "advantage_scaling": ("none", "SWARM_ADVANTAGE_SCALING was 'std', now 'none'"),
+    "empty_update": ("skip", "SWARM_EMPTY_UPDATE was 'step', now 'skip'"),
+}
 
 
 def claim(layout: Layout, *, anew: bool = False, **changed: object) -> bool:
@@ -43,44 +49,41 @@ def claim(layout: Layout, *, anew: bool = False, **changed: object) -> bool:
     return created
 
 
-def test_an_experiment_is_created_once_and_then_gone_on_with(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_experiment_is_created_once_and_then_gone_on_with(layout: Layout) -> None:
     assert claim(layout)
     made = layout.experiment_file.read_bytes()
     assert not claim(layout)
     assert layout.experiment_file.read_bytes() == made
 
 
-def id_in(layout: Layout) -> object:
+def made_in(layout: Layout) -> ExperimentFile:
     made = read_experiment(run_of(layout))
     assert made is not None
-    return made.id
+    return made
 
 
 def test_each_experiment_has_an_id_of_its_own_that_stays_whoever_says_anew_what_it_is(tmp_path: Path) -> None:
     layouts = [Layout(tmp_path / name, "exp") for name in ("a", "b")]
     assert [claim(layout) for layout in layouts] == [True, True]
-    ids = [id_in(layout) for layout in layouts]
+    ids = [made_in(layout).id for layout in layouts]
     assert [re.fullmatch("[0-9a-f]{32}", str(id_)) is not None for id_ in ids] == [True, True]
     assert ids[0] != ids[1]
     assert claim(layouts[0], anew=True, seed=7)
-    assert id_in(layouts[0]) == ids[0], "others may have signed with it"
+    assert made_in(layouts[0]).id == ids[0], "others may have signed with it"
 
 
-def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_experiment_that_an_earlier_version_began_stays_without_an_id(layout: Layout) -> None:
     claim(layout)
     made = json.loads(layout.experiment_file.read_bytes())
     del made["id"]
     layout.experiment_file.write_text(json.dumps(made))
     assert not claim(layout)
     assert claim(layout, anew=True, seed=7)
-    assert id_in(layout) is UNSET
+    assert made_in(layout).id is UNSET
 
 
 @pytest.mark.parametrize("id_", ["", "0" * 31, "0" * 33, "G" * 32, "0" * 32 + "\n", 7, None])
-def test_an_id_that_is_none_makes_the_file_none(tmp_path: Path, id_: object) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_id_that_is_none_makes_the_file_none(layout: Layout, id_: object) -> None:
     claim(layout)
     made = json.loads(layout.experiment_file.read_bytes()) | {"id": id_}
     layout.experiment_file.write_text(json.dumps(made))
@@ -98,20 +101,16 @@ def begun_by(layout: Layout, what: str) -> None:
             layout.state_file.write_text("{")
 
 
-def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_a_start_that_was_aborted_before_anything_was_done_burns_no_name(layout: Layout) -> None:
     assert claim(layout)
     put_state(layout, round=0)
     assert not is_begun(run_of(layout))
     assert claim(layout, anew=True, seed=7)
-    made = read_experiment(run_of(layout))
-    assert made is not None
-    assert made.identity["seed"] == 7
+    assert made_in(layout).identity["seed"] == 7
 
 
 @pytest.mark.parametrize("what", ["rollouts", "rewards", "checkpoints", "state", "torn state"])
-def test_what_was_begun_is_never_begun_anew(tmp_path: Path, what: str) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_what_was_begun_is_never_begun_anew(layout: Layout, what: str) -> None:
     claim(layout)
     begun_by(layout, what)
     assert is_begun(run_of(layout))
@@ -122,30 +121,23 @@ def test_what_was_begun_is_never_begun_anew(tmp_path: Path, what: str) -> None:
 def test_an_experiment_says_when_by_whom_and_with_what_it_was_made(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     claim(layout)
-    experiment = read_experiment(run_of(layout))
-    assert experiment is not None
+    experiment = made_in(layout)
     assert (experiment.experiment_name, experiment.created_at, experiment.created_by) == ("exp", 5.0, "coordinator")
     assert experiment.versions == VERSIONS
     assert experiment.identity == make_settings(tmp_path).experiment_identity()
 
 
-@pytest.mark.parametrize(("changed", "said"), OTHER_SETTINGS)
-def test_other_settings_are_refused_by_name_and_with_the_two_ways_out(
-    tmp_path: Path, changed: dict[str, object], said: str
-) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_other_settings_are_refused_all_by_name_and_with_the_two_ways_out(layout: Layout) -> None:
     claim(layout)
     made = layout.experiment_file.read_bytes()
     with pytest.raises(ExperimentError) as refusal:
-        claim(layout, **changed)
-    assert said in str(refusal.value)
-    assert "go on with its settings" in str(refusal.value)
-    assert "choose another" in str(refusal.value)
+        claim(layout, **{name: value for name, (value, _) in OTHER_SETTINGS.items()})
+    for said in (*(said for _, said in OTHER_SETTINGS.values()), "go on with its settings", "choose another"):
+        assert said in str(refusal.value)
     assert layout.experiment_file.read_bytes() == made, "never overwritten"
 
 
-def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(layout: Layout) -> None:
     claim(layout, adaptive=True, adaptive_rule="supply")
     assert not claim(layout, adaptive=True, adaptive_rule="supply")
     with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was 'supply', now 'random'"):
@@ -163,9 +155,8 @@ def recorded_as(layout: Layout, rule: str) -> None:
 
 @pytest.mark.parametrize("rule", LITERAL_RULES)
 def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_only_under_its_new_name(
-    tmp_path: Path, rule: str
+    layout: Layout, rule: str
 ) -> None:
-    layout = Layout(tmp_path, "exp")
     claim(layout, adaptive=True, adaptive_rule=rule)
     recorded_as(layout, rule)
     with pytest.raises(ExperimentError) as refusal:
@@ -177,20 +168,16 @@ def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_on
 
 @pytest.mark.parametrize("rule", LITERAL_RULES)
 def test_a_node_of_an_earlier_version_does_not_join_a_literal_rule_with_the_formula_it_knows_by_that_name(
-    tmp_path: Path, rule: str
+    layout: Layout, rule: str
 ) -> None:
-    layout = Layout(tmp_path, "exp")
     claim(layout, adaptive=True, adaptive_rule=rule)
     assert not claim(layout, adaptive=True, adaptive_rule=rule)
-    experiment = read_experiment(run_of(layout))
-    assert experiment is not None
-    assert experiment.identity["adaptive_rule"] != rule, "which is what that node would compare it with"
+    assert made_in(layout).identity["adaptive_rule"] != rule, "which is what that node would compare it with"
     with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was"):
         claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
 
 
-def test_the_range_of_j_is_part_of_an_experiment_and_was_all_splits_in_earlier_versions(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_the_range_of_j_is_part_of_an_experiment_and_was_all_splits_in_earlier_versions(layout: Layout) -> None:
     claim(layout, adaptive=True, adaptive_rule="supply", adaptive_max_j=3)
     assert not claim(layout, adaptive=True, adaptive_rule="supply")
     for changed, said in (
@@ -201,22 +188,7 @@ def test_the_range_of_j_is_part_of_an_experiment_and_was_all_splits_in_earlier_v
             claim(layout, adaptive=True, adaptive_rule="supply", **changed)
 
 
-def test_all_differences_are_named_at_once(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
-    claim(layout)
-    experiment = read_experiment(run_of(layout))
-    assert experiment is not None
-    assert len(differences(make_settings(tmp_path, seed=1, generations=9), experiment)) == 2
-
-
-def test_settings_that_make_no_other_experiment_may_change(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
-    claim(layout)
-    assert not claim(layout, max_rounds=9999, round_interval=1.0, model=("other",), checkpoint_interval=3)
-
-
-def test_settings_that_an_older_version_did_not_know_make_no_difference(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_settings_that_an_older_version_did_not_know_make_no_difference(layout: Layout) -> None:
     claim(layout)
     file = layout.experiment_file
     file.write_bytes(file.read_bytes().replace(b'"profile":"tiny-3",', b""))
@@ -224,10 +196,62 @@ def test_settings_that_an_older_version_did_not_know_make_no_difference(tmp_path
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", b'{"schema_version":99}'])
-def test_an_experiment_file_that_cannot_be_understood_is_not_written_over(tmp_path: Path, content: bytes) -> None:
-    layout = Layout(tmp_path, "exp")
+def test_an_experiment_file_that_cannot_be_understood_is_not_written_over(layout: Layout, content: bytes) -> None:
     layout.root.mkdir(parents=True)
     layout.experiment_file.write_bytes(content)
     with pytest.raises(StoreError, match="restore the file, or choose another"):
         claim(layout)
     assert layout.experiment_file.read_bytes() == content
+
+
+# ── what a node was started with stands in its logs ───────────────────────────────────────────────────────────────────
+async def test_a_start_holds_every_setting_but_no_secret(layout: Layout) -> None:
+    await record_start(make_context(layout, "alice", learning_rate=0.5, hub_token="secret"), rounds_done=7)
+    start = last_start(run_of(layout), "alice")
+    assert start is not None
+    assert (start.node_id, start.role, start.rounds_done) == ("alice", "worker", 7)
+    assert (start.settings["learning_rate"], start.settings["seed"]) == (0.5, 42)
+    assert b"secret" not in (layout.root / keys.starts("alice")).read_bytes()
+
+
+async def test_a_start_holds_what_it_was_made_with(layout: Layout) -> None:
+    ctx = make_context(layout, "alice")
+    made = MadeWith(command="swarm node", sources={"seed": "SEED"}, code="3b", models={"m": "6c"}, machine={"cores": 2})
+    object.__setattr__(ctx, "made_with", lambda: made)
+    await record_start(ctx)
+    start = last_start(run_of(layout), "alice")
+    assert start is not None
+    assert (start.command, start.sources, start.code) == ("swarm node", {"seed": "SEED"}, "3b")
+    assert (start.models, start.machine) == ({"m": "6c"}, {"cores": 2})
+
+
+async def test_a_later_start_with_other_settings_says_which(layout: Layout) -> None:
+    await record_start(make_context(layout, "alice", learning_rate=0.5))
+    with capture_logs() as said:
+        await record_start(make_context(layout, "alice", learning_rate=0.5))
+        await record_start(make_context(layout, "alice", learning_rate=0.25, log_level="debug"))
+    assert [(line["event"], line["since_last_start"]) for line in said] == [
+        ("settings.changed", ["SWARM_LEARNING_RATE was 0.5, now 0.25"])
+    ]
+    lines = (layout.root / keys.starts("alice")).read_bytes().splitlines()
+    assert len(lines) == 3, "each start is kept"
+
+
+async def test_a_place_that_refuses_the_record_ends_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = make_context(Layout(tmp_path, "exp"), "alice")
+
+    def refuses(*_: object, **__: object) -> None:
+        raise StoreError("full")
+
+    monkeypatch.setattr(type(ctx.run.store), "append_records", refuses)
+    with capture_logs() as said:
+        await record_start(ctx)
+    assert [line["event"] for line in said] == ["start.not_recorded"]
+
+
+async def test_workers_and_coordinators_record_their_starts(layout: Layout) -> None:
+    await run_all(make_coordinator(layout, "clock", max_rounds=1), make_worker(layout, "alice", max_rounds=1))
+    assert [(start.node_id, start.role) for start in last_starts(run_of(layout))] == [
+        ("alice", "worker"),
+        ("clock", "coordinator"),
+    ]

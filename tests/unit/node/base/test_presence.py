@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Awaitable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -17,10 +16,10 @@ from structlog.testing import capture_logs
 from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, StoreError
 from swarm.node.base.context import Clock
-from swarm.node.base.presence import Presence, read_registered
+from swarm.node.base.presence import MOST_WATCHED, PROOF_BEATS, Heartbeats, Presence, read_registered
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
-from swarm.records.files import PeerReader, read_peer, read_peers
+from swarm.records.files import PeerReader, read_peer
 from swarm.records.liveness import ACTIVE, STARTING, STOPPED, Liveness
 from swarm.wire.codec import encode
 from swarm.wire.messages import PeerFile
@@ -33,11 +32,6 @@ from tests.unit.node.process.test_host import start_child
 pytestmark = pytest.mark.anyio
 
 BEAT = 0.02
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 def make_presence(layout: Layout, *, registered_at: float = 1000.0) -> Presence:
@@ -92,25 +86,6 @@ async def test_the_id_of_a_live_process_on_this_host_is_refused(layout: Layout) 
     assert registered(layout).registered_at == 1000.0
 
 
-async def test_a_file_that_names_a_process_which_runs_and_does_not_beat_keeps_no_id_taken(layout: Layout) -> None:
-    """The numbers of processes stand in every registration: one of a peer was copied, and a node could not start."""
-    here = this_process()
-    hold(layout, host=here.host, pid=here.pid, process_started_at=here.started_at, beat=9, last_seen=2e9)
-    with anyio.fail_after(PATIENCE):
-        await make_presence(layout).register()
-    assert registered(layout).beat == 1
-
-
-async def test_the_id_of_a_dead_process_is_taken_over_at_once(layout: Layout) -> None:
-    with start_child() as child:
-        started = process_started_at(child.pid)
-        child.kill()
-    hold(layout, host=host_identity(), pid=child.pid, process_started_at=started)
-    with anyio.fail_after(PATIENCE):
-        await make_presence(layout).register()
-    assert registered(layout).pid == os.getpid()
-
-
 async def test_the_id_of_a_recycled_process_number_is_taken_over(layout: Layout) -> None:
     hold(layout, host=host_identity(), pid=os.getpid(), process_started_at=1.0)
     await make_presence(layout).register()
@@ -125,13 +100,6 @@ async def test_the_id_of_a_node_that_left_is_free(layout: Layout) -> None:
         assert registered(layout).status == STARTING
 
 
-async def test_a_node_that_fails_says_goodbye(layout: Layout) -> None:
-    with pytest.raises(KeyError):
-        async with make_presence(layout).held():
-            raise KeyError("bug")
-    assert registered(layout).status == STOPPED
-
-
 async def test_a_node_that_is_killed_writes_nothing_more(layout: Layout) -> None:
     with anyio.CancelScope() as life:
         async with make_presence(layout).held():
@@ -139,22 +107,6 @@ async def test_a_node_that_is_killed_writes_nothing_more(layout: Layout) -> None
             life.cancel()
             await anyio.sleep_forever()
     assert layout.peer_file("alice").read_bytes() == before
-
-
-async def test_old_files_that_are_put_back_by_turns_keep_no_id_taken(layout: Layout) -> None:
-    lives = [make_peer("alice", host="elsewhere/boot/pid", pid=1, beat=9, incarnation=life) for life in ("a", "b")]
-    hold(layout, host="elsewhere/boot/pid", pid=1, beat=9)
-
-    async def put_back() -> None:
-        for peer in itertools.cycle(lives):
-            put(layout.peer_file("alice"), encode(peer))
-            await anyio.sleep(BEAT / 3)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(put_back)
-        with anyio.fail_after(PATIENCE):
-            await make_presence(layout).register()
-        tasks.cancel_scope.cancel()
 
 
 def register_beside(layout: Layout, beats: Iterable[int]) -> Awaitable[None]:
@@ -189,13 +141,6 @@ async def test_a_claim_that_somebody_put_there_once_or_twice_keeps_no_id_taken(
     assert registered(layout).host == host_identity()
 
 
-async def test_the_id_of_a_heart_that_stopped_on_another_host_is_taken_over(layout: Layout) -> None:
-    hold(layout, host="elsewhere/boot/pid", pid=os.getpid(), beat=7)
-    with anyio.fail_after(PATIENCE):
-        await make_presence(layout).register()
-    assert registered(layout).host == host_identity()
-
-
 async def test_the_late_heartbeat_of_a_process_that_is_dead_by_now_ends_nobody(layout: Layout) -> None:
     with start_child() as child:
         started = process_started_at(child.pid)
@@ -224,7 +169,7 @@ async def test_of_two_processes_that_slipped_in_at_once_the_later_gives_way(layo
     assert peer.status != STOPPED
 
 
-FOREIGN = {"host": "elsewhere/boot/pid", "pid": 1, "registered_at": 0.0, "incarnation": "00"}
+FOREIGN: dict[str, Any] = {"host": "elsewhere/boot/pid", "pid": 1, "registered_at": 0.0, "incarnation": "00"}
 
 
 async def contested(layout: Layout, presence: Presence, claims: Iterable[PeerFile]) -> None:
@@ -237,31 +182,24 @@ async def contested(layout: Layout, presence: Presence, claims: Iterable[PeerFil
         tasks.cancel_scope.cancel()
 
 
-async def test_a_claim_that_does_not_beat_ends_nobody_however_old_it_is_and_however_often_it_is_written(
-    layout: Layout,
-) -> None:
+CLAIMS = {
+    "one that does not beat, written often": [make_peer("alice", beat=7, last_seen=2e9, **FOREIGN)] * 10,
+    "lives that come one after the other": [make_peer("alice", **FOREIGN | {"incarnation": f"{n}"}) for n in range(10)],
+    "recorded beats of a life before": [make_peer("alice", beat=beat, **FOREIGN) for beat in range(10)],
+}
+"""A signature proves who wrote the last ones, not when."""
+
+
+@pytest.mark.parametrize("kind", CLAIMS)
+async def test_a_claim_that_does_not_beat_beside_it_ends_nobody_however_old_it_is(layout: Layout, kind: str) -> None:
+    if known := "recorded" in kind:
+        hold(layout, beat=3, **FOREIGN)
     presence = make_presence(layout)
     await presence.register()
-    claim = make_peer("alice", beat=7, last_seen=2e9, **FOREIGN)
     with capture_logs() as logs:
-        await contested(layout, presence, [claim] * 10)
+        await contested(layout, presence, CLAIMS[kind])
     assert registered(layout).registered_at == 1000.0
-    assert [log["event"] for log in logs][:1] == ["node_id.contested"]
-
-
-async def test_incarnations_that_come_one_after_the_other_end_nobody(layout: Layout) -> None:
-    presence = make_presence(layout)
-    await presence.register()
-    claims = [make_peer("alice", beat=number, **{**FOREIGN, "incarnation": f"{number}"}) for number in range(10)]
-    await contested(layout, presence, claims)
-
-
-async def test_the_recorded_beats_of_a_life_before_end_nobody(layout: Layout) -> None:
-    """A signature proves who wrote them, not when."""
-    hold(layout, beat=3, **FOREIGN)
-    presence = make_presence(layout)
-    await presence.register()
-    await contested(layout, presence, [make_peer("alice", beat=beat, **FOREIGN) for beat in range(10)])
+    assert known or [log["event"] for log in logs][:1] == ["node_id.contested"]
 
 
 @pytest.mark.parametrize("beat", [10**6, 2**53 - 1])
@@ -327,16 +265,11 @@ async def beats_of(layout: Layout, monkeypatch: pytest.MonkeyPatch, sleeps: int,
     return registered(layout).beat - before
 
 
+@pytest.mark.parametrize(("rounds", "beats"), [(True, 4), (False, 8)], ids=["from round to round", "a long round"])
 async def test_where_writes_are_paid_for_a_node_that_goes_from_round_to_round_beats_half_as_often(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, rounds: bool, beats: int
 ) -> None:
-    assert await beats_of(layout, monkeypatch, 8, rounds=True) == 4
-
-
-async def test_where_writes_are_paid_for_a_node_in_a_long_round_beats_as_elsewhere(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert await beats_of(layout, monkeypatch, 8, rounds=False) == 8
+    assert await beats_of(layout, monkeypatch, 8, rounds=rounds) == beats
 
 
 async def test_heartbeats_that_fail_are_logged_once_and_survived(layout: Layout) -> None:
@@ -358,21 +291,6 @@ async def test_a_goodbye_that_cannot_be_written_does_not_hide_why_the_node_ended
             trouble.enter_context(unwritable("alice"))
             raise KeyError("bug")
     assert [log["event"] for log in logs] == ["heartbeat.failed"]
-
-
-async def test_a_registration_that_cannot_be_written_is_an_error(layout: Layout) -> None:
-    with unwritable("alice"), pytest.raises(StoreError):
-        await make_presence(layout).register()
-
-
-def test_registrations_that_cannot_be_read_are_left_out(layout: Layout) -> None:
-    put(layout.peer_file("bob"), encode(make_peer("bob")))
-    put(layout.peer_file("torn"), encode(make_peer("torn"))[:30])
-    put(layout.peer_file("liar"), encode(make_peer("bob")))
-    put(layout.peer_file("huge"), b" " * 2**17 + encode(make_peer("huge")))
-    put(layout.peers / "carol.sync-conflict-1.json", encode(make_peer("carol.sync-conflict-1")))
-    layout.peer_file("link").symlink_to(layout.peer_file("bob"))
-    assert [peer.peer_id for peer in read_peers(layout.run)] == ["bob"]
 
 
 def test_who_was_killed_before_a_node_looked_does_not_count_as_there_and_who_is_killed_later_does_for_a_while(
@@ -431,3 +349,31 @@ def test_a_registration_that_beats_is_read_again_at_once_or_after_a_pause(
     assert not reader.stirred, "it was told of already"
     now[0] += 1.0
     assert beat_seen(4) == 4
+
+
+# ── what beats, and what merely lies there ────────────────────────────────────────────────────────────────────────────
+def looks(*beats: tuple[str, int]) -> bool:
+    """Whether a registration beats that was seen with these incarnations and beats, one after the other."""
+    hearts = Heartbeats()
+    return [hearts.observe(make_peer("bob", incarnation=life, beat=beat)) for life, beat in beats][-1]
+
+
+def test_one_that_beats_again_and_again_beats() -> None:
+    assert not looks(*(("a", beat) for beat in range(PROOF_BEATS)))
+    assert looks(*(("a", beat) for beat in range(PROOF_BEATS + 1)))
+
+
+def test_a_file_that_lies_there_or_comes_back_does_not_beat() -> None:
+    assert not looks(*[("a", 7)] * 20)
+    assert not looks(*[("a", 7), ("a", 8)] * 20)
+
+
+def test_lives_that_take_turns_do_not_beat() -> None:
+    assert not looks(*((life, beat) for beat in range(20) for life in ("a", "b")))
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    hearts = Heartbeats()
+    for number in range(MOST_WATCHED + 50):
+        hearts.observe(make_peer(f"node-{number}"))
+    assert len(hearts._watched) == MOST_WATCHED

@@ -74,39 +74,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_PAUSE", 0.05)
 
 
-async def test_what_is_put_is_written_when_put_returns() -> None:
-    folder = Place()
-    with capture_logs() as logs:
-        async with delivering() as writes:
-            for round_ in range(3):
-                await a_round(writes, folder, round_)
-                assert folder.taken == everything_of(*range(round_ + 1))
-    assert logs == []
-    assert folder.attempts == 9
-
-
-async def test_while_the_folder_refuses_nobody_waits_and_then_all_comes_in_order_and_once(quick: None) -> None:
-    folder = Place()
-    with capture_logs() as logs:
-        async with delivering() as writes:
-            await a_round(writes, folder, 0)
-            folder.refuses = True
-            for round_ in (1, 2):
-                await a_round(writes, folder, round_)
-            assert folder.taken == everything_of(0)
-            assert writes.keeps_back
-            folder.refuses = False
-            await until(lambda: not writes.keeps_back)
-            await a_round(writes, folder, 3)
-    assert folder.taken == everything_of(0, 1, 2, 3)
-    (refused,) = named(logs, "folder.unwritable")
-    (healed,) = named(logs, "folder.healed")
-    assert refused["kept_back"] == {"rollouts": 1}
-    assert healed["since"] == refused["since"]
-    assert healed["published_late"] == {"rollouts": 2, "row": 2, "reward": 2}
-    assert healed["dropped"] == {}
-
-
 async def test_a_new_write_is_a_new_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHORTEST_PAUSE", 1000.0)
     folder = Place(refuses=True)

@@ -62,24 +62,10 @@ def test_terminals_that_are_opened_one_after_the_other_begin_together() -> None:
     assert (opened.key, opened.reason, opened.missing) == (RoundKey(0), "opened", NOBODY)
 
 
-def test_a_number_of_workers_takes_the_place_of_settling() -> None:
-    clock = Clock(expected_workers=2)
-    assert clock.look(0.0, ANNA) is None
-    assert clock.look(0.1, ANNA | BEN) is not None
-
-
 def test_without_a_settling_time_a_worker_alone_begins_as_soon_as_it_is_ready() -> None:
     clock = Clock(settle_time=0.0)
     assert clock.look(0.0, NOBODY, coming=ANNA) is None
     assert clock.look(5.0, ANNA) is not None
-
-
-def test_strangers_delay_the_beginning_by_two_intervals_and_no_more() -> None:
-    clock, names = Clock(interval=60.0), set[str]()
-    for now in range(0, 120, 5):
-        names.add(f"stranger{now}")
-        assert clock.look(float(now), ANNA, coming=frozenset(names)) is None
-    assert clock.look(120.0, ANNA, coming=frozenset(names)) is not None
 
 
 def test_a_claim_to_be_at_work_opens_no_round_that_was_never_begun() -> None:
@@ -124,33 +110,6 @@ def test_a_worker_that_loads_again_is_waited_for_two_median_rounds_and_no_longer
     assert closed.reason == "all_submitted"
     again = clock.look(now + 14.0, others, submitted=others, coming=BEN, before=ALL)
     assert again is not None, "the wait is one for each death, not for each round"
-
-
-def test_a_worker_that_is_ready_within_that_time_misses_no_round() -> None:
-    clock = Clock()
-    now = clock.rounds(5, seconds=4.0)
-    others = ALL - BEN
-    assert clock.look(now + 2.0, others, submitted=others, coming=BEN, before=ALL) is None
-    assert clock.look(now + 11.0, ALL, submitted=others, before=ALL) is None
-    assert clock.look(now + 20.0, ALL, submitted=ALL, before=ALL) is not None
-
-
-def test_a_worker_that_crashes_at_every_start_is_waited_for_once() -> None:
-    clock = Clock()
-    now = clock.rounds(5, seconds=4.0)
-    others = ALL - BEN
-    longest, since = 0.0, now
-    for second in range(200):
-        coming = BEN if second % 3 else NOBODY
-        if clock.look(now + second, others, submitted=others, coming=coming, before=ALL) is not None:
-            longest, since = max(longest, now + second - since), now + second
-    assert longest <= 12.0
-
-
-def test_strangers_that_load_hold_up_no_round() -> None:
-    clock = Clock()
-    now = clock.rounds(3, seconds=4.0)
-    assert clock.look(now + 4.0, ALL, submitted=ALL, coming=frozenset({"stranger"}), before=ALL) is not None
 
 
 def test_where_workers_are_expected_the_round_waits_and_names_whom() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from structlog.testing import capture_logs
 
 from swarm.errors import DuplicateNodeError, ExperimentError, ProtocolError
 from swarm.node.base.clock_belief import believed_state
-from swarm.node.coordinator.clock_keeper import ClockKeeper
 from swarm.records.files import read_experiment, read_peer, read_state
 from swarm.records.finished import NO_REWARDS
-from swarm.records.liveness import STANDBY, STOPPED
+from swarm.records.liveness import ACTIVE, STANDBY, STOPPED
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.messages import StateFile
+from tests.adversaries import coordination
 from tests.layout import Layout
 from tests.unit.node.factories import make_ghost, make_peer, make_state, put, put_reward, put_state, run_of
 from tests.unit.node.nodes import make_coordinator, run_all, running, until, unwritable
@@ -30,11 +29,6 @@ pytestmark = pytest.mark.anyio
 
 STAYS: dict[str, Any] = {"liveness_timeout": 60.0}
 """Ghosts look alive all the time."""
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 QUICK: dict[str, Any] = {"liveness_timeout": 0.5}
@@ -58,8 +52,12 @@ async def beating(layout: Layout, node: str, **more: Any) -> AsyncIterator[None]
 
 def beat_of(layout: Layout, node: str) -> int:
     peer = read_peer(layout.run, node)
-    assert peer is not None
-    return peer.beat
+    return peer.beat if peer else 0
+
+
+def status_of(layout: Layout, node: str) -> str:
+    peer = read_peer(layout.run, node)
+    return peer.status if peer else ""
 
 
 def events_of(logs: list[Any]) -> list[str]:
@@ -93,23 +91,12 @@ async def test_rounds_advance_as_fast_as_the_workers_submit(layout: Layout) -> N
             await submit_rounds(layout, range(4))
             await until(lambda: codes)
     assert codes == [0]
-    peer = read_peer(layout.run, "clock")
-    assert peer is not None
-    assert peer.status == STOPPED
+    assert status_of(layout, "clock") == STOPPED
     assert opened(logs) == [0, 1, 2, 3]
     state = read_state(layout.run)
     assert state is not None
     assert (state.round, state.finished, state.max_rounds, state.updated_by) == (4, True, 4, "clock")
     assert state.updated_at >= state.created_at > 0
-
-
-async def test_rounds_advance_at_the_interval_and_tell_who_was_missing(layout: Layout) -> None:
-    make_ghost(layout, "bob")
-    with capture_logs() as logs:
-        assert await run_all(make_coordinator(layout, max_rounds=3, round_interval=0.1, **STAYS)) == [0]
-    assert opened(logs) == [0, 1, 2]
-    moves = [log for log in logs if log["event"] in ("round.opened", "round.last_closed")][1:]
-    assert {(log["reason"], *log["missing"]) for log in moves} == {("interval", "bob")}
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"round": 3, "sta'])
@@ -163,61 +150,23 @@ async def test_workers_are_told_of_the_end_where_fewer_rounds_are_asked_for_than
 @pytest.mark.parametrize("name", ["clock", "another-clock"])
 async def test_a_second_coordinator_is_refused_whatever_its_name(layout: Layout, name: str) -> None:
     async with running(make_coordinator(layout)):
-        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
+        await until(lambda: status_of(layout, "clock") == ACTIVE)
         with pytest.raises(DuplicateNodeError):
             await make_coordinator(layout, name).run()
-        peer = read_peer(layout.run, "clock")
-        assert peer is not None
-        assert peer.status == "active"
+        assert status_of(layout, "clock") == ACTIVE
 
 
-async def test_other_settings_are_refused_before_anything_is_changed(layout: Layout) -> None:
+async def test_a_coordinator_of_other_settings_is_refused_before_anything_is_changed(layout: Layout) -> None:
+    """Under a worker's name, too, whose registration stays as it is."""
     make_ghost(layout, "bob", rounds=2)
     await run_all(make_coordinator(layout, max_rounds=2, **STAYS))
-    before = layout.experiment_file.read_bytes(), layout.state_file.read_bytes()
-    with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
-        await make_coordinator(layout, seed=7, max_rounds=9, **STAYS).run()
-    assert (layout.experiment_file.read_bytes(), layout.state_file.read_bytes()) == before
-    peer = read_peer(layout.run, "clock")
-    assert peer is not None
-    assert peer.status == STOPPED
-
-
-async def test_a_coordinator_that_is_refused_leaves_a_workers_registration_as_it_is(layout: Layout) -> None:
-    make_ghost(layout, "bob", rounds=2)
-    await run_all(make_coordinator(layout, max_rounds=2, **STAYS))
-    before = layout.peer_file("bob").read_bytes()
-    with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
-        await make_coordinator(layout, "bob", seed=7, max_rounds=9, **STAYS).run()
-    assert layout.peer_file("bob").read_bytes() == before
-
-
-async def test_the_expected_workers_are_waited_for(layout: Layout) -> None:
-    make_ghost(layout, "bob")
-    async with running(make_coordinator(layout, expected_workers=2, round_interval=60.0, **STAYS)):
-        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active" and peer.beat > 3)
-        assert not layout.state_file.exists()
-        make_ghost(layout, "carol")
-        await until(layout.state_file.exists)
-        assert round_now(layout) == 0
-        put_reward(layout, RoundKey(0), "bob")
-        put_reward(layout, RoundKey(0), "carol")
-        await until(lambda: round_now(layout) == 1)
-
-
-async def test_the_clock_goes_to_where_most_workers_are_and_not_to_where_one_says(layout: Layout) -> None:
-    for node in ("bob", "carol", "vandal"):
-        make_ghost(layout, node)
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=10, round_interval=60.0, **STAYS)):
-            await until(lambda: round_now(layout) == 0)
-            for round_ in range(9, 0, -1):
-                put_reward(layout, RoundKey(round_), "vandal")
-            for round_ in range(5, 0, -1):  # they went on by themselves, and it sees all of it at once
-                put_reward(layout, RoundKey(round_), "bob")
-                put_reward(layout, RoundKey(round_), "carol")
-            await until(lambda: round_now(layout) == 6)
-    assert opened(logs) == [0, 5, 6]
+    files = (layout.experiment_file, layout.state_file, layout.peer_file("bob"))
+    before = [file.read_bytes() for file in files]
+    for name in ("clock", "bob"):
+        with pytest.raises(ExperimentError, match="SEED was 42, now 7"):
+            await make_coordinator(layout, name, seed=7, max_rounds=9, **STAYS).run()
+    assert [file.read_bytes() for file in files] == before
+    assert status_of(layout, "clock") == STOPPED
 
 
 async def test_the_clock_goes_to_workers_that_went_on_alone_until_their_first_rounds_were_cleaned_up(
@@ -234,32 +183,6 @@ async def test_the_clock_goes_to_workers_that_went_on_alone_until_their_first_ro
                     layout.rollout_file(RoundKey(round_), "bob").unlink()
             await until(lambda: round_now(layout) == 7)
     assert opened(logs)[-2:] == [6, 7]
-
-
-async def test_a_worker_that_is_alive_and_never_submits_holds_nobody_up_for_long(layout: Layout) -> None:
-    for node in ("bob", "sleeper"):
-        make_ghost(layout, node)
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=50, round_interval=0.5, **STAYS)):
-            await submit_rounds(layout, range(12))
-    reasons = [log["reason"] for log in logs if log["event"] == "round.opened"]
-    assert reasons[1] == "interval", "it is waited for at first"
-    assert "all_submitted" in reasons[2:], "which ends; exactly when is told by the machine's own tests"
-
-
-async def test_fakes_that_beat_and_submit_rubbish_move_no_clock(layout: Layout) -> None:
-    """Three of them once moved it by 500 rounds, to the end of the experiment."""
-    for node in ("bob", "fake-0", "fake-1", "fake-2"):
-        make_ghost(layout, node)
-    for round_ in range(1, 60):
-        for number in range(3):
-            put(layout.reward_file(RoundKey(round_), f"fake-{number}"), b"x")
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=60, round_interval=0.3, **STAYS)):
-            await submit_rounds(layout, range(8))
-    assert opened(logs)[:8] == [*range(8)]
-    reasons = [log["reason"] for log in logs if log["event"] == "round.opened"]
-    assert reasons[4:8] == ["all_submitted"] * 4
 
 
 async def test_a_clock_that_stands_for_want_of_rewards_says_so_once_and_that_it_goes_on(layout: Layout) -> None:
@@ -289,10 +212,8 @@ async def test_a_clock_that_stands_for_want_of_workers_says_so(layout: Layout) -
 @pytest.mark.parametrize(
     ("expected", "came", "missing"),
     [
-        (("alice", "bob"), "1 of 2", ["bob"]),
         (("alice", "bob", "carol"), "1 of 3", ["bob", "carol"]),
         (2, "1 of 2", []),
-        (("alice",), None, None),
         (1, None, None),
     ],
 )
@@ -317,7 +238,7 @@ async def test_round_0_waits_for_the_workers_that_are_expected_by_name_and_fakes
     for node in ("bob", "fake-0", "fake-1"):
         make_ghost(layout, node)
     async with running(make_coordinator(layout, expected_workers=("bob", "carol"), round_interval=60.0, **STAYS)):
-        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active" and peer.beat > 3)
+        await until(lambda: status_of(layout, "clock") == ACTIVE and beat_of(layout, "clock") > 3)
         assert not layout.state_file.exists()
         make_ghost(layout, "carol")
         await until(lambda: round_now(layout) == 0)
@@ -326,16 +247,8 @@ async def test_round_0_waits_for_the_workers_that_are_expected_by_name_and_fakes
 # ── a folder that is in trouble ─────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(
     "content",
-    [
-        b'{"round": 3, "sta',
-        encode(make_state(round=9, updated_by="bob")),
-        encode(make_state(round=9, updated_by="nobody")),
-        encode(make_state(round=9, updated_by="../peers/clock")),
-        encode(make_state(round=999_999_999, updated_by="clock", max_rounds=10**9)),
-        encode(make_state(round=0, updated_by="clock")),
-        None,
-    ],
-    ids=["torn", "by a worker", "by nobody", "by a path", "beyond the end", "behind", "gone"],
+    [b'{"round": 3, "sta', encode(make_state(round=9, updated_by="bob")), None],
+    ids=["torn", "a worker's", "gone"],
 )
 async def test_a_state_file_that_does_not_say_what_was_decided_is_restored(
     layout: Layout, content: bytes | None
@@ -352,10 +265,12 @@ async def test_a_state_file_that_does_not_say_what_was_decided_is_restored(
         await until(lambda: round_now(layout) == 3)
 
 
-async def test_a_coordinator_lives_on_while_nothing_can_be_written_and_heals(layout: Layout) -> None:
+@pytest.mark.parametrize("rounds", [1, 3], ids=["at the end", "on the way"])
+async def test_a_coordinator_lives_on_while_nothing_can_be_written_and_heals(layout: Layout, rounds: int) -> None:
+    """It tells of the end once the folder says it."""
     make_ghost(layout, "bob")
     with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=3, round_interval=60.0, **STAYS)) as codes:
+        async with running(make_coordinator(layout, max_rounds=rounds, round_interval=60.0, **STAYS)) as codes:
             await until(lambda: round_now(layout) == 0)
             with unwritable("clock"):
                 put_reward(layout, RoundKey(0), "bob")
@@ -363,28 +278,16 @@ async def test_a_coordinator_lives_on_while_nothing_can_be_written_and_heals(lay
                 await anyio.sleep(0.3)  # several looks at the folder
                 assert round_now(layout) == 0
                 assert not codes
-            await submit_rounds(layout, range(1, 3))
+            await submit_rounds(layout, range(1, rounds))
             await until(lambda: codes)
     assert codes == [0]
+    state = read_state(layout.run)
+    assert state is not None
+    assert (state.round, state.finished) == (rounds, True)
     assert events_of(logs).count("state.unwritable") == 1, "a trouble that lasts is told once"
     assert events_of(logs).count("heartbeat.failed") == 1
     assert "state.writable" in events_of(logs)
-    assert opened(logs) == [0, 1, 2]
-
-
-async def test_the_end_is_told_once_the_folder_says_it(layout: Layout) -> None:
-    make_ghost(layout, "bob")
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=1, round_interval=60.0, **STAYS)) as codes:
-            await until(lambda: round_now(layout) == 0)
-            with unwritable("clock"):
-                put_reward(layout, RoundKey(0), "bob")
-                await until(lambda: "state.unwritable" in events_of(logs))
-                assert not codes
-            await until(lambda: codes)
-    state = read_state(layout.run)
-    assert state is not None
-    assert (state.round, state.finished) == (1, True)
+    assert opened(logs) == [*range(rounds)]
 
 
 async def test_a_link_where_rewards_should_lie_does_not_stop_the_clock(layout: Layout, tmp_path: Path) -> None:
@@ -396,22 +299,6 @@ async def test_a_link_where_rewards_should_lie_does_not_stop_the_clock(layout: L
 
 
 # ── more than one coordinator ───────────────────────────────────────────────────────────────────────────────────────
-async def test_one_that_stands_by_takes_over_where_the_clock_was(layout: Layout) -> None:
-    with capture_logs() as logs:
-        async with beating(layout, "bob"):
-            async with running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **QUICK)):
-                await submit_rounds(layout, range(2))
-                await until(lambda: round_now(layout) == 2)
-            async with running(make_coordinator(layout, "spare", standby=True, max_rounds=5, **QUICK)) as codes:
-                await submit_rounds(layout, range(2, 5))
-                await until(lambda: codes)
-    assert codes == [0]
-    assert opened(logs) == [0, 1, 2, 2, 3, 4]
-    state = read_state(layout.run)
-    assert state is not None
-    assert state.updated_by == "spare"
-
-
 async def test_one_that_stands_by_never_says_anew_what_the_experiment_is(layout: Layout) -> None:
     async with running(make_coordinator(layout, **STAYS)):
         await until(lambda: read_experiment(layout.run))
@@ -429,9 +316,7 @@ async def test_one_that_stands_by_waits_while_another_is_alive_and_ends_with_the
         async with running(clock) as codes:
             await until(lambda: round_now(layout) == 0)
             async with running(spare) as codes_of_spare:
-                await until(
-                    lambda: (peer := read_peer(layout.run, "spare")) and peer.status == STANDBY and peer.beat > 15
-                )
+                await until(lambda: status_of(layout, "spare") == STANDBY and beat_of(layout, "spare") > 15)
                 await submit_rounds(layout, range(2))
                 await until(lambda: codes and codes_of_spare)
     assert (codes, codes_of_spare) == ([0], [0])
@@ -445,9 +330,9 @@ async def test_a_plain_coordinator_starts_beside_one_that_stands_by_and_is_told_
     layout: Layout,
 ) -> None:
     async with running(make_coordinator(layout, "spare", standby=True, **STAYS)):
-        await until(lambda: (peer := read_peer(layout.run, "spare")) and peer.status == STANDBY)
+        await until(lambda: status_of(layout, "spare") == STANDBY)
         async with running(make_coordinator(layout)):
-            await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
+            await until(lambda: status_of(layout, "clock") == ACTIVE)
             with pytest.raises(DuplicateNodeError, match="--standby"):
                 await make_coordinator(layout, "another").run()
 
@@ -463,49 +348,10 @@ async def test_of_two_that_are_active_the_later_goes_back_to_standby(layout: Lay
                 while "coordinator.steps_down" not in events_of(logs):  # the other may be about to write its own
                     put_state(layout, round=0, updated_by="older", max_rounds=5)
                     await anyio.sleep(0.01)
-                await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == STANDBY)
+                await until(lambda: status_of(layout, "clock") == STANDBY)
             await until(lambda: "coordinator.takes_over" in events_of(logs))  # the older one never beats again
             put_reward(layout, RoundKey(0), "bob")
             await until(lambda: round_now(layout) == 1)
-
-
-@pytest.mark.parametrize("was_seen", [True, False])
-async def test_the_end_that_another_wrote_before_it_left_is_an_end_where_it_was_seen_to_live(
-    layout: Layout, was_seen: bool
-) -> None:
-    """Two were active at once, and the other has closed the last round."""
-    make_ghost(layout, "bob")
-    spare: dict[str, Any] = {"node_role": "coordinator", "registered_at": time.time() + 1000.0}
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=4, round_interval=60.0, **STAYS)) as codes:
-            await until(lambda: round_now(layout) == 0)
-            async with beating(layout, "spare", **spare) if was_seen else nullcontext():
-                await submit_rounds(layout, range(2))
-                await until(lambda: round_now(layout) == 2)
-            ended = make_peer("spare", **spare, status=STOPPED, round=4, beat=10**6, last_seen=time.time())
-            put(layout.peer_file("spare"), encode(ended))
-            beat = beat_of(layout, "clock")
-            await until(lambda: beat_of(layout, "clock") > beat + 5)  # it has seen the goodbye
-            put_state(layout, round=4, finished=True, max_rounds=4, updated_by="spare")
-            await until(lambda: bool(codes) or "state.restored" in events_of(logs))
-            if not was_seen:
-                assert not codes, "a stranger's, and written over"
-                await submit_rounds(layout, range(2, 4))
-                await until(lambda: codes)
-    assert codes == [0]
-    assert ("state.restored" in events_of(logs)) is not was_seen
-
-
-async def test_a_registration_that_keeps_no_clock_takes_it_from_nobody(layout: Layout) -> None:
-    make_ghost(layout, "bob")
-    idler = make_peer("idler", node_role="coordinator", registered_at=5.0, beat=1, last_seen=time.time())
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=5, round_interval=60.0, **STAYS)) as codes:
-            await until(lambda: round_now(layout) == 0)
-            put(layout.peer_file("idler"), encode(idler))
-            await submit_rounds(layout, range(5))
-            await until(lambda: codes)
-    assert "coordinator.steps_down" not in events_of(logs)
 
 
 async def test_an_older_claim_that_does_not_beat_takes_the_clock_from_nobody_although_the_state_names_it(
@@ -524,64 +370,29 @@ async def test_an_older_claim_that_does_not_beat_takes_the_clock_from_nobody_alt
     assert "coordinator.steps_down" not in events_of(logs)
 
 
-async def test_registrations_that_do_not_beat_keep_no_coordinator_from_starting(layout: Layout) -> None:
-    for number in range(20):
-        stranger = make_peer(f"older-{number}", node_role="coordinator", last_seen=time.time())
-        put(layout.peer_file(stranger.peer_id), encode(stranger))
-    async with running(make_coordinator(layout)):
-        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
-
-
 async def test_one_that_beats_and_keeps_no_clock_keeps_no_coordinator_from_starting_where_there_is_one(
     layout: Layout,
 ) -> None:
     put_state(layout, round=0, updated_by="clock")
     async with beating(layout, "idler", node_role="coordinator"), running(make_coordinator(layout)):
-        await until(lambda: (peer := read_peer(layout.run, "clock")) and peer.status == "active")
+        await until(lambda: status_of(layout, "clock") == ACTIVE)
 
 
-JUMPS: dict[str, dict[str, Any]] = {
-    "far": {"round": 60, "updated_by": "clock"},
-    "to the end": {"round": 90, "updated_by": "clock", "finished": True},
-    "by a dead one": {"round": 60, "updated_by": "spare"},
-}
+# ── every attack of tests.adversaries.coordination ────────────────────────────────────────────────────────────────────
+COUNTS_FOR_SOMETHING = {"forged-rounds"}
+"""Who publishes what every worker publishes has a say."""
 
 
-@pytest.mark.parametrize("jump", JUMPS.values(), ids=JUMPS)
-async def test_a_jump_that_no_living_coordinator_stands_for_is_written_over(
-    layout: Layout, jump: dict[str, Any]
-) -> None:
-    """One write of the state file once ended the experiment for everybody."""
+@pytest.mark.parametrize("kind", sorted(coordination.ATTACKS.keys() - COUNTS_FOR_SOMETHING))
+async def test_the_clock_goes_on_after_an_attack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(coordination, "FLOOD", 100)
+    layout = Layout(tmp_path, "exp")
     make_ghost(layout, "bob")
-    async with running(make_coordinator(layout, max_rounds=90, round_interval=60.0, **STAYS)) as codes:
-        await submit_rounds(layout, range(3))
-        put_state(layout, max_rounds=90, **jump)
-        await submit_rounds(layout, range(3, 6))
+    async with running(make_coordinator(layout, max_rounds=90, round_interval=0.5, **STAYS)) as codes:
+        await submit_rounds(layout, range(2))
+        before = {file: file.read_bytes() for file in layout.root.rglob("*.json")}
+        coordination.ATTACKS[kind](tmp_path, "exp")
+        assert {file: file.read_bytes() for file in layout.root.rglob("*.json")} != before
+        await until(lambda: round_now(layout) in (2, 3))
+        await submit_rounds(layout, range(round_now(layout), 7))
         assert not codes
-
-
-async def test_a_coordinator_that_was_paused_does_not_take_the_clock_back(layout: Layout) -> None:
-    """It looked, was paused, and writes only now that another one is far ahead."""
-    make_ghost(layout, "bob")
-    coordinator = make_coordinator(layout, max_rounds=90, round_interval=60.0, **STAYS)
-    seen = []
-
-    class Paused(ClockKeeper):
-        def _publish_forwards(self, state: StateFile) -> bool:
-            if state.round == 1:
-                put_reward(layout, RoundKey(39), "bob")
-                put_state(layout, round=40, updated_by="spare", max_rounds=90)
-            written = super()._publish_forwards(state)
-            seen.append(round_now(layout))
-            return written
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("swarm.node.coordinator.coordinator.ClockKeeper", Paused)
-        async with running(coordinator):
-            await until(lambda: round_now(layout) == 0)
-            async with beating(layout, "spare", node_role="coordinator", round=40, registered_at=3e9):
-                put_reward(layout, RoundKey(0), "bob")
-                await until(lambda: round_now(layout) == 40)
-                put_reward(layout, RoundKey(40), "bob")
-                await until(lambda: round_now(layout) == 41)
-    assert seen == sorted(seen)

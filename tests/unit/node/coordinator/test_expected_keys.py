@@ -117,16 +117,6 @@ def test_a_name_stands_for_the_expected_key_and_for_no_other_that_comes_later(sw
     assert seen(context, reader) == {"worker", anna, "other", ben}
 
 
-def test_a_copy_of_a_signed_registration_under_another_name_is_nobody_s(swarm: Swarm) -> None:
-    context = swarm.context(swarm.key("anna"))
-    swarm.register("anna", "worker")
-    copied = swarm.layout.peer_file("worker").read_bytes()
-    swarm.layout.peer_file("worker").unlink()
-    put(swarm.layout.peer_file("other"), copied)
-    put(swarm.layout.peer_file("third"), copied.replace(b'"worker"', b'"third"'))
-    assert seen(context, PeerReader(context.run)) == frozenset()
-
-
 def test_an_unsigned_registration_stands_for_no_key(swarm: Swarm) -> None:
     context = swarm.context(swarm.key("anna"), signing="on")
     put(swarm.layout.peer_file("worker"), encode(make_peer("worker")))

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from swarm.errors import ProtocolError
 from swarm.node.coordinator.resume import clock_from_traces, resume_point
-from swarm.records.files import SMALL_FILE, read_state
+from swarm.records.files import SMALL_FILE
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
 from tests.layout import Layout
@@ -17,11 +16,6 @@ from tests.unit.node.factories import make_ghost, make_peer, make_state, put, pu
 
 MOST = 100
 """Rounds of the experiment."""
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 WHOLE = encode(make_state(round=7))
@@ -77,14 +71,6 @@ def test_a_state_that_no_reward_bears_out_is_not_believed(layout: Layout, more: 
     assert "expected a reward in one of the 5 rounds before" in problem
 
 
-def test_the_end_of_a_short_experiment_needs_a_reward_as_well(layout: Layout) -> None:
-    """Who forged it while the coordinator was dead ended a run of two rounds before its first."""
-    put_state(layout, max_rounds=2, round=2)
-    key, state, problem = resume_point(run_of(layout), 2)
-    assert (key, state) == (RoundKey(0), None)
-    assert "expected a reward" in problem
-
-
 def test_where_workers_are_expected_by_name_strangers_rewards_bear_no_state_out(layout: Layout) -> None:
     make_ghost(layout, "alice", rounds=8)
     for fake in ("sybil-0", "sybil-1"):
@@ -130,25 +116,6 @@ def test_no_worker_alone_says_where_the_clock_is(layout: Layout, rounds: list[in
     assert clock_from_traces(run_of(layout)) == RoundKey(expected)
 
 
-def test_rewards_without_rollouts_are_no_trace_however_many_names_have_them(layout: Layout) -> None:
-    """Three registered names with such rewards once brought a coordinator that was started again to the last round."""
-    make_ghost(layout, "alice", rounds=5)
-    for fake in ("sybil-0", "sybil-1", "sybil-2"):
-        make_ghost(layout, fake)
-        put_reward(layout, RoundKey(90), fake)
-        layout.rollout_file(RoundKey(90), fake).unlink()
-    assert clock_from_traces(run_of(layout)) == RoundKey(4)
-
-
-def test_where_workers_are_expected_by_name_only_theirs_say_where_the_clock_is(layout: Layout) -> None:
-    make_ghost(layout, "alice", rounds=5)
-    for fake in ("sybil-0", "sybil-1", "sybil-2"):
-        make_ghost(layout, fake)
-        put_reward(layout, RoundKey(90), fake)
-    assert clock_from_traces(run_of(layout)) == RoundKey(90)
-    assert clock_from_traces(run_of(layout), frozenset({"alice"})) == RoundKey(4)
-
-
 def test_a_worker_whose_last_rollouts_are_missing_is_where_its_rewards_are(layout: Layout) -> None:
     make_ghost(layout, "alice", rounds=9)
     layout.rollout_file(RoundKey(8), "alice").unlink()
@@ -182,10 +149,3 @@ def test_traces_never_lead_beyond_the_end(layout: Layout) -> None:
     make_ghost(layout, "alice")
     put_reward(layout, RoundKey(999_999_999), "alice")
     assert resume_point(run_of(layout), MOST)[0] == RoundKey(MOST)
-
-
-def test_a_reader_is_told_that_the_state_is_torn(layout: Layout) -> None:
-    assert read_state(layout.run) is None
-    put(layout.state_file, WHOLE[:-20])
-    with pytest.raises(ProtocolError, match="malformed"):
-        read_state(layout.run)

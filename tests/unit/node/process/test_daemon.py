@@ -10,7 +10,7 @@ import pytest
 from swarm.errors import ConfigError, DuplicateNodeError, ExperimentError, StoreError, SwarmError
 from swarm.node.base.context import NodeContext
 from swarm.node.process import daemon
-from swarm.node.process.daemon import first_swarm_error, run_node
+from swarm.node.process.daemon import run_node
 from swarm.records.listing import nodes_with_logs
 from tests.layout import Layout
 from tests.unit.node.factories import make_settings
@@ -54,13 +54,6 @@ def test_any_other_exception_is_never_an_exit_code(monkeypatch: pytest.MonkeyPat
     with pytest.raises(BaseExceptionGroup):
         run_failing(monkeypatch, tmp_path, RuntimeError("the gradient exploded"))
     assert events_of(tmp_path) == ["node.starting", "process.crashed"]
-
-
-def test_an_error_on_purpose_does_not_hide_another_one() -> None:
-    folder, bug = StoreError("gone"), KeyError("bug")
-    assert first_swarm_error(BaseExceptionGroup("", [folder])) is folder
-    assert first_swarm_error(BaseExceptionGroup("", [folder, bug])) is None
-    assert first_swarm_error(BaseExceptionGroup("", [bug])) is None
 
 
 def test_a_node_takes_one_model(tmp_path: Path) -> None:

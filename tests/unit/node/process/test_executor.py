@@ -18,14 +18,6 @@ from tests.unit.node.nodes import until
 pytestmark = pytest.mark.anyio
 
 
-async def test_all_steps_run_in_one_thread_that_is_not_the_event_loops() -> None:
-    with compute_thread() as thread:
-        executor = ComputeExecutor(time.monotonic, thread)
-        threads = {await executor.run(threading.get_ident) for _ in range(5)}
-    assert len(threads) == 1
-    assert threading.get_ident() not in threads
-
-
 async def test_what_a_step_returns_or_raises_comes_back() -> None:
     with compute_thread() as thread:
         executor = ComputeExecutor(time.monotonic, thread)

@@ -14,10 +14,6 @@ def start_child() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
-def test_this_process_is_running() -> None:
-    assert is_running(os.getpid(), process_started_at(os.getpid()))
-
-
 def test_a_process_is_gone_as_soon_as_it_is_dead() -> None:
     child = start_child()
     with child:

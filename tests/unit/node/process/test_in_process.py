@@ -121,10 +121,6 @@ def test_a_node_that_fails_has_the_others_stop_in_their_own_time_and_the_process
     assert set(events_of(tmp_path, "b")) == {"fake.runs", "fake.asked", "fake.saved"}
 
 
-def test_the_first_failure_gives_the_exit_code(tmp_path: Path) -> None:
-    assert run_two(tmp_path, FakeNode(failing(ConfigError("x"))), FakeNode(failing(StoreError("y")))) == 2
-
-
 def test_two_that_fail_ask_the_third_only_once(tmp_path: Path) -> None:
     fails, lives = [FakeNode(failing(StoreError(text))) for text in ("x", "y")], FakeNode()
     assert run_nodes(tmp_path, lambda: fails[0], lambda: fails[1], lambda: lives) == 1

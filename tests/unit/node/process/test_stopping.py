@@ -63,7 +63,6 @@ def test_a_sigterm_that_comes_by_two_ways_is_one_and_the_node_saves() -> None:
     ("seconds", "signals"),
     [
         (NEVER, (signal.SIGTERM, signal.SIGTERM)),
-        (ENDLESS, (signal.SIGINT, signal.SIGINT)),
         (ENDLESS, (signal.SIGTERM, signal.SIGINT)),
     ],
 )

@@ -87,11 +87,6 @@ class Nodes:
                     tasks.start_soon(self.ask, name)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_nodes_that_ask_at_the_same_time_are_one_step_and_each_gets_its_own() -> None:
     base = Base(3)
     with compute_thread() as thread:
@@ -142,7 +137,8 @@ async def test_who_asks_while_the_thread_is_busy_is_in_the_step_that_waits_for_i
     assert base.steps == [["anna", "ben", "late"]]
 
 
-async def test_other_group_sizes_are_another_step() -> None:
+async def test_other_group_sizes_are_another_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "FIRST", 0.05)
     base = Base(2)
     with compute_thread() as thread, anyio.fail_after(20):
         nodes = Nodes(thread, base)

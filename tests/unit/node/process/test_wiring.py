@@ -11,15 +11,7 @@ from swarm.errors import ConfigError
 from swarm.node.process import wiring
 from swarm.node.process.daemon import run_node
 from swarm.node.process.generator_only import as_it_runs, endpoint_config
-from swarm.tasks.universe import Universe, universe_of
 from tests.unit.node.factories import FakePolicy, make_settings
-
-
-def test_tasks_are_those_of_the_profile(tmp_path: Path) -> None:
-    assert len(universe_of(make_settings(tmp_path)).profiles) == 9, "the nine of the paper"
-    assert universe_of(make_settings(tmp_path, tasks=("bf",))) == Universe.of(("bf",), "tiny-3")
-    with pytest.raises(ConfigError, match=r"SWARM_TASKS.*no task 'chess'; it has base_conversion"):
-        universe_of(make_settings(tmp_path, tasks=("bf", "chess")))
 
 
 @pytest.mark.parametrize(("setting", "leased"), [("auto", False), ("on", True), ("off", False)])
@@ -45,10 +37,10 @@ def test_what_the_model_computes_with_is_passed_on(monkeypatch: pytest.MonkeyPat
     assert given == {"precision": "bf16", "attention": "eager", "device": "cpu", "threads": 3, "hub_token": None}
 
 
-@pytest.mark.parametrize("name", ["sampler", "loss", "advantage_scaling"])
+@pytest.mark.parametrize("name", ["sampler", "loss", "advantage_scaling", "adaptive_rule"])
 def test_a_function_that_cannot_be_had_is_refused_before_anything_starts(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
-        wiring.check(make_settings(tmp_path, **{name: "nowhere:at_all"}))
+        wiring.check(make_settings(tmp_path, adaptive=name == "adaptive_rule", **{name: "nowhere:at_all"}))
 
 
 def test_an_evaluator_loads_no_model_asks_nothing_and_keeps_to_the_coordinators_clock(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.drawing import NO_GROUP
-from swarm.node.sharing.pool import GroupName, Pool, copies, name_of
+from swarm.node.sharing.pool import GroupName, Pool, TrainedGroups, copies, name_of, parse_names
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
-from swarm.wire.codec import Claims
+from swarm.wire.codec import Claims, to_groups
+from tests.unit.node.factories import make_rollouts, make_row
 
 PEERS = ("abe", "bob", "carol")
 R0 = RoundKey(0)
@@ -171,16 +172,45 @@ def test_what_is_verified_and_of_no_use_makes_room() -> None:
     assert pool.put(R0, "bob", file_of("bob", 50_000)) == []
 
 
-def test_rounds_that_are_forgotten_make_room() -> None:
-    pool = Pool(most_bytes=LIMIT)
-    pool.put(RoundKey(0), "abe", file_of("abe", 50_000))
-    pool.forget_before(RoundKey(1))
-    assert pool.put(RoundKey(1), "bob", file_of("bob", 50_000)) == []
-
-
 @pytest.mark.parametrize("count", [64, 1024])
 def test_many_short_completions_count_as_well(count: int) -> None:
     one = scored("abe", 0, 7, rewards=(0.0, 1.0) * (count // 2))
     texts = tuple(Completion("", True) for _ in range(count))
     many = [(msgspec.structs.replace(one.group, completions=texts), CLAIMS)]
     assert bool(Pool(most_bytes=LIMIT).put(RoundKey(0), "abe", many)) is (count == 1024)
+
+
+# ── no group is trained on twice ──────────────────────────────────────────────────────────────────────────────────────
+def trained_pool(peer: str, *rounds: int) -> list[ScoredGroup]:
+    files = [(make_rollouts(peer, RoundKey(round_)), RoundKey(round_)) for round_ in rounds]
+    groups = [group for file, key in files for group in to_groups(file, peer, key)]
+    return [ScoredGroup(group, (1.0, 0.0), (True, True)) for group in groups]
+
+
+def test_a_group_that_was_trained_on_is_remembered() -> None:
+    trained, pool = TrainedGroups(), trained_pool("bob", 3)
+    trained.add(pool[:1])
+    assert trained.names == {GroupName(RoundKey(3), "bob", 0)}, "no other slot, peer or round"
+
+
+def test_the_metrics_rows_tell_it_to_a_node_that_was_started_again() -> None:
+    trained, pool = TrainedGroups(), trained_pool("bob", 3)
+    names = [*(str(name_of(scored.group)) for scored in pool), "no such name", "bob/x/0/0"]
+    trained.recall([make_row(4, trained_on=names)])
+    assert trained.names == {name_of(scored.group) for scored in pool}
+
+
+def test_what_cannot_come_again_is_forgotten() -> None:
+    trained, pool = TrainedGroups(), trained_pool("bob", 3, 4)
+    trained.add(pool)
+    trained.forget_before(4)
+    assert {name.key.round for name in trained.names} == {4}
+
+
+def test_names_are_those_of_the_metrics_column() -> None:
+    assert str(name_of(trained_pool("bob", 3)[1].group)) == "bob/3/0/1"
+
+
+def test_what_is_no_name_is_left_out_of_what_a_row_says() -> None:
+    strange = ["", "bob/3/0", "bob/3/0/1/2", "../3/0/1", "bob/-3/0/1", "bob/3/0/" + "9" * 5000, "bob/\u0663/0/1"]
+    assert parse_names([*strange, "bob/3/0/1"]) == [GroupName(RoundKey(3), "bob", 1)]

@@ -22,7 +22,6 @@ from swarm.wire.judge_messages import JudgeAnswer
 from swarm.wire.messages import CompletionsFile, PeerFile, RolloutEntry
 from tests.layout import Layout
 from tests.unit.node.factories import (
-    MEASURED_COLUMNS,
     FakePolicy,
     FakeTaskSource,
     fake_question,
@@ -31,6 +30,7 @@ from tests.unit.node.factories import (
     put,
 )
 from tests.unit.node.nodes import (
+    comparable,
     make_worker,
     play_rounds,
     play_to_the_end,
@@ -41,6 +41,8 @@ from tests.unit.node.nodes import (
     until,
 )
 from tests.unit.node.worker.test_held_out import make_question
+
+pytestmark = pytest.mark.anyio
 
 TURNS, ROUNDS, KILLED_IN = 3, 4, 2
 R0 = RoundKey(0)
@@ -92,11 +94,6 @@ def _with_tokens(completion: Completion) -> Completion:
     return msgspec.structs.replace(completion, token_ids=(crc32(completion.text.encode()) % 2**31, 2))
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 def alice(layout: Layout, policy: FakePolicy, source: FakeTaskSource | None = None, **settings: Any) -> Any:
     usual = {"liveness_timeout": 60.0, "checkpoint_interval": 100, "external_groups": 0}
     return make_worker(layout, "alice", policy, source or Conversing(), **(usual | settings))
@@ -129,7 +126,6 @@ def test_conversations_go_on_as_long_as_both_sides_have_something_to_say() -> No
 
 
 # ── the whole node ──────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.anyio
 async def test_whole_conversations_are_published_and_trained_on(layout: Layout) -> None:
     policy = Talking()
     await play_to_the_end(layout, range(ROUNDS), alice(layout, policy))
@@ -150,7 +146,6 @@ async def test_whole_conversations_are_published_and_trained_on(layout: Layout) 
         assert row.tokens_generated == 2 * sum(len(one.texts) for one in said)
 
 
-@pytest.mark.anyio
 async def test_a_task_of_one_turn_is_asked_as_ever(layout: Layout) -> None:
     policy, source = Talking(), FakeTaskSource()
     await play_to_the_end(layout, range(1), alice(layout, policy, source))
@@ -159,7 +154,6 @@ async def test_a_task_of_one_turn_is_asked_as_ever(layout: Layout) -> None:
     assert b'"turns' not in layout.rollout_file(R0, "alice").read_bytes()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("room", [1, 2])
 async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far_as_it_got(
     layout: Layout, room: int
@@ -170,17 +164,14 @@ async def test_a_conversation_for_which_the_model_has_no_room_left_counts_as_far
     assert any(reply_to(said_in(entry)[0]) for entry in entries), "and the environment had more to say"
 
 
-FREQUENCIES = [{}, {"publish_frequency": "generation"}, {"staleness": 1, "max_rounds": ROUNDS}]
+LIVES = [
+    ({"publish_frequency": "generation"}, "lost"),
+    ({"staleness": 1, "max_rounds": ROUNDS}, "kept"),
+]
+"""Settings of a node, and what became of its completions."""
 
 
-def comparable(layout: Layout) -> list[dict[str, Any]]:
-    rows = [msgspec.to_builtins(row) for row in rows_of(layout, "alice")]
-    return [{n: v for n, v in row.items() if n not in MEASURED_COLUMNS and "seconds" not in n} for row in rows]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("settings", FREQUENCIES, ids=["stage", "generation", "ahead"])
-@pytest.mark.parametrize("sampled", ["kept", "lost"])
+@pytest.mark.parametrize(("settings", "sampled"), LIVES, ids=["generation", "ahead"])
 async def test_a_node_that_died_is_what_it_would_have_been(
     tmp_path: Path, settings: dict[str, Any], sampled: str
 ) -> None:
@@ -211,7 +202,6 @@ class HeldScorer(Conversing):
         raise AssertionError
 
 
-@pytest.mark.anyio
 async def test_what_was_said_and_not_published_is_taken_up_bit_for_bit(layout: Layout) -> None:
     async with running(alice(layout, Talking("other weights", forced=(1, 1)), HeldScorer())):
         await set_clock(layout, 0)
@@ -248,7 +238,6 @@ def phase_of(layout: Layout, node: str) -> str:
     return decode(layout.peer_file(node).read_bytes(), PeerFile, "").phase
 
 
-@pytest.mark.anyio
 async def test_an_update_waits_for_the_conversations_that_were_begun_before_it(layout: Layout) -> None:
     policy, source = Talking(), Thinking()
     make_ghost(layout, "bob")
@@ -266,7 +255,6 @@ async def test_an_update_waits_for_the_conversations_that_were_begun_before_it(l
     assert {*by_first_turn[:2], *later[:4]} == {"fresh"}
 
 
-@pytest.mark.anyio
 async def test_a_judge_is_answered_with_a_whole_conversation(layout: Layout) -> None:
     origins = [Origin("bf", "tiny", 2**31 - 1 - round_, 0, "fake") for round_ in range(ROUNDS)]
     for round_, origin in enumerate(origins):

@@ -18,11 +18,12 @@ from swarm.types import Completion, Origin, RoundKey
 from swarm.wire.codec import to_groups
 from tests.layout import Layout
 from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_ghost, make_settings
-from tests.unit.node.nodes import make_worker, play_rounds, play_to_the_end, rollouts_of, rows_of, running
-from tests.unit.node.worker.test_redo import comparable
+from tests.unit.node.nodes import comparable, make_worker, play_rounds, play_to_the_end, rollouts_of, rows_of, running
 
-ROUNDS, KILLED_IN = 7, 5
-DYNAMIC: dict[str, Any] = {"dynamic_sampling": 4, "liveness_timeout": 60.0, "checkpoint_interval": 100}
+pytestmark = pytest.mark.anyio
+
+ROUNDS, KILLED_IN = 5, 3
+DYNAMIC: dict[str, Any] = {"dynamic_sampling": 4, "liveness_timeout": 60.0, "checkpoint_interval": 2}
 
 
 class RareSignal(FakeTaskSource):
@@ -41,7 +42,6 @@ def alice(layout: Layout, policy: FakePolicy | None = None, **settings: Any) -> 
     return make_worker(layout, "alice", policy, RareSignal(), **DYNAMIC | settings)
 
 
-@pytest.mark.anyio
 async def test_a_round_goes_on_asking_until_enough_groups_have_a_signal_or_its_attempts_are_used_up(
     tmp_path: Path,
 ) -> None:
@@ -64,18 +64,16 @@ async def test_a_round_goes_on_asking_until_enough_groups_have_a_signal_or_its_a
     assert all(count <= 2 * 4 for count in counts)
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("interval", [2, 100])
-async def test_a_killed_node_comes_to_the_same_weights_and_rows(tmp_path: Path, interval: int) -> None:
+async def test_a_killed_node_comes_to_the_same_weights_and_rows(tmp_path: Path) -> None:
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
     one, other = FakePolicy(), FakePolicy()
     for layout in (whole, broken):
         make_ghost(layout, "bob", rounds=ROUNDS)
-    await play_to_the_end(whole, range(ROUNDS), alice(whole, one, checkpoint_interval=interval))
-    async with running(alice(broken, checkpoint_interval=interval)):
+    await play_to_the_end(whole, range(ROUNDS), alice(whole, one))
+    async with running(alice(broken)):
         await play_rounds(broken, range(KILLED_IN))
     with capture_logs() as logs:
-        again = alice(broken, other, checkpoint_interval=interval)
+        again = alice(broken, other)
         await play_to_the_end(broken, range(KILLED_IN, ROUNDS), again)
     assert other.weights == one.weights
     assert comparable(broken) == comparable(whole)
@@ -83,9 +81,7 @@ async def test_a_killed_node_comes_to_the_same_weights_and_rows(tmp_path: Path, 
     assert redone["exact"] == redone["count"]
 
 
-@pytest.mark.anyio
-async def test_what_was_sampled_in_all_attempts_and_not_published_is_taken_up(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_what_was_sampled_in_all_attempts_and_not_published_is_taken_up(layout: Layout) -> None:
     async with running(alice(layout, external_groups=0)):
         await play_rounds(layout, range(1))
     (row,) = rows_of(layout, "alice")

@@ -27,11 +27,6 @@ from tests.unit.policy.factories import make_module, make_tokenizer
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 def on_day(layout: Layout, day: str) -> NodeContext:
     wall = datetime.fromisoformat(f"{day}T22:00:00+00:00").astimezone(UTC).timestamp()
     clock: Clock = SYSTEM_CLOCK

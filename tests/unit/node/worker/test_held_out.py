@@ -32,16 +32,8 @@ ROUNDS = range(3)
 
 
 def make_question(round_: int, node: str = "alice", **more: Any) -> JudgeQuestion:
-    fields: dict[str, Any] = {
-        "round": round_,
-        "node": node,
-        "profile": "tiny",
-        "question_id": f"q{round_}",
-        "prompt": f"{round_} + 1?",
-        "asked_at": 1.0,
-        **more,
-    }
-    return JudgeQuestion(**fields)
+    base = {"profile": "tiny", "question_id": f"q{round_}", "prompt": f"{round_} + 1?", "asked_at": 1.0}
+    return JudgeQuestion(**{"round": round_, "node": node} | base | more)
 
 
 def ask(layout: Layout, round_: int, **more: Any) -> None:
@@ -59,8 +51,7 @@ async def play(layout: Layout, **settings: Any) -> FakePolicy:
     return policy
 
 
-async def test_a_question_gets_one_completion_of_the_policy_after_that_rounds_update(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_a_question_gets_one_completion_of_the_policy_after_that_rounds_update(layout: Layout) -> None:
     for round_ in ROUNDS:
         ask(layout, round_)
     policy = await play(layout)
@@ -96,47 +87,37 @@ def learned(row: MetricsRow) -> tuple[object, ...]:
     return (row.round, row.my_reward, row.cumulative_reward, row.tokens_generated, row.task_rewards, row.loss)
 
 
-async def test_without_a_judge_nothing_is_generated_or_written_for_one(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_without_a_judge_nothing_is_generated_or_written_for_one(layout: Layout) -> None:
     policy = await play(layout)
     assert policy.generated == len(ROUNDS)
     assert not layout.judge_answers.exists()
 
 
-REFUSED: dict[str, list[bytes]] = {
-    "malformed": [b"{", b'{"round": 0}'],
-    "wrong_version": [b'{"schema_version": 9}'],
-    "misplaced": [encode(make_question(0, "bob")), encode(make_question(1))],
-    "oversized": [encode(make_question(0, prompt=p)) for p in ("", "x" * (LONGEST_PROMPT + 1), "x" * 2**17)],
-}
+REFUSED = [
+    ("malformed", b"{"),
+    ("malformed", b'{"round": 0}'),
+    ("wrong_version", b'{"schema_version": 9}'),
+    ("misplaced", encode(make_question(0, "bob"))),
+    ("misplaced", encode(make_question(1))),
+    ("oversized", encode(make_question(5, prompt=""))),
+    ("oversized", encode(make_question(6, prompt="x" * (LONGEST_PROMPT + 1)))),
+    ("oversized", encode(make_question(7, prompt="x" * 2**17))),
+]
+"""One for each round."""
 
 
-@pytest.mark.parametrize(
-    ("reason", "content"), [(reason, content) for reason, contents in REFUSED.items() for content in contents]
-)
-async def test_a_question_that_is_none_is_refused_and_counted_and_the_run_goes_on(
-    tmp_path: Path, reason: str, content: bytes
-) -> None:
-    layout = Layout(tmp_path, "exp")
-    put(layout.judge_question_file(0, "alice"), content)
+async def test_a_question_that_is_none_is_refused_and_counted_and_the_run_goes_on(layout: Layout) -> None:
+    for round_, (_, content) in enumerate(REFUSED):
+        put(layout.judge_question_file(round_, "alice"), content)
     with capture_logs() as logs:
-        await play(layout)
-    assert [entry["reason"] for entry in logs if entry["event"] == "question.refused"] == [reason]
-    assert [row.refused_files for row in rows_of(layout, "alice")] == [{}, {reason: 1}, {}]
+        await play_to_the_end(layout, range(len(REFUSED) + 1), make_worker(layout, "alice"))
+    reasons = [reason for reason, _ in REFUSED]
+    assert [entry["reason"] for entry in logs if entry["event"] == "question.refused"] == reasons
+    assert [row.refused_files for row in rows_of(layout, "alice")] == [{}, *({reason: 1} for reason in reasons)]
     assert not layout.judge_answers.exists()
 
 
-async def test_a_question_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
-    put(tmp_path / "elsewhere.json", encode(make_question(0)))
-    layout.judge_question_file(0, "alice").parent.mkdir(parents=True)
-    layout.judge_question_file(0, "alice").symlink_to(tmp_path / "elsewhere.json")
-    await play(layout)
-    assert rows_of(layout, "alice")[1].refused_files == {"not_a_file": 1}
-
-
-async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(layout: Layout) -> None:
     ask(layout, 0, prompt="x" * LONGEST_PROMPT)
     ask(layout, 1)
     policy = FakePolicy(unreadable="x" * LONGEST_PROMPT)
@@ -148,8 +129,7 @@ async def test_lesson_a_question_that_the_model_cannot_take_ended_the_node(tmp_p
     assert len(rows_of(layout, "alice")) == len(ROUNDS)
 
 
-async def test_an_answer_that_cannot_be_written_costs_the_node_nothing(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_an_answer_that_cannot_be_written_costs_the_node_nothing(layout: Layout) -> None:
     ask(layout, 0)
     put(layout.judge_answers, b"a file where the folder should be")
     with capture_logs() as logs:

@@ -31,12 +31,7 @@ async def test_a_hint_is_said_once(tmp_path: Path) -> None:
     assert await said(hints, 5 * FEW, late=True) == ["short-rounds"]
 
 
-async def test_a_healthy_node_says_nothing(tmp_path: Path) -> None:
-    assert await said(HintLog(make_context(Layout(tmp_path, "exp"), "anna")), 5 * FEW) == []
-
-
-async def test_who_hears_nothing_of_a_slow_peer_says_which(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_who_hears_nothing_of_a_slow_peer_says_which(layout: Layout) -> None:
     set_clock(layout, 12, max_rounds=99, round_interval=60.0)
     ben = row(0, node_id="ben", seconds_generate=278.0, seconds_round=280.0)
     append(layout.metrics_file("ben"), msgspec.json.encode(ben))
@@ -48,8 +43,7 @@ async def test_who_hears_nothing_of_a_slow_peer_says_which(tmp_path: Path) -> No
     assert "ben needs 278 s, a round lasts 60 s" in said_once["evidence"]
 
 
-async def test_who_trains_alone_in_an_experiment_that_shares_hears_of_it(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_who_trains_alone_in_an_experiment_that_shares_hears_of_it(layout: Layout) -> None:
     claim_experiment(make_context(layout, "clock", role="coordinator", external_groups=6, local_groups=2))
     alone = HintLog(make_context(layout, "anna", external_groups=0))
     assert await said(alone, 2 * FEW, external_wanted=0, external_groups=0, pool_groups=0) == ["trains-alone"]

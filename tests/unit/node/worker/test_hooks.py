@@ -49,11 +49,6 @@ class Witness:
         self.said.append(f"submitted after {rounds_trained} updates")
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 async def test_a_feature_joins_in_after_the_drawing_and_the_update_in_the_row_and_after_it(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

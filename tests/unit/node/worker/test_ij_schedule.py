@@ -15,27 +15,25 @@ import pytest
 from swarm.algo.adaptive_rule import RoundSignals, RuleSettings
 from swarm.config import ADAPTIVE_RULES
 from swarm.config.names import LITERAL_RULES
-from swarm.errors import ConfigError
-from swarm.node.process.daemon import check
 from swarm.node.sharing.admission import AssignedQuestions
 from swarm.node.worker.steps import IJSchedule, signals_of
 from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.codec import encode
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
-from tests.unit.node.factories import UNIVERSE, FakePolicy, make_ghost, make_rollouts, make_settings, put
+from tests.unit.node.factories import UNIVERSE, FakePolicy, make_ghost, make_rollouts, make_row, make_settings, put
 from tests.unit.node.nodes import (
-    make_coordinator,
     make_worker,
     play_rounds,
     play_to_the_end,
     rollouts_of,
     rows_of,
-    run_all,
     running,
     set_clock,
     until,
 )
+
+pytestmark = pytest.mark.anyio
 
 NEEDS_LAB = pytest.mark.skipif(not find_spec("swarm.plugins.lab"), reason="a rule of the plugin lab")
 RULES_HERE = ADAPTIVE_RULES if find_spec("swarm.plugins.lab") else LITERAL_RULES
@@ -43,28 +41,11 @@ ROUNDS = 6
 ADAPTIVE: dict[str, Any] = {"adaptive": True, "local_groups": 4, "external_groups": 4, "liveness_timeout": 60.0}
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
-def make_row(round_: int, **more: Any) -> MetricsRow:
-    fields: dict[str, Any] = {
-        "timestamp": 1.0,
-        "round": round_,
-        "stage": 0,
-        "node_id": "alice",
-        "experiment": "exp",
-        "my_reward": (round_ * 7 % 5) / 5,
-        "total_agents": 8,
-        "local_groups": 4,
-        "zero_advantage_local": 0.75,
-        "peers_heard": 7,
-        "pool_groups": 28,
-        "pool_informative": 5 + round_,
-        **more,
-    }
-    return MetricsRow(**fields)
+def of_eight(round_: int, **more: Any) -> MetricsRow:
+    """Of a swarm of eight, whose pool gets better."""
+    reward, pool = (round_ * 7 % 5) / 5, {"pool_groups": 28, "pool_informative": 5 + round_, "peers_heard": 7}
+    own = {"my_reward": reward, "local_groups": 4, "zero_advantage_local": 0.75, "total_agents": 8}
+    return make_row(round_, **own | pool | more)
 
 
 def make_splits(tmp_path: Path, node: str = "alice", **settings: Any) -> IJSchedule:
@@ -72,12 +53,6 @@ def make_splits(tmp_path: Path, node: str = "alice", **settings: Any) -> IJSched
 
 
 # ── which split a round has ─────────────────────────────────────────────────────────────────────────────────────────
-def test_a_fixed_split_is_that_of_the_settings_whatever_is_observed(tmp_path: Path) -> None:
-    schedule = make_splits(tmp_path, adaptive=False, local_groups=6, external_groups=2)
-    schedule.observe(make_row(0))
-    assert schedule.of(RoundKey(1)) == (6, 2, 2.0)
-
-
 @NEEDS_LAB
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_a_split_follows_from_the_rows_before_its_round_less_those_that_staleness_hides(
@@ -86,7 +61,7 @@ def test_a_split_follows_from_the_rows_before_its_round_less_those_that_stalenes
     schedule = make_splits(tmp_path, staleness=staleness, adaptive_rule="gradient-scaled")
     moved = [schedule.of(RoundKey(0)).continuous]
     for round_ in range(3):
-        schedule.observe(make_row(round_, my_reward=0.1 + 0.2 * round_))
+        schedule.observe(of_eight(round_, my_reward=0.1 + 0.2 * round_))
         moved.append(schedule.of(RoundKey(round_ + 1)).continuous)
     assert moved == pytest.approx([4.0, 4.0, 4.8, 5.6] if not staleness else [4.0, 4.0, 4.0, 4.8])
 
@@ -97,7 +72,7 @@ def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, sta
     lived = make_splits(tmp_path, adaptive_rule=rule, staleness=staleness, adaptive_initial_j=3.6)
     schedule, rows = [lived.of(RoundKey(0))], []
     for round_ in range(25):
-        rows.append(make_row(round_, gradient_noise=2.0, gradient_bias=4.0 - 0.4 * round_))
+        rows.append(of_eight(round_, gradient_noise=2.0, gradient_bias=4.0 - 0.4 * round_))
         lived.observe(rows[-1])
         schedule.append(lived.of(RoundKey(round_ + 1)))
     for restart in (1, 7, 25):
@@ -111,17 +86,17 @@ def test_replaying_the_rows_gives_the_same_splits(tmp_path: Path, rule: str, sta
 def test_j_is_rounded_by_a_draw_of_seed_node_and_round(tmp_path: Path) -> None:
     kind: dict[str, Any] = {"adaptive_rule": "constant", "adaptive_initial_j": 3.6}
     anna, ben = (make_splits(tmp_path, node, **kind) for node in ("anna", "ben"))
-    drawn = [[schedule.of(RoundKey(round_)).external for round_ in range(2000)] for schedule in (anna, ben)]
-    assert [fmean(of_node) for of_node in drawn] == pytest.approx([3.6, 3.6], abs=0.05)
+    drawn = [[schedule.of(RoundKey(round_)).external for round_ in range(400)] for schedule in (anna, ben)]
+    assert [fmean(of_node) for of_node in drawn] == pytest.approx([3.6, 3.6], abs=0.06)
     assert drawn[0] != drawn[1]
-    assert drawn[0] == [make_splits(tmp_path, "anna", **kind).of(RoundKey(r)).external for r in range(2000)]
+    assert drawn[0] == [make_splits(tmp_path, "anna", **kind).of(RoundKey(r)).external for r in range(400)]
 
 
 def test_the_literal_gradient_rule_rounds_j_to_the_nearest_and_writes_down_what_it_rounded(tmp_path: Path) -> None:
     schedule = make_splits(tmp_path, adaptive_rule="gradient", adaptive_alpha=1.0, adaptive_initial_j=0.0)
     splits = []
     for round_, reward in enumerate((0.1, 0.5, 0.9, 0.9)):
-        schedule.observe(make_row(round_, my_reward=reward))
+        schedule.observe(of_eight(round_, my_reward=reward))
         splits.append(schedule.of(RoundKey(round_ + 1)))
     assert [split.external for split in splits] == [0, 0, 1, 2]
     assert [split.continuous for split in splits] == pytest.approx([0, 0.4, 1.18, 1.921])
@@ -134,7 +109,7 @@ def test_no_rule_leaves_the_range_that_the_settings_allow(tmp_path: Path, rule: 
     drawn = []
     for round_ in range(60):
         drawn.append(schedule.of(RoundKey(round_)))
-        schedule.observe(make_row(round_, my_reward=round_ / 60, pool_informative=0))
+        schedule.observe(of_eight(round_, my_reward=round_ / 60, pool_informative=0))
     assert {split.local + split.external for split in drawn} == {8}
     assert {split.external for split in drawn} <= {2, 3, 4, 5, 6}
 
@@ -156,19 +131,11 @@ def greedy(settings: RuleSettings) -> Greedy:
 
 
 def test_signals_count_informative_groups_whole() -> None:
-    seen = signals_of(make_row(0, local_groups=3, zero_advantage_local=1 / 3))
+    seen = signals_of(of_eight(0, local_groups=3, zero_advantage_local=1 / 3))
     assert (seen.local_groups, seen.local_informative, seen.pool_informative) == (3, 2, 5)
 
 
-def test_a_rule_is_told_what_was_measured_of_the_gradient() -> None:
-    seen = signals_of(make_row(0, gradient_noise=2.0, gradient_bias=-0.5))
-    assert (seen.gradient_noise, seen.gradient_bias) == (2.0, -0.5)
-    unmeasured = signals_of(make_row(0))
-    assert (unmeasured.gradient_noise, unmeasured.gradient_bias) == (None, None)
-
-
 # ── a node that is adaptive ─────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.anyio
 @pytest.mark.parametrize("staleness", [0, 1])
 async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_asked_published_and_trained_on(
     layout: Layout, staleness: int
@@ -192,7 +159,6 @@ async def test_lesson_the_adaptive_rule_moved_only_j_both_change_in_what_is_aske
 
 
 @NEEDS_LAB
-@pytest.mark.anyio
 async def test_lesson_a_baseline_that_contained_the_rounds_own_reward_is_that_of_the_rounds_before(
     layout: Layout,
 ) -> None:
@@ -204,14 +170,12 @@ async def test_lesson_a_baseline_that_contained_the_rounds_own_reward_is_that_of
         assert row.adaptive_baseline == pytest.approx(fmean(before.my_reward for before in rows[: row.round]))
 
 
-@pytest.mark.anyio
 async def test_without_adaptive_a_row_has_no_adaptive_column(layout: Layout) -> None:
     await play_to_the_end(layout, range(1), make_worker(layout, "alice"))
     assert b"adaptive" not in layout.metrics_file("alice").read_bytes()
 
 
 @NEEDS_LAB
-@pytest.mark.anyio
 async def test_a_constant_j_of_whole_groups_is_the_fixed_run_to_the_bit(tmp_path: Path) -> None:
     """Adaptive and fixed runs once differed in how they waited; here they differ in nothing."""
     published, trained_on = [], []
@@ -229,7 +193,6 @@ async def test_a_constant_j_of_whole_groups_is_the_fixed_run_to_the_bit(tmp_path
 
 
 @NEEDS_LAB
-@pytest.mark.anyio
 async def test_lesson_waiting_that_differed_a_round_without_external_groups_waits_for_peers_as_any(
     layout: Layout,
 ) -> None:
@@ -248,10 +211,8 @@ async def test_lesson_waiting_that_differed_a_round_without_external_groups_wait
 
 
 @NEEDS_LAB
-@pytest.mark.anyio
-@pytest.mark.parametrize("rule", ["gradient", "multi-signal-scaled", "supply", "random"])
-async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path, rule: str) -> None:
-    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": rule}
+async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path) -> None:
+    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "multi-signal-scaled"}
     whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
     for layout in (whole, stopped):
         make_ghost(layout, "bob", rounds=ROUNDS)
@@ -276,25 +237,12 @@ def adaptive_columns(row: MetricsRow) -> list[object]:
     return [getattr(row, name) for name in names]
 
 
-@NEEDS_LAB
-@pytest.mark.anyio
-async def test_a_swarm_of_the_supply_rule_runs_all_its_rounds(layout: Layout) -> None:
-    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "supply"}
-    workers = [make_worker(layout, name, **kind) for name in ("alice", "bob", "carol")]
-    assert await run_all(make_coordinator(layout, expected_workers=3, **kind), *workers) == [0] * 4
-    rows = [row for name in ("alice", "bob", "carol") for row in rows_of(layout, name)]
-    assert {row.round for row in rows} == set(range(5))
-    assert all(row.adaptive_I + row.adaptive_J == 8 for row in rows)  # type: ignore[operator]
-    assert any(row.external_groups for row in rows)
-
-
 # ── rules and samplers of one's own ─────────────────────────────────────────────────────────────────────────────────
 def last(groups: Sequence[ScoredGroup], count: int, rng: Random) -> list[ScoredGroup]:
     """A sampler as a user might write one."""
     return list(groups)[len(groups) - count :]
 
 
-@pytest.mark.anyio
 async def test_a_sampler_is_chosen_by_its_name(layout: Layout) -> None:
     make_ghost(layout, "bob", rounds=1)
     put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0), groups=6, size=8)))
@@ -304,10 +252,3 @@ async def test_a_sampler_is_chosen_by_its_name(layout: Layout) -> None:
     entries = rollouts_of(layout, 0, "bob").rollouts
     external = [group.prompt for group in policy.trained[0] if group.external]
     assert external == [entries[slot][0].prompt for slot in sorted(entries)][-2:]
-
-
-@pytest.mark.parametrize("settings", [{"sampler": "nowhere:draw"}, {"adaptive": True, "adaptive_rule": "nowhere:rule"}])
-def test_one_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path, settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="No module named 'nowhere'"):
-        check(make_settings(tmp_path, **settings))
-    check(make_settings(tmp_path, adaptive_rule="nowhere:rule"))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ExperimentError
-from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
@@ -26,32 +25,18 @@ from tests.unit.node.nodes import (
     running,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 
 ROUNDS = 4
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
-@pytest.fixture(autouse=True)
-def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
-
-
-async def specialists(layout: Layout) -> None:
+async def test_specialists_ask_their_own_tasks_say_so_and_learn_from_each_other(layout: Layout) -> None:
     codes = await run_all(
         make_coordinator(layout, expected_workers=2, max_rounds=ROUNDS),
         make_worker(layout, "alice", mixture=("bf",), max_rounds=ROUNDS),
         make_worker(layout, "bob", mixture=("arc_1d=3+base_conversion",), max_rounds=ROUNDS),
     )
     assert codes == [0, 0, 0]
-
-
-async def test_specialists_ask_their_own_tasks_say_so_and_learn_from_each_other(layout: Layout) -> None:
-    await specialists(layout)
     for node, mixture in (("alice", {"bf": 1.0}), ("bob", {"arc_1d": 3.0, "base_conversion": 1.0})):
         registered = read_peer(layout.run, node)
         assert registered
@@ -93,7 +78,8 @@ async def test_what_was_learned_from_a_specialist_is_redone_as_it_was(tmp_path: 
 async def test_a_node_that_comes_back_with_another_mixture_is_told_that_its_peers_would_refuse_it(
     layout: Layout,
 ) -> None:
-    await specialists(layout)
+    asks_bf = make_worker(layout, "alice", mixture=("bf",), max_rounds=1, clock="own", external_groups=0)
+    assert await run_all(asks_bf) == [0]
     with pytest.raises(ExperimentError, match=r"alice asked 'bf' in this experiment, and is to ask all tasks now"):
         await make_worker(layout, "alice").run()
 

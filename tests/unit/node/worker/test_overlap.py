@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import anyio
 import pytest
@@ -29,11 +28,6 @@ from tests.unit.node.nodes import (
 pytestmark = pytest.mark.anyio
 
 R0 = RoundKey(0)
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 async def test_own_gradients_are_added_up_while_the_peers_are_awaited(layout: Layout) -> None:
@@ -87,14 +81,6 @@ async def test_with_staleness_the_next_round_is_generated_while_the_peers_are_aw
         put_rollouts(layout, "bob")
         await until(lambda: policy.generated == 3)  # the one after it, as soon as the update is made
         assert len(policy.trained) == 1
-
-
-async def test_with_staleness_the_groups_of_a_round_are_one_update_old(layout: Layout) -> None:
-    worker = make_worker(layout, "alice", external_groups=0, staleness=1)
-    assert await run_all(make_coordinator(layout), worker) == [0, 0]
-    updates = [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in range(5)]
-    assert updates == [0, 0, 1, 2, 3]
-    assert [row.generated_ahead for row in rows_of(layout, "alice")] == [False, True, True, True, True]
 
 
 async def test_a_slow_scorer_does_not_change_which_policy_generates(layout: Layout) -> None:
@@ -156,33 +142,6 @@ async def test_a_skipped_round_that_is_scored_late_takes_nothing_from_the_update
         put(layout.rollout_file(RoundKey(7), "bob"), encode(make_rollouts("bob", RoundKey(7))))
         await until(lambda: len(policy.trained) == 2)
     assert {group.prompt for group in policy.trained[1] if not group.external} == own
-
-
-async def test_without_staleness_the_groups_of_a_round_are_of_the_newest_policy(layout: Layout) -> None:
-    worker = make_worker(layout, "alice", external_groups=0)
-    assert await run_all(make_coordinator(layout), worker) == [0, 0]
-    assert [rollouts_of(layout, round_, "alice").policy.rounds_trained for round_ in range(5)] == [0, 1, 2, 3, 4]
-    assert not any(row.generated_ahead for row in rows_of(layout, "alice"))
-
-
-async def test_a_stale_run_is_the_same_every_time(tmp_path: Path) -> None:
-    published = []
-    for name in ("first", "second"):
-        layout = Layout(tmp_path / name, "exp")
-        worker = make_worker(layout, "alice", external_groups=0, staleness=1)
-        assert await run_all(make_coordinator(layout), worker) == [0, 0]
-        published.append([rollouts_of(layout, round_, "alice").rollouts for round_ in range(5)])
-    assert published[0] == published[1]
-
-
-async def test_the_row_says_how_busy_the_executor_was(layout: Layout) -> None:
-    policy = FakePolicy(hold_at="train")
-    async with running(make_worker(layout, "alice", policy, external_groups=0)):
-        await set_clock(layout, 0)
-        await until(policy.holding.is_set)
-        policy.go.set()
-        await until(lambda: rows_of(layout, "alice"))
-    assert 0 < rows_of(layout, "alice")[0].executor_busy < 1
 
 
 async def test_the_row_and_the_log_say_when_a_node_generated_published_fetched_and_updated(layout: Layout) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
 import anyio
-import msgspec
 import pytest
 from anyio import to_thread
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -35,19 +33,13 @@ from swarm.node.worker.events import (
 )
 from swarm.node.worker.worker import Worker
 from swarm.node.worker.worker_machine import WorkerMachine
-from swarm.records import rows as records
-from swarm.tasks.scoring import GroupScore
 from swarm.types import RoundKey
 from swarm.wire.codec import encode
-from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.unit.node.factories import (
-    FakeTaskSource,
-    make_ghost,
     make_peer,
     make_rollouts,
     make_settings,
-    make_state,
     put,
     put_state,
     put_traces,
@@ -62,29 +54,11 @@ PEERS = ("bob", "carol", "dave")
 Told = TypeVar("Told", bound=Event)
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
-
-
 def rounds_of(layout: Layout, node: str) -> list[int]:
     return [row.round for row in rows_of(layout, node)]
 
 
 # ── no coordinator at all ───────────────────────────────────────────────────────────────────────────────────────────
-async def test_workers_without_a_coordinator_do_every_round_and_learn_from_each_other(layout: Layout) -> None:
-    workers = [make_worker(layout, node, expected_workers=2, max_rounds=6, **OWN) for node in ("alice", "bob")]
-    assert await run_all(*workers) == [0, 0]
-    for node in ("alice", "bob"):
-        rows = rows_of(layout, node)
-        assert [row.round for row in rows] == list(range(6))
-        assert {row.clock for row in rows} == {"own"}
-        groups = [group for row in rows for group in row.trained_on]
-        assert groups
-        assert len(set(groups)) == len(groups), "a group was trained on twice"
-    assert not layout.state_file.exists()
-
-
 async def test_the_first_worker_says_what_the_experiment_is_and_a_different_one_is_warned(layout: Layout) -> None:
     assert await run_all(make_worker(layout, "alice", max_rounds=1, **OWN)) == [0]
     made = layout.experiment_file.read_bytes()
@@ -114,19 +88,6 @@ async def test_a_worker_started_again_goes_on_and_says_finished_when_nothing_is_
     assert [log["reason"] for log in logs if log["event"] == "node.finished"] == ["finished"]
 
 
-async def test_a_worker_with_more_rows_than_a_view_looks_at_does_none_of_them_again(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A view of a long run sees the beginning of its rows; a node that goes on needs the last."""
-    monkeypatch.setattr(records, "MOST_ROWS", 2)
-    assert await run_all(make_worker(layout, "alice", max_rounds=4, **OWN)) == [0]
-    assert await run_all(make_worker(layout, "alice", max_rounds=6, **OWN)) == [0]
-    lines = layout.metrics_file("alice").read_bytes().splitlines()
-    rows = [msgspec.json.decode(line, type=MetricsRow) for line in lines]
-    assert [row.round for row in rows] == list(range(6))
-    assert rows[-1].cumulative_reward == sum(row.my_reward for row in rows)
-
-
 async def test_what_a_killed_worker_left_unsynced_is_brought_to_disk_before_anything_is_built_on_it(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,21 +96,6 @@ async def test_what_a_killed_worker_left_unsynced_is_brought_to_disk_before_anyt
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
     assert await run_all(make_worker(layout, "alice", max_rounds=2, **OWN)) == [0]
     assert {str(layout.metrics_file("alice")), str(layout.reward_file(RoundKey(1), "alice"))} <= set(synced)
-
-
-async def test_groups_of_earlier_and_later_rounds_are_taken_once_and_only_within_the_window(layout: Layout) -> None:
-    make_ghost(layout, "bob")
-    for round_ in (0, 9):
-        put(layout.rollout_file(RoundKey(round_), "bob"), encode(make_rollouts("bob", RoundKey(round_))))
-    worker = make_worker(layout, "alice", max_rounds=11, staleness_window=2, liveness_timeout=60.0, **OWN)
-    assert await run_all(worker) == [0]
-    trained = {row.round: row.trained_on for row in rows_of(layout, "alice") if row.trained_on}
-    heard = [row.round for row in rows_of(layout, "alice") if row.peers_heard]
-    assert {name for names in trained.values() for name in names} <= {
-        f"bob/{round_}/0/{slot}" for round_ in (0, 9) for slot in range(2)
-    }
-    assert len(trained) == 2, "each of the two files gives groups in one round"
-    assert heard == [0, 1, 2, 7, 8, 9, 10]
 
 
 @pytest.mark.parametrize(
@@ -189,29 +135,6 @@ def tell_apart(worker: Worker, kind: type[Told]) -> list[Told]:
     return told
 
 
-async def test_a_worker_goes_on_without_its_coordinator_and_follows_it_again(layout: Layout) -> None:
-    worker = make_worker(layout, "alice", coordinator_patience=0.2, liveness_timeout=0.5, max_rounds=5)
-    with capture_logs() as logs:
-        async with running(worker):
-            await set_clock(layout, 3)  # of 10 rounds, says the clock; it never beats
-            await until(lambda: rounds_of(layout, "alice")[-1:] >= [5])
-            for number in range(1, 10):
-                await beat(layout, number)
-                await anyio.sleep(0.05)
-                if "clock.followed" in [log["event"] for log in logs]:
-                    break
-            done = rounds_of(layout, "alice")[-1]
-            await set_clock(layout, 9)
-            await until(lambda: rounds_of(layout, "alice")[-1] == 9)
-    rows = rows_of(layout, "alice")
-    assert [row.round for row in rows[:3]] == [3, 4, 5]
-    assert rows[0].clock == "coordinator" or rows[1].clock == "own"
-    told = [log for log in logs if str(log["event"]).startswith("clock.")]
-    assert [log["event"] for log in told[:2]] == ["clock.own", "clock.followed"]
-    assert "T" in told[0]["no_coordinator_since"]
-    assert done < 9
-
-
 async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,10 +168,10 @@ async def test_a_worker_that_can_see_nobody_any_more_goes_on_by_itself(
 
 async def test_what_lies_in_the_round_of_a_dead_clock_holds_nobody_up(layout: Layout) -> None:
     """A slow peer publishes for the round that was open last, long after others have gone on without it."""
-    for round_ in range(1, 40):
+    for round_ in range(1, 20):
         put(layout.rollout_file(RoundKey(round_), "bob"), encode(make_rollouts("bob", RoundKey(round_))))
-    put_state(layout, round=0, max_rounds=40)
-    worker = make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5, max_rounds=40)
+    put_state(layout, round=0, max_rounds=20)
+    worker = make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.5, max_rounds=20)
     async with running(worker) as codes:
         await until(lambda: rounds_of(layout, "alice")[-1:] >= [4])
         put(layout.rollout_file(RoundKey(0), "bob"), encode(make_rollouts("bob", RoundKey(0))))
@@ -257,7 +180,7 @@ async def test_what_lies_in_the_round_of_a_dead_clock_holds_nobody_up(layout: La
             await anyio.sleep(0.02)
             if codes:
                 break
-    assert rounds_of(layout, "alice") == list(range(40))
+    assert rounds_of(layout, "alice") == list(range(20))
     rows = rows_of(layout, "alice")
     assert any(row.total_agents == 2 for row in rows)
     assert max(row.seconds_gather + row.seconds_publish for row in rows) < 5.0, "half of an interval is 15 seconds"
@@ -279,14 +202,6 @@ async def test_who_comes_back_to_a_dead_clock_and_a_first_round_that_is_cleaned_
     assert published.exists()
 
 
-async def test_a_worker_alone_finishes_the_rounds_that_the_clock_announced(layout: Layout) -> None:
-    async with running(make_worker(layout, "alice", coordinator_patience=0.1, liveness_timeout=0.2)) as codes:
-        await set_clock(layout, 6)
-        await until(lambda: codes)
-    assert codes == [0]
-    assert rounds_of(layout, "alice") == [6, 7, 8, 9]
-
-
 async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout: Layout) -> None:
     worker = make_worker(layout, "alice")
     told = tell_apart(worker, PeersLive)
@@ -299,27 +214,7 @@ async def test_a_peer_that_publishes_is_told_of_whether_it_is_read_or_not(layout
     assert told[-1].publishing - {"alice"} == {"bob", "carol"}
 
 
-async def test_a_state_file_that_no_coordinator_wrote_moves_no_worker(layout: Layout) -> None:
-    async with running(make_worker(layout, "alice")):
-        await set_clock(layout, 1)
-        await until(lambda: rounds_of(layout, "alice") == [1])
-        vandals = msgspec.structs.replace(make_state(round=9), updated_by="bob")
-        with capture_logs() as logs:
-            put(layout.state_file, encode(vandals))
-            await until(lambda: "state.unreadable" in [log["event"] for log in logs])
-        await set_clock(layout, 2)
-        await until(lambda: rounds_of(layout, "alice") == [1, 2])
-
-
 # ── whatever the order ──────────────────────────────────────────────────────────────────────────────────────────────
-class Slow(FakeTaskSource):
-    """Scores so slowly that a node has published its own groups before those of its peers are taken in."""
-
-    async def score(self, *arguments: Any) -> GroupScore:
-        await anyio.sleep(0.005)
-        return await super().score(*arguments)
-
-
 def sources_after(arrivals: list[tuple[str, int]], mine: int, window: int) -> tuple[tuple[str, RoundKey], ...]:
     """What a node takes in one round, if these files arrive in this order before it gathers."""
     asked = Settings(external_groups=2, clock="own", checkpoint_interval=0, max_rounds=100, staleness_window=window)
@@ -354,21 +249,3 @@ def test_the_same_files_give_the_same_groups_in_whatever_order_they_arrive(
         for peer in PEERS
     }
     assert dict(sources) == {peer: RoundKey(of) for peer, of in newest.items() if of is not None}
-
-
-@settings(max_examples=6, deadline=None)
-@given(st.permutations([(peer, round_) for peer in PEERS for round_ in range(3)]))
-def test_a_worker_that_finds_the_same_files_learns_the_same(files: list[tuple[str, int]]) -> None:
-    """The listing of a folder has no order of its own: the files are made in another order each time."""
-
-    def learned(order: list[tuple[str, int]]) -> list[tuple[list[str], float]]:
-        with tempfile.TemporaryDirectory() as folder:
-            layout = Layout(Path(folder), "exp")
-            for peer, round_ in order:
-                make_ghost(layout, peer)
-                put(layout.rollout_file(RoundKey(round_), peer), encode(make_rollouts(peer, RoundKey(round_))))
-            worker = make_worker(layout, "alice", source=Slow(), max_rounds=3, liveness_timeout=60.0, clock="own")
-            anyio.run(run_all, worker)
-            return [(row.trained_on, row.cumulative_reward) for row in rows_of(layout, "alice")]
-
-    assert learned(files) == learned(sorted(files))

@@ -11,8 +11,6 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.config import Settings
-from swarm.node.base import looking
 from swarm.node.worker.round_files import same_texts
 from swarm.node.worker.starting import plan_redo
 from swarm.node.worker.worker import Worker
@@ -27,15 +25,16 @@ from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import (
-    MEASURED_COLUMNS,
     FakePolicy,
     FakeTaskSource,
     make_ghost,
     make_rollouts,
+    make_row,
     make_settings,
     put,
 )
 from tests.unit.node.nodes import (
+    comparable,
     make_worker,
     play_rounds,
     play_to_the_end,
@@ -47,77 +46,49 @@ from tests.unit.node.nodes import (
     until,
 )
 
-ROUNDS = 8
-KILLED_IN = 5
+pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
+ROUNDS = 6
+KILLED_IN = 4
 
 
 # ── the plan ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def make_row(round_: int, trained_on: Sequence[str] = (), **more: Any) -> MetricsRow:
-    fields: dict[str, Any] = {
-        "timestamp": 0.0,
-        "round": round_,
-        "stage": 0,
-        "node_id": "alice",
-        "experiment": "exp",
-        "my_reward": 0.5,
-        "total_agents": 1,
-        "external_groups": len(trained_on),
-        "trained_on": list(trained_on),
-        **more,
-    }
-    return MetricsRow(**fields)
+def row(round_: int, trained_on: Sequence[str] = (), **more: Any) -> MetricsRow:
+    return make_row(round_, **{"external_groups": len(trained_on), "trained_on": list(trained_on)} | more)
 
 
-def make_checkpoint(rounds_done: int, seed: int = 42) -> NodeState:
+def saved(rounds_done: int, seed: int = 42) -> NodeState:
     return NodeState(node_id="alice", rounds_done=rounds_done, seed=seed, cumulative_reward=0.0, model="fake")
 
 
-def planned(rows: Sequence[MetricsRow], checkpoint: NodeState | None, tmp_path: Path, **settings: Any) -> Any:
-    plan = plan_redo(rows, checkpoint, make_settings(tmp_path, **settings))
-    return [round_.row.round for round_ in plan.rounds], plan.lost, plan.why
+FIVE = [row(number) for number in range(5)]
+SKIPPING = [row(number) for number in (0, 1, 2, 5, 4, 9)]
+NAMELESS = [row(0), row(1, external_groups=2), row(2)]
+NO_NAMES = ("bob/0/0", "bob/0/0/-1", "../x/0/0/1", "a/b/0/0/1", "bob/0/0/", "")
+PLANS: dict[str, tuple[list[MetricsRow], NodeState | None, list[int], int, str]] = {
+    "what the checkpoint does not hold": (SKIPPING, saved(2), [2, 4, 5, 9], 0, ""),
+    "all, in order": (SKIPPING, None, [0, 1, 2, 4, 5, 9], 0, ""),
+    "nothing": (SKIPPING, saved(10), [], 0, ""),
+    "to the first row that does not name its groups": (NAMELESS, None, [0], 2, "round 1 does not name the 2 groups"),
+    "no more than redo_rounds": (FIVE, None, [0, 1, 2], 2, "more than SWARM_REDO_ROUNDS = 3"),
+    "none from another seed's": (FIVE[3:], saved(3, seed=1), [], 2, "seed 1"),
+    **{f"nothing named {name}": ([row(0, [name])], None, [], 1, "") for name in NO_NAMES},
+}
 
 
-def test_what_the_checkpoint_does_not_hold_is_redone_in_order_skipped_rounds_left_out(tmp_path):
-    rows = [make_row(number) for number in (0, 1, 2, 5, 4, 9)]
-    assert planned(rows, make_checkpoint(2), tmp_path) == ([2, 4, 5, 9], 0, "")
-    assert planned(rows, None, tmp_path) == ([0, 1, 2, 4, 5, 9], 0, "")
-    assert planned(rows, make_checkpoint(10), tmp_path) == ([], 0, "")
+@pytest.mark.parametrize("what", PLANS)
+def test_what_is_redone_is_what_the_rows_say_since_the_checkpoint(tmp_path: Path, what: str) -> None:
+    rows, checkpoint, rounds, lost, why = PLANS[what]
+    plan = plan_redo(rows, checkpoint, make_settings(tmp_path, redo_rounds=3 if rows is FIVE else 100))
+    assert ([one.row.round for one in plan.rounds], plan.lost) == (rounds, lost)
+    assert why in plan.why
 
 
-def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path):
-    rows = [make_row(0, ["bob/0/0/1", "eve/1/2/0"]), make_row(1, adaptive_I=3)]
+def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path: Path) -> None:
+    rows = [row(0, ["bob/0/0/1", "eve/1/2/0"]), row(1, adaptive_I=3)]
     first, second = plan_redo(rows, None, make_settings(tmp_path)).rounds
     assert first.external == ((RoundKey(0), "bob", 1), (RoundKey(1, 2), "eve", 0))
     assert (first.local, second.local) == (2, 3)
-
-
-def test_redoing_stops_at_the_first_row_that_does_not_name_its_groups(tmp_path):
-    older = make_row(1, external_groups=2)
-    rounds, lost, why = planned([make_row(0), older, make_row(2)], None, tmp_path)
-    assert (rounds, lost) == ([0], 2)
-    assert "round 1 does not name the 2 groups" in why
-
-
-@pytest.mark.parametrize("name", ["bob/0/0", "bob/0/0/-1", "../x/0/0/1", "a/b/0/0/1", "bob/0/0/", ""])
-def test_a_name_that_is_none_is_never_made_a_path(tmp_path, name):
-    assert planned([make_row(0, [name])], None, tmp_path)[:2] == ([], 1)
-
-
-def test_no_more_than_redo_rounds_are_redone(tmp_path):
-    rows = [make_row(number) for number in range(5)]
-    rounds, lost, why = planned(rows, None, tmp_path, redo_rounds=3)
-    assert (rounds, lost, why) == ([0, 1, 2], 2, "more than SWARM_REDO_ROUNDS = 3")
-
-
-def test_a_checkpoint_of_another_seed_is_no_beginning(tmp_path):
-    rounds, lost, why = planned([make_row(3), make_row(4)], make_checkpoint(3, seed=1), tmp_path)
-    assert (rounds, lost) == ([], 2)
-    assert "seed 1" in why
 
 
 def test_only_the_same_answers_to_the_same_questions_count_as_written_again():
@@ -154,22 +125,10 @@ async def killed(layout: Layout, **settings: Any) -> None:
         await until(lambda: not due or layout.checkpoint(due, "alice").exists())
 
 
-def comparable(layout: Layout) -> list[dict[str, Any]]:
-    return [
-        {
-            name: getattr(row, name)
-            for name in row.__struct_fields__
-            if name not in MEASURED_COLUMNS and not name.startswith("seconds_")
-        }
-        for row in rows_of(layout, "alice")
-    ]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(("interval", "adaptive"), [(2, False), (100, False), (2, True), (100, True)])
-async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path, interval: int, adaptive: bool) -> None:
+async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path) -> None:
+    """From a checkpoint; the simulation kills nodes of every kind."""
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    settings = {"checkpoint_interval": interval, "adaptive": adaptive}
+    settings = {"checkpoint_interval": 3, "adaptive": True}
     one = await undisturbed(whole, **settings)
     await killed(broken, **settings)
     other = FakePolicy()
@@ -179,19 +138,16 @@ async def test_a_killed_node_goes_on_with_the_weights_it_had(tmp_path: Path, int
     assert other.weights == one.weights
     assert comparable(broken) == comparable(whole)
     redone = [log for log in logs if log["event"] == "rounds.redone"]
-    count = KILLED_IN - 4 if interval == 2 else KILLED_IN
-    assert [log["count"] for log in redone] == [count]
+    assert [log["count"] for log in redone] == [KILLED_IN % 3]
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("redone", [0, KILLED_IN])
-async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path, redone: int) -> None:
-    """With the completions, and where these went too and the own texts are in the archive alone."""
+async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path) -> None:
+    """The completions went too, and the own texts are in the archive alone."""
     whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
     one = await undisturbed(whole)
     await killed(broken)
     rules = Rules(archive=True, most_files=64, most_bytes=2**20)
-    Janitor(broken.run, "zoe", rules, lambda: 0.0).clean(KILLED_IN, {"alice", "bob"}, redone)
+    Janitor(broken.run, "zoe", rules, lambda: 0.0).clean(KILLED_IN, {"alice", "bob"}, KILLED_IN)
     assert not broken.rollout_file(RoundKey(0), "bob").exists()
     other = FakePolicy()
     with capture_logs() as logs:
@@ -201,109 +157,10 @@ async def test_what_was_archived_meanwhile_is_redone_all_the_same(tmp_path: Path
     assert not [log for log in logs if log["event"] == "rounds.lost"]
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("interval", [2, 100], ids=["from a checkpoint", "from the beginning"])
-async def test_with_staleness_a_node_comes_back_as_it_was(tmp_path: Path, interval: int) -> None:
-    whole, broken = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "broken", "exp")
-    settings = {"staleness": 1, "max_rounds": ROUNDS, "checkpoint_interval": interval}
-    one = await undisturbed(whole, **settings)
-    assert [row.generated_ahead for row in rows_of(whole, "alice")] == [False] + [True] * (ROUNDS - 1)
-    await killed(broken, **settings)
-    other = FakePolicy()
-    with capture_logs() as logs:
-        await play_to_the_end(broken, range(KILLED_IN, ROUNDS), alice(broken, other, **settings))
-    assert other.weights == one.weights
-    assert comparable(broken) == comparable(whole)
-    (redone,) = [log for log in logs if log["event"] == "rounds.redone"]
-    assert redone["exact"] == redone["count"]
-
-
-@pytest.mark.anyio
-async def test_a_node_that_stopped_right_after_a_checkpoint_goes_on_with_what_it_had_sampled_ahead(
-    tmp_path: Path,
-) -> None:
-    whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
-    settings = {"staleness": 1, "max_rounds": ROUNDS}
-    one = await undisturbed(whole, **settings)
-    make_ghost(stopped, "bob", rounds=ROUNDS)
-    worker = alice(stopped, **settings)
-    async with running(worker) as codes:
-        await play_rounds(stopped, range(KILLED_IN))
-        await until(lambda: completions_file(stopped, KILLED_IN).exists())
-        worker.stop(143)
-        await until(lambda: codes)
-    other = FakePolicy()
-    await play_to_the_end(stopped, range(KILLED_IN, ROUNDS), alice(stopped, other, **settings))
-    assert other.weights == one.weights
-    assert comparable(stopped) == comparable(whole)
-
-
-@pytest.mark.anyio
-async def test_a_node_that_died_in_mid_round_writes_its_published_groups_again_and_knows_their_tokens(
-    layout: Layout,
-) -> None:
-    policy = FakePolicy(hold_at="train")
-    with released(policy):
-        async with running(alice(layout, policy, external_groups=0)):
-            await set_clock(layout, 0)
-            await until(policy.holding.is_set)
-    assert rows_of(layout, "alice") == []
-    published = layout.rollout_file(RoundKey(0), "alice").read_bytes()
-    policy = FakePolicy()
-    with capture_logs() as logs:
-        await play_to_the_end(layout, range(1), alice(layout, policy, external_groups=0))
-    assert [log["rewritten"] for log in logs if log["event"] == "rollouts.taken_up"] == [True]
-    assert all(completion.token_ids for group in policy.trained[0] for completion in group.completions)
-    (row,) = rows_of(layout, "alice")
-    assert row.tokens_generated > 0
-    assert layout.rollout_file(RoundKey(0), "alice").read_bytes() == published
-    assert row.bytes_published == len(published)
-
-
 def completions_file(layout: Layout, round_: int) -> Path:
     return layout.root / keys.completions(round_, "alice")
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(("repeats", "staleness"), [(True, 0), (False, 0), (True, 1)])
-async def test_where_writes_are_paid_for_what_a_redo_samples_once_more_is_not_kept(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch, repeats: bool, staleness: int
-) -> None:
-    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
-    monkeypatch.setattr(looking, "SHORTEST", 0.01)
-    settings = {"external_groups": 0, "staleness": staleness, "reconcile_interval": 0.05, "checkpoint_interval": 100}
-    killed_one, policy = FakePolicy(repeats=repeats), FakePolicy(repeats=repeats)
-    async with running(alice(layout, killed_one, **settings)):
-        await play_rounds(layout, range(2))
-    assert completions_file(layout, 1).exists() == (not repeats or staleness > 0)
-    with capture_logs() as logs:
-        await play_to_the_end(layout, range(2, 3), alice(layout, policy, **settings))
-    assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(2, 2)]
-    assert [[c.token_ids for g in groups for c in g.completions] for groups in policy.trained[:2]] == [
-        [c.token_ids for g in groups for c in g.completions] for groups in killed_one.trained[:2]
-    ]
-
-
-@pytest.mark.anyio
-async def test_where_looks_are_paid_for_what_was_published_in_a_later_round_is_still_taken_up(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A forged clock may have led a life that died further than the next one begins."""
-    monkeypatch.setattr(Settings, "sparing", property(lambda _: True))
-    monkeypatch.setattr(looking, "SHORTEST", 0.01)
-    settings = {"external_groups": 0, "reconcile_interval": 0.05}
-    policy = FakePolicy("other weights", hold_at="train")
-    with released(policy):
-        async with running(alice(layout, policy, **settings)):
-            await set_clock(layout, 5)
-            await until(policy.holding.is_set)
-    published = layout.rollout_file(RoundKey(5), "alice").read_bytes()
-    await play_to_the_end(layout, range(0, 6, 5), alice(layout, FakePolicy(), **settings))
-    assert [row.round for row in rows_of(layout, "alice")] == [0, 5]
-    assert layout.rollout_file(RoundKey(5), "alice").read_bytes() == published
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("forced", [None, (0, 1)])
 async def test_redo_trains_on_the_tokens_that_were_sampled_and_never_samples_again(
     layout: Layout, forced: tuple[int, int] | None
@@ -346,23 +203,23 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("damage", DAMAGES)
 async def test_without_their_tokens_groups_are_sampled_again_and_where_that_differs_the_published_texts_count(
-    layout: Layout, damage: str
+    layout: Layout,
 ) -> None:
+    rounds = len(DAMAGES)
     async with running(alice(layout, FakePolicy("other weights"), external_groups=0)):
-        await play_rounds(layout, range(2))
-    for round_ in range(2):
-        DAMAGES[damage](completions_file(layout, round_))
+        await play_rounds(layout, range(rounds))
+    for round_, damage in enumerate(DAMAGES.values()):
+        damage(completions_file(layout, round_))
     policy = FakePolicy()
     with capture_logs() as logs:
-        await play_to_the_end(layout, range(2, 3), alice(layout, policy, external_groups=0))
-    (redone,) = [log for log in logs if log["event"] == "rounds.redone"]
-    assert redone["count"] == 2
-    texts = {entry.response for entries in rollouts_of(layout, 0, "alice").rollouts.values() for entry in entries}
-    assert {completion.text for group in policy.trained[0] for completion in group.completions} == texts
-    assert not any(completion.token_ids for group in policy.trained[0] for completion in group.completions)
+        await play_to_the_end(layout, range(rounds, rounds + 1), alice(layout, policy, external_groups=0))
+    assert [log["count"] for log in logs if log["event"] == "rounds.redone"] == [rounds]
+    for round_, damage in enumerate(DAMAGES):
+        entries = [one for group in rollouts_of(layout, round_, "alice").rollouts.values() for one in group]
+        trained = [one for group in policy.trained[round_] for one in group.completions]
+        assert {one.text for one in trained} == {entry.response for entry in entries}, damage
+        assert not any(one.token_ids for one in trained), damage
 
 
 class HeldScorer(FakeTaskSource):
@@ -373,7 +230,6 @@ class HeldScorer(FakeTaskSource):
         raise AssertionError
 
 
-@pytest.mark.anyio
 async def test_what_was_sampled_and_not_published_is_taken_up_by_the_next_life(layout: Layout) -> None:
     async with running(make_worker(layout, "alice", FakePolicy("other weights"), HeldScorer())):
         await set_clock(layout, 0)
@@ -388,7 +244,6 @@ async def test_what_was_sampled_and_not_published_is_taken_up_by_the_next_life(l
     ]
 
 
-@pytest.mark.anyio
 async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layout: Layout) -> None:
     await killed(layout)
     file = completions_file(layout, KILLED_IN)
@@ -399,18 +254,6 @@ async def test_what_a_policy_sampled_whose_updates_are_lost_is_sampled_anew(layo
     assert decode(file.read_bytes(), CompletionsFile, "").rounds_trained == 0
 
 
-@pytest.mark.anyio
-async def test_tokens_are_on_disk_before_the_update_and_before_the_row(layout: Layout) -> None:
-    policy = FakePolicy(hold_at="train")
-    with released(policy):
-        async with running(alice(layout, policy, external_groups=0)):
-            await set_clock(layout, 0)
-            await until(policy.holding.is_set)
-            assert completions_file(layout, 0).exists()
-            assert not rows_of(layout, "alice")
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("damage", ["gone", "another prompt", "of another round", "own gone"])
 async def test_redoing_stops_at_groups_that_are_gone_or_refused_now_and_says_so(layout: Layout, damage: str) -> None:
     await killed(layout)
@@ -433,7 +276,6 @@ async def test_redoing_stops_at_groups_that_are_gone_or_refused_now_and_says_so(
     assert len(policy.trained) == ROUNDS - (KILLED_IN - hit)
 
 
-@pytest.mark.anyio
 async def test_groups_that_a_full_disk_kept_from_being_published_are_written_again(layout: Layout) -> None:
     await killed(layout)
     unpublished = [msgspec.structs.replace(row, bytes_published=0) for row in rows_of(layout, "alice")]
@@ -446,7 +288,6 @@ async def test_groups_that_a_full_disk_kept_from_being_published_are_written_aga
     assert [(log["count"], log["exact"]) for log in logs if log["event"] == "rounds.redone"] == [(KILLED_IN, KILLED_IN)]
 
 
-@pytest.mark.anyio
 async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(layout: Layout) -> None:
     await killed(layout)
     await set_clock(layout, KILLED_IN, finished=True)
@@ -461,7 +302,6 @@ async def test_what_was_redone_is_saved_at_once_even_if_the_experiment_is_over(l
     assert (folder / "weights.txt").read_text() == policy.weights
 
 
-@pytest.mark.anyio
 async def test_a_node_that_redoes_is_starting_for_its_peers_and_stops_within_a_step(layout: Layout) -> None:
     await killed(layout)
     policy = FakePolicy(hold_at="train")

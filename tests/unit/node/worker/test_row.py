@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -47,12 +48,7 @@ def make_scored(
     return ScoredGroup(group, rewards, tuple(reward > 0 for reward in rewards) if tagged is None else tagged)
 
 
-def make_row(played: PlayedRound) -> dict[str, object]:
-    row = metrics_row(played, timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny")
-    return {name: getattr(row, name) for name in row.__struct_fields__}
-
-
-def make_played(
+def make_row(
     own: Sequence[ScoredGroup] = (),
     external: Sequence[ScoredGroup] = (),
     sample: DrawnSample = EMPTY,
@@ -60,8 +56,9 @@ def make_played(
     updated: Updated | None = None,
     before: float = 0.0,
     seconds: Mapping[str, float] | None = None,
-) -> PlayedRound:
-    return PlayedRound(
+) -> dict[str, Any]:
+    """By column, of a round that was played so."""
+    played = PlayedRound(
         OpenedRound(RoundKey(3), Split(2, 4, 4.0), started=2.0, before=before),
         Own(Sampled(RoundKey(3), [scored.group for scored in own], 0), own),
         drawn=External(external, sample),
@@ -69,11 +66,16 @@ def make_played(
         updated=updated or Updated(),
         seconds=seconds or {},
     )
+    row = metrics_row(played, timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny")
+    return {name: getattr(row, name) for name in row.__struct_fields__}
+
+
+def report(**more: Any) -> Updated:
+    return Updated(TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, **more))
 
 
 def test_my_reward_is_the_mean_per_completion_over_all_own_questions() -> None:
-    played = make_played(own=[make_scored(1.0, 0.0, 0.5, 0.5), make_scored(0.0, 0.0, task="arc_1d")])
-    row = make_row(played)
+    row = make_row([make_scored(1.0, 0.0, 0.5, 0.5), make_scored(0.0, 0.0, task="arc_1d")])
     assert row["my_reward"] == pytest.approx(2 / 6)
     assert row["task_rewards"] == {"arc_1d": 0.0, "bf": 0.5}
     assert row["zero_advantage_local"] == 0.5
@@ -83,7 +85,7 @@ def test_my_reward_is_the_mean_per_completion_over_all_own_questions() -> None:
 
 def test_a_floor_that_a_task_gives_for_nothing_is_no_right_answer() -> None:
     """Reward 0.01 for "no answer" was once counted as learning."""
-    row = make_row(make_played(own=[make_scored(0.01, 0.01, 0.01, 1.0)]))
+    row = make_row(own=[make_scored(0.01, 0.01, 0.01, 1.0)])
     assert row["full_answer_rate"] == 0.25
 
 
@@ -91,7 +93,7 @@ def test_rewards_given_tagged_leave_out_what_has_no_answer_and_count_each_comple
     """bf: one right and one wrong answer of four; sums: a right one and a half one of two."""
     bf = make_scored(1.0, 0.0, 0.0, 0.0, tagged=(True, True, False, False))
     sums = make_scored(1.0, 0.5, task="sums", tagged=(True, True))
-    row = make_row(make_played(own=[bf, sums]))
+    row = make_row(own=[bf, sums])
     assert row["reward_given_tagged"] == pytest.approx(2.5 / 4)
     assert row["answer_tag_rate"] == pytest.approx(4 / 6)
     assert row["task_rewards_given_tagged"] == {"bf": 0.5, "sums": 0.75}
@@ -101,16 +103,16 @@ def test_rewards_given_tagged_leave_out_what_has_no_answer_and_count_each_comple
 def test_several_groups_of_a_task_are_pooled_and_not_averaged() -> None:
     """One answer of four that is right, and four of four that are wrong: a fifth is right, and not half."""
     groups = [make_scored(1.0, 0.0, 0.0, 0.0), make_scored(0.0, 0.0, 0.0, 0.0, tagged=(True,) * 4)]
-    row = make_row(make_played(own=groups))
+    row = make_row(own=groups)
     assert row["reward_given_tagged"] == pytest.approx(0.2)
     assert row["task_rewards_given_tagged"] == {"bf": pytest.approx(0.2)}
 
 
 def test_a_task_without_a_tagged_completion_has_a_rate_of_zero_and_no_reward_given_tagged() -> None:
-    row = make_row(make_played(own=[make_scored(1.0, 0.0), make_scored(0.0, 0.0, task="sums")]))
+    row = make_row(own=[make_scored(1.0, 0.0), make_scored(0.0, 0.0, task="sums")])
     assert row["task_tag_rates"] == {"bf": 0.5, "sums": 0.0}
     assert row["task_rewards_given_tagged"] == {"bf": 1.0}
-    silent = make_row(make_played(own=[make_scored(0.0, 0.0)]))
+    silent = make_row(own=[make_scored(0.0, 0.0)])
     assert (silent["reward_given_tagged"], silent["task_rewards_given_tagged"]) == (UNSET, {})
 
 
@@ -118,18 +120,15 @@ def test_a_task_without_a_tagged_completion_has_a_rate_of_zero_and_no_reward_giv
 def test_the_reward_is_the_tag_rate_times_the_reward_given_tagged(groups: list[list[float | None]]) -> None:
     """None: a completion without a closed answer, which earns 0 in every family."""
     own = [make_scored(*(x or 0.0 for x in one), tagged=tuple(x is not None for x in one)) for one in groups]
-    row = metrics_row(
-        make_played(own=own), timestamp=1.0, node_id="alice", experiment="exp", total_agents=3, model="tiny"
-    )
-    if row.reward_given_tagged is UNSET:
-        assert row.answer_tag_rate == row.my_reward == 0.0
+    row = make_row(own)
+    if row["reward_given_tagged"] is UNSET:
+        assert row["answer_tag_rate"] == row["my_reward"] == 0.0
     else:
-        assert row.answer_tag_rate * row.reward_given_tagged == pytest.approx(row.my_reward)
+        assert row["answer_tag_rate"] * row["reward_given_tagged"] == pytest.approx(row["my_reward"])
 
 
 def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
-    played = make_played(own=[make_scored(0.0, 0.0)], external=[make_scored(1.0, 1.0, peer="bob", model="gpt2")])
-    row = make_row(played)
+    row = make_row([make_scored(0.0, 0.0)], [make_scored(1.0, 1.0, peer="bob", model="gpt2")])
     assert (row["my_reward"], row["train_reward"]) == (0.0, 0.5)
     assert (row["external_by_peer"], row["external_by_model"]) == ({"bob": 1}, {"gpt2": 1})
 
@@ -137,61 +136,53 @@ def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
 def test_the_pool_is_counted_before_and_after_the_filter() -> None:
     pool = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
     sample = DrawnSample(pool, slots=3, of=3, enough=False)
-    row = make_row(make_played(sample=sample, heard=Heard(frozenset({"bob", "carol"}), frozenset({"bob"}))))
+    row = make_row(sample=sample, heard=Heard(frozenset({"bob", "carol"}), frozenset({"bob"})))
     assert (row["pool_groups"], row["pool_informative"]) == (3, 1)
     assert (row["peers_heard"], row["peers_awaited"]) == (2, 1)
 
 
 def test_staleness_is_how_many_rounds_old_the_external_groups_were() -> None:
     external = [make_scored(1.0, 0.0, round_=3), make_scored(1.0, 0.0, round_=1)]
-    assert make_row(make_played(external=external))["staleness"] == 1.0
+    assert make_row(external=external)["staleness"] == 1.0
 
 
 def test_a_round_without_anything_is_all_zeros() -> None:
-    row = make_row(make_played())
+    row = make_row()
     assert (row["my_reward"], row["train_reward"], row["finished_rate"], row["loss"]) == (0.0, 0.0, 0.0, 0.0)
     assert mean([]) == 0.0
 
 
 def test_the_trainers_report_and_the_times_of_the_steps_are_columns() -> None:
-    report = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, updated=False)
-    row = make_row(make_played(updated=Updated(report), before=0.5, seconds={"generate": 2.0}))
+    row = make_row(updated=report(updated=False), before=0.5, seconds={"generate": 2.0})
     assert (row["loss"], row["grad_norm"], row["tokens_trained"], row["updated"]) == (0.25, 2.0, 7, False)
     assert (row["seconds_generate"], row["seconds_wait"]) == (2.0, 1.5)
 
 
+EXTERNAL = [make_scored(1.0, 0.0, peer=peer) for peer in ("bob", "carol", "bob", "dan")]
+
+
 def test_how_likely_the_policy_was_to_write_what_it_took_is_a_column_by_peer() -> None:
-    external = [make_scored(1.0, 0.0, peer=peer) for peer in ("bob", "carol", "bob", "dan")]
     found = tuple(Likeliness(*one) for one in ((-4.0, 4), (-9.0, 1), (-8.0, 4), (0.0, 0)))
-    report = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7, external_likeliness=found)
-    row = make_row(make_played(external=external, updated=Updated(report)))
+    row = make_row(external=EXTERNAL, updated=report(external_likeliness=found))
     assert row["logprobs_by_peer"] == {"bob": -1.5, "carol": -9.0}
-    assert make_row(make_played(external=external))["logprobs_by_peer"] is UNSET
+    assert make_row(external=EXTERNAL)["logprobs_by_peer"] is UNSET
 
 
 def test_what_the_gradients_parts_say_is_in_columns_as_far_as_it_is_known() -> None:
-    external = [make_scored(1.0, 0.0, peer=peer) for peer in ("bob", "carol", "bob", "dan")]
-    report = TrainReport(
-        loss=0.25,
-        grad_norm=2.0,
-        tokens=9,
-        trained_tokens=7,
-        gradient=GradientEstimate(square=-0.5, noise=2.0, alignment=math.inf, bias=None),
-        external_alignment=(1.0, -2.0, 4.0, math.nan),
-    )
-    row = make_row(make_played(external=external, updated=Updated(report)))
+    gradient = GradientEstimate(square=-0.5, noise=2.0, alignment=math.inf, bias=None)
+    alignment = (1.0, -2.0, 4.0, math.nan)
+    row = make_row(external=EXTERNAL, updated=report(gradient=gradient, external_alignment=alignment))
     assert (row["gradient_square"], row["gradient_noise"]) == (-0.5, 2.0)
     assert row["gradient_alignment"] is row["gradient_bias"] is UNSET, "JSON has no infinity"
     assert row["gradient_alignment_by_peer"] == {"bob": 2.5, "carol": -2.0}
-    unmeasured = TrainReport(loss=0.25, grad_norm=2.0, tokens=9, trained_tokens=7)
-    assert make_row(make_played(external=external, updated=Updated(unmeasured)))["gradient_square"] is UNSET
+    assert make_row(external=EXTERNAL, updated=report())["gradient_square"] is UNSET
 
 
 def test_how_full_device_and_disk_are_is_a_column_where_it_is_known() -> None:
-    row = make_row(make_played())
+    row = make_row()
     assert row["memory_total"] is row["disk_used"] is UNSET
     memory, room = MemoryUse(allocated=3, peak=4, total=10**15, free=10), Room(free=25, inodes=None, total=100)
-    row = make_row(make_played(updated=Updated(None, memory, room)))
+    row = make_row(updated=Updated(None, memory, room))
     assert (row["memory_allocated"], row["memory_peak"], row["memory_free"]) == (3, 4, 10)
     assert row["memory_total"] == 10**12, "the largest that readers take"
     assert row["memory_reserved"] is UNSET

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import ProtocolError
-from swarm.node.worker.worker_machine import GatherPace
 from swarm.tasks.family import QuestionRequest
 from swarm.types import Question, RoundKey
 from tests.layout import Layout
 from tests.unit.node.factories import DRAWS, FakePolicy, FakeTaskSource, make_ghost
 from tests.unit.node.nodes import make_worker, play_rounds, play_to_the_end, rollouts_of, rows_of, running
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 ROUNDS = 3
 HARD = {DRAWS.questions("alice", RoundKey(0), 4)[1].seed, *(q.seed for q in DRAWS.questions("alice", RoundKey(1), 4))}
 """One of the first round, all of the second."""
@@ -30,14 +29,8 @@ class Limited(FakeTaskSource):
         return await super().make(requests)
 
 
-@pytest.fixture(autouse=True)
-def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
-
-
 @pytest.mark.parametrize("frequency", ["stage", "generation"])
-async def test_they_are_left_out_and_the_others_keep_their_slots(tmp_path: Path, frequency: str) -> None:
-    layout = Layout(tmp_path, "exp")
+async def test_they_are_left_out_and_the_others_keep_their_slots(layout: Layout, frequency: str) -> None:
     worker = make_worker(layout, "alice", source=Limited(), local_groups=4, publish_frequency=frequency)
     await play_to_the_end(layout, range(ROUNDS), worker)
     assert [row.local_groups for row in rows_of(layout, "alice")] == [3, 0, 4]

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
-from swarm.node.worker.worker_machine import GatherPace
 from swarm.records.files import read_peer
 from swarm.types import RoundKey
 from tests.layout import Layout
 from tests.permissions import close, permissions_count, reopen
 from tests.unit.node.factories import make_ghost, put
-from tests.unit.node.nodes import make_coordinator, make_worker, play_to_the_end, rows_of, run_all, running, until
+from tests.unit.node.nodes import make_coordinator, make_worker, play_to_the_end, rows_of, run_all
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_workers")]
 ROUNDS = 3
 
 
@@ -24,11 +22,6 @@ ROUNDS = 3
 def layout(tmp_path: Path) -> Iterator[Layout]:
     yield Layout(tmp_path, "exp")
     reopen(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def patient_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GatherPace, "SLACK", 20.0)
 
 
 async def test_files_of_a_peer_that_cannot_be_read_are_counted_and_the_others_trained_on(layout: Layout) -> None:
@@ -47,18 +40,6 @@ async def test_files_of_a_peer_that_cannot_be_read_are_counted_and_the_others_tr
     assert [row.refused_by_peer for row in rows] == [{"carol": {"unreadable": 1}}] * ROUNDS
     assert {peer for row in rows for peer in row.external_by_peer} == {"bob"}
     assert {row.total_agents for row in rows} == {3}, "who cannot be read is not waited for"
-
-
-async def test_a_coordinator_goes_on_past_rewards_and_registrations_that_it_cannot_read(layout: Layout) -> None:
-    for node in ("bob", "carol"):
-        make_ghost(layout, node, rounds=2)
-    close(layout.reward_file(RoundKey(1), "carol"))
-    close(layout.peer_file("carol"))
-    with permissions_count(), capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=2, round_interval=60.0, liveness_timeout=60.0)) as codes:
-            await until(lambda: codes)
-    assert codes == [0]
-    assert [log["round"] for log in logs if log["event"] == "round.opened"][-1] == 1
 
 
 @pytest.mark.parametrize("what", ["metrics", "registration", "rollouts"])

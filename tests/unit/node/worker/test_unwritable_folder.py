@@ -23,7 +23,7 @@ from swarm.wire import keys
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import FakePolicy, newest_checkpoint
-from tests.unit.node.nodes import make_worker, rollouts_of, rows_of, running, until
+from tests.unit.node.nodes import make_worker, rows_of, running, until
 
 pytestmark = pytest.mark.anyio
 
@@ -48,11 +48,6 @@ class Disk:
             write(store, key, *arguments, **more)
 
         return attempt
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path, "exp")
 
 
 @pytest.fixture
@@ -97,16 +92,6 @@ async def test_rounds_go_on_and_all_that_they_left_comes_later_once(layout: Layo
     assert said == ["folder.unwritable", "folder.healed"]
 
 
-async def test_the_run_is_the_same_as_on_a_disk_in_order(tmp_path: Path, disk: Disk) -> None:
-    refused, healthy = Layout(tmp_path / "refused", "exp"), Layout(tmp_path / "healthy", "exp")
-    policies = Filling(disk, update_1=True, update_4=False), FakePolicy()
-    for layout, policy in zip((refused, healthy), policies, strict=True):
-        await run(layout, policy)
-    assert policies[0].weights == policies[1].weights
-    for round_ in range(6):
-        assert rollouts_of(refused, round_, "alice").rollouts == rollouts_of(healthy, round_, "alice").rollouts
-
-
 async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: Disk) -> None:
     worker = make_worker(layout, "alice", Filling(disk, update_0=True, update_4=False), **ALONE)
     worker._ctx.writes._most_droppable = 3000
@@ -118,30 +103,6 @@ async def test_a_row_says_that_its_rollouts_were_given_up(layout: Layout, disk: 
     assert not all(there)
     assert there[0], "it was published before the disk was full"
     assert there[5], "the newest are kept"
-
-
-async def test_what_a_kill_took_out_of_memory_is_done_again(layout: Layout, disk: Disk) -> None:
-    killed = FakePolicy()
-    killed_at = Filling(disk, update_2=True)
-    async with running(make_worker(layout, "alice", killed_at, **ALONE | {"max_rounds": 10**6})):
-        await until(lambda: len(killed_at.trained) > 6)
-    assert rounds_of(layout) == [0, 1], "a round whose row never reached the disk was not done"
-    disk.full = False
-    await run(layout, killed)
-    assert rounds_of(layout) == list(range(6))
-
-
-async def test_no_checkpoint_says_more_than_the_rows_on_disk(layout: Layout, disk: Disk) -> None:
-    with capture_logs() as logs:
-        filling = Filling(disk, update_2=True)
-        async with running(
-            make_worker(layout, "alice", filling, **ALONE | {"max_rounds": 10**6}, checkpoint_interval=1)
-        ):
-            await until(lambda: len(filling.trained) > 6)
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    assert found[0].rounds_done <= 2
-    assert {log["why"] for log in logs if log["event"] == "checkpoint.skipped"} == {"rows wait to be written"}
 
 
 async def test_a_node_that_ends_with_a_full_disk_says_what_is_not_there(

@@ -68,17 +68,6 @@ def test_a_writer_that_comes_back_removes_nothing_where_it_keeps_no_checkpoint()
     assert bucket.names() == ["checkpoints/anna/~x/ben/0"]
 
 
-def test_a_bundle_is_listed_by_its_files_and_their_folders() -> None:
-    bucket = MemoryBucket()
-    bucket.open("anna").put_bundle(PREFIX, fill)
-    store = bucket.open()
-    assert names(bucket, "checkpoints/round_5") == ["anna"]
-    assert [entry.name for entry in store.list(PREFIX).entries] == ["model", "node.json"]
-    assert [(entry.name, entry.size) for entry in store.list(f"{PREFIX}/model", tags=True).entries] == [
-        ("weights", 1000)
-    ]
-
-
 def test_one_file_of_a_checkpoint_is_read_without_the_others() -> None:
     bucket = MemoryBucket()
     bucket.open("anna").put_bundle(PREFIX, fill)

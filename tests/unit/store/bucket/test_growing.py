@@ -174,15 +174,6 @@ def test_a_segment_too_large_to_be_ours_is_skipped() -> None:
         growing.MOST_PER_APPEND = most
 
 
-def test_half_a_line_at_the_end_of_a_segment_goes_with_the_next_append() -> None:
-    bucket = MemoryBucket()
-    bucket.write(segment(0), b"one\ntw")
-    assert bucket.open().read_records(LOG).torn
-    bucket.open("anna").append_records(LOG, [b"three"], durable=True)
-    assert whole(bucket) == [b"one", b"three"]
-    assert bucket.open().read_records(LOG) == bucket.open().read_records(LOG)
-
-
 def test_a_file_put_as_one_object_is_read_and_becomes_a_segment_when_it_grows() -> None:
     bucket = MemoryBucket()
     bucket.open("anna").put(LOG, b"one\ntwo\n")

@@ -155,11 +155,6 @@ def test_a_flood_of_names_that_are_no_nodes_is_not_listed_at_every_look(name: st
     assert store.facts().spent.requests == {"list": 2}
 
 
-@pytest.mark.parametrize("name", ["/x", "a//b", "a/../b/c", "a/b\x01/c", "a/b\x01", "a/", "\udcff/x"])
-def test_names_that_no_request_but_a_listing_can_hold_are_odd(name: str) -> None:
-    assert is_odd(name)
-
-
-@pytest.mark.parametrize("name", ["anna.json", "a/b c/%25", "a/...", "\U0001f600"])
-def test_names_that_requests_can_hold_are_not_odd(name: str) -> None:
-    assert not is_odd(name)
+def test_names_that_no_request_but_a_listing_can_hold_are_odd() -> None:
+    odd = ["/x", "a//b", "a/../b/c", "a/b\x01/c", "a/b\x01", "a/", "\udcff/x"]
+    assert [name for name in [*odd, "anna.json", "a/b c/%25", "a/...", "\U0001f600"] if is_odd(name)] == odd

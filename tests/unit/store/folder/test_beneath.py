@@ -67,14 +67,6 @@ FOLDERS = ["rollouts", "rollouts/round_9", "rollouts/round_9/stage_0"]
 
 
 @pytest.mark.parametrize("link", FOLDERS)
-def test_a_file_behind_a_linked_folder_is_refused(tmp_path: Path, link: str) -> None:
-    layout, _ = vandalized(tmp_path, link=link)
-    with pytest.raises(ProtocolError, match=rf"symbolic link.*{link}\)") as refusal:
-        layout.run.store.get(keys.rollout(KEY, "anna"), 1000)
-    assert refusal.value.reason == "not_a_file"
-
-
-@pytest.mark.parametrize("link", FOLDERS)
 def test_several_files_behind_a_linked_folder_are_refused(tmp_path: Path, link: str) -> None:
     layout, _ = vandalized(tmp_path, link=link)
     read = get_many(layout.run.store, [keys.rollout(KEY, "anna"), keys.rollout(KEY, "ben")], 1000)
@@ -104,8 +96,7 @@ def test_a_linked_folder_is_not_listed(tmp_path: Path, link: str, tags: bool) ->
 @pytest.mark.parametrize("link", [*FOLDERS, ".tmp", ".tmp/anna"])
 def test_nothing_is_published_outside(tmp_path: Path, link: str) -> None:
     layout, outside = vandalized(tmp_path, link=link)
-    before = tree(outside)
-    target = layout.rollout_file(KEY, "anna")
+    before, target = tree(outside), layout.rollout_file(KEY, "anna")
     if link != "rollouts":  # no user puts a link there, so it goes
         layout.put(target, b"new", "anna")
         assert target.read_bytes() == b"new"
@@ -113,6 +104,7 @@ def test_nothing_is_published_outside(tmp_path: Path, link: str) -> None:
     else:
         with pytest.raises(StoreError, match=rf"cannot write .*symbolic link.*{link}\)|not followed;"):
             layout.put(target, b"new", "anna")
+        assert (layout.root / link).is_symlink()
     assert tree(outside) == before
 
 
@@ -222,30 +214,18 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("obstacle", ["link", "file", "dangling"])
+@pytest.mark.parametrize("obstacle", ["file", "dangling"])
 def test_what_stands_in_the_place_of_a_rounds_folder_goes_when_somebody_publishes_there(
     tmp_path: Path, obstacle: str
 ) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
     layout = Layout(tmp_path, "exp")
     layout.rollouts.mkdir(parents=True)
     place = layout.rollouts / "round_3"
     if obstacle == "file":
         place.write_bytes(b"in the way")
     else:
-        place.symlink_to(elsewhere if obstacle == "link" else tmp_path / "nowhere")
+        place.symlink_to(tmp_path / "nowhere")
     target = layout.rollout_file(RoundKey(3), "alice")
     layout.put(target, b"{}", "alice")
     assert target.read_bytes() == b"{}"
     assert not place.is_symlink()
-    assert list(elsewhere.iterdir()) == []
-
-
-def test_a_link_in_the_place_of_a_folder_of_the_experiment_itself_stays_and_is_refused(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "exp")
-    layout.root.mkdir(parents=True)
-    layout.rollouts.symlink_to(tmp_path)
-    with pytest.raises(StoreError, match="symbolic link"):
-        layout.put(layout.rollout_file(RoundKey(3), "alice"), b"{}", "alice")
-    assert layout.rollouts.is_symlink()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ProtocolError, StoreError
@@ -37,33 +36,10 @@ def refused(file: Path) -> str:
     return refusal.value.reason
 
 
-@pytest.mark.parametrize("size", [0, 1, LIMIT])
-def test_a_file_within_the_limit_is_read_whole(tmp_path: Path, size: int) -> None:
-    (tmp_path / "a.json").write_bytes(b"x" * size)
-    assert read(tmp_path / "a.json") == b"x" * size
-
-
 def test_a_file_of_several_reads_is_put_together(tmp_path: Path) -> None:
     data = os.urandom(3 * 2**20 + 17)
     (tmp_path / "a.json").write_bytes(data)
     assert read(tmp_path / "a.json", 16 * 2**20) == data
-
-
-def test_a_missing_file_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "a.json")
-
-
-def test_a_file_above_the_limit_is_oversized(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_bytes(b"x" * (LIMIT + 1))
-    assert refused(tmp_path / "a.json") == "oversized"
-
-
-def test_a_file_of_10_gigabytes_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.json").touch()
-    os.truncate(tmp_path / "a.json", 10 * 2**30)
-    monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
-    assert refused(tmp_path / "a.json") == "oversized"
 
 
 def test_a_file_that_grows_while_it_is_read_is_oversized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,30 +54,6 @@ def test_a_file_that_grows_while_it_is_read_is_oversized(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(os, "read", grow_and_read)
     assert refused(file) == "oversized"
-
-
-def test_a_symlink_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(b"x")
-    (tmp_path / "a.json").symlink_to(tmp_path / "secret")
-    (tmp_path / "b.json").symlink_to(tmp_path / "nowhere")
-    assert [refused(tmp_path / name) for name in ("a.json", "b.json")] == ["not_a_file"] * 2
-
-
-def test_a_fifo_does_not_block(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.json")
-    assert refused(tmp_path / "a.json") == "not_a_file"
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    (tmp_path / "a.json").mkdir()
-    assert refused(tmp_path / "a.json") == "not_a_file"
-
-
-def test_a_socket_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # the paths of sockets are short
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("a.json")
-        assert refused(tmp_path / "a.json") == "not_a_file"
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
@@ -142,23 +94,14 @@ def test_only_the_files_of_nodes_are_seen(tmp_path: Path) -> None:
     for name in [*JUNK, b"anna.json", b"ben-2.json"]:
         (tmp_path / os.fsdecode(name)).touch()
     assert nodes_in(FolderStore(tmp_path), "") == {"anna", "ben-2"}
-
-
-def test_names_that_are_not_utf8_are_left_out_and_all_others_are_there(tmp_path: Path) -> None:
-    for name in JUNK:
-        (tmp_path / os.fsdecode(name)).touch()
-    assert names_in(tmp_path) == sorted(name.decode() for name in JUNK[1:])
+    utf8 = [name.decode() for name in JUNK[1:]]
+    assert names_in(tmp_path) == sorted([*utf8, "anna.json", "ben-2.json"])
 
 
 def test_numbered_folders_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for name in ("round_10", "round_9", "round_0", "round_01", "round_x", "stage_3", "round_2.tmp", "round_-1"):
         (tmp_path / name).mkdir()
     assert rounds_in(FolderStore(tmp_path), "") == [0, 9, 10]
-
-
-def test_a_folder_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
-    store, missing = FolderStore(tmp_path), "rollouts/round_0"
-    assert (list(entries(store, missing)), nodes_in(store, missing), rounds_in(store, missing)) == ([], set(), [])
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -199,7 +142,6 @@ def test_hostile_names_break_no_listing_and_speak_for_nobody(tmp_path: Path, kin
 
 
 @given(st.sets(st.binary(min_size=1, max_size=255).filter(lambda name: not {0, ord("/")} & {*name}), max_size=20))
-@settings(max_examples=100, deadline=None)
 def test_no_name_that_a_file_system_can_hold_breaks_a_listing(names: set[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = [name for name in names if name not in (b".", b"..")]

@@ -5,47 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
-import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from swarm.errors import StoreError
 from swarm.store.folder.beneath import Within
-from swarm.store.folder.publish import publish, publish_own
+from swarm.store.folder.publish import failing_to_write, publish, publish_own
+from swarm.store.folder.store import FolderStore
+from tests.permissions import close, permissions_count, reopen
 
 
 def at(path: Path) -> Within:
     return Within(path.parent, (path.name,))
-
-
-def test_a_reader_never_sees_a_torn_file(tmp_path: Path) -> None:
-    target, size, done = tmp_path / "peers" / "anna.json", 64 * 1024, threading.Event()
-    seen: list[bytes] = []
-
-    def read() -> None:
-        while not done.is_set():
-            seen.append(target.read_bytes())
-
-    publish(at(target), b"\x00" * size, at(tmp_path / "tmp"))
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        for version in range(300):
-            publish(at(target), bytes([version % 256]) * size, at(tmp_path / "tmp"), durable=False)
-    finally:
-        done.set()
-        reader.join()
-    assert len(set(seen)) > 1
-    assert all(len(data) == size and len(set(data)) == 1 for data in set(seen))
-
-
-def test_folders_are_made_and_nothing_is_left_over(tmp_path: Path) -> None:
-    publish(at(tmp_path / "a" / "b" / "anna.json"), b"{}", at(tmp_path / "x" / "tmp"))
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
-        "a/b/anna.json"
-    ]
 
 
 # ── durable ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,23 +42,6 @@ class Disk:
         folder = Path(os.readlink(f"/proc/self/fd/{dst_dir_fd}"))
         self.calls.append(("rename", str((folder / target).relative_to(self._root))))
         self._rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-
-
-def test_a_durable_file_is_synced_before_it_is_renamed_and_its_folder_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "peers").mkdir()
-    disk = Disk(monkeypatch, tmp_path)
-    publish(at(tmp_path / "peers" / "anna.json"), b"12345", at(tmp_path / "tmp"))
-    assert disk.calls == [("sync", "half of 5 bytes"), ("rename", "peers/anna.json"), ("sync", "peers")]
-
-
-def test_folders_that_are_new_are_durable_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "rollouts").mkdir()
-    disk = Disk(monkeypatch, tmp_path)
-    publish(at(tmp_path / "rollouts" / "round_3" / "stage_0" / "anna.json"), b"{}", at(tmp_path / "tmp"))
-    synced_after_rename = [what for _, what in disk.calls[2:]]
-    assert synced_after_rename == ["rollouts/round_3/stage_0", "rollouts/round_3", "rollouts"]
 
 
 def test_a_new_root_is_durable_in_the_folder_that_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,16 +74,6 @@ def test_nothing_is_synced_where_nothing_has_to_last(tmp_path: Path, monkeypatch
     assert disk.calls == [("rename", "peers/anna.json")]
 
 
-def test_a_mount_that_cannot_sync_folders_is_good_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def only_files(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "Invalid argument")
-
-    monkeypatch.setattr(os, "fsync", only_files)
-    publish(at(tmp_path / "anna.json"), b"{}", at(tmp_path / "tmp"))
-    assert (tmp_path / "anna.json").read_bytes() == b"{}"
-
-
 # ── failures ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def expect_failure(target: Path, temporary: Path, message: str) -> None:
     """Publishing must fail, say where and why, and leave the target and the temporary folder as they were."""
@@ -136,20 +82,6 @@ def expect_failure(target: Path, temporary: Path, message: str) -> None:
         publish(at(target), b"new", at(temporary))
     assert (target.read_bytes() if target.is_file() else None) == before
     assert not temporary.is_dir() or not list(temporary.iterdir())
-
-
-def test_a_full_disk_leaves_the_target_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    (tmp_path / "anna.json").write_bytes(b"old")
-    monkeypatch.setattr(os, "fsync", full)
-    expect_failure(tmp_path / "anna.json", tmp_path / "tmp", "No space left on device")
-
-
-def test_a_target_whose_folder_is_a_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "peers").write_bytes(b"a file")
-    expect_failure(tmp_path / "peers" / "anna.json", tmp_path / "tmp", "Not a directory")
 
 
 def test_a_target_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
@@ -161,3 +93,37 @@ def test_a_temporary_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> N
     (tmp_path / "tmp").write_bytes(b"a file")
     where = re.escape(str(tmp_path / "tmp"))
     expect_failure(tmp_path / "anna.json", tmp_path / "tmp", rf"Not a directory \({where}\)")
+
+
+# ── what the system refuses is told with the remedy that fits ─────────────────────────────────────────────────────────
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "share").mkdir()
+    yield tmp_path / "share"
+    reopen(tmp_path)
+
+
+@pytest.mark.parametrize("gone", ["share", "share/peers"])
+def test_permissions_that_were_taken_away_are_not_called_a_mount_that_is_gone(root: Path, gone: str) -> None:
+    store = FolderStore(root, "anna")
+    store.put("peers/anna.json", b"{}")
+    close(root.parent / gone)
+    with permissions_count(), pytest.raises(StoreError, match=r"Permission denied.*chmod") as refused:
+        store.put("peers/anna.json", b"{}")
+    assert "mounted" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "what_to_do"),
+    [
+        (errno.ENOSPC, "free space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EROFS, "for writing"),
+        (errno.ESTALE, "mounted"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.EACCES, "chmod"),
+    ],
+)
+def test_each_refusal_has_its_own_remedy(tmp_path: Path, number: int, what_to_do: str) -> None:
+    with pytest.raises(StoreError, match=what_to_do), failing_to_write(Within(tmp_path, ("a",))):
+        raise OSError(number, os.strerror(number))
