@@ -2,14 +2,13 @@
 
 Each is called with the folder of a running experiment and how often it was called before, and writes as its attacker
 does at one moment. Those on the round clock and on who waits for whom are in `coordination`. None looks at what the
-nodes do with it; `python -m tests.adversaries.table` measures that.
+nodes do with it; `python -m tests.adversaries.views` measures what views do, tests/simulation what nodes do.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -170,7 +169,7 @@ def no_files_among_rollouts(at: Target, tick: int) -> None:
     key = _open_round(at)
     folder = at.layout.rollouts_of(key)
     folder.mkdir(parents=True, exist_ok=True)
-    for place in OBJECTS.values():
+    for place in OBJECTS:
         with suppress(OSError):
             place(folder / f"{place.__name__.strip('_')}{tick}.json")
     for ahead in (1, 2, 3):
@@ -183,14 +182,10 @@ def _of_coordination(attack: coordination.Attack) -> Attack:
     return lambda at, tick: attack(at.layout.path, at.layout.experiment)
 
 
-# ── objects in the way ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── objects ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _folder(path: Path) -> None:
     path.mkdir()
     (path / "in-the-way").write_bytes(b"x")
-
-
-def _file(path: Path) -> None:
-    path.write_bytes(b"x")
 
 
 def _pipe(path: Path) -> None:
@@ -215,45 +210,7 @@ def _sparse(path: Path) -> None:
         file.truncate(TERABYTE)
 
 
-OBJECTS: dict[str, Callable[[Path], None]] = {
-    "folder": _folder,
-    "pipe": _pipe,
-    "socket": _socket,
-    "link": _link,
-    "endless link": _endless,
-    "sparse terabyte": _sparse,
-}
-PLACES: dict[str, Callable[[Target], Path]] = {
-    "metrics": lambda at: at.layout.metrics_file(at.victim),
-    "events": lambda at: at.layout.events_file(at.victim),
-    "stdout": lambda at: at.layout.stdout_file(at.victim),
-    "registration": lambda at: at.layout.peer_file(at.victim),
-    "next rollouts": lambda at: at.layout.rollout_file(_next_round(at), at.victim),
-    "next reward": lambda at: at.layout.reward_file(_next_round(at), at.victim),
-    "state": lambda at: at.layout.state_file,
-    "experiment": lambda at: at.layout.experiment_file,
-    "temporary files": lambda at: at.layout.path / ".tmp" / at.victim,
-    "next checkpoint": lambda at: at.layout.checkpoint(_next_checkpoint(at), at.victim),
-}
-
-
-def _in_the_way(place: Callable[[Target], Path], thing: Callable[[Path], None]) -> Attack:
-    def attack(at: Target, tick: int) -> None:
-        del tick
-        path = place(at)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):  # the node may be in the way
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-            thing(path)
-
-    return attack
-
-
-def _each_in_turn(place: Callable[[Target], Path]) -> Attack:
-    things = [_in_the_way(place, thing) for thing in OBJECTS.values()]
-    return lambda at, tick: things[tick % len(things)](at, tick)
-
-
+OBJECTS = (_folder, _pipe, _socket, _link, _endless, _sparse)
 OF_FILES: dict[str, Attack] = {
     **coordination.by_name(
         rows_that_overflow,
@@ -274,14 +231,6 @@ OF_FILES: dict[str, Attack] = {
     ),
     **{name: _of_coordination(attack) for name, attack in coordination.ATTACKS.items()},
 }
-ONCE: dict[str, Attack] = OF_FILES | {
-    f"{what}: {kind}": _in_the_way(place, thing) for what, place in PLACES.items() for kind, thing in OBJECTS.items()
-}
-"""Written once."""
-EVERY_SECOND: dict[str, Attack] = OF_FILES | {
-    f"{what}: each kind in turn": _each_in_turn(place) for what, place in PLACES.items()
-}
-"""Written again every second."""
 
 
 # ── how ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -295,10 +244,6 @@ def _is_honest(at: Target, number: int) -> bool:
     with suppress(OSError):
         return any(name.startswith(at.honest) for name in os.listdir(at.layout.rollouts_of(RoundKey(number))))
     return False
-
-
-def _next_round(at: Target) -> RoundKey:
-    return RoundKey(_open_round(at).round + 2)
 
 
 def _next_checkpoint(at: Target) -> int:

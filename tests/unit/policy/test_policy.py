@@ -28,24 +28,6 @@ def test_min_p_reaches_the_sampling() -> None:
     assert first == second
 
 
-def test_static_decoding_writes_what_dynamic_does() -> None:
-    dynamic, static = (make_policy(make_model(), GrpoConfig(decoding=kind)) for kind in ("dynamic", "static"))
-    assert type(static.generator._decoding) is not type(dynamic.generator._decoding)
-    texts = [[one.token_ids for one in policy.generate(["?"], group_size=2, seed=0)[0]] for policy in (dynamic, static)]
-    assert texts[0] == texts[1]
-
-
-@pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("auto", None)])
-def test_precision_is_passed_on_to_the_model(precision: str, dtype: torch.dtype | None) -> None:
-    policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", precision=precision)
-    assert policy.generator._model.autocast_dtype == dtype
-
-
-def test_attention_is_passed_on_to_the_model() -> None:
-    policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", attention="eager")
-    assert policy.generator._model.module.config._attn_implementation == "eager"
-
-
 def test_bf16_trains_in_fp32_weights_on_what_it_generated() -> None:
     config = GrpoConfig(learning_rate=1e-3, max_new_tokens=16, importance_cap=2.0)
     policy = load_policy("tiny-qwen2", config, device="cpu", precision="bf16")

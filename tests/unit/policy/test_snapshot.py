@@ -73,7 +73,7 @@ def test_snapshots_can_be_written_while_the_policy_works_on(tmp_path: Path) -> N
     policy = some_policy()
     train(policy, 1)
     before = weights_of(policy)
-    folders = [tmp_path / str(number) for number in range(20)]
+    folders = [tmp_path / str(number) for number in range(5)]
 
     def write_all() -> None:
         for folder, snapshot in zip(folders, snapshots, strict=True):
