@@ -122,16 +122,6 @@ def test_larger_batches_drop_graphs_of_smaller_buffers() -> None:
     assert capture.recorded == 3  # 4 rows; 32 rows; 4 rows in the larger buffers
 
 
-def test_buffers_hold_the_most_rows_and_the_most_columns_seen() -> None:
-    model, capture = make_model(max_new_tokens=4), FakeCapture()
-    decoding, recorded = StaticDecoding(model, capture), []
-    for _ in range(3):
-        write(model, decoding, [[5] * 3], group_size=16)
-        write(model, decoding, [[5] * 100], group_size=1)
-        recorded.append(capture.recorded)
-    assert recorded[1] == recorded[2]
-
-
 def test_weights_in_other_places_are_recorded_anew() -> None:
     model, capture = make_model(max_new_tokens=4), FakeCapture()
     decoding = StaticDecoding(model, capture)

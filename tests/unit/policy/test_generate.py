@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -78,16 +77,6 @@ def test_rows_that_finish_early_do_not_change_the_others(architecture: str) -> N
         assert short.token_ids == expected
         lengths.add(len(expected))
     assert len(lengths) > 2  # otherwise nothing was compacted
-
-
-def test_shared_prefill_equals_separate_prefill() -> None:
-    model = make_model(eos_ids=SOME_ENDS)
-    uniforms = draw_uniforms(3, 4, model.max_new_tokens, 7)
-    together = sample(model, PROMPTS, uniform_K_G_T=uniforms, sampling=PLAIN)
-    for k, prompt in enumerate(PROMPTS):
-        for g in range(4):
-            alone = sample(model, [prompt], uniform_K_G_T=uniforms[k : k + 1, g : g + 1], sampling=PLAIN)
-            assert alone[0][0].token_ids == together[k][g].token_ids
 
 
 @pytest.mark.parametrize("max_rows", [1, 4, 5])
@@ -165,18 +154,6 @@ def test_top_k_of_one_is_greedy_and_still_reports_the_full_distribution() -> Non
         expected = logprobs_one_by_one(model, prompt, one.token_ids, 1.0)
         torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
         assert sum(one.logprobs) < -0.1
-
-
-def test_generation_leaves_no_gradient_and_the_mode_alone() -> None:
-    model = make_model()
-    write(model)
-    assert not model.module.training
-    assert all(parameter.grad is None for parameter in model.module.parameters())
-
-
-def test_one_new_token_is_enough() -> None:
-    samples = write(replace(make_model(), max_new_tokens=1))
-    assert {len(one.token_ids) for one in chain(*samples)} == {1}
 
 
 def test_text_of_a_finished_completion_ends_before_its_end_of_text() -> None:

@@ -16,11 +16,6 @@ from swarm.types import Completion, Dialogue, Ready, TrainGroup
 from tests.unit.policy.factories import make_group, make_model
 
 
-def test_tokenizer_is_the_models_digest() -> None:
-    model = make_model()
-    assert make_policy(model, GrpoConfig()).tokenizer == model.tokenizer_digest
-
-
 def test_min_p_reaches_the_sampling() -> None:
     """At 1, only the likeliest token is left, whatever the seed."""
     policy = make_policy(make_model(), GrpoConfig(min_p=1.0))

@@ -129,12 +129,6 @@ def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
     assert all(lengths[block.stop - 1] == block.width for block in blocks)
 
 
-def test_block_is_parted_only_where_that_saves_more_padding_than_a_block_costs() -> None:
-    lengths = [1] * 4 + [11] * 4  # 4 x 10 positions of padding
-    assert length_blocks(lengths, block_cost=40) == [(0, 8, 11)]
-    assert length_blocks(lengths, block_cost=39) == [(0, 4, 1), (4, 8, 11)]
-
-
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_rows_of_different_length_pass_in_blocks_with_and_without_checkpointing(checkpointing: bool) -> None:
     model = make_model()
@@ -178,11 +172,6 @@ def test_gradient_checkpointing_recomputes_and_leaves_evaluation_mode() -> None:
     make_trainer(model, gradient_checkpointing=True).finish_update([make_group()])
     assert len(forwards) == 2
     assert not model.module.training
-
-
-def test_gradient_checkpointing_does_not_touch_generation() -> None:
-    plain, checkpointing = (make_policy(make_model(), GrpoConfig(gradient_checkpointing=on)) for on in (False, True))
-    assert checkpointing.generate(["?"], group_size=3, seed=0) == plain.generate(["?"], group_size=3, seed=0)
 
 
 def report_and_weights(
@@ -280,20 +269,6 @@ def test_generating_between_the_two_parts_changes_nothing(checkpointing: bool) -
     assert same(*weights)
 
 
-def test_where_empty_updates_are_skipped_nothing_to_learn_changes_neither_weights_nor_optimizer() -> None:
-    model = make_model()
-    trainer = make_trainer(model, empty_update="skip")
-    trainer.finish_update(RAGGED)
-    weights, state = weights_of(model), trainer.state()
-    for groups in ([QUIET], [], [make_group(texts=("",), advantages=(1.0,), finished=False)]):
-        report = trainer.finish_update(groups)
-        assert not report.updated
-        assert (report.loss, report.grad_norm, report.trained_tokens) == (0.0, 0.0, 0)
-    assert same(weights_of(model), weights)
-    assert trainer.state().updates == state.updates == 1
-    assert same(trainer.state().first_moments, state.first_moments)
-
-
 def test_external_completions_end_with_end_of_text_only_if_finished() -> None:
     model = make_model()
     group = TrainGroup("?", (Completion("ab", True), Completion("ab", False), Completion("", True)), (1.0, 1.0, 1.0))
@@ -332,20 +307,6 @@ def test_a_largest_norm_of_0_leaves_the_gradient_as_it_is() -> None:
     assert largest_gap(gradient_of(model, RAGGED), gradient_of(model, RAGGED, max_grad_norm=0.0)) == 0
 
 
-def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None:
-    model = make_model()
-    trainer = make_trainer(model, kl_weight=1.0)
-    with torch.no_grad():
-        for parameter in model.module.parameters():
-            parameter.mul_(1.1)
-    first = trainer.finish_update([QUIET])
-    assert first.updated
-    assert first.kl > 1e-3
-    for _ in range(10):
-        last = trainer.finish_update([QUIET])
-    assert last.kl < first.kl / 2
-
-
 def test_further_iterations_measure_the_ratio_against_the_first_weights() -> None:
     once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).finish_update(RAGGED) for n in (1, 3))
     assert once.clip_fraction == 0
@@ -362,12 +323,6 @@ def test_each_group_passes_once_an_iteration_and_one_without_advantage_never() -
     trainer.finish_update([make_group("?", ("a", "b"), (1.0, -1.0))])
     assert rows[2:4] == [1, 2], "the remaining groups alone"
     assert sum(rows[4:]) == 4 + 3
-
-
-def test_iterations_count_as_updates() -> None:
-    trainer = make_trainer(make_model(), iterations=3)
-    trainer.finish_update(RAGGED)
-    assert trainer.state().updates == 3
 
 
 def test_learning_rate_warms_up_linearly_and_stays() -> None:
@@ -480,15 +435,6 @@ def test_out_of_memory_at_any_point_of_either_part_loses_no_row_and_counts_none_
     assert ours.trained_tokens == expected.trained_tokens
 
 
-def test_smaller_micro_batch_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = make_trainer(make_model(), micro_batch_tokens=1024)
-    fail_above(3, monkeypatch)
-    trainer.finish_update(RAGGED)
-    with capture_logs() as logs:
-        trainer.finish_update(RAGGED)
-    assert logs == []
-
-
 def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(model := make_model())
     fail_above(0, monkeypatch)
@@ -562,22 +508,6 @@ def test_importance_weights_are_truncated_ratios_of_policy_to_behaviour() -> Non
     mean = sum(n * w for group in lengths for n, w in zip(group, weights, strict=True)) / total
     assert report.importance_tokens == report.trained_tokens == total
     assert report.importance_mean == pytest.approx(mean, abs=1e-4)
-
-
-def test_own_tokens_are_weighed_by_how_far_trainer_and_generator_are_apart() -> None:
-    groups = own_groups(make_model(eos_ids=SOME_ENDS))
-    report = make_trainer(make_model(eos_ids=SOME_ENDS), importance_cap=4.0).finish_update(groups)
-    assert report.importance_mean == pytest.approx(1, abs=1e-4)
-    plain = make_trainer(make_model(eos_ids=SOME_ENDS)).finish_update(groups)
-    assert (plain.importance_tokens, plain.importance_mean) == (0, 0.0)
-    assert report.loss == pytest.approx(plain.loss, abs=1e-5)
-
-
-def test_external_tokens_without_usable_logprobs_weigh_one() -> None:
-    model = make_model()
-    assert largest_gap(gradient_of(model, RAGGED), gradient_of(model, RAGGED, importance_cap=0.5)) == 0
-    report = make_trainer(model, importance_cap=0.5).finish_update(RAGGED)
-    assert (report.importance_tokens, report.importance_mean) == (0, 0.0)
 
 
 def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
