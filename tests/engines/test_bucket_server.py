@@ -310,8 +310,6 @@ def test_a_swarm_over_a_bucket_behind_a_bad_network_earns_what_it_earns_in_a_fol
     calm = Prefix(server, world.prefix).url
     assert rewards(calm) == rewards(str(tmp_path))
     assert [len(rows) for rows in rewards(calm).values()] == [3, 3]
-    checked = run_swarm(env, "validate", "--json", "--path", calm)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
     copied = run_swarm(env, "copy", calm, str(tmp_path / "copy"), "--experiment", "test")
     assert copied.returncode == 0, copied.stdout + copied.stderr
     assert rewards(str(tmp_path / "copy")) == rewards(calm)
