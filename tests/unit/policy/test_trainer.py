@@ -284,6 +284,14 @@ def test_own_completions_keep_the_sampled_ids() -> None:
     assert row.token_ids == (250, 3, model.eos_id)
 
 
+def test_special_tokens_in_a_peers_text_stay_text() -> None:
+    model = make_model()
+    group = make_group("?", ("<|endoftext|> and on",), (1.0,), finished=False)
+    (row,) = encode_groups([group], model, all_rows=True, use_claims=False).rows
+    assert model.eos_id not in row.token_ids
+    assert model.tokenizer.decode(row.token_ids) == "<|endoftext|> and on"
+
+
 def test_groups_longer_than_the_context_are_left_out_and_counted() -> None:
     model = make_model("gpt2", context=200)
     fits, too_long = make_group(), make_group("?", ("short", "x" * 190), (1.0, -1.0))
@@ -305,6 +313,20 @@ def test_gradient_is_clipped_to_the_norm_but_reported_whole() -> None:
 def test_a_largest_norm_of_0_leaves_the_gradient_as_it_is() -> None:
     model = make_model()
     assert largest_gap(gradient_of(model, RAGGED), gradient_of(model, RAGGED, max_grad_norm=0.0)) == 0
+
+
+def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None:
+    model = make_model()
+    trainer = make_trainer(model, kl_weight=1.0)
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            parameter.mul_(1.1)
+    first = trainer.finish_update([QUIET])
+    assert first.updated
+    assert first.kl > 1e-3
+    for _ in range(10):
+        last = trainer.finish_update([QUIET])
+    assert last.kl < first.kl / 2
 
 
 def test_further_iterations_measure_the_ratio_against_the_first_weights() -> None:
