@@ -36,13 +36,3 @@ def test_own_questions_and_an_own_model_are_named_and_trained_on(tmp_path: Path)
     assert "the clock allows" in line
     (rows,) = (tmp_path / "place").glob("experiments/*/logs/worker-0/metrics.jsonl")
     assert json.loads(rows.read_text())["task_rewards"].keys() == {"dataset/my_questions"}
-    again = swarm(tmp_path, "up", *named, "--rounds", "2")
-    assert again.returncode == 0, again.stdout + again.stderr
-
-
-def test_a_bad_line_ends_the_command_before_anything_starts(tmp_path: Path) -> None:
-    (tmp_path / "mine.jsonl").write_text(QUESTIONS + '{"question": "What is 1 + 1?", "answer": 2\n')
-    refused = swarm(tmp_path, "up", "--tasks", "mine.jsonl", "--nodes", "1", "--rounds", "1")
-    assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert "mine.jsonl:3:43" in refused.stderr
-    assert not (tmp_path / "place" / "experiments").exists()

@@ -37,12 +37,8 @@ USERS = ("clock", "anna", "ben")
 REQUESTS_BEFORE = 1 + 3 * len(USERS)
 """That moto lets pass: the bucket is made, and the users."""
 OWN = (
-    "peers/{}.json",
-    "rollouts/round_0/stage_0/{}.json",
-    "completions/round_0/{}.json",
-    "rewards/round_0/stage_0/{}.json",
-    "winners/round_0/{}.json",
-    "judge/answers/round_0/{}.json",
+    *("peers/{}.json", "rollouts/round_0/stage_0/{}.json", "completions/round_0/{}.json"),
+    *("rewards/round_0/stage_0/{}.json", "winners/round_0/{}.json", "judge/answers/round_0/{}.json"),
 )
 OTHERS = ("experiment.json", "state/current_state.json", "cleaned.json", "judge/questions/round_0/anna.json")
 

@@ -92,10 +92,9 @@ def test_adapters_of_one_process_end_after_kills_as_if_nothing_had_happened(tmp_
         assert max(row["logprob_drift"] for row in rows(broken, node)) < 1e-4
 
 
-def test_a_checkpoint_holds_the_adapter_and_its_moments_alone(tmp_path: Path) -> None:
-    run(tmp_path, 0, random.Random())
+def holds_the_adapter_and_its_moments_alone(path: Path) -> None:
     for node in NODES:
-        checkpoint = layout(tmp_path).checkpoint(ROUNDS, node)
+        checkpoint = layout(path).checkpoint(ROUNDS, node)
         weights = load_file(checkpoint / "model" / "adapter_model.safetensors")
         numbers = sum(matrix.numel() for matrix in weights.values())
         assert all("lora_" in name for name in weights)
@@ -115,8 +114,11 @@ def diverge(path: Path, node: str) -> None:
     manifest.write_bytes(msgspec.json.encode(msgspec.structs.replace(said, files=stamps)))
 
 
-def test_a_node_that_fails_in_a_common_step_is_named_and_the_others_finish_and_save(tmp_path: Path) -> None:
+def test_a_checkpoint_is_small_and_a_node_that_fails_in_a_common_step_is_named_and_the_others_finish_and_save(
+    tmp_path: Path,
+) -> None:
     run(tmp_path, 0, random.Random())
+    holds_the_adapter_and_its_moments_alone(tmp_path)
     diverge(tmp_path, "w-1")
     env = of_one_process(tmp_path) | {"MAX_ROUNDS": "1000"}
     with daemons() as start:

@@ -29,18 +29,6 @@ def test_a_worker_that_waits_for_its_coordinator_is_registered_and_leaves_when_i
     assert status_of(tmp_path, "anna") == STOPPED, "it said goodbye"
 
 
-def test_workers_that_came_before_the_first_round_read_each_other_from_it_on(tmp_path: Path) -> None:
-    quick = {"SWARM_SETTLE_TIME": 1, "MAX_ROUNDS": 2}
-    nodes = ("anna", "ben", "carol")
-    with daemons() as start:
-        workers = [start(LIGHT, environment(tmp_path, NODE_ID=node, **quick)) for node in nodes]
-        eventually(lambda: all(status_of(tmp_path, node) for node in nodes), "three registrations")
-        clock = start("services.coordinator", environment(tmp_path, **quick))
-        assert [daemon.wait() for daemon in (clock, *workers)] == [0] * 4
-    for node in nodes:
-        assert [(row["round"], row["peers_heard"]) for row in rows(tmp_path, node)] == [(0, 2), (1, 2)]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="which processes run is read from /proc")
 def test_a_killed_worker_of_this_machine_holds_up_no_round_until_a_time_out(tmp_path: Path) -> None:
     quick = {"MAX_ROUNDS": 400, "SWARM_LIVENESS_TIMEOUT": 600}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.swarms import environment, rows, run_swarm
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "tiny_rewards.json"
 OLD = {"SWARM_PROFILE": "tiny", "MODEL_NAME": "tiny-qwen2", "SWARM_EMPTY_UPDATE": "skip"}

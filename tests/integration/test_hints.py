@@ -1,7 +1,6 @@
 """Hints, provoked by runs of real nodes that were made useless for them."""
 
 import json
-import re
 
 import pytest
 
@@ -66,12 +65,3 @@ def test_a_model_that_never_says_anything_of_use(tmp_path):
     assert {code for code, nodes in hints(tmp_path, env).items() if nodes == {"worker-0"}} == of_node
     assert set(said(tmp_path, "worker-0")) == of_node
     assert all(f"docs/hints.md#{code}" in up.stdout for code in of_node)
-
-
-@pytest.mark.slow
-def test_a_mixed_demonstration_gives_none(tmp_path):
-    env = {"PATH": "/usr/bin:/bin", "GDRIVE_PATH": str(tmp_path), "EXPERIMENT_NAME": "test"}
-    up = run_swarm(env, "up", "--in-process", "--model", "tiny-2-qwen2,tiny-2-gpt2")
-    assert up.returncode == 0, up.stdout + up.stderr
-    assert set(re.findall(r"docs/hints\.md#([\w-]+)", up.stdout)) <= OF_THE_MACHINE, up.stdout
-    assert hints(tmp_path, env) == {}

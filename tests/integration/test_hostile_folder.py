@@ -21,7 +21,6 @@ ROOT = Path(__file__).parents[2]
 
 COMMANDS = [
     pytest.param(("up", "--nodes", "1", "--rounds", "2"), id="up"),
-    pytest.param(("up", "--nodes", "2", "--rounds", "2", "--in-process"), id="up, one process"),
     pytest.param(("plan", "--nodes", "2"), id="plan"),
 ]
 
@@ -46,7 +45,7 @@ def test_a_command_in_a_hostile_folder_executes_nothing_of_it(tmp_path: Path, ar
     ("packages", "arguments"),
     [
         (("swarm",), ("services.health",)),
-        *((("swarm",), (f"services.{one}", "--help")) for one in ("node", "worker", "workers", "coordinator", "judge")),
+        *((("swarm",), (f"services.{one}", "--help")) for one in ("node", "workers", "judge")),
         ((), ("swarm", "--help")),
     ],
 )

@@ -95,16 +95,9 @@ def run(
         pytest.param(2, 0, [signal.SIGKILL, signal.SIGKILL], 18, LORA | DILOCO, marks=pytest.mark.slow),
     ],
     ids=[
-        "stopped and killed",
-        "killed with stale answers",
-        "two killed twice",
-        "two stages",
-        "two with two stages",
-        "an adapter",
-        "two adapters",
-        "weights averaged as DiLoCo",
-        "weights averaged",
-        "adapters averaged as DiLoCo",
+        *("stopped and killed", "killed with stale answers", "two killed twice", "two stages", "two with two stages"),
+        *("an adapter", "two adapters", "weights averaged as DiLoCo"),
+        *("weights averaged", "adapters averaged as DiLoCo"),
     ],
 )
 def test_a_swarm_that_was_stopped_or_killed_ends_as_if_nothing_had_happened(

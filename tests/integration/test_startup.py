@@ -17,7 +17,7 @@ COMMAND = 40
 COORDINATOR = 80
 """And a coordinator until it is ready."""
 TRIES = 5
-"""What else runs on the machine makes both costs larger, not always alike: the least of several ratios counts."""
+"""What else runs on the machine makes both costs larger, not always alike: one of so many ratios has to be small."""
 
 
 def cost(*arguments: str, env: dict[str, str]) -> float:
@@ -47,8 +47,10 @@ def bare_starts(took: float, beside: tuple[float, float]) -> float:
 @pytest.mark.skipif(sys.platform != "linux", reason="the cost of a running process is read from /proc")
 def test_the_coordinator_is_ready_within_eighty_bare_starts_of_cpu(tmp_path):
     env = environment(tmp_path)
-    ratios = []
+    ratios: list[float] = []
     for path in (tmp_path / str(number) for number in range(TRIES)):
+        if min(ratios, default=COORDINATOR) < COORDINATOR:
+            break
         before = bare_start(env)
         with daemons() as start:
             coordinator = start("services.coordinator", environment(path))
@@ -64,7 +66,5 @@ def test_a_command_that_looks_takes_less_than_forty_bare_starts_of_cpu(tmp_path,
     with daemons() as start:
         start("services.coordinator", env)
         eventually(lambda: events(tmp_path, "coordinator", "coordinator.ready"), "the coordinator")
-        ratios = [
-            bare_starts(cost("-m", "swarm", command, env=env), (bare_start(env), bare_start(env))) for _ in range(TRIES)
-        ]
-    assert min(ratios) < COMMAND, ratios
+        costs = (cost("-m", "swarm", command, env=env) for _ in range(TRIES))
+        assert any(bare_starts(each, (bare_start(env), bare_start(env))) < COMMAND for each in costs)

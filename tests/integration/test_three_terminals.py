@@ -1,10 +1,10 @@
-"""A coordinator and workers, each started by itself as in terminals of their own."""
+"""A coordinator and workers, each started by itself as in terminals of their own; two of one name."""
 
 import signal
 
 import pytest
 
-from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, layout, rows
+from tests.integration.swarms import LIGHT, daemons, environment, events, eventually, json_lines, layout, rows
 
 
 @pytest.mark.engine
@@ -51,17 +51,6 @@ def test_a_worker_killed_in_mid_round_resumes_and_the_others_lose_no_round(tmp_p
     assert after[-1]["cumulative_reward"] == pytest.approx(sum(row["my_reward"] for row in after))
 
 
-def test_a_second_node_with_a_live_nodes_id_refuses_to_start(tmp_path):
-    env = environment(tmp_path, SWARM_COORDINATOR_PATIENCE=0.1)
-    with daemons() as start:
-        start(LIGHT, env | {"NODE_ID": "twin"})
-        eventually(lambda: layout(tmp_path).peer_file("twin").exists(), "the first twin")
-        second = start("services.worker", env, "--node-id", "twin")
-        assert second.wait() == 2
-        assert "twin" in second.output
-        assert "choose another NODE_ID" in second.output
-
-
 def test_a_second_coordinator_refuses_to_start(tmp_path):
     env = environment(tmp_path)
     with daemons() as start:
@@ -70,3 +59,20 @@ def test_a_second_coordinator_refuses_to_start(tmp_path):
         second = start("services.coordinator", env, "--node-id", "usurper")
         assert second.wait() == 2
         assert "already owns the clock" in second.output
+
+
+def test_a_refused_second_node_writes_nothing_into_the_log_of_the_first(tmp_path):
+    env = environment(tmp_path)
+    with daemons() as start:
+        first = start("services.coordinator", env)
+        eventually(lambda: events(tmp_path, "coordinator", "workers.awaited"), "the first one's start")
+        second = start("services.coordinator", env)
+        assert second.wait() == 2, second.output
+        assert "is taken" in second.output
+        first.signal(signal.SIGTERM)
+        assert first.wait() == 143
+    assert {event["pid"] for event in events(tmp_path, "coordinator", "node.starting")} == {first.process.pid}
+    said = [event["event"] for event in json_lines(layout(tmp_path).events_file("coordinator"))]
+    assert "process.failed" not in said
+    assert said[0] == "node.starting"
+    assert "is taken" not in layout(tmp_path).stdout_file("coordinator").read_text()

@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.unit.source import trees
 from tests.unit.views.factories import make_experiment
 
 ROOT = Path(__file__).parents[2]
@@ -103,12 +105,9 @@ def test_a_node_neither_sleeps_nor_starts_threads_nor_opens_files_by_itself(room
 @pytest.mark.parametrize(
     "code",
     [
-        "from anyio import to_thread",
-        "import anyio.to_thread\nanyio.to_thread.run_sync",
-        "import anyio\nanyio.sleep(1)",
-        "from anyio import sleep as rest",
-        "import anyio as x\nx.sleep(1)",
-        "from anyio.to_thread import run_sync",
+        *("from anyio import to_thread", "import anyio.to_thread\nanyio.to_thread.run_sync"),
+        *("import anyio\nanyio.sleep(1)", "from anyio import sleep as rest"),
+        *("import anyio as x\nx.sleep(1)", "from anyio.to_thread import run_sync"),
     ],
 )
 def test_what_a_node_must_not_use_is_found_however_it_is_written(code: str) -> None:
@@ -185,19 +184,23 @@ NOT_BELOW_THE_SHARED_PLACE = {
 
 def opens(tree: ast.AST) -> list[str]:
     """Names of the calls in a module that open, list, make or remove files, but those of a place or store."""
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    names = [(f.id, "") if isinstance(f, ast.Name) else (f.attr, ast.unparse(f.value)) for f in calls if _is_named(f)]
-    return [name for name, on in names if name in OPENERS and on not in ("place", "shared") and "open_place(" not in on]
+    found = [(name, on) for name, on in _calls(tree, OPENERS) if on not in ("place", "shared")]
+    return [name for name, on in found if "open_place(" not in on]
 
 
-def _is_named(called: ast.expr) -> bool:
-    return isinstance(called, ast.Name | ast.Attribute)
+def _calls(tree: ast.AST, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Calls of these names in a module: name, and what it is called on."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in names:
+                yield name, ""
+            case ast.Call(func=ast.Attribute(attr=name, value=on)) if name in names:
+                yield name, ast.unparse(on)
 
 
 def test_what_lies_below_the_shared_place_is_opened_by_the_store_alone() -> None:
     """Who opens a file elsewhere says here which; only the store knows links, pipes and terabytes."""
-    files = [file for part in ("swarm", "services") for file in (ROOT / part).rglob("*.py")]
-    opening = {str(file.relative_to(ROOT)) for file in files if opens(ast.parse(file.read_text()))}
+    opening = {name for name, tree in trees().items() if opens(tree)}
     outside = {name for name in opening if not name.startswith("swarm/store/")}
     assert outside - NOT_BELOW_THE_SHARED_PLACE.keys() == set(), "open it through the store"
     assert NOT_BELOW_THE_SHARED_PLACE.keys() - outside == set(), "these open nothing any more"
@@ -206,12 +209,8 @@ def test_what_lies_below_the_shared_place_is_opened_by_the_store_alone() -> None
 @pytest.mark.parametrize(
     "code",
     [
-        "open(f)",
-        "Path(f).read_text()",
-        "os.open(f, 0)",
-        "import shutil; shutil.rmtree(f)",
-        "load_file(f)",
-        "f.open('rb')",
+        *("open(f)", "Path(f).read_text()", "os.open(f, 0)", "import shutil; shutil.rmtree(f)"),
+        *("load_file(f)", "f.open('rb')"),
     ],
 )
 def test_a_direct_open_is_found_however_it_is_written(code: str) -> None:
@@ -252,15 +251,13 @@ WHERE_NAMES_COME_FROM = {
 
 def runs(tree: ast.AST) -> list[str]:
     """Names of the calls in a module that import or run what their argument names."""
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    named = [(f.id, "") if isinstance(f, ast.Name) else (f.attr, ast.unparse(f.value)) for f in calls if _is_named(f)]
+    named = _calls(tree, RUNNERS | ALONE | {name for _, name in UNPICKLERS})
     return [name for name, on in named if name in RUNNERS or (name in ALONE and not on) or (on, name) in UNPICKLERS]
 
 
 def test_what_a_text_names_is_run_in_the_listed_modules_alone() -> None:
     """Whoever imports by a name says here where the name comes from; what the user may name goes by own_code.load."""
-    files = [file for part in ("swarm", "services") for file in (ROOT / part).rglob("*.py")]
-    running = {str(file.relative_to(ROOT)) for file in files if runs(ast.parse(file.read_text()))}
+    running = {name for name, tree in trees().items() if runs(tree)}
     assert running - WHERE_NAMES_COME_FROM.keys() == set(), "look it up, or import it by swarm.config.own_code"
     assert WHERE_NAMES_COME_FROM.keys() - running == set(), "these import nothing by a name any more"
 
@@ -268,14 +265,8 @@ def test_what_a_text_names_is_run_in_the_listed_modules_alone() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import_module(name)",
-        "importlib.import_module(name)",
-        "__import__(name)",
-        "exec(text)",
-        "importlib.util.find_spec(name)",
-        "runpy.run_path(name)",
-        "pickle.loads(data)",
-        "torch.load(file)",
+        *("import_module(name)", "importlib.import_module(name)", "__import__(name)", "exec(text)"),
+        *("importlib.util.find_spec(name)", "runpy.run_path(name)", "pickle.loads(data)", "torch.load(file)"),
     ],
 )
 def test_a_run_by_name_is_found_however_it_is_written(code: str) -> None:

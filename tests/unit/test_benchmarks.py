@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,11 @@ import torch
 
 from benchmarks import table
 from benchmarks.adapter_learning import compared, earlier
-from benchmarks.common import RESULTS, alternate, card_name, log_slope, relative_gap, summary
+from benchmarks.common import RESULTS, card_name, log_slope, summary
 from benchmarks.genrl_gap import failures, momentum_displacements
-from benchmarks.gpu import Case, decode_bytes, dense_peak, training_flops
-from benchmarks.models import Shape, answering_tokenizer
+from benchmarks.gpu import Case, decode_bytes, training_flops
+from benchmarks.models import Shape
 from benchmarks.task_audit import Row, markdown
-from benchmarks.workload import pattern
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "speed.md"
@@ -37,24 +34,6 @@ def test_the_slope_is_the_exponent_of_a_power(exponent: float) -> None:
     assert log_slope(sizes, [3 * size**exponent for size in sizes]) == pytest.approx(exponent)
 
 
-def test_sides_take_turns_at_going_first() -> None:
-    calls: list[str] = []
-
-    def side(name: str, seconds: float) -> float:
-        calls.append(name)
-        return seconds
-
-    found = alternate({"a": lambda: side("a", 1.0), "b": lambda: side("b", 2.0)}, repetitions=2)
-    assert calls == ["a", "b", "b", "a"]
-    assert found == {"a": [1.0, 1.0], "b": [2.0, 2.0]}
-
-
-@pytest.mark.parametrize(("share", "informative"), [(1.0, 8), (0.5, 4), (0.25, 2), (0.0, 0)])
-def test_the_pattern_makes_the_given_share_of_groups_informative(share: float, informative: int) -> None:
-    groups = [pattern(index, 8, share) for index in range(8)]
-    assert sum(len(set(rewards)) > 1 for rewards in groups) == informative
-
-
 def test_decoding_reads_the_weights_once_per_step_and_every_row_its_cache() -> None:
     shape = Shape(hidden=8, layers=3, heads=4, kv_heads=2, intermediate=16, vocabulary=32)
     case = Case(prompts=1, group_size=2, prompt_tokens=5, completion_tokens=3)
@@ -68,18 +47,6 @@ def test_training_flops_are_six_per_weight_and_token_and_those_of_attention() ->
     case = Case(prompts=1, group_size=2, prompt_tokens=4, completion_tokens=2)
     pairs = 4 * 4 / 2 + 2 * (4 * 2 + 2 * 2 / 2)
     assert training_flops(shape, 100, case) == 6 * 100 * (4 + 2 * 2) + 12 * 3 * 8 * pairs
-
-
-def test_the_peak_of_a_device_is_that_of_the_nearest_name() -> None:
-    assert dense_peak("NVIDIA H100 PCIe") == 756e12
-    assert dense_peak("NVIDIA H100 80GB HBM3") == 989e12
-    assert dense_peak("NVIDIA L40S") == 362e12
-    assert dense_peak("a device of tomorrow") is None
-
-
-def test_the_gap_of_gradients_is_relative_to_the_right_one() -> None:
-    left, right = {"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([4.0])}, {"a": torch.zeros(2), "b": torch.ones(1)}
-    assert relative_gap(left, right) == pytest.approx(18**0.5)
 
 
 def test_displacements_by_momentum_are_those_of_adam() -> None:
@@ -187,11 +154,6 @@ def test_the_share_of_full_fine_tuning_is_a_ratio_of_means_with_the_interval_of_
     assert shares["lora"]["seeds"] == 3
 
 
-def test_a_seed_that_full_fine_tuning_lacks_does_not_count() -> None:
-    shares = compared({"full": learned(10.0), "lora": learned(5.0, 100.0)})
-    assert shares["lora"]["share_of_full"]["mean"] == pytest.approx(0.5)
-
-
 def test_runs_of_a_side_whose_settings_changed_are_made_again(tmp_path: Path) -> None:
     file, full, old, new = tmp_path / "result.json", dict[str, str](), {"RANK": "8"}, {"RANK": "16"}
     runs = {"full": learned(1.0), "lora": learned(2.0), "other": learned(3.0)}
@@ -200,31 +162,6 @@ def test_runs_of_a_side_whose_settings_changed_are_made_again(tmp_path: Path) ->
     assert kept == {"full": learned(1.0), "other": learned(3.0)}
     assert sides == {"full": full, "other": old}
     assert earlier(file, {"model": "another"}, {"full": full}) == ({}, {})
-
-
-def test_every_other_word_of_a_random_model_is_an_answer_and_is_read_back_as_it_was_written() -> None:
-    tokenizer = answering_tokenizer(64)
-    ids = [13, 20, 63, 12]
-    text = tokenizer.decode(ids)
-    assert text == "<answer>13</answer> word20 <answer>63</answer> word12"
-    assert tokenizer(text)["input_ids"] == ids
-    assert len(tokenizer) == 64
-
-
-HOLDS = """
-import os
-from benchmarks.processes import anonymous_peak
-before = anonymous_peak(os.getpid())
-held = bytearray(b"x" * 2**26)
-print(anonymous_peak(os.getpid()) - before)
-"""
-
-
-def test_memory_beyond_the_pages_of_files_is_what_a_process_allocates() -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", HOLDS], check=True, capture_output=True, text=True, cwd=PAGE.parents[1]
-    )
-    assert 2**25 < int(found.stdout) < 2**28
 
 
 def test_the_table_of_all_datasets_is_that_of_the_kept_rows() -> None:

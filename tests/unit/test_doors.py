@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.named_tests import is_there, named_in
+from tests.unit.source import trees
 
-ROOT = Path(__file__).parents[2]
 PAGE = Path(__file__).with_name("doors.md")
 OF_A_STORE = {
     *("get", "list", "open_bundle", "get_to_file", "read_records"),
@@ -25,15 +25,8 @@ OF_ANYTHING = {
     *("safe_open", "load_file", "snapshot_download", "hf_hub_download", "load_dataset", "urlopen", "build_opener"),
     *("open_regular", "H11Protocol", "create_server", "ParquetFile", "fromstring", "extractall", "from_url", "OpenAI"),
     *(
-        "aiter_raw",
-        "iter_raw",
-        "aiter_bytes",
-        "model_info",
-        "list_repo_files",
-        "create_repo",
-        "GzipFile",
-        "ZipFile",
-        "TarFile",
+        *("aiter_raw", "iter_raw", "aiter_bytes", "model_info", "list_repo_files", "create_repo", "GzipFile"),
+        *("ZipFile", "TarFile"),
     ),
     *("mmap", "memmap", "fromfile", "read_parquet", "copyfile", "copytree", "open_process", "run_process"),
     *("check_output", "open_code", "FileIO", "input", "get_many"),
@@ -126,6 +119,8 @@ def _mode(args: Sequence[ast.expr], named: Sequence[ast.keyword]) -> str:
 
 def _reads(node: ast.AST, stores: set[str]) -> bool:
     """Whether something takes bytes, or names, from outside the process, or is handed on to do so."""
+    if not isinstance(node, ast.Call | ast.Attribute):
+        return isinstance(node, ast.Name) and node.id in OF_ANYTHING and isinstance(node.ctx, ast.Load)
     match node:
         case ast.Call(func=ast.Attribute(attr="open", value=of)) if _named(of) in OF_MODULES:
             return "open" in OF_MODULES[_named(of)]
@@ -139,8 +134,6 @@ def _reads(node: ast.AST, stores: set[str]) -> bool:
             for each in named
         ):
             return True
-        case ast.Name(id=name, ctx=ast.Load()):
-            return name in OF_ANYTHING
         case ast.Attribute(attr=verb, value=of, ctx=ast.Load()):
             receiver = _named(of)
             if receiver in OF_MODULES and verb in OF_MODULES[receiver]:
@@ -169,10 +162,9 @@ def doors_in(tree: ast.Module, stores: set[str]) -> set[str]:
 @cache
 def in_code() -> frozenset[str]:
     """`module.py: function` of all of them, below `swarm/`."""
-    root = ROOT / "swarm"
-    trees = {file.relative_to(root).as_posix(): ast.parse(file.read_text("utf-8")) for file in root.rglob("*.py")}
-    stores = stores_in(trees)
-    return frozenset(f"{name}: {door}" for name, tree in trees.items() for door in doors_in(tree, stores[name]))
+    ours = {name.removeprefix("swarm/"): tree for name, tree in trees().items() if name.startswith("swarm/")}
+    stores = stores_in(ours)
+    return frozenset(f"{name}: {door}" for name, tree in ours.items() for door in doors_in(tree, stores[name]))
 
 
 def rows() -> Iterator[list[str]]:
@@ -223,26 +215,17 @@ STORE = "class Store:\n def get(self, key: str, limit: int) -> bytes: ...\n"
         "def opened() -> Store: ...\ndef f():\n return opened().get(k, 9)",
         "def opened() -> Store: ...\ndef f():\n with opened() as given:\n  return given.get(k, 9)",
         "def f(one: Store):\n other = one\n return other.get(k, 9)",
-        "def f(one: Store):\n return later(one.get, k, 9)",
-        "def f(p):\n with open(p) as g: return g.read()",
-        "def f(p):\n return open(p, mode='rb').read()",
-        "def f(p):\n return open(p, 'ab+').read()",
-        "def f(p):\n return p.open().read()",
-        "def f(p):\n return p.open('rb').read()",
-        "def f(p):\n return io.open(p).read()",
-        "def f(p):\n return gzip.open(p, 'rb').read()",
-        "def f(p):\n return os.fdopen(p).read()",
-        "def f(p):\n return mmap.mmap(p, 0)",
-        "def f(p):\n return np.load(p)",
-        "def f(p):\n return zipfile.ZipFile(p).namelist()",
-        "def f(p):\n return tarfile.open(p)",
-        "def f(p):\n return map(Path.read_text, p)",
-        "def f(p):\n return p.recv(9)",
-        "async def f(p):\n return await asyncio.open_connection(p)",
+        *("def f(one: Store):\n return later(one.get, k, 9)", "def f(p):\n with open(p) as g: return g.read()"),
+        *("def f(p):\n return open(p, mode='rb').read()", "def f(p):\n return open(p, 'ab+').read()"),
+        *("def f(p):\n return p.open().read()", "def f(p):\n return p.open('rb').read()"),
+        *("def f(p):\n return io.open(p).read()", "def f(p):\n return gzip.open(p, 'rb').read()"),
+        *("def f(p):\n return os.fdopen(p).read()", "def f(p):\n return mmap.mmap(p, 0)"),
+        *("def f(p):\n return np.load(p)", "def f(p):\n return zipfile.ZipFile(p).namelist()"),
+        *("def f(p):\n return tarfile.open(p)", "def f(p):\n return map(Path.read_text, p)"),
+        *("def f(p):\n return p.recv(9)", "async def f(p):\n return await asyncio.open_connection(p)"),
         "async def f(p):\n return await anyio.open_process(p)",
         "def f(p):\n return subprocess.run(p, capture_output=True)",
-        "def f(p):\n return subprocess.Popen(p, stdout=subprocess.PIPE)",
-        "def f(p):\n return obstore.get(p, k)",
+        *("def f(p):\n return subprocess.Popen(p, stdout=subprocess.PIPE)", "def f(p):\n return obstore.get(p, k)"),
     ],
 )
 def test_a_new_door_is_seen_whatever_it_is_called(reading: str) -> None:

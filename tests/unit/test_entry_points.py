@@ -117,15 +117,15 @@ def test_no_plugin_takes_the_words_of_another_command(
     assert f"`swarm {words}` of theirs is left out" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", ["--version", "status --help", "experiment list --help", "node --help"])
-def test_a_command_of_the_core_asks_for_no_entry_points(arguments: str) -> None:
+def test_a_command_of_the_core_asks_for_no_entry_points() -> None:
+    words = [line.split() for line in ("--version", "status --help", "experiment list --help", "node --help")]
     code = (
         "import sys, importlib.metadata as metadata\n"
         "asked = []\n"
         "metadata.distribution = metadata.entry_points = lambda *given, **named: asked.append(given or named)\n"
         "from swarm.cli.main import run\n"
-        f"code = run({arguments.split()!r})\n"
-        "sys.exit(repr(asked) if asked else code)"
+        f"codes = [run(each) for each in {words!r}]\n"
+        "sys.exit(repr(asked) if asked else max(codes))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -7,9 +7,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-import subprocess
 import sys
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -141,34 +139,3 @@ def test_the_failure_of_a_node_is_in_its_log_alone(tmp_path: Path) -> None:
     assert crashed["event"] == "process.crashed"
     assert crashed["exception"].endswith("ValueError: boo")
     assert logs.events("b") == []
-
-
-def test_a_fatal_signal_leaves_its_traceback_with_the_first_node(tmp_path: Path) -> None:
-    code = (
-        "import faulthandler; from pathlib import Path; from swarm.logs import configure_logging;"
-        "from tests.unit.log_files import log_in;"
-        f"folder = Path({str(tmp_path)!r});"
-        "configure_logging([log_in(folder, n, n + '/e', n + '/s') for n in 'ab'], level='info');"
-        "faulthandler._sigabrt()"
-    )
-    subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
-    assert "Fatal Python error: Aborted" in (tmp_path / "a" / "s").read_text()
-
-
-def test_closing_puts_everything_back_for_several_nodes(tmp_path: Path) -> None:
-    def state() -> list[object]:
-        return [sys.stdout, sys.stderr, sys.excepthook, threading.excepthook, list(logging.root.handlers)]
-
-    before = state()
-    with Logs(tmp_path).configure():
-        assert state() != before
-    assert state() == before
-
-
-def test_one_log_file_that_cannot_be_opened_is_an_error_that_leaves_no_trace(tmp_path: Path) -> None:
-    (tmp_path / "b").write_text("a file where a folder should be")
-    before = sys.stdout, list(logging.root.handlers)
-    with pytest.raises(StoreError, match="events") as error:
-        Logs(tmp_path).configure()
-    assert (sys.stdout, list(logging.root.handlers)) == before
-    del error  # until here its traceback kept alive what was not closed

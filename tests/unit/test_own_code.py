@@ -160,9 +160,11 @@ def begin(layout: Layout, **identity: Any) -> None:
     layout.run.store.put(keys.EXPERIMENT, encode(file))
 
 
-@pytest.mark.parametrize("what", NAMED)
+NODE = ["node", "--experiment", "demo", "--node-id", "ann"]
+
+
 @pytest.mark.parametrize(
-    "words", [["join", "place", "--dry-run"], ["node", "--experiment", "demo", "--node-id", "ann"]]
+    ("what", "words"), [*((what, ["join", "place", "--dry-run"]) for what in NAMED), ("a family", NODE)]
 )
 def test_who_joins_an_experiment_that_names_code_is_told_so_and_runs_none(
     what: str, words: list[str], sprung: Callable[[], bool], tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -14,23 +14,9 @@ from swarm.config.own_code import OwnCode
 from swarm.provenance import JUDGE_PARTS, PARTS, code_digest, model_digests, own_modules, own_plugins
 
 LEFT_OUT = {
-    "__init__.py",
-    "__main__.py",
-    "cli",
-    "views",
-    "logs",
-    "harmless.py",
-    "provenance.py",
-    "study.py",
-    "notebook.py",
-    "entry_points.py",
-    "plugins",
-    "assets",
-    "web",
-    "systems.py",
-    "extras.py",
-    "programs.py",
-    "spelling.py",
+    *("__init__.py", "__main__.py", "cli", "views", "logs", "harmless.py", "provenance.py", "study.py"),
+    *("notebook.py", "entry_points.py", "plugins", "assets", "web", "systems.py", "extras.py"),
+    *("programs.py", "spelling.py"),
 }
 """Of no influence on what a run computes."""
 

@@ -106,14 +106,9 @@ def test_all_that_looks_is_imported_without_them() -> None:
 LOOKING = (
     ["status"],
     ["status", "--json"],
-    ["status", "--started"],
     ["logs", "--metrics", "--lines", "40"],
-    ["logs", "--json"],
-    ["summary"],
     ["summary", "--json"],
     ["validate"],
-    ["validate", "--json"],
-    ["settings"],
 )
 
 
@@ -141,28 +136,9 @@ def test_the_doctor_looks_at_all_it_can_and_says_that_no_node_runs_there(tmp_pat
     assert {"folder", "rename", "names", "space", "state", "files", "machine"} <= {area for area, _ in findings}
 
 
-RUNNING = (
-    ["up"],
-    ["node"],
-    ["node", "--role", "coordinator"],
-    ["node", "--nodes", "2"],
-    ["down"],
-    ["plan"],
-    ["judge", "run"],
-    ["judge", "exam"],
-)
-
-
-def test_what_runs_nodes_says_what_is_missing_and_where_to_go_before_anything_starts(tmp_path: Path) -> None:
-    for words, answer in zip(RUNNING, answers("windows", *map(list, RUNNING)), strict=True):
-        assert (answer.code, answer.out) == (2, "")
-        assert answer.err.startswith(f"swarm: `swarm {words[0]}")
-        assert all(word in answer.err for word in ("fork", "fcntl", "WSL2", "Docker", "Colab"))
-        assert "Traceback" not in answer.err
-
-
 ELSEWHERE = (
-    *("up", "down", "plan", "node", "join .", "ask --task bf", "probe", "answer . --name anna", "study run sapo"),
+    *("up", "down", "plan", "node", "node --role coordinator", "join .", "ask --task bf", "probe"),
+    *("answer . --name anna", "study run sapo"),
     *("judge run", "judge exam", "task try bf", "task audit bf", "keys new", "copy . away", "invite there --as lab"),
     *("model export alice", "model push alice --repo lab/anna", "model build models", "inspect --score"),
     *("experiment archive exp", "experiment restore exp.tar.gz", "experiment import their --as x"),
@@ -186,6 +162,9 @@ def test_every_command_ends_there_with_its_output_or_with_one_clear_sentence(tmp
         assert "Traceback" not in answer.err, f"{line}: {answer.err}"
         assert answer.code in (0, 1, 2), line
         assert (line in ELSEWHERE) == ("cannot run here: it needs what Windows lacks" in answer.err), line
+        if line.split()[0] in ("up", "node", "down", "plan", "judge"):  # before anything starts
+            assert (answer.code, answer.out) == (2, "")
+            assert all(word in answer.err for word in ("fork", "fcntl", "WSL2", "Docker", "Colab"))
         assert answer.code != 2 or answer.err.startswith("swarm: "), line
 
 
@@ -235,15 +214,14 @@ def test_what_only_nodes_write_is_refused_by_path(tmp_path: Path) -> None:
 
 
 # ── encodings ───────────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_a_console_of_few_characters_gets_all_as_escapes_and_json_means_the_same(encoding: str, tmp_path: Path) -> None:
+def test_a_console_of_few_characters_gets_all_as_escapes_and_json_means_the_same(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path)
     line = {"timestamp": 1.0, "level": "info", "event": "said", "text": "→ 😀 é"}
     layout.events_file("alice").write_text(json.dumps(line, ensure_ascii=False) + "\n", "utf-8")
     command = [sys.executable, "-m", "swarm", "logs", "--path", str(tmp_path), "--experiment", "exp", "--event", "said"]
-    environment = {"PYTHONIOENCODING": encoding, "PATH": ""}
+    environment = {"PYTHONIOENCODING": "cp1252", "PATH": ""}
     for more in ([], ["--json"]):
         done = subprocess.run([*command, *more], cwd=ROOT, env=environment, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
         assert b"\\u2192 \\ud83d\\ude00" in done.stdout
-    assert json.loads(done.stdout.decode(encoding))["text"] == line["text"]
+    assert json.loads(done.stdout.decode("cp1252"))["text"] == line["text"]

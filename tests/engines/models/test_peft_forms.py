@@ -97,8 +97,11 @@ def equal_or_refused(adapter: str, expected: torch.Tensor) -> str:
     return ""
 
 
-@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
-@pytest.mark.parametrize("form", LORA)
+TIED = ("all linear layers", "the head", "the embedding", "a trained head", "a trained embedding", "trained tokens")
+"""Forms to which it matters whether head and embedding are one."""
+
+
+@pytest.mark.parametrize(("form", "tied"), [*((form, False) for form in LORA), *((form, True) for form in TIED)])
 def test_every_form_of_lora_is_what_peft_makes_of_it_or_is_refused_by_its_key(
     form: str, tied: bool, tmp_path: Path
 ) -> None:

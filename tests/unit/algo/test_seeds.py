@@ -27,10 +27,9 @@ def test_seeds_are_those_of_earlier_versions(purpose: tuple[int, str], seed: int
     assert derive_seed(*purpose) == seed
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
-def test_seeds_are_the_same_in_every_process(hash_seed: str) -> None:
+def test_seeds_are_the_same_in_every_process() -> None:
     code = f"from swarm.algo.seeds import derive_seed; print([derive_seed(*p) for p in {list(GOLDEN)!r}])"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONUTF8": "1"}
+    environment = {**os.environ, "PYTHONHASHSEED": "random", "PYTHONUTF8": "1"}
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
     assert out.stdout.strip() == str(list(GOLDEN.values()))
 

@@ -193,13 +193,6 @@ def texts(model: str, task: str, number: int, samples: int) -> tuple[Completion,
     return tuple(Completion(f"{model} {task} {number} {sample}", True) for sample in range(samples))
 
 
-def test_the_table_shows_before_beside_after_and_the_mean_over_tasks() -> None:
-    rows = [make_row(0, "bf", 0.0), make_row(0, "arc_1d", 0.25), make_row(7, "bf", 0.5), make_row(7, "arc_1d", 0.75)]
-    lines = render(rows).splitlines()
-    assert lines[1].split()[:5] == ["anna", "bf", "7", "0.000", "0.500"]
-    assert lines[3].split()[:6] == ["anna", "all", "tasks", "7", "0.125", "0.625"]
-
-
 def test_the_table_tells_what_is_answered_from_what_is_right_when_answered() -> None:
     rows = [make_row(0, "bf", 0.0, 0.0), make_row(0, "arc_1d", 0.1, 0.2), make_row(7, "bf", 0.3, 0.6)]
     lines = render([*rows, make_row(7, "arc_1d", 0.4, 0.8)]).splitlines()

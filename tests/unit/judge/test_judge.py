@@ -126,17 +126,6 @@ async def test_a_judge_that_was_restarted_asks_and_records_nothing_twice(tmp_pat
     assert judge.counts == {"recorded": 1}
 
 
-async def test_a_late_answer_counts_once_and_a_missing_one_is_counted(tmp_path: Path) -> None:
-    run = make_experiment(tmp_path, "anna", "ben")
-    async with judging(run) as judge:
-        await until_asked(run, 0, "ben")
-        set_round(run, 3)
-        await until(lambda: judge.counts["overdue"] >= 2)
-        answer(run, 0, "ben")
-        await until(lambda: rows(run))
-    assert [(row.round, row.node_id) for row in rows(run)] == [(0, "ben")]
-
-
 async def test_it_ends_with_the_experiment_once_the_last_answers_are_in(tmp_path: Path) -> None:
     run = make_experiment(tmp_path, "anna")
     set_round(run, 9)

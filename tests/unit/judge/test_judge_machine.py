@@ -44,30 +44,6 @@ def test_a_worker_that_joins_is_asked_from_then_on() -> None:
     assert machine.handle(look(0)) == [m.Ask(Slot(0, "ben")), m.Ask(Slot(1, "ben"))]
 
 
-def test_an_answer_is_scored_once_and_recorded_once() -> None:
-    machine = make_asked(A0)
-    seen = look(5, live=frozenset(), answers=frozenset({A0}))
-    assert machine.handle(seen) == [m.ScoreAnswer(A0)]
-    assert machine.handle(seen) == []
-    assert machine.handle(m.AnswerScored(A0)) == (m.RecordAnswer(A0),)
-    assert machine.handle(m.Recorded(A0)) == ()
-    assert machine.handle(seen) == []
-
-
-def test_what_is_recorded_is_neither_asked_nor_scored_again_while_its_round_is_open() -> None:
-    machine, anna = make_asked(A0, Slot(1, "anna")), frozenset({"anna"})
-    seen = look(0, live=anna, answers=frozenset({A0}))
-    for event in (seen, m.AnswerScored(A0), m.Recorded(A0)):
-        machine.handle(event)
-    assert machine.handle(seen) == []
-
-
-def test_a_restarted_judge_knows_what_is_recorded() -> None:
-    machine = JudgeMachine(asked={A0}, recorded={A0})
-    assert machine.awaited_rounds == []
-    assert machine.handle(look(0, live=frozenset(), answers=frozenset({A0}))) == []
-
-
 def test_a_refused_answer_gets_no_row_and_is_not_looked_for_again() -> None:
     machine = make_asked(A0)
     machine.handle(look(0, live=frozenset(), answers=frozenset({A0})))

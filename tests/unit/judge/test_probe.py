@@ -75,15 +75,11 @@ def test_a_question_is_shown_as_the_model_gets_it(capsys: pytest.CaptureFixture[
     for answer in found["answers"]:
         assert 0 < answer["tokens"] <= 24
         assert (answer["answer"] is None) == ("no closed" in answer["why"])
-    assert run(command) == 0
-    assert json.loads(capsys.readouterr().out) == found
 
 
 def test_what_a_user_says_instead_is_what_the_model_gets(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(["ask", *SHORT, "--task", "bf"]) == 0
-    assert "<answer>2, or" not in capsys.readouterr().out
     monkeypatch.setenv("SWARM_SYSTEM_PROMPT", "You are a calculator.")  # in the user's turn: its template has no other
     monkeypatch.setenv("SWARM_INSTRUCTION", "Write <answer>2, or so.")
     monkeypatch.setenv("SWARM_STOP", "<")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from swarm.errors import ModelError
+from swarm.errors import ConfigError, ModelError
 from swarm.planner import device_memory as module
-from swarm.planner.device_memory import device_memory
-from swarm.planner.free_memory import host_memory
+from swarm.planner.device_memory import device_memory, far_device, memory_size
+from swarm.planner.free_memory import host_memory, process_memory
 
 GB = 2**30
 
@@ -124,6 +124,7 @@ def test_a_named_device_that_torch_cannot_use_is_an_error(tmp_path: Path, monkey
         device_memory("cuda:1", {}, machine(tmp_path, monkeypatch))
 
 
+@pytest.mark.engine  # it imports torch in a process of its own
 def test_the_real_torch_answers_or_says_why_not() -> None:
     try:
         gpu = device_memory("cuda:0")
@@ -137,3 +138,63 @@ def test_the_real_torch_answers_or_says_why_not() -> None:
 def test_a_device_that_swarm_does_not_compute_on_is_an_error(device: str) -> None:
     with pytest.raises(ModelError, match="is none that swarm computes on"):
         device_memory(device, {})
+
+
+# ── elsewhere ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("16GB", 16 * 10**9),
+        ("16gb", 16 * 10**9),
+        (" 22 GiB ", 22 * 2**30),
+        ("22.5GB", 22_500_000_000),
+        ("16000MB", 16 * 10**9),
+        ("16384MiB", 2**34),
+        ("1TB", 1000 * 10**9),
+        ("16000000000B", 16 * 10**9),
+    ],
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert memory_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["16", "GB", "", "16GBit", "-16GB", "1e3GB", "16,5GB", "nanGB", "infGB", "sixteen"])
+def test_what_is_no_size_is_said_with_what_would_be_one(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--device-memory: expected a number with a unit, such as 16GB .* got '"):
+        memory_size(text)
+
+
+def test_a_number_alone_is_told_that_its_unit_is_missing() -> None:
+    with pytest.raises(ConfigError, match="got '16', got no unit"):
+        memory_size("16")
+
+
+@pytest.mark.parametrize("text", ["16kB", "0GB", "99TB", "9" * 400 + "GB"], ids=["16kB", "0GB", "99TB", "huge"])
+def test_what_no_device_has_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="from 100MB to 10TB"):
+        memory_size(text)
+
+
+def test_a_device_elsewhere_is_a_gpu_with_all_of_it_free_or_a_machine_without_one() -> None:
+    gpu, cpu = far_device("24GB", None), far_device("64GB", "cpu")
+    assert (gpu.is_gpu, gpu.free, gpu.total, gpu.title) == (True, 24 * 10**9, 24 * 10**9, "a GPU of 24GB")
+    assert (cpu.is_gpu, cpu.free, cpu.host_free) == (False, 64 * 10**9, 64 * 10**9)
+
+
+def test_bf16_is_taken_for_granted_but_for_the_memory_of_a_t4_or_v100() -> None:
+    assert [far_device(f"{size}GB", None).bf16 for size in (16, 24, 80)] == [False, True, True]
+
+
+# ── this process's own ────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_process_knows_what_it_holds_and_held_at_most() -> None:
+    use = process_memory()
+    assert use is not None
+    assert 0 < use.allocated <= use.peak < use.total == host_memory()[1]
+    assert 0 < use.free < use.total
+    assert use.reserved is None
+
+
+def test_where_the_system_does_not_tell_nothing_is_said(tmp_path: Path) -> None:
+    assert process_memory(tmp_path) is None

@@ -42,8 +42,7 @@ def highest(
         return max(Traced(config, layers=layers, bf16=bf16, eager=False, lora=lora).peaks(batch))
 
 
-@pytest.mark.parametrize("architecture", ["qwen2", "gpt2", "llama"])
-@pytest.mark.parametrize("batch", [BATCH, ALONE], ids=["shared", "checkpointed"])
+@pytest.mark.parametrize(("architecture", "batch"), [("qwen2", BATCH), ("gpt2", ALONE), ("llama", BATCH)])
 def test_tensors_without_data_take_what_real_ones_take(architecture: str, batch: MicroBatch) -> None:
     config = make_config(architecture)
     without, real = (highest(config, batch, layers=2, fake=fake) for fake in (True, False))
@@ -129,8 +128,7 @@ def test_the_table_has_each_model_of_the_core_with_and_without_an_adapter() -> N
             assert f"{model_shape(name).digest} fp32 sdpa{adapter}" in table
 
 
-@pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
-@pytest.mark.parametrize("batch", [BATCH, ALONE], ids=["shared", "checkpointed"])
+@pytest.mark.parametrize(("architecture", "batch"), [("qwen2", ALONE), ("gpt2", BATCH)])
 def test_an_adapter_without_data_takes_what_a_real_one_takes(architecture: str, batch: MicroBatch) -> None:
     config = make_config(architecture)
     without, real = (highest(config, batch, layers=2, fake=fake, lora=LoraConfig()) for fake in (True, False))

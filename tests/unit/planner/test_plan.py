@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from swarm.config import Settings, load_settings
-from swarm.planner.device_memory import DeviceMemory
+from swarm.errors import ModelError
+from swarm.planner.device_memory import DeviceMemory, far_device
 from swarm.planner.node_memory import SCORER, SizedModel
 from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
-from swarm.planner.planner import sized_model
+from swarm.planner.planner import Remedy, remedies, sized_model
 from swarm.policy.embedded import EMBEDDED
 from tests.unit.planner.factories import ADAPTED, QWEN
 
@@ -105,11 +106,6 @@ def test_with_a_device_lease_activations_count_once() -> None:
     assert part(together, "update") == 8 * part(taking_turns, "update")
 
 
-def test_on_a_cpu_processes_do_not_take_turns_unless_told_to() -> None:
-    assert part(plan(900, nodes=8, gpu=False), "update") == 8 * part(plan(900, gpu=False), "update")
-    assert part(plan(900, nodes=8, gpu=False, device_lease="on"), "update") == part(plan(900, gpu=False), "update")
-
-
 def test_a_cpu_is_its_own_host_and_a_gpu_is_not() -> None:
     on_cpu, on_gpu = plan(100, gpu=False), plan(100)
     assert on_cpu.host_needed == 0
@@ -149,12 +145,6 @@ def test_the_lengths_of_the_largest_model_are_its_own() -> None:
     assert (made.node.model, made.node.new_tokens, made.new_tokens) == (QWEN.shape.name, 256, 400)
 
 
-def test_one_column_is_the_largest_model() -> None:
-    made = plan(100, embedded("tiny-qwen2"), QWEN, nodes=2)
-    assert made.node.model == QWEN.shape.name
-    assert sum(one.one for one in made.parts if not one.on_host) == made.node.peak + CUDA_CONTEXT
-
-
 @pytest.mark.parametrize(
     "more",
     [{"local_groups": 16}, {"generations": 16}, {"kl_weight": 0.1}, {"max_new_tokens": 1024}, {"profile": "paper"}],
@@ -192,12 +182,6 @@ def test_adapters_of_one_process_generate_together_and_are_trained_one_at_a_time
     assert part(apart, "generation") == 8 * part(one, "generation")
 
 
-def test_eight_adapters_of_half_a_billion_fit_where_not_one_whole_model_does() -> None:
-    assert not plan(5, nodes=1).fits
-    assert adapted(14.5, 8, in_process=True).fits
-    assert not plan(14.5, nodes=8, in_process=True).fits
-
-
 def test_the_longest_completion_is_the_last_that_fits() -> None:
     for forced in ({"gradient_checkpointing": False}, {"gradient_checkpointing": None}):
         longest = plan(14, **forced).longest_completion
@@ -212,3 +196,48 @@ def test_of_a_device_elsewhere_nothing_of_its_host_is_known() -> None:
     far = DeviceMemory(device="cuda:0", free=60 * GB, total=60 * GB, host_free=0, bf16=True, elsewhere="a GPU of 60GB")
     made = choose((QWEN,), Settings(), far, nodes=1, in_process=False)
     assert (made.fits, made.host_needed > 0) == (True, True)
+
+
+# ── where nothing fits ────────────────────────────────────────────────────────────────────────────────────────────────
+def planned(memory: str, settings: Settings, in_process: bool, nodes: int) -> Plan:
+    model = ADAPTED if settings.adapter.kind == "lora" else QWEN
+    return choose((model,), settings, far_device(memory, None), nodes=nodes, in_process=in_process)
+
+
+def found(memory: str, nodes: int, *, in_process: bool = False, **asked: object) -> list[Remedy]:
+    settings = Settings().with_values(asked)
+    made = planned(memory, settings, in_process, nodes)
+    assert not made.fits
+    return remedies(made, settings, lambda tried, together: planned(memory, tried, together, nodes))
+
+
+def test_eight_whole_models_on_a_small_card_are_told_of_adapters_in_one_process() -> None:
+    ways = found("16GB", 8)
+    assert [remedy.flags for remedy in ways] == ["--adapter lora --in-process", "--nodes 1"]
+    assert ways[0].plan is not None
+    assert (ways[0].plan.fits, ways[0].plan.adapter, ways[0].plan.in_process) == (True, "lora", True)
+
+
+def test_what_changes_nothing_of_what_is_learned_comes_first() -> None:
+    assert found("92GB", 8)[0].flags == "--in-process"
+
+
+def test_nodes_of_one_process_with_adapters_have_fewer_and_shorter_left() -> None:
+    ways = [
+        remedy.flags.split()[0] for remedy in found("10GB", 8, in_process=True, adapter="lora", max_new_tokens=4000)
+    ]
+    assert ways == ["--max-new-tokens", "--nodes"]
+
+
+def test_where_nothing_fits_nothing_is_named() -> None:
+    assert found("1GB", 1) == []
+
+
+def test_a_model_that_takes_no_adapter_is_told_of_the_rest() -> None:
+    settings = Settings()
+    made = planned("16GB", settings, True, 8)
+
+    def planning(tried: Settings, together: bool) -> Plan:
+        raise ModelError("no layer has that name")
+
+    assert [remedy.flags for remedy in remedies(made, settings, planning)] == ["--nodes 1"]

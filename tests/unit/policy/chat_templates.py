@@ -85,12 +85,6 @@ GEMMA = (
     "{% endif %}{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}{% endif %}"
 )
-SMOL_LM_2 = (
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-    "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}"
-    "{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
 LLAMA_2 = (
     "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
     "{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}"
@@ -109,7 +103,6 @@ CHATS = {
         LLAMA_3, ("<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|begin_of_text|>"), "<|begin_of_text|>"
     ),
     "Gemma": Chat(GEMMA, ("<end_of_turn>", "<start_of_turn>", "<bos>"), "<bos>"),
-    "SmolLM2": Chat(SMOL_LM_2, CHATML),
     "Llama-2": Chat(LLAMA_2, ("</s>", "<s>"), "<s>"),
 }
 
@@ -223,14 +216,6 @@ DEEPSEEK_R1 = (
     "{{'<|Assistant|>' + content + '<|end_of_sentence|>'}}{%- endif %}{%- endfor -%}"
     "{% if add_generation_prompt %}{{'<|Assistant|><think>\\n'}}{% endif %}"
 )
-OLMO_2 = (
-    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'system' %}"
-    "{{ '<|system|>\n' + message['content'] + '\n' }}{% elif message['role'] == 'user' %}"
-    "{{ '<|user|>\n' + message['content'] + '\n' }}{% elif message['role'] == 'assistant' %}{% if not loop.last %}"
-    "{{ '<|assistant|>\n'  + message['content'] + eos_token + '\n' }}{% else %}"
-    "{{ '<|assistant|>\n'  + message['content'] + eos_token }}{% endif %}{% endif %}"
-    "{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}{% endfor %}"
-)
 ZEPHYR = (
     "{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
     "{{ '<|user|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n"
@@ -270,7 +255,6 @@ FAMILIES = CHATS | {
     "DeepSeek-R1-Distill": Chat(
         DEEPSEEK_R1, ("<|end_of_sentence|>", "<|User|>", "<|Assistant|>", "<|begin|>"), "<|begin|>"
     ),
-    "OLMo-2": Chat(OLMO_2, ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>"), "<|endoftext|>"),
     "Zephyr": Chat(ZEPHYR, ("</s>", "<s>", "<|user|>", "<|assistant|>", "<|system|>")),
     "gpt-oss": Chat(GPT_OSS, ("<|return|>", "<|end|>", "<|start|>", "<|message|>", "<|channel|>")),
 }

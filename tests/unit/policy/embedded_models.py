@@ -15,12 +15,8 @@ OF_THE_CORE = tuple(
 )
 FIVE_MEGABYTES = 5 * 2**20
 FILES = {
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "README.md",
+    *("config.json", "generation_config.json", "model.safetensors", "tokenizer.json"),
+    *("tokenizer_config.json", "README.md"),
 }
 
 

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,15 +158,6 @@ def test_a_dialogue_is_answered_as_the_prompt_of_its_ids_would_be_and_again_the_
     assert len({one.token_ids for group in groups for one in group}) > 4
 
 
-def test_a_dialogue_is_continued_by_its_likeliest_token() -> None:
-    model = make_model()
-    (((one,)), *_) = make_policy(model, GrpoConfig(top_k=1)).generate([SAID[1], SAID[0]], group_size=1, seed=0)
-    assert one.token_ids
-    ids = torch.tensor([[*encode_dialogue(model, SAID[1]), *one.token_ids]])
-    logits = model.module(input_ids=ids).logits[0, -len(one.token_ids) - 1 : -1]
-    assert logits.argmax(dim=1).tolist() == list(one.token_ids)
-
-
 def test_a_dialogue_without_room_for_a_turn_gets_none_and_changes_no_other() -> None:
     policy = make_policy(make_model(context=300), GrpoConfig(max_new_tokens=4))
     alone = policy.generate(SAID[:2], group_size=1, seed=3)
@@ -176,11 +166,3 @@ def test_a_dialogue_without_room_for_a_turn_gets_none_and_changes_no_other() -> 
     assert policy.generate([*SAID[:2], long], group_size=1, seed=3, ready=told.__setitem__) == [*alone, ()]
     assert sorted(told) == [0, 1]
     assert policy.generate([long], group_size=1, seed=3) == [()]
-
-
-def test_a_turn_of_a_dialogue_ends_behind_its_first_stop_string() -> None:
-    model = make_model(max_new_tokens=40)
-    policy = make_policy(model, GrpoConfig(stop=tuple("abcdefghijABCDEFGHIJ!0123456789")))
-    ends = [one for (one,) in policy.generate(SAID * 4, group_size=1, seed=1) if one.finished]
-    assert ends
-    assert all(one.token_ids and one.token_ids[-1] not in model.eos_ids for one in ends)

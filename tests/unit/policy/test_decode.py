@@ -57,8 +57,9 @@ def make_ending_model(architecture: str = "qwen2", **options: int) -> LanguageMo
     return make_model(architecture, eos_ids=SOME_ENDS, max_new_tokens=40, **options)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize(
+    ("architecture", "attention"), [*((name, "sdpa") for name in ARCHITECTURES), ("gpt2", "eager")]
+)
 def test_static_decoding_writes_the_same_tokens_and_logprobs(architecture: str, attention: str) -> None:
     model = make_ending_model(architecture)
     model.module.set_attn_implementation(attention)
@@ -100,18 +101,17 @@ def test_longest_part_comes_first_so_that_buffers_and_graphs_serve_all() -> None
     assert recorded[0] == recorded[1] > 3
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_step_is_recorded_once_and_then_replayed_for_good(architecture: str) -> None:
-    model, capture = make_ending_model(architecture), FakeCapture()
+def test_every_step_is_recorded_once_and_then_replayed_for_good() -> None:
+    model, capture = make_ending_model(), FakeCapture()
     decoding = StaticDecoding(model, capture)
-    for seed in range(4):
+    for seed in range(2):
         write(model, decoding, seed=seed)
     recorded, replayed = decoding.steps.captures, capture.replayed
     assert recorded == capture.recorded > 3
-    for seed in range(4):
+    for seed in range(2):
         assert_same_samples(write(model, decoding, seed=seed), write(model, DynamicDecoding(model), seed=seed))
     assert decoding.steps.captures == capture.recorded == recorded
-    assert capture.replayed > replayed + 50
+    assert capture.replayed > replayed + 20
 
 
 def test_larger_batches_drop_graphs_of_smaller_buffers() -> None:
@@ -120,16 +120,6 @@ def test_larger_batches_drop_graphs_of_smaller_buffers() -> None:
     for group_size in (1, 1, 8, 1, 8):
         write(model, decoding, group_size=group_size)
     assert capture.recorded == 3  # 4 rows; 32 rows; 4 rows in the larger buffers
-
-
-def test_buffers_hold_the_most_rows_and_the_most_columns_seen() -> None:
-    model, capture = make_model(max_new_tokens=4), FakeCapture()
-    decoding, recorded = StaticDecoding(model, capture), []
-    for _ in range(3):
-        write(model, decoding, [[5] * 3], group_size=16)
-        write(model, decoding, [[5] * 100], group_size=1)
-        recorded.append(capture.recorded)
-    assert recorded[1] == recorded[2]
 
 
 def test_weights_in_other_places_are_recorded_anew() -> None:
@@ -299,8 +289,3 @@ def test_sizes_are_rounded_up_to_few() -> None:
     sizes = [column_bucket(columns) for columns in range(1, 3000)]
     assert sorted(set(sizes)) == [64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072]
     assert all(size >= columns for columns, size in enumerate(sizes, start=1))
-
-
-def test_configuration_is_shared_so_that_attention_can_be_switched_for_both() -> None:
-    model = replace(make_model(), autocast_dtype=torch.bfloat16)
-    assert DecodeWeights(model).model.module.config is model.module.config

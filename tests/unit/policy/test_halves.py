@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 
@@ -94,23 +93,6 @@ def test_each_external_group_is_held_against_the_own_ones() -> None:
     assert found == pytest.approx(apart, rel=1e-4)
     assert report.gradient is not None
     assert report.gradient.alignment == pytest.approx(sum(apart) / 3, rel=1e-4)
-
-
-def test_the_same_groups_as_ones_own_have_the_same_direction() -> None:
-    model = make_model()
-    own = own_groups(model)
-    copies = [msgspec.structs.replace(group, external=True) for group in own]
-    report, _ = updated(model, own, copies, gradient_halves=True)
-    assert report.gradient is not None
-    assert report.gradient.alignment is not None
-    assert report.gradient.alignment > 0
-    reversed_ = [
-        msgspec.structs.replace(group, advantages=tuple(-value for value in group.advantages)) for group in copies
-    ]
-    other, _ = updated(model, own, reversed_, gradient_halves=True)
-    assert other.gradient is not None
-    assert other.gradient.alignment == pytest.approx(-report.gradient.alignment, rel=1e-4)
-    assert (other.gradient.bias or 0) > (report.gradient.bias or 0)
 
 
 def test_later_iterations_do_not_count() -> None:

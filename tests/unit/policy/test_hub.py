@@ -86,28 +86,23 @@ def test_a_download_says_how_far_it_is(hub: FakeHub, monkeypatch: pytest.MonkeyP
     assert any("MB/s" in line and "%" in line for line in said)
 
 
-def test_a_slip_in_the_name_is_called_one(hub: FakeHub) -> None:
-    assert "knows none of this name, or hides it (404). Check MODEL_NAME for a slip" in refusal("owner/smal")
-    hub.mode = "hidden"
-    assert "private model needs HUGGINGFACE_ACCESS_TOKEN" in refusal()
-
-
-def test_a_gated_model_is_refused_with_where_to_accept_its_terms(hub: FakeHub) -> None:
-    hub.mode = "gated"
-    assert "is gated (401): accept its terms at https://huggingface.co/owner/small with an account" in refusal()
-    assert "is gated (403): accept its terms" in refusal(token="hf_mine")
-    assert "Bearer hf_mine" in hub.tokens
-
-
-def test_a_wrong_token_is_called_one(hub: FakeHub) -> None:
-    hub.mode = "wrong token"
-    assert "refuses the token (401). Check HUGGINGFACE_ACCESS_TOKEN" in refusal(token="hf_old")
-
-
-def test_a_hub_that_is_down_is_not_a_wrong_name(hub: FakeHub) -> None:
-    hub.mode = "down"
-    message = refusal()
-    assert f"the hub at {hub.endpoint} answers 503, and this machine's cache holds no whole copy" in message
+@pytest.mark.parametrize(
+    ("mode", "name", "token", "said"),
+    [
+        ("", "owner/smal", None, "knows none of this name, or hides it (404). Check MODEL_NAME for a slip"),
+        ("hidden", NAME, None, "private model needs HUGGINGFACE_ACCESS_TOKEN"),
+        ("gated", NAME, None, "is gated (401): accept its terms at https://huggingface.co/owner/small with an account"),
+        ("gated", NAME, "hf_mine", "is gated (403): accept its terms"),
+        ("wrong token", NAME, "hf_old", "refuses the token (401). Check HUGGINGFACE_ACCESS_TOKEN"),
+        ("down", NAME, None, " answers 503, and this machine's cache holds no whole copy"),
+    ],
+)
+def test_what_the_hub_refuses_is_called_by_its_name(
+    hub: FakeHub, mode: str, name: str, token: str | None, said: str
+) -> None:
+    hub.mode = mode or hub.mode
+    assert said in refusal(name, token)
+    assert token is None or f"Bearer {token}" in hub.tokens
 
 
 def test_no_network_is_said_once_and_a_whole_copy_will_do(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import CohereConfig, Gemma2Config, GraniteConfig
 
 from swarm.policy import logprobs as module
-from swarm.policy.logprobs import LinearHead, linear_logprobs
+from swarm.policy.load_probe import refuse_unlike
+from swarm.policy.logprobs import LinearHead, chosen_logprobs, linear_logprobs
+from swarm.policy.model import wrap_model
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_model, make_module, make_tokenizer
 
 V, D, M = 40, 5, 9
@@ -63,7 +65,7 @@ def test_blocks_give_the_values_and_gradients_of_full_logits(variant: str, width
 
 
 @pytest.mark.parametrize("width", ["one block", "ragged blocks"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["plain", "everything"])
 def test_gradients_are_those_of_finite_differences(variant: str, width: str) -> None:
     head, (hidden, chosen) = make_head(**VARIANTS[variant], dtype=torch.float64), make_input(torch.float64)
 
@@ -168,13 +170,12 @@ SCALED = {
 
 @pytest.mark.parametrize("architecture", SCALED)
 def test_head_of_a_model_is_what_the_model_itself_computes(architecture: str) -> None:
-    from swarm.policy.model import wrap_model
-
     if make_config := SCALED[architecture]:
         torch_module = make_module(config=make_config())
         model = wrap_model(architecture, torch_module, make_tokenizer(), device=CPU, max_new_tokens=4)
     else:
         model = make_model(architecture)
+    refuse_unlike(model)  # log-probs are those of transformers' own pass
     hidden, chosen = torch.randn(M, 32), torch.randint(264, (M,))
     head = LinearHead.of(model)
     assert head is not None
@@ -190,3 +191,39 @@ def test_head_that_is_more_than_a_matrix_is_left_to_the_model() -> None:
     model = make_model()
     model.module.set_output_embeddings(Adapted(32, 264))
     assert LinearHead.of(model) is None
+
+
+# ── a head of any kind, in chunks ─────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("max_logits", [11 * 7, 11 * 3, 1])
+def test_chunked_logprobs_equal_the_full_softmax(max_logits: int) -> None:
+    torch.manual_seed(0)
+    head = nn.Linear(5, 11, bias=True)
+    hidden, chosen = torch.randn(7, 5, requires_grad=True), torch.randint(11, (7,))
+    weights = torch.randn(7)
+    full = (head(hidden) / 0.7).log_softmax(dim=1)[range(7), chosen]
+    expected = torch.autograd.grad((full * weights).sum(), [hidden, *head.parameters()])
+    ours = chosen_logprobs(hidden, chosen, head=head, vocabulary=11, temperature=0.7, max_logits=max_logits)
+    torch.testing.assert_close(ours, full)
+    torch.testing.assert_close(torch.autograd.grad((ours * weights).sum(), [hidden, *head.parameters()]), expected)
+
+
+def test_chunks_never_hold_all_logits_at_once() -> None:
+    sizes: list[int] = []
+
+    def head(hidden: Tensor) -> Tensor:
+        sizes.append(len(hidden))
+        return hidden.repeat(1, 3)
+
+    hidden = torch.randn(10, 4, requires_grad=True)
+    logprob = chosen_logprobs(
+        hidden, torch.zeros(10, dtype=torch.long), head=head, vocabulary=12, temperature=1.0, max_logits=48
+    )
+    logprob.sum().backward()
+    assert max(sizes) == 4
+    assert sum(sizes) == 20  # forward, and once more in the backward pass
+
+
+def test_logprobs_are_fp32_whatever_the_head_computes_in() -> None:
+    hidden = torch.randn(3, 4, dtype=torch.bfloat16)
+    ours = chosen_logprobs(hidden, torch.tensor([0, 1, 2]), head=lambda h: h, vocabulary=4, temperature=1.0)
+    assert ours.dtype == torch.float32

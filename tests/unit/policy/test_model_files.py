@@ -14,7 +14,12 @@ import pytest
 from swarm.errors import ModelError
 from swarm.planner.planner import model_problem
 from swarm.planner.shape import model_shape
+from swarm.policy import hub
 from swarm.policy.embedded import embedded_path
+from swarm.policy.hub import own_model
+from swarm.policy.model import load_model
+from swarm.policy.model_files import sizes_problem
+from swarm.policy.peft_form import SavedAdapter
 
 
 @pytest.fixture
@@ -67,3 +72,59 @@ def test_a_model_that_lies_in_a_place_is_not_opened(tmp_path: Path, kind: str) -
     assert "swarm model export" in model_problem(str(folder))
     with pytest.raises(ModelError, match="swarm model export"):
         model_shape(str(folder))
+
+
+SHAPES = [(512, 64), (64, 64), (64,), (64, 172)]
+HONEST = {"vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2, "n_inner": None}
+
+
+@pytest.mark.parametrize("config", [HONEST, {"text_config": HONEST}, {}, HONEST | {"max_position_embeddings": 131_072}])
+def test_sizes_that_the_weights_have_are_taken(config: dict[str, Any]) -> None:
+    assert not sizes_problem(config, SHAPES)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hidden_size": "x"},
+        {"hidden_size": True},
+        {"hidden_size": 64.0},
+        {"hidden_size": [64]},
+        {"num_attention_heads": -1},
+        {"vocab_size": 40_000_000},
+        {"num_hidden_layers": 2_000_000},
+        {"n_positions": 2**40},
+        {"text_config": {"vocab_size": 513}},
+        {"text_config": "x" * 10**6},
+    ],
+    ids=str,
+)
+def test_sizes_that_no_weight_explains_are_named(wrong: dict[str, Any]) -> None:
+    problem = sizes_problem(HONEST | wrong, [*SHAPES, (10**12, 0)])
+    assert next(reversed(wrong)) in problem or "vocab_size" in problem
+    assert len(problem) < 300
+
+
+def test_a_name_means_one_of_the_users_models_or_an_embedded_one() -> None:
+    assert own_model("tiny-2-qwen2", ["tiny-2-gpt2"]) == "tiny-2-qwen2"
+    assert own_model("owner/Some-0.5B", ["owner/Some-0.5B"]) == "owner/Some-0.5B"
+    assert own_model("Some-0.5B", ["tiny-2-gpt2", "/models/Some-0.5B"]) == "/models/Some-0.5B"
+
+
+@pytest.mark.parametrize("name", ["mallory/any", "/etc", "..", "mallory/tiny-2-gpt2", "\x1b[2J", "a\x00b", ""])
+def test_what_a_place_names_beside_them_is_refused_with_what_to_type(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="MODEL_NAME") as refused:
+        own_model(name, ["tiny-2-gpt2"])
+    assert "\x1b" not in str(refused.value)
+
+
+def test_a_strangers_adapter_has_no_repository_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "experiments" / "exp" / "checkpoints" / "round_3" / "mallory" / "model"
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_bytes(SavedAdapter("LORA", "mallory/any", 2, 1.0, "all-linear").encoded())
+    (folder / "adapter_model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
+    asked: list[str] = []
+    monkeypatch.setattr(hub, "look_up", lambda name, token=None: asked.append(name))
+    with pytest.raises(ModelError, match="model export"):
+        load_model(str(folder), hub_token="secret")
+    assert not asked

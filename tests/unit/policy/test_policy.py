@@ -16,34 +16,11 @@ from swarm.types import Completion, Dialogue, Ready, TrainGroup
 from tests.unit.policy.factories import make_group, make_model
 
 
-def test_tokenizer_is_the_models_digest() -> None:
-    model = make_model()
-    assert make_policy(model, GrpoConfig()).tokenizer == model.tokenizer_digest
-
-
 def test_min_p_reaches_the_sampling() -> None:
     """At 1, only the likeliest token is left, whatever the seed."""
     policy = make_policy(make_model(), GrpoConfig(min_p=1.0))
     first, second = (policy.generate(["?"], group_size=2, seed=seed) for seed in (0, 1))
     assert first == second
-
-
-def test_static_decoding_writes_what_dynamic_does() -> None:
-    dynamic, static = (make_policy(make_model(), GrpoConfig(decoding=kind)) for kind in ("dynamic", "static"))
-    assert type(static.generator._decoding) is not type(dynamic.generator._decoding)
-    texts = [[one.token_ids for one in policy.generate(["?"], group_size=2, seed=0)[0]] for policy in (dynamic, static)]
-    assert texts[0] == texts[1]
-
-
-@pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("auto", None)])
-def test_precision_is_passed_on_to_the_model(precision: str, dtype: torch.dtype | None) -> None:
-    policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", precision=precision)
-    assert policy.generator._model.autocast_dtype == dtype
-
-
-def test_attention_is_passed_on_to_the_model() -> None:
-    policy = load_policy("tiny-qwen2", GrpoConfig(), device="cpu", attention="eager")
-    assert policy.generator._model.module.config._attn_implementation == "eager"
 
 
 def test_bf16_trains_in_fp32_weights_on_what_it_generated() -> None:

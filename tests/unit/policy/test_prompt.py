@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.errors import ConfigError
 from swarm.instruction import INSTRUCTION, OURS, Asking
 from swarm.policy.prompt import (
     decode_completion,
     encode_completion,
     encode_prompt,
-    shown_prompt,
     switches_thinking_off,
 )
 from tests.unit.policy.chat_templates import QWEN_3
@@ -38,11 +36,6 @@ def test_chat_models_without_a_system_role_get_it_in_the_user_turn() -> None:
     )
 
 
-def test_chat_markers_become_special_tokens() -> None:
-    tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE)
-    assert encode_prompt(tokenizer, "?")[0] == tokenizer.convert_tokens_to_ids("<|im_start|>")
-
-
 def test_base_models_get_plain_text() -> None:
     assert written(make_tokenizer()) == f"{INSTRUCTION}\n\nQuestion: 1 + 1?\nAnswer:"
 
@@ -58,12 +51,6 @@ def test_tokenizer_that_closes_every_text_leaves_the_prompt_open() -> None:
             return {"input_ids": [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]}
 
     assert encode_prompt(Closing(), "?") == encode_prompt(tokenizer, "?")
-
-
-@pytest.mark.parametrize("template", [None, CHAT_TEMPLATE])
-def test_instruction_names_the_tags_the_verifier_reads(template: str | None) -> None:
-    assert "<answer>" in written(make_tokenizer(chat_template=template))
-    assert "</answer>" in written(make_tokenizer(chat_template=template))
 
 
 @given(st.text(max_size=40))
@@ -125,13 +112,3 @@ def test_thinking_is_off_where_the_template_has_the_switch_and_nobody_sets_it() 
     assert written(qwen_3).endswith("<think>\n\n</think>\n\n")
     assert written(qwen_3, asking=thinking).endswith("<|im_start|>assistant\n")
     assert written(qwen_3, asking=Asking(template_args={"other": 1})).endswith("</think>\n\n")
-
-
-def test_an_argument_that_would_spoil_every_prompt_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="must not set tokenize"):
-        Asking(template_args={"tokenize": True})
-
-
-def test_a_prompt_is_shown_with_its_special_tokens() -> None:
-    tokenizer = make_tokenizer(chat_template=CHAT_TEMPLATE)
-    assert shown_prompt(tokenizer, encode_prompt(tokenizer, "1?")).startswith("<|im_start|>system\n")

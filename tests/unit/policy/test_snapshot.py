@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -67,28 +66,6 @@ def test_snapshot_is_of_its_moment_even_if_written_later(tmp_path: Path) -> None
     policy.restore(str(tmp_path))
     assert identical(weights_of(policy), before)
     assert policy.snapshot().optimizer.updates == 1
-
-
-def test_snapshots_can_be_written_while_the_policy_works_on(tmp_path: Path) -> None:
-    policy = some_policy()
-    train(policy, 1)
-    before = weights_of(policy)
-    folders = [tmp_path / str(number) for number in range(20)]
-
-    def write_all() -> None:
-        for folder, snapshot in zip(folders, snapshots, strict=True):
-            folder.mkdir()
-            snapshot.write(str(folder))
-
-    snapshots = [policy.snapshot() for _ in folders]
-    with ThreadPoolExecutor(1) as writer:
-        done = writer.submit(write_all)
-        while not done.done():
-            policy.finish_update(GROUPS)
-            policy.generate(["?"], group_size=1, seed=0)
-        done.result()
-    policy.restore(str(folders[-1]))
-    assert identical(weights_of(policy), before)
 
 
 def test_untrained_policy_can_be_saved_and_restored(tmp_path: Path) -> None:

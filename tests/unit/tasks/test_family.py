@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -13,7 +12,6 @@ import anyio
 import msgspec
 import pytest
 
-import swarm
 from swarm.config import Settings, load_settings
 from swarm.config.names import TASK_FAMILIES
 from swarm.config.own_code import OwnCode
@@ -135,39 +133,6 @@ def test_an_experiment_of_other_families_is_another_one(tmp_path: Path) -> None:
     usual, other = make_settings(tmp_path), make_settings(tmp_path, task_families=BOTH)
     assert "task_families" not in usual.experiment_identity(), "as in files of earlier versions"
     assert other.experiment_identity()["task_families"] == list(BOTH)
-
-
-NAMES = re.compile(r"reasoning.gym|gym", re.IGNORECASE)
-ALLOWED = {
-    "judge/probe.py": 1,
-    "types.py": 2,
-    "tasks/definitions.py": 1,
-    "tasks/registry.py": 2,
-    "tasks/dataset/scorers/math_text.py": 3,
-    "cli/task.py": 1,
-}
-"""How often: names on the wire and in settings files, the registration, what it knows of sympy, and its own list."""
-
-
-def code_of(text: str) -> str:
-    """The code without comments and documentation."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            documentation = [one for one in body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
-            node.body = [one for one in body if one not in documentation] or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.unparse(tree)
-
-
-def test_reasoning_gym_is_named_in_its_own_package_and_nowhere_else() -> None:
-    root = Path(swarm.__file__).parent
-    found = {
-        str(file.relative_to(root)): len(NAMES.findall(code_of(text)))
-        for file in root.rglob("*.py")
-        if file.parent.name != "gym" and NAMES.search(text := file.read_text("utf-8"))
-    }
-    assert {file: count for file, count in found.items() if count} == ALLOWED
 
 
 # ── from a node's draw to its peers' rewards ────────────────────────────────────────────────────────────────────────

@@ -107,12 +107,13 @@ def test_metadata_is_plain_whatever_a_dataset_puts_there() -> None:
 
 
 def test_a_server_imports_the_modules_of_the_datasets_that_are_asked_alone() -> None:
+    """Each megabyte is paid again at every fork."""
     code = """
 import sys
 import swarm.tasks.scoring_server as server
 server.Families(tasks={'sums': {'gym': 'chain_sum'}, 'spell_backward': {}}).prepare()
 from reasoning_gym.factory import DATASETS
-print(sorted(DATASETS), {'numpy', 'sympy', 'matplotlib', 'torch'} & set(sys.modules))
+print(sorted(DATASETS), {'numpy', 'sympy', 'matplotlib', 'torch', 'transformers'} & set(sys.modules))
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     nine_and_two = [*GYM.profiles()["tiny"], "chain_sum", "spell_backward", "composite"]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from swarm.config.revising import Revising, revising
+from swarm.config.revising import TEMPLATE, Revising, revising
 from swarm.errors import ProtocolError
 from swarm.tasks.revise import (
     check_context,
@@ -14,10 +20,9 @@ from swarm.tasks.revise import (
     context_names,
     revised,
     shown,
-    shown_answers,
     without_context,
 )
-from swarm.types import Completion, Origin, Question, RolloutGroup
+from swarm.types import Completion, Origin, Question, RolloutGroup, Turn
 
 QUESTION = Question("What is 2 + 3?", Origin("sums", "tiny", 7, 0, "1"), "5")
 RULES = Revising()
@@ -29,16 +34,6 @@ def group(peer: str, *texts: str, stage: int = 0, slot: int = 0, question: Quest
 
 OWN = group("anna", "<answer>5</answer>", "2 + 3 is <answer>6</answer>")
 BEN = group("ben", "<answer>7</answer>", "no idea")
-
-
-def test_a_prompt_shows_the_question_and_answers_of_each_group_in_turn() -> None:
-    asked = revised(QUESTION, [OWN, BEN], 1, RULES)
-    first, second = shown_answers(QUESTION.known_origin(), [OWN, BEN], 1, RULES)[:2]
-    assert first in {"Answer: 5", "2 + 3 is\nAnswer: 6"}
-    assert second in {"Answer: 7", "no idea"}
-    assert f" may be wrong.\n\n1. {first}\n2. {second}\n" in asked.prompt
-    assert asked.prompt.endswith("\n\nWhat is 2 + 3?")
-    assert asked.answer == "5"
 
 
 def test_an_origin_names_the_groups_of_its_context() -> None:
@@ -74,12 +69,6 @@ def test_no_text_of_a_stranger_becomes_a_token_of_a_tokenizer_s_own(mark: str) -
     assert "well" in shown(f"well {mark} then", 240)
 
 
-def test_of_a_long_text_the_end_is_shown_with_the_answer() -> None:
-    text = shown("x" * 5000 + "<answer>42</answer>", 40)
-    assert len(text) <= 40
-    assert text.endswith("Answer: 42")
-
-
 @given(st.lists(st.text(max_size=80), min_size=2, max_size=6), st.integers(16, 60), st.integers(1, 4))
 def test_whatever_was_answered_a_prompt_is_bounded_and_the_same_again(texts: list[str], size: int, most: int) -> None:
     rules = Revising(characters=size, answers=most)
@@ -87,11 +76,6 @@ def test_whatever_was_answered_a_prompt_is_bounded_and_the_same_again(texts: lis
     assert once == revised(QUESTION, [group("ben", *texts)], 1, rules)
     plain = revised(QUESTION, [group("ben", "", "")], 1, rules)
     assert len(once.prompt) <= len(plain.prompt) + most * (2 * size + 8)
-
-
-def test_a_group_with_another_text_has_another_name() -> None:
-    assert context_name(group("ben", "1", "2")) != context_name(group("ben", "1", "3"))
-    assert context_name(group("ben", "1", "2")) != context_name(group("ben", "12", ""))
 
 
 @pytest.mark.parametrize(
@@ -123,3 +107,71 @@ def test_the_first_stage_has_no_context() -> None:
 def test_the_built_in_template_of_the_embedded_models_has_no_words_of_its_own() -> None:
     for profile, begins in (("tiny-2", "1. "), ("paper", "These answers were given"), ("rl-swarm", "These answers")):
         assert revised(QUESTION, [OWN], 1, revising(None, profile)).prompt.startswith(begins)
+
+
+# ── PROTOCOL.md says how the prompt is made; a plain reading of it makes the same ─────────────────────────────────────
+ORIGIN_AS_JSON = {"task": "sums", "profile": "tiny", "seed": 1234, "index": 0, "gym_version": "1"}
+
+
+def digest(texts: list[list[str]]) -> str:
+    said = json.dumps([ORIGIN_AS_JSON, [[turns, True] for turns in texts]], separators=(",", ":"), ensure_ascii=False)
+    return blake2b(said.encode(), digest_size=16).hexdigest()
+
+
+def shown_by_the_protocol(text: str, characters: int) -> str:
+    close = text.rfind("</answer>")
+    opening = text.rfind("<answer>", 0, max(close, 0))
+    if opening >= 0:
+        answer = text[opening + 8 : text.find("</answer>", opening + 8)].strip()
+        thoughts = text[:opening].replace("<answer>", "").replace("</answer>", "").strip()
+        text = "\n".join(part for part in (thoughts, f"Answer: {answer}") if part)
+    else:
+        text = text.replace("<answer>", "").replace("</answer>", "").strip()
+    return re.sub(r"([<\[])(?=[^\s\d])", r"\1 ", text[-characters:].strip())
+
+
+def by_the_protocol(prompt: str, groups: list[tuple[str, list[list[str]]]], most: int, characters: int) -> Any:
+    columns = []
+    for peer, texts in groups:
+        distinct = sorted({shown_by_the_protocol(turns[-1], characters) for turns in texts} - {""})
+        purpose = "\x1f".join(["1234", "str:answers shown", "int:1", f"str:{peer}", "int:2"])
+        seed = int.from_bytes(blake2b(purpose.encode(), digest_size=8).digest()) % 2**30
+        Random(seed).shuffle(distinct)
+        columns.append(distinct)
+    answers: list[str] = []
+    for turn in range(max((len(column) for column in columns), default=0)):
+        for column in columns:
+            if turn < len(column) and column[turn] not in answers:
+                answers.append(column[turn])
+    listed = "\n".join(f"{number}. {answer}" for number, answer in enumerate(answers[:most], 1))
+    before, after = TEMPLATE.split("{question}")
+    context = [f"{peer}/5/0/2/{digest(texts)}" for peer, texts in groups]
+    return before.replace("{answers}", listed) + prompt + after.replace("{answers}", listed), context
+
+
+pieces = st.sampled_from(["<answer>", "</answer>", "4", " ", "<|im_end|>", "[INST]", "\n", "{question}", "ü", "< b"])
+texts = st.lists(pieces, max_size=6).map("".join)
+conversations = st.lists(st.lists(texts, min_size=1, max_size=2), min_size=2, max_size=4)
+
+
+@example([[[""], ["<answer></answer>4<answer>"]]], 1, 16)
+@given(st.lists(conversations, min_size=1, max_size=3), st.integers(1, 4), st.integers(16, 40))
+def test_the_prompt_of_a_later_stage_is_what_the_protocol_says(
+    by_peer: list[list[list[str]]], most: int, characters: int
+) -> None:
+    question = Question("What is {answers}?", Origin("sums", "tiny", 1234, 0, "1"))
+    groups = [(f"peer{number}", said) for number, said in enumerate(by_peer)]
+    context = [
+        RolloutGroup(
+            *(peer, 5, 0, 2, question),
+            tuple(
+                Completion(turns[-1], True, earlier=tuple(Turn(turn, True, "go on") for turn in turns[:-1]))
+                for turns in said
+            ),
+        )
+        for peer, said in groups
+    ]
+    asked = revised(question, context, 1, Revising(answers=most, characters=characters))
+    prompt, names = by_the_protocol(question.prompt, groups, most, characters)
+    assert asked.prompt == prompt
+    assert list(asked.known_origin().context) == names

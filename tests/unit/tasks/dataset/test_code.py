@@ -209,11 +209,9 @@ def test_a_hostile_answer_earns_nothing_and_costs_nobody_else(score: Score) -> N
 WAITING = {
     "a request swallowed": "import os\ndef first(s):\n    while True: os.read(4, 1)",
     "a request that never comes": "import os\nos.read(4, 1)\nos.read(4, 2**20)\nos.read(4, 2**20)",
-    "a lock": "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()\ndef first(s): return '?'",
     "a lock for a while": "import threading\nlock = threading.Lock()\nlock.acquire()\n"
     "while True: lock.acquire(timeout=0.5)",
     "the processor given away": "import os\nwhile True: os.sched_yield()",
-    "sleep": "import time\ndef first(s):\n    while True: time.sleep(9)",
 }
 
 

@@ -34,17 +34,6 @@ def test_a_row_whose_own_answer_cannot_be_given_is_said_with_file_and_line(
     assert "4,892 characters, and of a completion's 2,000 are read" in said
 
 
-def test_a_row_whose_own_answer_holds_the_tags_of_an_answer_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A completion's answer ends at the first closing tag, so nobody can give this one."""
-    json_lines(tmp_path / "q.jsonl", rows([[1], ["two</answer> three"], [4]]))
-    prepared(tmp_path, dataset="q.jsonl", scorer="json")
-    said = capsys.readouterr().err
-    assert "the own answer of 1 does not earn 1" in said
-    assert "q.jsonl:2: " in said
-
-
 def test_where_most_own_answers_earn_nothing_the_task_is_refused_with_the_first_lines(tmp_path: Path) -> None:
     json_lines(tmp_path / "q.jsonl", rows([[1], *[LONG] * 9]))
     with pytest.raises(ConfigError, match=r"of 10 rows the own answer of 9 .* q\.jsonl:\d+: .*; and 4 more; mend"):

@@ -9,7 +9,6 @@ import pytest
 from swarm.cli.flags import settings_from
 from swarm.cli.run_flags import RunFlags
 from swarm.config import load_settings
-from swarm.config.own_code import OwnCode
 from swarm.errors import ConfigError
 from swarm.tasks.universe import universe_of
 
@@ -39,13 +38,6 @@ def test_files_stand_beside_names(tmp_path: Path) -> None:
     assert list(universe_of(settings).profiles) == ["dataset/mine", "binary_matrix", "python/riddles"]
 
 
-def test_a_python_file_that_its_user_names_is_his_own_code(tmp_path: Path) -> None:
-    (tmp_path / "riddles.py").write_text("def draw(rng): return 'Why?', 'so'\ndef score(q, answer): return 1.0\n")
-    settings = settings_from(RunFlags(tasks="riddles.py"), {})
-    assert settings.task_table is not None
-    assert isinstance(settings.task_table["riddles"]["python"], OwnCode)
-
-
 def test_a_settings_file_names_files_beside_itself(tmp_path: Path) -> None:
     folder = tmp_path / "far"
     folder.mkdir()
@@ -55,12 +47,6 @@ def test_a_settings_file_names_files_beside_itself(tmp_path: Path) -> None:
         settings = settings_from(RunFlags(config="far/swarm.toml"), {})
         assert settings.task_table is not None
         assert settings.task_table["mine"]["dataset"] == str(folder / "mine.jsonl")
-
-
-def test_another_process_of_the_run_is_given_the_same(tmp_path: Path) -> None:
-    (tmp_path / "mine.jsonl").write_text(NUMBERS)
-    settings = settings_from(RunFlags(tasks="mine.jsonl"), {})
-    assert settings_from(None, settings.as_environment()) == settings
 
 
 def test_a_place_names_no_file(tmp_path: Path) -> None:
@@ -96,12 +82,6 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
         ("{'question': 'a'}", "2", "\"'question': 'a'}\""),
         ("What is 2 + 3?", "1", "'What is 2 \\+ 3"),
         ('["a", "1"]', "1", "a"),
-        ('{"question": "a", "answer": NaN}', "", "NaN is no number"),
-        ('{"question": "a", "question": "b", "answer": "1"}', "", "the name 'question' twice"),
-        ('{"prompt": "a", "completion": "1"}', "", "'prompt, completion'"),
-        ('{"question": "", "answer": "1"}', "", "the question has 0 characters"),
-        ('{"question": "a", "answer": ""}', "", "the answer is empty"),
-        ('{"question": "a", "answer": null}', "", "'answer' is null"),
     ],
 )
 def test_a_bad_line_is_said_with_line_and_column_before_anything_starts(
@@ -110,8 +90,7 @@ def test_a_bad_line_is_said_with_line_and_column_before_anything_starts(
     (tmp_path / "mine.jsonl").write_text(f"{NUMBERS}\n{line}\n")
     with pytest.raises(ConfigError, match=rf"mine\.jsonl:4:{where}.*{got}") as refused:
         settings_from(RunFlags(tasks="mine.jsonl"), {})
-    if where or "column" in got:
-        assert '{"question": "What is 2 + 3?", "answer": "5"}' in str(refused.value), "a line as it should be"
+    assert '{"question": "What is 2 + 3?", "answer": "5"}' in str(refused.value), "a line as it should be"
 
 
 def test_a_file_that_is_not_there_may_have_another_name(tmp_path: Path) -> None:
