@@ -240,8 +240,7 @@ class AskedServer:
                 self._written = written
                 await self._tidy(server)
                 return
-        assert generation.last_failure
-        error = self._error_of(generation.last_failure)
+        error = self._error_of(generation.last_failure or Failure("late", "the first request has no reply yet"))
         if not (error.away and of.config.plays_on):
             raise error
         of.plays_on(error)

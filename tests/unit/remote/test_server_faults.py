@@ -65,6 +65,14 @@ def test_a_bad_request_is_not_repeated(tmp_path: Path) -> None:
             ask(policy)
 
 
+def test_patience_that_ends_before_the_first_reply_is_said_in_words(tmp_path: Path) -> None:
+    with serving(MODEL) as stub:
+        policy = served(stub, tmp_path, patience=0.0)
+        with pytest.raises(GenerationServerError, match="no usable reply for 0 s") as raised:
+            ask(policy)
+    assert raised.value.away
+
+
 def test_a_server_with_limits_of_its_own_is_told_of(tmp_path: Path) -> None:
     def shorter(reply: dict[str, Any]) -> None:
         for choice in reply["choices"]:
