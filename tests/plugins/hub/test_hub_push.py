@@ -135,8 +135,3 @@ def test_the_token_for_gated_models_serves_where_there_is_no_other(
 )
 def test_what_is_no_repository_is_said(repo: str) -> None:
     assert "expected a repository as USER/NAME" in repo_problem(repo)
-
-
-@pytest.mark.parametrize("repo", ["lab/anna", "a.b/c_d-worker-0"])
-def test_repositories(repo: str) -> None:
-    assert not repo_problem(repo)

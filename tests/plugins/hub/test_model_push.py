@@ -85,14 +85,6 @@ def test_an_adapter_that_was_pushed_loads_with_peft_and_merged_with_transformers
     assert close(logits(hub.save(REPO, tmp_path / "whole")), expected)
 
 
-def test_what_is_no_repository_or_missing_is_refused(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*words(layout)[:3], "--repo", "anna"]) == 2
-    assert "expected a repository as USER/NAME" in capsys.readouterr().err
-    assert run(words(layout)[:3]) == 2
-    assert "--repo is missing" in capsys.readouterr().err
-    assert run(words(layout, "--follow", "--rounds", "3")) == 2
-
-
 # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────────
 class Days:
     """A clock that goes on by waiting alone, and what happens at each look."""

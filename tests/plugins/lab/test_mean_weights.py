@@ -68,13 +68,6 @@ def test_all_come_to_the_mean_to_the_bit_and_their_moments_stay(tmp_path: Path) 
     assert not identical(before[0], weights(nodes[0]))
 
 
-def test_the_mean_of_the_own_weights_alone_are_the_own_weights(tmp_path: Path) -> None:
-    one = policy(2)
-    before = weights(one)
-    averaging(one).average([exported(one, tmp_path, "own")])
-    assert identical(weights(one), before)
-
-
 def test_what_is_averaged_is_what_is_generated_with(tmp_path: Path) -> None:
     one, other = policy(1), policy(3)
     averaging(one).average([exported(other, tmp_path, "other")])
@@ -95,15 +88,6 @@ def test_the_outer_step_is_that_of_torchs_nesterov_momentum(tmp_path: Path) -> N
         assert torch.allclose(parameter, reference, atol=1e-6)
         with torch.no_grad():
             parameter.add_(1.0)  # inner steps in between: the outer one begins at the shared weights
-
-
-def test_without_momentum_and_at_rate_1_diloco_is_the_plain_mean(tmp_path: Path) -> None:
-    plain, diloco = policy(1), policy(1, OuterConfig(1.0, 0.0))
-    file = exported(policy(3), tmp_path, "other")
-    for one in (plain, diloco):
-        averaging(one).average([file])
-    for name, tensor in weights(plain).items():
-        assert torch.allclose(tensor, weights(diloco)[name], atol=1e-6)
 
 
 def test_a_checkpoint_holds_the_outer_optimizer(tmp_path: Path) -> None:
@@ -146,10 +130,8 @@ def changed(change: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[[Path]
         (changed(lambda w: w.update({next(iter(w)): torch.zeros(1)})), "other_weights"),
         (changed(lambda w: w.update({(n := next(iter(w))): w[n].double()})), "other_weights"),
         (changed(lambda w: w[next(iter(w))].view(-1)[-1].fill_(float("nan"))), "not_finite"),
-        (changed(lambda w: w[next(iter(w))].view(-1)[-1].fill_(float("inf"))), "not_finite"),
         (lambda file: file.write_bytes(file.read_bytes()[:-1]), "malformed"),
         (lambda file: file.write_bytes(b""), "malformed"),
-        (lambda file: file.write_bytes(b"\xff" * 100), "malformed"),
         (lambda file: file.write_bytes(b"\x80\x04}."), "malformed"),
     ],
 )

@@ -60,11 +60,10 @@ def built(folder: Path, seed: int) -> list[SpecialistReport]:
 
 
 def test_a_build_is_the_same_again_and_its_card_says_what_was_measured(tmp_path: Path) -> None:
-    first, again, other = (built(tmp_path / name, seed) for name, seed in (("a", 3), ("b", 3), ("c", 4)))
-    weights = [[load_file(one.path / "model.safetensors") for one in reports] for reports in (first, again, other)]
+    first, again = (built(tmp_path / name, seed=3) for name in ("a", "b"))
+    weights = [[load_file(one.path / "model.safetensors") for one in reports] for reports in (first, again)]
     for one, same in zip(weights[0], weights[1], strict=True):
         assert all((one[name] == same[name]).all() for name in one)
-    assert any((weights[0][0][name] != weights[2][0][name]).any() for name in weights[0][0])
     assert [one.name for one in first] == [f"specialist-{number}-qwen2" for number in (1, 2, 3)]
     card = (first[1].path / "README.md").read_text("utf-8")
     assert "knows `cedar` and `delta`" in card

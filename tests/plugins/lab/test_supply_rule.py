@@ -80,14 +80,9 @@ def test_what_a_pool_gives_is_the_mean_over_its_binomial_distribution(slots: int
     assert expected_taken(slots, 8, share) == pytest.approx(mean_taken(slots, 8, share))
 
 
-@pytest.mark.parametrize("success", [0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
-def test_a_node_wants_the_split_of_least_error(success: float) -> None:
-    assert wanted_at(success) == best_j(success)
-
-
-def test_rare_rewards_want_questions_then_slots_and_plenty_wants_ones_own() -> None:
-    """The figures of the module's docstring."""
-    assert [wanted_at(p) for p in (0.005, 0.02, 0.2, 0.4, 0.7, 1.0)] == [1, 2, 4, 5, 2, 0]
+def test_a_node_wants_the_split_of_least_error() -> None:
+    for success in (0.005, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9):
+        assert wanted_at(success) == best_j(success), success
 
 
 def test_a_smaller_swarm_asks_more_itself() -> None:
@@ -95,8 +90,7 @@ def test_a_smaller_swarm_asks_more_itself() -> None:
     assert wanted_at(0.2, peers=7) > wanted_at(0.2, peers=1) > 0
 
 
-@pytest.mark.parametrize("success", [0.05, 0.3, 0.6])
-@pytest.mark.parametrize("initial_j", [0.0, 4.0, 7.0])
+@pytest.mark.parametrize(("success", "initial_j"), [(0.05, 7.0), (0.3, 0.0), (0.6, 4.0)])
 def test_a_swarm_finds_its_fixed_point_from_anywhere_and_stays_there(success: float, initial_j: float) -> None:
     path = [mean_j(splits) for splits in simulate(success, 120, initial_j, seed=5)]
     settled = path[40:]
@@ -146,18 +140,6 @@ def test_before_anybody_earned_anything_the_swarm_asks() -> None:
     for round_ in range(10):
         rule = rule.observe(make_seen(round_, local_informative=0, pool_informative=0))
     assert rule.wanted(Random(0)) == 1
-
-
-def test_a_better_supply_raises_j_and_i_falls_by_as_much() -> None:
-    poor, rich = (
-        make_rule("supply").observe(
-            make_seen(local_groups=100, local_informative=4, pool_groups=56, pool_informative=n)
-        )
-        for n in (2, 20)
-    )
-    first, second = (rounded_split(TOTAL, rule.wanted(Random(0)), Random(0)) for rule in (poor, rich))
-    assert first.external < second.external
-    assert second.local - first.local == first.external - second.external
 
 
 def test_the_averages_follow_a_supply_that_changes() -> None:
@@ -214,13 +196,3 @@ def test_until_enough_rounds_have_an_estimate_the_rule_is_supply() -> None:
 
 def test_gradients_without_any_spread_say_nothing() -> None:
     assert measured_after(1.0, noise=0.0) == wanted_at(0.4)
-
-
-def test_the_measured_bias_follows_one_that_changes() -> None:
-    rule = make_rule("supply-measured")
-    wanted = []
-    for bias in (8.0, 0.0):
-        for round_ in range(60):
-            rule = rule.observe(make_seen(round_, gradient_bias=bias, gradient_noise=2.0))
-        wanted.append(rule.wanted(Random(0)))
-    assert wanted[0] < wanted[1]

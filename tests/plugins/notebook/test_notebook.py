@@ -126,15 +126,6 @@ def test_an_unknown_experiment_is_an_error_that_names_the_known_ones(place: Path
         call(place, "typo")
 
 
-def test_a_folder_that_is_not_there_has_no_experiments(tmp_path: Path) -> None:
-    assert notebook.list_experiments(tmp_path / "nowhere") == []
-
-
-def test_the_nodes_that_are_alive_are_counted_by_both_names(place: Path) -> None:
-    status = notebook.get_experiment_status(place, "demo")
-    assert status["num_active_peers"] == status["active_peers"]
-
-
 def test_an_experiment_without_a_round_is_empty_and_no_error(place: Path) -> None:
     status = notebook.get_experiment_status(place, "empty")
     assert (status["current_round"], status["finished"], status["last_updated"]) == (0, False, None)

@@ -41,11 +41,11 @@ def form(file: Path) -> dict[str, list[str]]:
 
 
 def commands(file: Path) -> list[str]:
-    """Every `%swarm` line, with each value that its form offers in the fields' place."""
-    lines = re.findall(r"(?m)^%swarm (.+)$", "\n".join(code(file)))
-    for name, values in form(file).items():
-        lines = [line.replace(f"{{{name}}}", str(value)) for line in lines for value in dict.fromkeys(values)]
-    return list(dict.fromkeys(lines))
+    """Every `%swarm` line with the form's defaults in the fields' place, and with each other value of one of them."""
+    fields, lines = form(file), re.findall(r"(?m)^%swarm (.+)$", "\n".join(code(file)))
+    defaults = {name: values[0] for name, values in fields.items()}
+    chosen = [defaults, *(defaults | {name: value} for name, values in fields.items() for value in values[1:])]
+    return list(dict.fromkeys(line.format_map(values) for line in lines for values in chosen))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

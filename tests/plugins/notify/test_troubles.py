@@ -119,12 +119,7 @@ def test_a_disk_that_fills_is_told_in_two_steps(layout: Layout) -> None:
         told.room = Room(free=free * GB, inodes=None, total=100 * GB)
         found.append(told.look(layout))
     seventy_five, ninety = ("disk-75", ""), ("disk-90", "")
-    assert found == [
-        [(*seventy_five, False)],
-        [(*ninety, False)],
-        [(*ninety, True)],
-        [(*seventy_five, True)],
-    ]
+    assert found == [[(*seventy_five, False)], [(*ninety, False)], [(*ninety, True)], [(*seventy_five, True)]]
     told.room = Room(free=200 * GB, inodes=None, total=9000 * GB)
     assert told.look(layout) == [], "a large disk has room"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -188,28 +187,26 @@ def test_a_run_that_goes_on_is_followed(place: Path) -> None:
     assert (again.rounds_done, again.rewards[4]) == (5, 0.5)
 
 
-def hostile() -> Iterator[tuple[str, bytes]]:
-    deep = b"[" * 5000
-    for key in ("state/current_state.json", "peers/node_1.json", "logs/node_1/metrics.jsonl", "progress_node_1.json"):
-        for data in (b"", b"\xff\xfe", deep, b'{"round": 1e400}', b'{"round": -1, "timestamp": "x"}\n', b"null"):
-            yield key, data
-    both = (
-        b'{"timestamp": 1e308, "round": %d, "my_reward": 1e308, "mean_reward": 1, "adaptive_J": 2, "adaptive_I": 2}\n'
-    )
-    yield "logs/node_1/metrics.jsonl", b"".join(both % number for number in (0, 1, 2**53 - 1))
-    yield "rewards/round_0/stage_0/node_1.json", b'{"round": 0, "stage": 0, "reward": 1e999, "peer_id": "node_1"}'
-    yield "rollouts/round_0/stage_0/node_1.json", b'{"rollouts": {"a": [' + b"{" * 3000
+HOSTILE = (b"", b"\xff\xfe", b"[" * 5000, b'{"round": 1e400}', b'{"round": -1, "timestamp": "x"}\n', b"null")
+BOTH = b'{"timestamp": 1e308, "round": %d, "my_reward": 1e308, "mean_reward": 1, "adaptive_J": 2, "adaptive_I": 2}\n'
+FILES: dict[str, tuple[bytes, ...]] = {
+    **dict.fromkeys(("state/current_state.json", "peers/node_1.json", "progress_node_1.json"), HOSTILE),
+    "logs/node_1/metrics.jsonl": (*HOSTILE, b"".join(BOTH % number for number in (0, 1, 2**53 - 1))),
+    "rewards/round_0/stage_0/node_1.json": (b'{"round": 0, "stage": 0, "reward": 1e999, "peer_id": "node_1"}',),
+    "rollouts/round_0/stage_0/node_1.json": (b'{"rollouts": {"a": [' + b"{" * 3000,),
+}
 
 
-@pytest.mark.parametrize(("key", "data"), list(hostile()))
-def test_hostile_files_of_such_a_run_crash_no_view(place: Path, key: str, data: bytes) -> None:
-    (place / "experiments/two_workers" / key).write_bytes(data)
-    run = looked_at(place, "two_workers")
-    now = snapshot(run)
-    assert isinstance(now.rounds_done, int)
-    assert now.finished is None or now.finished.rounds <= 4
-    validate(run)
-    assert all(0 <= row.my_reward <= 1 for rows in read_metrics(run).values() for row in rows)
+@pytest.mark.parametrize("key", FILES)
+def test_hostile_files_of_such_a_run_crash_no_view(place: Path, key: str) -> None:
+    for data in FILES[key]:
+        (place / "experiments/two_workers" / key).write_bytes(data)
+        run = looked_at(place, "two_workers")
+        now = snapshot(run)
+        assert isinstance(now.rounds_done, int)
+        assert now.finished is None or now.finished.rounds <= 4
+        validate(run)
+        assert all(0 <= row.my_reward <= 1 for rows in read_metrics(run).values() for row in rows)
 
 
 # ── rewards, rule by rule ───────────────────────────────────────────────────────────────────────────────────────────

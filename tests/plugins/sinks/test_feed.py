@@ -62,14 +62,6 @@ def test_what_is_new_comes_once_for_each_node(layout: Layout) -> None:
     assert (sink.rounds("alice"), sink.rounds("bob"), feed.rows) == ([0, 1, 2, 3, 4], [0, 1, 2], 8)
 
 
-def test_another_feed_goes_on_where_the_sink_is(layout: Layout) -> None:
-    sink = Memory()
-    Feed(run_of(layout), sink).pump()
-    add(layout, 3)
-    Feed(run_of(layout), sink).pump()
-    assert sink.rounds("alice") == [0, 1, 2, 3]
-
-
 def test_what_a_sink_lost_comes_again(layout: Layout) -> None:
     sink = Memory()
     Feed(run_of(layout), sink).pump()

@@ -94,14 +94,6 @@ def test_a_sink_that_is_opened_again_knows_what_it_has_and_goes_on(kind: str, of
     assert rewards(kind, of, "anna") == expected(6)
 
 
-def test_rows_that_come_again_are_kept_once_even_where_the_feed_forgets(kind: str, of: SinkRun) -> None:
-    for _ in range(3):
-        sink = open_sink(kind, of)
-        hand_over(sink, "anna", 0, 4)
-        sink.close()
-    assert rewards(kind, of, "anna") == expected(4)
-
-
 @pytest.mark.parametrize("rounds", [1, 400])
 def test_after_a_kill_no_row_is_missing_and_none_is_there_twice(
     kind: str, of: SinkRun, tmp_path: Path, rounds: int
@@ -155,7 +147,7 @@ def test_an_experiment_that_was_begun_anew_shares_nothing_with_the_one_before(ki
     assert open_sink(kind, SinkRun("exp", "exp-2", tmp_path)).written("anna").round == 2
 
 
-@pytest.mark.parametrize("experiment", ["a_system", "registry-x", "x" * 128, "a.b"])
+@pytest.mark.parametrize("experiment", ["a_system", "x" * 128])
 def test_names_of_experiments_that_mean_something_to_a_library_do_no_harm(
     kind: str, tmp_path: Path, experiment: str
 ) -> None:

@@ -1,11 +1,28 @@
-"""Where a study's own files lie."""
+"""A study's record, and where its own files lie."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from swarm.plugins.study.record import study_folder
+from swarm.plugins.study.record import ConfigurationRecord, StudyRecord, study_folder
+from swarm.plugins.study.run.matrix import runs_of
 from tests.layout import Layout
+
+
+def study_record(
+    *configurations: ConfigurationRecord | str, study: str = "m", seeds: tuple[int, ...] = (1,), **fields: Any
+) -> StudyRecord:
+    """A study of two nodes and three rounds; of plain names the first is the others' baseline."""
+    first = configurations[0]
+    ones = tuple(
+        ConfigurationRecord(name=one, settings={}, baseline="" if one == first else str(first))
+        if isinstance(one, str)
+        else one
+        for one in configurations
+    )
+    base = {"title": "", "created_at": 1.0, "nodes": 2, "rounds": 3, "runs": runs_of(study, ones, seeds)}
+    return StudyRecord(study=study, seeds=seeds, configurations=ones, **(base | fields))
 
 
 def record_file(path: Path, study: str) -> Path:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from swarm.cli.main import run
 from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.plugins.study.cli.against import matrix_of, sentence
@@ -54,23 +53,6 @@ def test_the_value_of_a_setting_may_hold_commas() -> None:
 def test_what_is_no_other_swarm_is_refused(other: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         matrix_of(asked(other))
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("--seeds 3", "--seeds is for --against"),
-        ("--against alone --seeds 0", "--seeds must be at least 1, got 0"),
-        ("--against alone --json --in-process", "leave out --json, --in-process"),
-        ("--against alone --external 0", "is that anyway"),
-    ],
-)
-def test_up_refuses_what_it_cannot_compare(
-    line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["up", "--path", str(tmp_path), *line.split()]) == 2
-    assert said in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def test_one_run_of_each_may_be_chance_and_that_is_said() -> None:

@@ -51,15 +51,6 @@ def page(app: TopApp) -> str:
     return str(app.screen.query_one("#text", Static).render()) if isinstance(app.screen, TextPage) else ""
 
 
-def test_without_a_terminal_one_frame_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_live(tmp_path)
-    assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 0
-    text = capsys.readouterr().out
-    assert "exp: " in text
-    assert "alice" in text
-    assert "\x1b" not in text
-
-
 def test_a_frame_prints_nothing_that_a_terminal_obeys(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     make_nasty(tmp_path)
     assert run(["top", "--path", str(tmp_path), "--experiment", "exp"]) == 0

@@ -10,21 +10,12 @@ import msgspec
 import pytest
 
 from swarm.plugins.top import reader as top_reader
-from swarm.plugins.top.frame import buckets, by_round, learns_from, render, sparkline
+from swarm.plugins.top.frame import buckets, render, sparkline
 from swarm.plugins.top.reader import TopReader
-from swarm.records.history import HistoryReader
 from swarm.views.groups import columns_of
 from tests.layout import Layout
 from tests.objects import KINDS, bounded, put
-from tests.unit.views.factories import (
-    START,
-    append,
-    make_experiment,
-    make_peer,
-    make_row,
-    run_of,
-    set_clock,
-)
+from tests.unit.views.factories import START, append, make_experiment, make_peer, make_row, run_of, set_clock
 
 WALL = START + 12.0
 
@@ -132,19 +123,6 @@ def test_groups_are_read_once_for_each_stage_and_again_as_more_are_published(
     assert len(asked) == 2
 
 
-def test_what_strangers_wrote_neither_commands_the_terminal_nor_stops_the_view(tmp_path: Path) -> None:
-    layout = make_live(tmp_path)
-    evil = "\x1b[2J[red]\u202e" * 20
-    make_peer(layout, "eve", status=evil, phase=evil, model=evil, round=10**15, last_seen=-1e300)
-    row = make_row(layout, "eve", 0, task_rewards={evil: 1.0}, external_by_peer={evil: 4}, model=evil)
-    append(layout.metrics_file("eve"), msgspec.json.encode(row))
-    reader = TopReader(run_of(layout), liveness_timeout=60.0)
-    now = reader.look(WALL)
-    for text in (render(now.frame, 130), reader.node_text(now, "eve", 130), reader.groups_text("eve", 130)):
-        assert "\x1b" not in text
-        assert "\u202e" not in text
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_odd_objects_stop_no_look(kind: str, tmp_path: Path) -> None:
     layout, outside = make_live(tmp_path / "place"), tmp_path / "outside"
@@ -165,17 +143,6 @@ def test_curves_have_gaps_where_nothing_was_measured_and_means_where_room_is_sho
     assert sparkline([1.0] * 1000, 16, 1.0) == "█" * 16
     assert sparkline([0.0], 4, 0.0) == "▁"
     assert sparkline([], 4, 1.0) == ""
-
-
-def test_figures_of_all_nodes_are_gathered_by_round(tmp_path: Path) -> None:
-    found = by_round(HistoryReader(run_of(make_experiment(tmp_path, rounds=2))).look(), "my_reward")
-    assert [*found] == [0, 1]
-    assert [len(values) for values in found.values()] == [2, 2]
-
-
-def test_the_ones_most_learnt_from_are_named_and_the_others_counted() -> None:
-    assert learns_from({"a": 1, "b": 4, "c": 1, "d": 1}) == "b 4, a 1, c 1 and 1 more"
-    assert learns_from({}) == ""
 
 
 def test_the_newest_answers_and_the_last_events_are_text(tmp_path: Path) -> None:

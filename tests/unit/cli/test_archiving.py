@@ -286,13 +286,6 @@ def test_old_rollouts_are_pruned_into_the_archive_and_everything_still_reads_the
     assert not list((tmp_path / "archives").rglob("*.tar.gz"))
 
 
-def test_pruning_needs_a_name_and_somebody_to_be_asked(tmp_path: Path) -> None:
-    layout = made(tmp_path, rounds=8)
-    assert commanded("prune", "--path", tmp_path) == 2
-    assert commanded("prune", "exp", "--path", tmp_path, "--keep", "3") in (0, 2)
-    assert len(list(layout.rollouts.iterdir())) == 8
-
-
 def test_no_name_of_a_stranger_keeps_a_run_from_being_archived(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

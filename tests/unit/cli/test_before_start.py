@@ -60,8 +60,11 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("words", STARTING, ids=lambda words: " ".join(words))
-@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize(
+    ("words", "bad"),
+    [(words, bad) for words in STARTING for bad in BAD if words == ["node"] or "device" not in bad],
+    ids=lambda given: given if isinstance(given, str) else " ".join(given),
+)
 def test_what_cannot_start_is_refused_once_with_its_cause_and_nothing_is_left(
     words: list[str],
     bad: str,
@@ -115,14 +118,14 @@ def test_a_place_that_is_closed_to_this_user_is_refused(tmp_path: Path) -> None:
         assert "may not write in" in open_place(tmp_path / "closed" / "runs").problem()
 
 
-@pytest.mark.parametrize("words", [["up"], ["up", "--dry-run"], ["node"], ["node", "--role", "coordinator"], ["join"]])
 @pytest.mark.parametrize(
-    ("below", "cause"),
+    ("words", "below", "cause"),
     [
-        ("file/runs", "file is no folder"),
-        ("dangling/runs", "dangling is a link that leads to nothing"),
-        ("loop", "loop: "),
-        ("n" * 300, "name too long"),
+        (["up"], "file/runs", "file is no folder"),
+        (["up", "--dry-run"], "dangling/runs", "dangling is a link that leads to nothing"),
+        (["node"], "loop", "loop: "),
+        (["node", "--role", "coordinator"], "n" * 300, "name too long"),
+        (["join"], "file/runs", "file is no folder"),
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused_with_the_true_cause(
@@ -172,11 +175,7 @@ def test_a_place_below_a_closed_folder_names_that_folder(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("words", [["up", "--nodes", "1"], ["up", "--nodes", "1", "--dry-run"], ["node"], ["join"]])
 def test_a_worker_with_checkpoints_of_another_model_is_refused_before_it_starts(
-    words: list[str],
-    hub: FakeHub,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(node, "run_node", lambda *_: pytest.fail("it starts"))
     layout = Layout(tmp_path, "demo")
@@ -211,11 +210,7 @@ def test_checkpoints_of_the_same_model_or_that_cannot_be_read_are_no_refusal(tmp
         ("", {"adapter": "lora"}, "expected 'SWARM_ADAPTER=none'"),
         ("{}", {}, "got SWARM_ADAPTER=none. Set these so"),
         ('{"rank": 8}', {"adapter": "lora"}, "got SWARM_ADAPTER=lora SWARM_ADAPTER_RANK=16"),
-        (
-            '{"alpha": 8}',
-            {"adapter": "lora"},
-            "SWARM_ADAPTER_RANK=16 SWARM_ADAPTER_ALPHA=8', as",
-        ),
+        ('{"alpha": 8}', {"adapter": "lora"}, "SWARM_ADAPTER_RANK=16 SWARM_ADAPTER_ALPHA=8', as"),
         ('{"targets": ["q_proj"]}', {"adapter": "lora"}, "SWARM_ADAPTER_TARGETS=q_proj'"),
     ],
 )

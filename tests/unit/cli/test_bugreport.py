@@ -131,10 +131,10 @@ def test_a_part_that_fails_says_so_and_the_others_are_there(
 
 
 def test_long_lines_of_many_nodes_are_not_held_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Twenty lines of nearly a megabyte by each of eight nodes."""
+    """Twenty lines of nearly a megabyte by each of four nodes."""
     layout = make_experiment(tmp_path)
     long = "x y " * 225_000
-    for node in range(8):
+    for node in range(4):
         append_events(layout, f"m{node}", *[make_event("m.long", 9.0, level="error", note=long)] * 20)
         print_to(layout, f"m{node}", "\n".join([long] * 20))
     tracemalloc.start()

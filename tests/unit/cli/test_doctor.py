@@ -15,15 +15,11 @@ import pytest
 
 from swarm.cli.doctor import render
 from swarm.cli.main import run
-from swarm.views.doctor.check import Area, Diagnosis, Finding, Verdict
+from swarm.views.doctor.check import Diagnosis, Finding, Verdict
 from tests.patience import PATIENCE
 from tests.unit.views.factories import make_experiment, make_peer
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GDRIVE_PATH", "SWARM_PATH", "EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_settings_from_outside")
 
 
 def everything_below(path: Path) -> list[Path]:
@@ -83,15 +79,6 @@ def test_a_long_mend_is_wrapped_below_its_finding() -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
     assert text.count("-> ") == 1
     assert text.endswith("fix the failures first: 0 ok, 0 warning, 1 failure")
-
-
-def test_words_of_strangers_do_nothing_to_the_terminal() -> None:
-    finding = Area("trust").warning("refused peer", "\x1b[2Jbad\udcff name", "stop \x07it")
-    assert (
-        finding.measured + finding.fix
-        == "\N{REPLACEMENT CHARACTER}[2Jbad\N{REPLACEMENT CHARACTER} namestop \N{REPLACEMENT CHARACTER}it"
-    )
-    assert "\x1b" not in render(Diagnosis("exp", "/x", True, (finding,)))
 
 
 def test_a_doctor_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:

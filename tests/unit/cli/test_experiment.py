@@ -13,16 +13,15 @@ from swarm.cli.main import run
 from swarm.node.process.host import host_identity, process_started_at
 from swarm.records.listing import size_of
 from swarm.store.folder.store import FolderStore
-from swarm.views.text import size
 from tests.layout import Layout
 from tests.unit.cli.test_live import beating
 from tests.unit.views.factories import START, make_experiment, make_peer, run_of
 
+pytestmark = pytest.mark.usefixtures("no_settings_from_outside")
+
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GDRIVE_PATH", "SWARM_PATH", "EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
+def _beats_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWARM_HEARTBEAT_INTERVAL", "0.1")  # a registration is watched for three of them
 
 
@@ -50,13 +49,6 @@ def test_a_size_is_that_of_the_files_and_not_of_what_links_lead_to(tmp_path: Pat
     assert size_of(FolderStore(tmp_path / "in")) == (1234, True)
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (22e6, "22 MB"), (3e12, "3.0 TB")]
-)
-def test_sizes_are_read_at_a_glance(count: float, text: str) -> None:
-    assert size(count) == text
-
-
 def test_cleaning_deletes_the_experiment_and_nothing_beside_it(tmp_path: Path) -> None:
     layout, other = make_experiment(tmp_path), make_experiment(tmp_path, name="other")
     before = size_of(run_of(other).store)
@@ -74,16 +66,6 @@ def test_cleaning_a_part_leaves_the_others(tmp_path: Path) -> None:
     assert not layout.checkpoints.exists()
     assert layout.metrics_file("alice").exists()
     assert clean(tmp_path, "--rollouts", "--yes") == 0
-
-
-def test_nobody_being_there_to_be_asked_nothing_is_deleted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layout = make_experiment(tmp_path)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    assert clean(tmp_path) == 2
-    assert "say --yes" in capsys.readouterr().err
-    assert layout.state_file.exists()
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes ", 0), ("", 1), ("n", 1)])
@@ -149,25 +131,3 @@ def test_links_within_an_experiment_are_removed_and_not_followed(tmp_path: Path)
     (layout.logs / "alice" / "link").symlink_to(outside)
     assert clean(tmp_path / "shared", "--yes") == 0
     assert (outside / "precious").read_text() == "!"
-
-
-@pytest.mark.parametrize("name", ["../outside", "..", "none"])
-def test_what_is_no_experiment_is_refused(tmp_path: Path, name: str) -> None:
-    make_experiment(tmp_path / "shared")
-    (tmp_path / "outside").mkdir()
-    assert run(["experiment", "clean", name, "--path", str(tmp_path / "shared"), "--yes"]) == 2
-    assert (tmp_path / "outside").exists()
-
-
-def test_what_is_deleted_is_named_and_never_what_the_settings_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout = make_experiment(tmp_path)
-    monkeypatch.setenv("EXPERIMENT_NAME", "exp")
-    assert run(["experiment", "clean", "--yes", "--path", str(tmp_path)]) == 2
-    assert "name the experiment to delete" in capsys.readouterr().err
-    assert layout.root.exists()
-    for peer in layout.peers.glob("*.json"):
-        peer.unlink()
-    assert run(["experiment", "clean", "--yes", "--experiment", "exp", "--path", str(tmp_path)]) == 0
-    assert not layout.root.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import get_args
 
@@ -39,29 +38,11 @@ def test_the_file_is_named_after_its_source_and_table(capsys: pytest.CaptureFixt
     assert len(lines_of(f"{FULL}-metrics.csv")) == 1 + 18
 
 
-def test_the_source_may_be_named_by_a_flag() -> None:
-    assert run(["export", "--experiment", FULL, "--output", "a.csv"]) == 0
-    assert lines_of("a.csv")[0].startswith('"timestamp"')
-
-
-def test_the_source_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EXPERIMENT_NAME", FULL)
-    assert run(["export"]) == 0
-    assert Path(f"{FULL}-metrics.csv").exists()
-
-
 def test_the_output_says_the_format_unless_it_is_given() -> None:
     assert run(["export", FULL, "-o", "a.parquet"]) == 0
     assert Path("a.parquet").read_bytes().startswith(b"PAR1")
     assert run(["export", FULL, "-o", "b.parquet", "--format", "jsonl"]) == 0
     assert Path("b.parquet").read_bytes().startswith(b"{")
-
-
-def test_a_dash_is_the_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert run(["export", FULL, "--table", "rewards", "--format", "jsonl", "--output", "-"]) == 0
-    lines = capfdbinary.readouterr().out.splitlines()
-    assert [json.loads(line)["reward"] for line in lines][:3] == [8 / 64, 9 / 64, 10 / 64]
-    assert list(Path().iterdir()) == []
 
 
 def test_a_file_that_is_there_is_replaced_only_by_force(capsys: pytest.CaptureFixture[str]) -> None:

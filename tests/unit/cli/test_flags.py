@@ -31,11 +31,6 @@ def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(tmp_pat
     assert settings.generations == Settings().generations
 
 
-def test_no_flags_at_all_are_the_environment_and_defaults() -> None:
-    assert settings_from(None, {"SEED": "2"}).seed == 2
-    assert settings_from(None, {}) == Settings()
-
-
 def test_flags_are_named_as_users_say_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEST_MODE", raising=False)
     line = (

@@ -61,15 +61,6 @@ def test_help_shows_the_default_that_the_command_has(capsys: pytest.CaptureFixtu
     assert "[default: 60.0]" in line_of("--timeout", help_of("down", capsys))
 
 
-def test_what_people_tune_has_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    text = help_of("up", capsys)
-    for flag in ("sampler", "staleness", "temperature", "adaptive", "adaptive-rule", "loss", "max-new-tokens"):
-        assert f"│ --{flag} " in text
-    line = "settings --json --adaptive --adaptive-rule supply --external 4 --sampler informative --staleness 1"
-    assert run(line.split()) == 0
-    assert '"setting":"sampler","default":"uniform","value":"informative"' in capsys.readouterr().out
-
-
 def test_settings_are_shown_by_section_with_their_names_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["settings", "--seed", "7"]) == 0
     text = capsys.readouterr().out

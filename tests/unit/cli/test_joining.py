@@ -83,10 +83,7 @@ def test_what_a_node_says_of_itself_counts_where_its_peers_can_still_use_it(layo
     [
         ({"seed": 42}, r"SEED was 7, now 42: peers .* Leave out SEED, which came from command line"),
         ({"profile": "paper"}, r"SWARM_PROFILE was 'tiny-3', now 'paper'"),
-        (
-            {"tasks": "bf,binary_matrix"},
-            r"SWARM_TASKS was \['bf', 'arc_1d'\], now \['bf', 'binary_matrix'\]",
-        ),
+        ({"tasks": "bf,binary_matrix"}, r"SWARM_TASKS was \['bf', 'arc_1d'\], now \['bf', 'binary_matrix'\]"),
     ],
 )
 def test_who_could_share_nothing_is_refused_with_the_way_out(layout: Layout, flags: dict[str, Any], said: str) -> None:
@@ -155,11 +152,6 @@ def test_an_experiment_that_is_not_there_yet_is_waited_for_visibly(
 
 def test_patience_ends(layout: Layout) -> None:
     assert experiment_in(layout.run, 0.0) is None
-
-
-def test_the_only_experiment_of_a_place_needs_no_name(layout: Layout) -> None:
-    begin(layout)
-    assert only_experiment(place_named(str(layout.path))) == "demo"
 
 
 def test_what_strangers_put_beside_an_experiment_is_not_joined_in_its_place(layout: Layout) -> None:
@@ -297,12 +289,10 @@ BAD = {
     "--standby": "only a coordinator stands by",
     "--model a,b": "a node has one model",
 }
-OF_ONE_NODE = ("--standby", "--model a,b")
 
 
 @pytest.mark.parametrize(
-    ("command", "bad"),
-    [(command, bad) for command in COMMANDS for bad in BAD if command != "workers" or bad not in OF_ONE_NODE],
+    ("command", "bad"), [*(("node", bad) for bad in BAD), ("join", "--tasks chess"), ("workers", "--loss no.such:loss")]
 )
 def test_what_no_experiment_can_mend_is_refused_before_it_is_waited_for(
     started: Started,

@@ -89,6 +89,6 @@ def test_each_node_is_told_what_was_asked_for_and_what_the_command_chose() -> No
     assert told.command == "SEED=3 swarm up"
     assert told.sources["seed"] == "environment variable SEED"
     assert {name for name, source in told.sources.items() if source == OURS} == {
-        *("node_id", "threads", "expected_workers"),
+        *("node_id", "threads", "expected_workers")
     }
     assert "SWARM_STARTED_BY" not in worker.command

@@ -1,4 +1,4 @@
-"""What `swarm logs` prints, beside what test_looking and views/test_events hold."""
+"""What `swarm logs` prints, beside what its screens and views/test_events hold."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_text_has_repeats_as_one_line_and_json_has_every_line(
     assert look(tmp_path) == 0
     lines = [line.split(maxsplit=3)[3] for line in capsys.readouterr().out.splitlines()]
     assert [line.partition(",")[0] for line in lines] == [
-        *("old.said", "old.said x 2 more", "middle.said", "middle.said x 2 more", "new.said", "new.said x 2 more"),
+        *("old.said", "old.said x 2 more", "middle.said", "middle.said x 2 more", "new.said", "new.said x 2 more")
     ]
     assert look(tmp_path, "-o", "json") == look(tmp_path, "--json") == 0
     assert len(capsys.readouterr().out.splitlines()) == 18

@@ -16,11 +16,10 @@ from swarm.cli.main import run
 from swarm.policy import hub
 from swarm.policy.embedded import embedded_path
 from swarm.policy.peft_form import SavedAdapter
-from swarm.wire.messages import NodeStart
 from tests.layout import Layout
 from tests.unit.policy.test_lora import close
 from tests.unit.policy.test_merging import IDS, saved_adapter
-from tests.unit.views.factories import append, make_experiment, make_row
+from tests.unit.views.factories import append, make_experiment, make_start
 
 
 @pytest.fixture
@@ -50,27 +49,9 @@ def test_a_model_comes_with_its_files_and_a_card_and_overwrites_nothing(
     assert "is there already" in capsys.readouterr().err
 
 
-def test_the_card_counts_the_groups_of_every_stage(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path / "here", rounds=0)
-    for stage in (0, 1):
-        append(layout.metrics_file("alice"), encode(make_row(layout, "alice", 0, stage=stage, local_groups=4)))
-    model = layout.checkpoint(1, "alice") / "model"
-    model.mkdir(parents=True)
-    (model / "config.json").write_text("{}")
-    assert export(layout, "alice", "-o", str(tmp_path / "out")) == 0
-    assert "In 1 rounds: 8 groups of its own" in (tmp_path / "out" / "README.md").read_text()
-
-
 def test_the_card_has_the_command_without_the_place_and_the_exam(layout: Layout, tmp_path: Path) -> None:
-    start = NodeStart(
-        timestamp=1.0,
-        node_id="alice",
-        experiment="exp",
-        role="worker",
-        incarnation="i",
-        settings={"seed": 7},
-        command=f"HF=hf_abcdefghijklmn swarm up --path {layout.path} --seed 7",
-    )
+    command = f"HF=hf_abcdefghijklmn swarm up --path {layout.path} --seed 7"
+    start = make_start(layout, "alice", settings={"seed": 7}, command=command)
     append(layout.logs / "alice" / "starts.jsonl", encode(start))
     exam = {"node_id": "alice", "model": "m", "rounds_done": 3, "task": "bf", "n": 8}
     row = exam | {"pass_at_1": 0.5, "mean_reward": 0.5, "answered": 1}

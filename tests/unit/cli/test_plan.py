@@ -106,23 +106,6 @@ def test_a_folder_without_weights_is_no_model_on_this_machine(
     assert "expected weights as model.safetensors" in capsys.readouterr().err
 
 
-def test_a_swarm_that_does_not_fit_is_exit_code_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    have(monkeypatch, 10**8)
-    assert run(ON_CPU) == 1
-    said = capsys.readouterr().out
-    assert "does not fit: 3 nodes on cpu need " in said
-
-
-def test_json_holds_the_plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    have(monkeypatch, 10**10)
-    assert run([*ON_CPU, "--in-process", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
-    assert (content["fits"], content["in_process"], content["nodes"]) == (True, True, 3)
-    assert content["needed"] == sum(part["all"] for part in content["parts"])
-
-
 def test_a_run_whose_memory_cannot_be_planned_has_no_plan_and_a_reason(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert planner.plan_for(Settings(model=(str(tmp_path),)), 2, False) is None

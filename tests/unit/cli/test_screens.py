@@ -99,7 +99,7 @@ LINES: dict[str, list[str]] = {
         ),
     ],
     "plan": [
-        *("plan --nodes 3 --model tiny-qwen2,tiny-2-gpt2", "plan --nodes 9000"),
+        *("plan --nodes 3 --model tiny-qwen2,tiny-2-gpt2", "plan --nodes 90"),
         *("plan --json --in-process", "plan --nodes 0", "plan --device-memory 16", "plan --tasks typo"),
         *("plan --model ./there", "plan --model ./there --device-memory 16GB", "plan --model ./nowhere"),
     ],

@@ -121,8 +121,3 @@ def test_a_stop_during_the_pause_before_a_restart_is_the_end(monkeypatch: pytest
     monkeypatch.setattr(supervisor, "say", lambda _: parent.stop(signal.SIGTERM))
     child = run_child(monkeypatch, "print('hello', flush=True); " + KILLS_ITSELF, {}, {}, parent=parent)
     assert list(child.lines) == ["hello"]
-
-
-def test_the_command_of_a_child_can_be_typed_into_a_terminal() -> None:
-    child = DaemonChild("worker-0", "worker", {"GDRIVE_PATH": "/my runs", "NODE_ID": "worker-0"})
-    assert child.command == "GDRIVE_PATH='/my runs' NODE_ID=worker-0 swarm node --role worker"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from swarm.cli import flags
+from swarm.cli.flags import open_experiment_when_there
 from swarm.cli.main import run
+from swarm.config import Settings
 from tests.unit.views.factories import make_experiment, set_clock
 
 LOOKING = (
@@ -33,13 +37,13 @@ def nobody_names_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("command", LOOKING)
-def test_the_only_one_is_looked_at(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_only_one_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_experiment(tmp_path, name="demo")
-    assert run(command.split()) in (0, 1)  # a doctor may find something to say of this machine
-    said = capsys.readouterr()
-    assert said.out
-    assert "no experiment" not in said.out + said.err
+    for command in LOOKING:
+        assert run(command.split()) in (0, 1), command  # a doctor may find something to say of this machine
+        said = capsys.readouterr()
+        assert said.out, command
+        assert "no experiment" not in said.out + said.err, command
 
 
 def test_of_several_the_one_that_is_not_over_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,3 +90,16 @@ def test_of_several_a_report_of_a_fault_is_made_all_the_same(
 def test_an_empty_place_is_said_to_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status"]) != 0
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_who_looks_before_the_experiment_is_there_waits_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(flags, "POLL_SECONDS", 0.001)
+    make_experiment(tmp_path, name="another")
+    begun = threading.Timer(0.05, lambda: make_experiment(tmp_path, name="demo"))
+    begun.start()
+    found = open_experiment_when_there(Settings(path=str(tmp_path), experiment="demo"))
+    begun.join()
+    assert found.experiment == "demo"
+    assert f"waiting for the experiment demo in {tmp_path}, there are another" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from swarm.types import Origin, RoundKey
 from swarm.wire.messages import (
     GroupInfo,
     MetricsRow,
+    NodeStart,
     PeerFile,
     RewardFile,
     RolloutEntry,
@@ -129,6 +130,12 @@ def make_peer(layout: Layout, node: str, **fields: Any) -> None:
         "phase": "done",
     }
     write(layout.peer_file(node), PeerFile(**(base | fields)))
+
+
+def make_start(layout: Layout, node: str, **fields: Any) -> NodeStart:
+    """A start as its node's record has it."""
+    base: dict[str, Any] = {"timestamp": START, "node_id": node, "experiment": layout.experiment, "role": "worker"}
+    return NodeStart(**(base | {"incarnation": "9f", "settings": {}} | fields))
 
 
 def make_event(event: str, timestamp: float, level: str = "info", **fields: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from swarm.records.progress import MOST_SAID_OF, NodeProgress
-from swarm.views.distrust import MOST_LINES, MOST_TOLD, Distrust, distrusted, render_distrusted
+from swarm.views.distrust import MOST_LINES, MOST_TOLD, Distrust, distrusted
 from swarm.views.status import Status, StatusReader, render
 from tests.layout import Layout
 from tests.unit.views.factories import START, append, make_experiment, make_row, run_of
@@ -21,12 +21,6 @@ def read(layout: Layout) -> Status:
 def told(layout: Layout, node: str, *rows: dict[str, Any]) -> None:
     for number, columns in enumerate(rows):
         append(layout.metrics_file(node), msgspec.json.encode(make_row(layout, node, number, **columns)))
-
-
-def test_an_honest_swarm_has_nothing_to_say(tmp_path: Path) -> None:
-    status = read(make_experiment(tmp_path))
-    assert status.distrusted == []
-    assert "distrusted" not in render(status)
 
 
 def test_a_peer_is_named_with_what_was_refused_why_by_how_many_and_who_quarantined_it(tmp_path: Path) -> None:
@@ -66,22 +60,6 @@ def test_many_are_cut_off_and_what_is_not_named_is_called_others(tmp_path: Path)
     text = render(read(layout))
     assert "(others)" in text
     assert "and 1 more (--json shows all)" in text
-
-
-def test_names_and_reasons_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=0)
-    evil = "\x1b]0;owned\x07\n" * 50
-    told(layout, "alice", {"refused_by_peer": {evil: {evil: 1}}, "false_claims": {evil: 1}, "quarantined": [evil]})
-    text = render(read(layout))
-    assert not [c for c in text if not c.isprintable() and c != "\n"]
-    assert max(map(len, render_distrusted(read(layout).distrusted).splitlines())) <= 130
-    assert max(map(len, text.splitlines())) <= 200
-
-
-def test_rows_of_an_older_node_hold_nothing_against_anybody(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=0)
-    append(layout.metrics_file("alice"), b'{"my_reward": 0.5, "refused_files": {"ragged": 1}}')
-    assert read(layout).distrusted == []
 
 
 def test_of_names_without_end_a_bounded_number_is_held_and_an_honest_one_before_them_stays(tmp_path: Path) -> None:

@@ -76,22 +76,6 @@ def test_a_conversation_is_shown_turn_by_turn() -> None:
     assert places == sorted(places)
 
 
-def test_what_a_terminal_would_obey_is_replaced() -> None:
-    evil = "\x1b[2J\x9b31m\u202ehidden\r\x00"
-    group = make_group(
-        make_shown(evil, turns=(Turned(evil, evil),)),
-        question=evil,
-        answer=evil,
-        task=evil,
-        model=evil,
-        licence=evil,
-        not_scored=evil,
-    )
-    text = render(FoundGroups(groups=[group], more=2, refused={"rollouts/x": evil}), width=80)
-    assert text.replace("\n", "").isprintable()
-    assert "and 2 more groups" in text
-
-
 def test_what_is_left_out_is_said() -> None:
     group = make_group(make_shown("a", cut=5), cut=9, not_scored="no such family")
     text = render_group(group, width=80)
@@ -107,13 +91,16 @@ def test_rewards_of_this_machine_stand_beside_the_claims() -> None:
     assert "[2] no reward claimed" in text
 
 
-def test_where_no_group_is_found_the_rounds_that_are_there_are_said() -> None:
-    assert "there are rounds 2 to 7" in render(FoundGroups(groups=[], more=0, refused={}, rounds=(2, 7)), width=80)
-    assert "no rollouts are there" in render(FoundGroups(groups=[], more=0, refused={}), width=80)
-
-
 def test_text_is_folded_at_spaces_where_it_can_be() -> None:
     assert folded("one two three", 8) == ["one two", "three"]
     assert folded("a\n\nb\tc", 8) == ["a", "", "b   c"]
     assert folded("x" * 5, 2) == ["xx", "xx", "x"]
     assert folded("漢字漢", 4) == ["漢字", "漢"]
+
+
+def test_what_is_not_shown_is_said() -> None:
+    assert "no rollouts are there" in render(FoundGroups(groups=[], more=0, refused={}), width=80)
+    text = render(FoundGroups(groups=[GROUP], more=2, refused={"rollouts/x": "\x1b[2Jjunk"}), width=80)
+    assert "and 2 more groups" in text
+    assert "warning rollouts/x: " in text
+    assert "\x1b" not in text

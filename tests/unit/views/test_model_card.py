@@ -11,7 +11,7 @@ from swarm.views.model_card import MOST_BARS, MOST_NAMED, MOST_SPANS, CardConten
 from swarm.wire.judge_messages import ExamRow
 from swarm.wire.messages import MetricsRow, NodeStart
 from tests.layout import Layout
-from tests.unit.views.factories import make_row
+from tests.unit.views.factories import make_row, make_start
 
 LAYOUT = Layout(Path("/nowhere"), "exp")
 
@@ -50,12 +50,6 @@ def test_the_groups_of_all_stages_of_a_round_count() -> None:
     assert "In 1 rounds: 8 groups of its own, 2 of others." in model_card("anna", "exp", 1, both)
 
 
-def test_a_model_that_was_trained_alone_names_nobody() -> None:
-    card = model_card("anna", "exp", 9, lived({"local_groups": 4}))
-    assert "licence of others" not in card
-    assert "4 groups of its own, 0 of others" in card
-
-
 def test_words_of_strangers_are_nothing_that_markdown_or_html_obeys_and_many_are_summed_up() -> None:
     evil = "x](http://e)|<script>`\n# hi\x1b[2J" + "y" * 500
     many = {f"p{n}": 1 for n in range(MOST_NAMED + 50)}
@@ -69,8 +63,7 @@ def test_words_of_strangers_are_nothing_that_markdown_or_html_obeys_and_many_are
 
 
 def started(**fields: Any) -> NodeStart:
-    about: dict[str, Any] = {"timestamp": 1.0, "node_id": "anna", "experiment": "exp", "role": "worker"}
-    return NodeStart(**about | {"incarnation": "i", "settings": Settings().as_recorded()} | fields)
+    return make_start(LAYOUT, "anna", **({"settings": Settings().as_recorded()} | fields))
 
 
 def test_the_rewards_of_the_rounds_stand_in_a_table_and_a_curve_of_bounded_size() -> None:

@@ -64,16 +64,5 @@ def test_no_event_is_lost_or_counted_twice() -> None:
     assert sum(counts) == 200
 
 
-def test_a_repeat_is_one_line_with_how_often_and_when_last() -> None:
-    (line,) = render([More(said("alice", 0.0, "heartbeat.failed"), 312, 60.0)], wide=True)
-    assert "alice        warning  heartbeat.failed x 312 more, last at 1970-01-01T" in line
-
-
-def test_wide_lines_have_date_zone_and_logger() -> None:
-    event = said("alice", 0.5, "y", logger="swarm.node", round=3)
-    (line,) = render([event], wide=True)
-    assert line.startswith(("1970-01-01T", "1969-12-31T"))
-    assert ".500+" in line or ".500-" in line
-    assert line.endswith("logger=swarm.node round=3")
-    assert "logger" not in next(render([event]))
-    assert next(render([event._replace(timestamp=1e300)], wide=True)).startswith("????-")
+def test_a_time_beyond_any_calendar_is_a_line_all_the_same() -> None:
+    assert next(render([said("alice", 1e300)], wide=True)).startswith("????-")

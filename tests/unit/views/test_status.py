@@ -67,17 +67,6 @@ def test_liveness_is_judged_by_the_age_of_the_heartbeat(tmp_path: Path) -> None:
     assert node_of(status, "dora").seen_ago == 0.0
 
 
-def test_rewards_and_refusals_come_from_the_metrics(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=0)
-    for number in range(2):
-        row = make_row(layout, "alice", number, refused_files={"ragged": 1, "oversized": number})
-        append(layout.metrics_file("alice"), msgspec.json.encode(row))
-    alice = node_of(read(layout), "alice")
-    assert (alice.rounds, alice.last_reward, alice.refused_files) == (2, row.my_reward, {"ragged": 2, "oversized": 1})
-    assert alice.cumulative_reward == row.cumulative_reward
-    assert node_of(read(layout), "clock").last_reward is None
-
-
 def test_a_second_reading_adds_only_what_is_new(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
     reader = StatusReader(run_of(layout), liveness_timeout=15.0)
@@ -102,20 +91,6 @@ def test_before_the_start_and_with_a_broken_state_it_says_so(tmp_path: Path) -> 
     layout.state_file.unlink()
     assert "has not started" in render(read(layout))
     assert "no node has registered" in render(read(Layout(tmp_path, "other")))
-
-
-def test_a_finished_run_is_said_to_be(tmp_path: Path) -> None:
-    assert "finished: 3 of 3 rounds, 10s ago" in render(read(make_experiment(tmp_path)))
-
-
-def test_words_of_strangers_reach_no_terminal_raw(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    make_peer(layout, "alice", phase="\x1b[31m", status="a\nb", node_role="\x07")
-    row = make_row(layout, "alice", 9, refused_files={"\x1b]0;owned": 1})
-    append(layout.metrics_file("alice"), msgspec.json.encode(row))
-    text = render(read(layout))
-    assert not [c for c in text if not c.isprintable() and c != "\n"]
-    assert len(text.splitlines()) == 8
 
 
 @pytest.mark.parametrize(("model", "role"), [("person", "person"), ("tiny-2-gpt2", "generator")])

@@ -40,11 +40,7 @@ def test_first_and_last_ten_rounds_are_compared() -> None:
 
 def test_the_windows_of_a_short_run_do_not_overlap() -> None:
     summary = summarise({"a": make_rows("a", [0.1, 0.2, 0.3, 0.4, 0.5])})
-    assert (summary.window, summary.reward.first, summary.reward.last) == (
-        2,
-        pytest.approx(0.15),
-        pytest.approx(0.45),
-    )
+    assert (summary.window, summary.reward.first, summary.reward.last) == (2, pytest.approx(0.15), pytest.approx(0.45))
 
 
 def test_nodes_are_averaged_within_a_round_before_rounds_are() -> None:
@@ -77,12 +73,6 @@ def test_how_much_of_the_sharing_went_on_beside_the_computing_is_one_line() -> N
     assert {"4.0s", "3.0s", "(75%)"} <= {*line.replace(",", "").split()}
     alone = summarise({"a": make_rows("a", [0.1], seconds_sharing=0.0, seconds_sharing_hidden=0.0)})
     assert "while computing" not in render(alone), "nobody shared, or nobody measured it"
-
-
-def test_cumulative_reward_is_the_sum_over_nodes_and_rounds() -> None:
-    summary = summarise({"a": make_rows("a", [0.1, 0.2]), "b": make_rows("b", [0.3, 0.4])})
-    assert summary.cumulative_reward == pytest.approx(1.0)
-    assert [node.cumulative_reward for node in summary.nodes] == pytest.approx([0.3, 0.7])
 
 
 def test_a_round_written_twice_counts_once_and_the_last_row_wins() -> None:
@@ -163,18 +153,6 @@ def test_each_task_has_its_own_format_and_content_and_rows_that_did_not_count_ha
     assert summary.tasks["bf"].first == pytest.approx(0.4)
     assert (tagged.first, tagged.last) == (0.5, 1.0)
     assert (given.first, given.last) == (pytest.approx(0.4), pytest.approx(0.3))
-
-
-def test_external_groups_add_up_by_model() -> None:
-    rows = make_rows("a", [0.1, 0.1], external_groups=3, external_by_model={"gpt2": 2, "qwen": 1})
-    summary = summarise({"a": rows})
-    assert (summary.external_groups, summary.external_by_model) == (6, {"gpt2": 4, "qwen": 2})
-
-
-def test_pace_counts_the_first_round_too() -> None:
-    summary = summarise({"a": make_rows("a", [0.1] * 30)})
-    assert summary.duration_seconds == pytest.approx(30 * ROUND_SECONDS)
-    assert summary.rounds_per_minute == pytest.approx(60 / ROUND_SECONDS)
 
 
 def jumped(rows: list[MetricsRow], seconds: float) -> list[MetricsRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -58,40 +59,81 @@ def test_a_whole_run_passes_every_check(tmp_path: Path) -> None:
     assert len(report.checks) == 17
 
 
-def no_state(layout: Layout) -> None:
-    layout.state_file.unlink()
-
-
-def torn_state(layout: Layout) -> None:
-    layout.state_file.write_bytes(layout.state_file.read_bytes()[:30])
-
-
-def state_without_updated_at(layout: Layout) -> None:
-    layout.state_file.write_bytes(layout.state_file.read_bytes().replace(b'"updated_at"', b'"updated"'))
-
-
-def unfinished(layout: Layout) -> None:
-    write(layout.state_file, make_state(layout, round=3, max_rounds=3, finished=False))
-
-
-def too_few_rounds(layout: Layout) -> None:
-    write(layout.state_file, make_state(layout, round=3, max_rounds=5, finished=True))
-
-
-def foreign_state(layout: Layout) -> None:
-    write(
-        layout.state_file,
-        make_state(layout, round=3, max_rounds=3, finished=True, experiment_name="another experiment"),
-    )
-
-
-@pytest.mark.parametrize(
-    "spoil", [no_state, torn_state, state_without_updated_at, unfinished, too_few_rounds, foreign_state]
+STATE, FORM, LOGS, CRASH = (
+    *("state is final", "rollout files have the documented form"),
+    *("logs are not empty", "no crash, no out of memory"),
 )
-def test_the_state_must_be_readable_and_final(tmp_path: Path, spoil: Callable[[Layout], None]) -> None:
-    layout = make_experiment(tmp_path)
+EVERY = ["rollouts of every round", "rewards of every round"]
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def clock_says(layout: Layout, **state: Any) -> None:
+    write(layout.state_file, make_state(layout, **({"round": 3, "max_rounds": 3, "finished": True} | state)))
+
+
+def publishes(layout: Layout, **fields: Any) -> None:
+    write(layout.rollout_file(RoundKey(1), "bob"), make_rollouts("bob", RoundKey(1), **fields))
+
+
+def claims_too_much(layout: Layout) -> None:
+    entries = make_rollouts("bob", RoundKey(1)).rollouts["0"]
+    publishes(layout, rollouts={"0": [msgspec.structs.replace(entries[0], reward=1.5), entries[1]]})
+
+
+def told(layout: Layout, event: str, level: str = "info", **fields: Any) -> None:
+    append_events(layout, "bob", make_event(event, START, level, **fields))
+
+
+CAUGHT: dict[str, tuple[Callable[[Layout], object], list[str], str]] = {
+    "no state": (lambda at: at.state_file.unlink(), [STATE], ""),
+    "a torn state": (lambda at: cut(at.state_file), [STATE], ""),
+    "a state without a round": (lambda at: at.state_file.write_bytes(b"{}"), [STATE], ""),
+    "an unfinished run": (lambda at: clock_says(at, finished=False), [STATE], ""),
+    "too few rounds": (lambda at: clock_says(at, max_rounds=5), [STATE], ""),
+    "a state of elsewhere": (lambda at: clock_says(at, experiment_name="another experiment"), [STATE], ""),
+    "a round after the clock's last": (lambda at: make_round(at, "alice", 3), EVERY, ""),
+    "rollouts of another": (lambda at: publishes(at, peer_id="mallory"), [FORM], "misplaced"),
+    "rollouts of another round": (lambda at: publishes(at, round=2), [FORM], "misplaced"),
+    "no groups": (lambda at: publishes(at, rollouts={}), [FORM], "empty"),
+    "a later form": (lambda at: publishes(at, schema_version=2), [FORM], "wrong_version"),
+    "torn rollouts": (lambda at: cut(at.rollout_file(RoundKey(0), "alice")), [FORM], ""),
+    "a reward above 1": (claims_too_much, [FORM], ""),
+    "rows of another": (
+        lambda at: at.metrics_file("bob").write_bytes(at.metrics_file("alice").read_bytes()),
+        ["one metrics row per node and round"],
+        "",
+    ),
+    "no rows": (lambda at: at.metrics_file("bob").unlink(), [LOGS], ""),
+    "no logs": (lambda at: shutil.rmtree(at.logs / "clock"), [LOGS], ""),
+    "a checkpoint of no round": (lambda at: (at.checkpoints / "final").mkdir(), ["checkpoints named by round"], ""),
+    "a crash": (lambda at: told(at, "process.crashed", "critical"), [CRASH], "/bob/"),
+    "no memory": (lambda at: told(at, "x", exception="torch.OutOfMemoryError: ..."), [CRASH], "/bob/"),
+    "no memory of a GPU": (lambda at: print_to(at, "bob", "CUDA out of memory. Tried to"), [CRASH], "/bob/"),
+}
+"""What is wrong with a run -> how it comes about, the checks that say so, and a word of theirs."""
+
+
+@pytest.mark.parametrize("what", CAUGHT)
+def test_what_is_wrong_is_caught_by_its_check_alone(tmp_path: Path, what: str) -> None:
+    layout, (spoil, names, said) = make_experiment(tmp_path), CAUGHT[what]
     spoil(layout)
-    assert failed(check(layout)) == ["state is final"]
+    report = check(layout)
+    assert failed(report) == names
+    assert said in problems(report)
+
+
+def test_a_run_without_any_round_is_not_whole_and_half_written_files_may_lie_in_the_temporary_folder(
+    tmp_path: Path,
+) -> None:
+    layout = make_experiment(tmp_path, rounds=0)
+    assert "rewards of every round" in failed(check(layout))
+    layout = make_experiment(tmp_path, name="whole")
+    layout.temporary("alice").mkdir(parents=True)
+    (layout.temporary("alice") / "x.part").touch()
+    assert check(layout).ok
 
 
 def test_a_round_that_ended_at_its_interval_without_anybody_is_no_gap(tmp_path: Path) -> None:
@@ -108,11 +150,7 @@ def test_only_even_folders_are_caught(tmp_path: Path) -> None:
         shutil.rmtree(layout.rollouts / f"round_{number}")
         shutil.rmtree(layout.rewards / f"round_{number}")
     report = check(layout)
-    assert failed(report)[:3] == [
-        "rollouts of every round",
-        "rewards of every round",
-        "files behind every metrics row",
-    ]
+    assert failed(report)[:3] == ["rollouts of every round", "rewards of every round", "files behind every metrics row"]
     assert "expected files for all rounds 0-5, got none for rounds 1, 3, 5" in problems(report)
 
 
@@ -123,16 +161,6 @@ def test_an_empty_round_folder_is_a_gap(tmp_path: Path) -> None:
     assert {"rollouts of every round", "rewards of every round"} <= set(failed(check(layout)))
 
 
-def test_a_round_after_the_clocks_last_is_caught(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    make_round(layout, "alice", 3)
-    assert failed(check(layout)) == ["rollouts of every round", "rewards of every round"]
-
-
-def test_a_run_without_any_round_is_not_whole(tmp_path: Path) -> None:
-    assert "rewards of every round" in failed(check(make_experiment(tmp_path, rounds=0)))
-
-
 @pytest.mark.parametrize("name", ["rollouts", "rewards"])
 def test_each_metrics_row_needs_its_files(tmp_path: Path, name: str) -> None:
     layout = make_experiment(tmp_path)
@@ -140,23 +168,6 @@ def test_each_metrics_row_needs_its_files(tmp_path: Path, name: str) -> None:
     report = check(layout)
     assert failed(report) == ["files behind every metrics row"]
     assert f"{name}/round_1/stage_0/bob.json" in problems(report)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"peer_id": "mallory"}, "misplaced"),
-        ({"round": 2}, "misplaced"),
-        ({"rollouts": {}}, "empty"),
-        ({"schema_version": 2}, "wrong_version"),
-    ],
-)
-def test_rollout_files_must_have_their_form(tmp_path: Path, fields: dict[str, object], said: str) -> None:
-    layout = make_experiment(tmp_path)
-    write(layout.rollout_file(RoundKey(1), "bob"), make_rollouts("bob", RoundKey(1), **fields))
-    report = check(layout)
-    assert failed(report) == ["rollout files have the documented form"]
-    assert said in problems(report)
 
 
 def one_by_one(layout: Layout) -> Path:
@@ -181,21 +192,6 @@ def test_groups_that_were_published_one_by_one_are_whole_with_all_files_and_not_
     report = check(layout)
     assert failed(report) == ["rollout files have the documented form"]
     assert "missing_part" in problems(report)
-
-
-def test_a_torn_rollout_file_is_caught(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    file = layout.rollout_file(RoundKey(0), "alice")
-    file.write_bytes(file.read_bytes()[:-20])
-    assert failed(check(layout)) == ["rollout files have the documented form"]
-
-
-def test_claimed_rewards_outside_of_zero_to_one_are_caught(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    rollouts = make_rollouts("alice", RoundKey(0))
-    rollouts.rollouts["0"][0].reward = 1.5
-    write(layout.rollout_file(RoundKey(0), "alice"), rollouts)
-    assert failed(check(layout)) == ["rollout files have the documented form"]
 
 
 @pytest.mark.parametrize(
@@ -226,12 +222,6 @@ def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
     assert "expected one row for round 2, stage 0, got 2" in problems(report)
 
 
-def test_a_row_of_another_node_is_caught(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    layout.metrics_file("bob").write_bytes(layout.metrics_file("alice").read_bytes())
-    assert failed(check(layout)) == ["one metrics row per node and round"]
-
-
 def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
     set_clock(layout, 3, max_rounds=3, finished=True)
@@ -254,18 +244,6 @@ def test_empty_logs_are_caught(tmp_path: Path, node: str, name: str) -> None:
     assert f"{node}/{name}" in problems(report)
 
 
-def test_a_worker_without_metrics_is_caught(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    layout.metrics_file("bob").unlink()
-    assert failed(check(layout)) == ["logs are not empty"]
-
-
-def test_a_registered_node_without_logs_is_caught(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    shutil.rmtree(layout.logs / "clock")
-    assert failed(check(layout)) == ["logs are not empty"]
-
-
 @pytest.mark.parametrize("name", ["training_events.jsonl", "metrics.jsonl"])
 @pytest.mark.parametrize(("line", "said"), [(b'{"torn\n', "1 other"), (b'{"half', "torn")])
 def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, said: str) -> None:
@@ -277,19 +255,14 @@ def test_torn_and_junk_lines_are_caught(tmp_path: Path, name: str, line: bytes, 
     assert said in problems(report)
 
 
-@pytest.mark.parametrize(
-    "stray",
-    [
-        "rollouts/round_0/stage_0/.bob.json.tmp",
-        "rollouts/tmp",
-        "rollouts/round_0/other_0",
-        "rewards/round_0/stage_0/bob.sync-conflict-1.json",
-        "winners/round_0/bob.tmp",
-        "winners/bob.json",
-        "peers/bob.json.swp",
-        "state/current_state.json.tmp",
-    ],
+STRAYS = (
+    *("rollouts/round_0/stage_0/.bob.json.tmp", "rollouts/tmp", "rollouts/round_0/other_0", "winners/round_0/bob.tmp"),
+    *("rewards/round_0/stage_0/bob.sync-conflict-1.json", "winners/bob.json", "peers/bob.json.swp"),
+    "state/current_state.json.tmp",
 )
+
+
+@pytest.mark.parametrize("stray", STRAYS)
 def test_temporary_names_are_caught(tmp_path: Path, stray: str) -> None:
     layout = make_experiment(tmp_path)
     (layout.root / stray).parent.mkdir(exist_ok=True)
@@ -308,36 +281,6 @@ def test_what_systems_and_synchronisers_leave_is_no_fault_and_said(tmp_path: Pat
     report = check(layout)
     assert failed(report) == []
     assert any("of other programs lie among the run's" in note for note in report.notes)
-
-
-def test_half_written_files_may_lie_in_the_temporary_folder(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    layout.temporary("alice").mkdir(parents=True)
-    (layout.temporary("alice") / "x.part").touch()
-    assert check(layout).ok
-
-
-def test_checkpoints_are_named_by_their_round(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path)
-    (layout.checkpoints / "final").mkdir()
-    assert failed(check(layout)) == ["checkpoints named by round"]
-
-
-def test_crashes_and_exhausted_memory_are_caught(tmp_path: Path) -> None:
-    for number, spoil in enumerate(
-        (
-            lambda layout: append_events(layout, "bob", make_event("process.crashed", START, "critical")),
-            lambda layout: append_events(
-                layout, "bob", make_event("x", START, exception="torch.OutOfMemoryError: ...")
-            ),
-            lambda layout: print_to(layout, "bob", "RuntimeError: CUDA out of memory. Tried to allocate"),
-        )
-    ):
-        layout = make_experiment(tmp_path, name=f"exp{number}")
-        spoil(layout)
-        report = check(layout)
-        assert failed(report) == ["no crash, no out of memory"]
-        assert "/bob/" in problems(report)
 
 
 def test_a_run_that_goes_on_is_accepted_only_as_partial(tmp_path: Path) -> None:

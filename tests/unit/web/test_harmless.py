@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -97,6 +97,7 @@ ANY = st.recursive(
 
 
 @given(ANY)
+@settings(max_examples=30)
 def test_what_is_encoded_is_the_document_with_its_texts_made_printable(document: Any) -> None:
     def cleaned(value: Any) -> Any:
         match value:

@@ -62,12 +62,6 @@ def test_rounds_that_are_drawn_as_one_keep_the_mean_and_what_was_earned() -> Non
     assert floats(found["nodes"]["anna"]["columns"]["earned"]) == [0.25, 1.25]
 
 
-def test_a_column_that_is_not_drawn_is_not_told() -> None:
-    assert whole({"anna": a_node(a_row(0))}, ["my_reward", "node_id"])["nodes"]["anna"]["columns"].keys() == {
-        "my_reward"
-    }
-
-
 def test_what_is_new_is_told_once() -> None:
     history = {"anna": a_node(a_row(0))}
     seen = mark_of(history)

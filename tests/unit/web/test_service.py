@@ -39,21 +39,14 @@ READ = ["/", "/api/place", "/metrics", *(f"{RUN}/{what}" for what in ("standing"
 READ += [f"{RUN}/series?columns=my_reward", f"{RUN}/stages/0", f"{RUN}/answers/0/0/alice", "/static/main.js"]
 
 
-@pytest.mark.parametrize("path", READ)
-def test_a_browser_that_was_let_in_is_told(path: str, tmp_path: Path) -> None:
+def test_nobody_who_was_not_let_in_is_told_anything(tmp_path: Path) -> None:
     make_shown(tmp_path)
-    answer = a_browser(tmp_path).get(path)
-    assert answer.status_code == 200
-    assert answer.content
-
-
-@pytest.mark.parametrize("path", [*READ, f"{RUN}/live", f"{RUN}/journal", "/static/none", "/nowhere", "/api"])
-def test_nobody_else_is_told_anything(path: str, tmp_path: Path) -> None:
-    make_shown(tmp_path)
-    answer = TestClient(a_service(tmp_path)[0].app, base_url=BASE).get(path)
-    assert answer.status_code == 401
-    assert "open the link" in answer.text
-    assert "exp" not in answer.text
+    stranger = TestClient(a_service(tmp_path)[0].app, base_url=BASE)
+    for path in (*READ, f"{RUN}/live", f"{RUN}/journal", "/static/none", "/nowhere", "/api"):
+        answer = stranger.get(path)
+        assert answer.status_code == 401, path
+        assert "open the link" in answer.text
+        assert "exp" not in answer.text, path
 
 
 def test_the_token_becomes_a_cookie_that_no_script_sees_and_no_other_site_sends(tmp_path: Path) -> None:
@@ -72,70 +65,41 @@ def test_the_token_becomes_a_cookie_that_no_script_sees_and_no_other_site_sends(
     assert TestClient(service.app, base_url=BASE).get(f"/?token={first}").status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/nowhere", f"{RUN}/standing", "/static/style.css"])
-def test_every_answer_has_the_headers_that_bar_what_is_foreign(path: str, tmp_path: Path) -> None:
+def test_every_answer_has_the_headers_that_bar_what_is_foreign(tmp_path: Path) -> None:
     make_shown(tmp_path)
     for client in (a_browser(tmp_path), TestClient(a_service(tmp_path)[0].app, base_url=BASE)):
-        answer = client.get(path)
-        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+        for path in ("/", "/healthz", "/nowhere", f"{RUN}/standing", "/static/style.css"):
+            answer = client.get(path)
+            assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS, path
     policy = HEADERS["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert "connect-src 'self'" in policy
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+def test_who_asks_from_elsewhere_is_refused(tmp_path: Path) -> None:
+    make_shown(tmp_path)
+    browser = a_browser(tmp_path)
+    for headers, status in (
         ({"host": "evil.example"}, 421),
         ({"origin": "http://evil.example"}, 403),
         ({"sec-fetch-site": "cross-site"}, 403),
         ({"sec-fetch-site": "same-origin", "origin": BASE}, 200),
-    ],
-)
-def test_who_asks_from_elsewhere_is_refused(headers: dict[str, str], status: int, tmp_path: Path) -> None:
+    ):
+        assert browser.get("/api/place", headers=headers).status_code == status, headers
+
+
+def test_what_is_not_there_is_not_found_and_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     make_shown(tmp_path)
-    assert a_browser(tmp_path).get("/api/place", headers=headers).status_code == status
-
-
-def test_it_takes_nothing(tmp_path: Path) -> None:
-    make_shown(tmp_path)
-    answer = a_browser(tmp_path).post("/api/place", content=b"{}")
-    assert answer.status_code == 405
-    assert answer.headers["allow"] == "GET, HEAD"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(
-            "/nowhere",
-            "/static/..%2fservice.py",
-            "/static/index.html",
-            "/static/uPlot.LICENSE",
-            "/api/run/none/standing",
-        ),
-        *("/api/run/..%2f..%2fetc/standing", f"{RUN}/answers/0/0/..%2fbob", f"{RUN}/answers/0/0/nobody"),
-        *(f"{RUN}/stages/x", f"{RUN}/nothing", f"{RUN}/stages/{'9' * 5000}", f"{RUN}/answers/0/{'9' * 5000}/alice"),
-    ],
-)
-def test_what_is_not_there_is_not_found(path: str, tmp_path: Path) -> None:
-    make_shown(tmp_path)
-    assert a_browser(tmp_path).get(path).status_code in (404, 503)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"{RUN}/series",
-        f"{RUN}/series?columns=node_id",
-        f"{RUN}/live?mark=[1]",
-        f"{RUN}/journal?level=loud",
-        f"{RUN}/journal?node=../x",
-    ],
-)
-def test_what_makes_no_sense_is_refused(path: str, tmp_path: Path) -> None:
-    make_shown(tmp_path)
-    assert a_browser(tmp_path).get(path).status_code == 400
+    browser = a_browser(tmp_path)
+    names = ("/nowhere", "/static/..%2fservice.py", "/static/index.html", "/static/uPlot.LICENSE")
+    others = ("/api/run/none/standing", "/api/run/..%2f..%2fetc/standing")
+    of_run = ("answers/0/0/..%2fbob", "answers/0/0/nobody", "stages/x", "nothing", f"stages/{'9' * 5000}")
+    for path in (*names, *others, *(f"{RUN}/{what}" for what in (*of_run, f"answers/0/{'9' * 5000}/alice"))):
+        assert browser.get(path).status_code in (404, 503), path
+    odd = ("series", "series?columns=node_id", "live?mark=[1]", "journal?level=loud", "journal?node=../x")
+    assert {browser.get(f"{RUN}/{what}").status_code for what in odd} == {400}
+    writing = browser.post("/api/place")
+    assert (writing.status_code, writing.headers["allow"]) == (405, "GET, HEAD")
 
 
 def test_metrics_are_in_prometheus_form(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
+from tests.plugins.study.study_files import study_record
 
 NODES = ("alice", "bob", "carol", "dave")
 
@@ -90,24 +91,9 @@ def make_totals(values: Mapping[str, Sequence[float]], rounds: int = 10) -> pd.D
 def make_record(
     *configurations: ConfigurationRecord | str, rounds: int = 10, declared: Sequence[DeclaredComparison] = ()
 ) -> StudyRecord:
-    """A study; of plain names the first is the others' baseline."""
-    first = configurations[0]
-    known = tuple(
-        ConfigurationRecord(name=one, settings={}, baseline="" if one == first else str(first))
-        if isinstance(one, str)
-        else one
-        for one in configurations
-    )
-    return StudyRecord(
-        study="small",
-        title="",
-        created_at=0.0,
-        nodes=8,
-        rounds=rounds,
-        seeds=(1, 2, 3),
-        configurations=known,
-        declared=tuple(declared),
-    )
+    """A study of eight nodes, of which nothing has been run."""
+    more = {"nodes": 8, "rounds": rounds, "declared": tuple(declared), "runs": ()}
+    return study_record(*configurations, study="small", seeds=(1, 2, 3), **more)
 
 
 def make_judged(full: Sequence[Sequence[bool]], configuration: str = "8/0", seed: int = 1) -> pd.DataFrame:

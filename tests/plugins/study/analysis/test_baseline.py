@@ -11,7 +11,7 @@ from scipy import stats
 from swarm.plugins.study.analysis import effect_size
 from swarm.plugins.study.analysis.comparisons import compare_with_baseline, factors_table, finished, variance_by_group
 from swarm.plugins.study.analysis.significance import holm
-from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison
+from swarm.plugins.study.record import ConfigurationRecord
 from tests.plugins.study.analysis.frames_by_hand import make_record, make_totals
 
 ALONE, SHARING, WORSE = [10.0, 12.0, 14.0], [15.0, 18.0, 21.0], [9.0, 13.0, 12.0]
@@ -52,13 +52,6 @@ def test_all_comparisons_of_a_page_are_one_family_whatever_their_baseline() -> N
     assert rows["large 4/4"].p_holm == pytest.approx(3 * (rows["large 4/4"].p or 0))
 
 
-def test_where_something_was_declared_the_rest_has_no_adjusted_p() -> None:
-    record = make_record("8/0", "4/4", declared=[DeclaredComparison(configuration="4/4", baseline="8/0")])
-    _, row = compare_with_baseline(make_totals({"8/0": ALONE, "4/4": SHARING}), record)
-    assert row.p is not None
-    assert row.p_holm is None
-
-
 def test_the_reward_is_taken_apart_into_format_and_content() -> None:
     totals = make_totals({"8/0": [10.0, 12.0, 14.0], "4/4": [30.0, 36.0, 42.0]})
     totals["cumulative_tagged"] = [20.0, 24.0, 28.0, 40.0, 48.0, 56.0]
@@ -80,12 +73,6 @@ def test_runs_without_any_closed_answer_have_no_content() -> None:
     assert pd.isna(row.content)
 
 
-def test_with_two_seeds_there_is_a_difference_and_no_p() -> None:
-    _, row = compare_with_baseline(make_totals({"8/0": ALONE, "4/4": SHARING[:2]}), make_record("8/0", "4/4"))
-    assert (row.n, row.difference, row.improvement) == (2, 4.5, pytest.approx(37.5))
-    assert (row.t, row.df, row.p, row.p_holm, row.low, row.g_low) == (None,) * 6
-
-
 def test_a_run_that_has_not_all_its_rounds_is_left_out() -> None:
     totals = make_totals({"8/0": ALONE, "4/4": [*SHARING, 1.0]})
     totals.loc[totals["cumulative_reward"] == 1.0, "rounds"] = 9
@@ -98,17 +85,6 @@ def test_what_has_not_run_is_absent_and_compared_with_nothing() -> None:
     (row,) = compare_with_baseline(make_totals({"4/4": SHARING}), make_record("8/0", "4/4", "2/6"))
     assert (row.configuration, row.baseline, row.difference) == ("4/4", "8/0", None)
     assert compare_with_baseline(make_totals({"8/0": ALONE}), make_record("8/0", rounds=11)) == []
-
-
-def test_rows_come_in_the_records_order_and_make_a_table() -> None:
-    rows = compare_with_baseline(make_totals({"4/4": SHARING, "8/0": ALONE}), make_record("8/0", "4/4"))
-    assert pd.DataFrame(rows)["configuration"].tolist() == ["8/0", "4/4"]
-
-
-def test_another_column_can_be_compared() -> None:
-    totals = make_totals({"8/0": ALONE, "4/4": SHARING}).assign(final_reward=[1.0, 2, 3, 2, 3, float("nan")])
-    alone, sharing = compare_with_baseline(totals, make_record("8/0", "4/4"), "final_reward")
-    assert (alone.mean, sharing.mean, sharing.n, sharing.p) == (2, 2.5, 2, None)
 
 
 def test_a_configuration_without_a_value_in_the_column_is_absent() -> None:

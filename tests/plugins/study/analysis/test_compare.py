@@ -15,10 +15,10 @@ from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.analysis.compare import compare_experiments, compare_runs
 from swarm.plugins.study.analysis.comparisons import comparison_table, effect_by_start
 from swarm.plugins.study.record import ConfigurationRecord, RunRecord
-from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
 from tests.plugins.study.analysis.frames_by_hand import make_metrics, make_record, make_totals
 from tests.plugins.study.study_files import record_file
+from tests.unit.views.factories import append, make_row, write
 
 
 def write_experiment(path: Path, name: str, rewards: Sequence[float]) -> None:
@@ -26,25 +26,13 @@ def write_experiment(path: Path, name: str, rewards: Sequence[float]) -> None:
     file = Layout(path, name).metrics_file("alice")
     file.parent.mkdir(parents=True)
     for round_, reward in enumerate(rewards):
-        row = MetricsRow(
-            timestamp=float(round_),
-            round=round_,
-            stage=0,
-            node_id="alice",
-            experiment=name,
-            my_reward=reward,
-            total_agents=1,
-        )
-        with file.open("ab") as lines:
-            lines.write(msgspec.json.encode(row) + b"\n")
+        append(file, msgspec.json.encode(make_row(Layout(path, name), "alice", round_, my_reward=reward)))
 
 
 def write_study(path: Path, study: str, **rewards: Sequence[float]) -> None:
     """A study of one seed: configuration -> one reward a round."""
     runs = tuple(RunRecord(configuration=name, seed=1, experiment=f"{study}-{name}") for name in rewards)
-    file = record_file(path, study)
-    file.parent.mkdir(parents=True)
-    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(make_record(*rewards), study=study, runs=runs)))
+    write(record_file(path, study), msgspec.structs.replace(make_record(*rewards), study=study, runs=runs))
     for run in runs:
         write_experiment(path, run.experiment, rewards[run.configuration])
 
@@ -83,11 +71,6 @@ def test_a_threshold_that_half_of_the_runs_never_reached_has_no_round() -> None:
     assert found.thresholds["threshold"].tolist() == pytest.approx([0.225, 0.45, 0.675])
     assert found.thresholds["a"].isna().all()
     assert found.thresholds["b"].tolist() == [0, 0, 0]
-
-
-def test_a_percentage_of_nothing_is_missing() -> None:
-    found = compare_runs("a", "b", runs_of("x", 0.0), runs_of("x", 0.2))
-    assert math.isnan(found.totals.set_index("measure").loc["cumulative_reward", "percent"])
 
 
 def test_two_studies_are_compared_by_the_configurations_that_both_have(tmp_path: Path) -> None:

@@ -80,11 +80,5 @@ def test_a_mean_against_zero_needs_no_baseline_and_is_of_the_same_family() -> No
     assert against_zero.p_holm != against_zero.p, "of two that were declared"
 
 
-def test_a_correlation_of_too_few_runs_says_so() -> None:
-    totals = make_totals({"4/4": [1.0, 2.0]}).assign(quality_J=[0.5, 0.25])
-    (row,) = declared_results(totals, make_record("4/4", declared=[correlation()]))
-    assert (row.p, row.untested) == (None, "n < 3")
-
-
 def correlation() -> DeclaredComparison:
     return DeclaredComparison(configuration="4/4", measure="quality_J", test="zero")

@@ -62,12 +62,6 @@ def test_a_window_that_one_side_has_not_reached_is_left_out() -> None:
     assert [row.round for row in rows] == [0]
 
 
-def test_windows_in_which_nobody_knew_anything_have_no_p() -> None:
-    runs = [make_judged([[NO] * 3], name, seed) for name in ("8/0", "4/4") for seed in (1, 2, 3)]
-    (row,) = compared(*runs)
-    assert (row.mean, row.p, row.hedges_g) == (0, None, None)
-
-
 def test_nothing_is_compared_without_a_judged_baseline() -> None:
     assert compared(make_judged([[YES]], "4/4")) == []
     assert compared(make_judged([[YES]]).iloc[:0]) == []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
+from importlib.util import find_spec, module_from_spec
 
 import pandas as pd
 import pytest
@@ -51,19 +51,19 @@ def test_a_run_without_specialists_has_none_of_it() -> None:
     assert nobody.empty
 
 
-def test_a_study_is_read_without_the_lab_as_one_of_no_specialists() -> None:
-    rows = [row(1, round_, {"cedar": 1.0, "amber": 1.0}) for round_ in range(3)]
-    code = f"""
-import sys
-sys.modules["swarm.plugins.lab"] = None
-import pandas as pd, swarm.plugins.study.report.write, swarm.plugins.study.cli.study
-from swarm.plugins.study.analysis.learned import by_knowledge, learned_from_others
-metrics = pd.DataFrame({rows!r})
-print(by_knowledge(metrics).empty, learned_from_others(metrics).empty)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "True True\n", done.stderr
-    assert not by_knowledge(pd.DataFrame(rows)).empty
+def test_a_study_is_read_without_the_lab_as_one_of_no_specialists(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("swarm.plugins.lab")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "swarm.plugins.lab", None)
+    spec = find_spec(by_knowledge.__module__)
+    assert spec
+    assert spec.loader
+    without = module_from_spec(spec)
+    spec.loader.exec_module(without)
+    rows = pd.DataFrame([row(1, round_, {"cedar": 1.0, "amber": 1.0}) for round_ in range(3)])
+    assert without.by_knowledge(rows).empty
+    assert without.learned_from_others(rows).empty
+    assert not by_knowledge(rows).empty
 
 
 def test_groups_count_until_the_node_had_learned_the_task_itself() -> None:

@@ -28,22 +28,21 @@ def place(rewards: list[float], sustained: int = 2) -> int | None:
     return first_sustained(pd.Series(rewards), threshold=0.5, window=2, sustained=sustained)
 
 
-def test_it_crosses_where_the_trailing_mean_reaches_the_threshold_and_stays() -> None:
-    assert place([0.0, 0.0, 1.0, 1.0, 1.0]) == 2  # means 0, 0.5, 1, 1 from the second meeting on
-
-
-def test_a_high_mean_that_does_not_last_is_no_crossing() -> None:
-    assert place([0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]) == 4
-
-
-def test_a_crossing_that_the_run_is_too_short_to_show_is_none() -> None:
-    assert place([0.0, 0.0, 1.0, 1.0]) is None
-    assert place([1.0]) is None
-    assert place([]) is None
-
-
-def test_the_earliest_place_is_the_first_full_window() -> None:
-    assert place([1.0, 1.0, 1.0, 1.0]) == 1
+@pytest.mark.parametrize(
+    ("rewards", "crossed"),
+    [
+        ([0.0, 0.0, 1.0, 1.0, 1.0], 2),  # means 0, 0.5, 1, 1 from the second meeting on
+        ([0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0], 4),  # a high mean that does not last
+        ([1.0, 1.0, 1.0, 1.0], 1),  # the first full window
+        ([0.0, 0.0, 1.0, 1.0], None),  # too short to show it
+        ([1.0], None),
+        ([], None),
+    ],
+)
+def test_it_crosses_where_the_trailing_mean_reaches_the_threshold_and_stays(
+    rewards: list[float], crossed: int | None
+) -> None:
+    assert place(rewards) == crossed
 
 
 def test_a_meeting_is_a_round_in_which_the_node_had_the_task() -> None:
@@ -106,12 +105,6 @@ def test_groups_on_any_task_are_counted_where_the_rows_do_not_tell() -> None:
     for rows in (taught(external_by_peer=said), taught(external_by_peer=said, external_by_peer_task={})):
         (found,) = learners(rows, crossings(rows)).to_dict("records")
         assert (found["groups"], found["from_earlier"], found["basis"]) == (28, 21, ALL_TASKS)
-
-
-def test_without_external_groups_there_is_no_share() -> None:
-    (found,) = learners(taught(), crossings(taught())).to_dict("records")
-    assert found["groups"] == 0
-    assert math.isnan(found["share"])
 
 
 def test_nodes_that_cross_together_have_not_learned_from_each_other() -> None:

@@ -6,15 +6,12 @@ what the late and the silent node of 2/2 miss (see tests/plugins/study/make_stud
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
 from swarm.plugins.study import get_study_metrics
-from swarm.plugins.study.record import read_study
 from tests.plugins.study import make_study
 from tests.unit.views.tables.small_study import SMALL
 
@@ -61,39 +58,3 @@ def test_rewards_given_tagged_are_known_of_old_and_new_runs() -> None:
     found = sums_of_runs()
     assert found["reward_given_tagged"].tolist() == [0.5] * 9
     assert found["cumulative_tagged"].tolist() == [2 * total for total in (*ALONE, *SHARING, *ADAPTIVE)]
-
-
-def test_the_comparison_is_scipys_on_the_same_numbers() -> None:
-    from swarm.plugins.study.analysis.comparisons import compare_with_baseline, variance_by_group
-
-    record, sums = read_study(SMALL, "small"), sums_of_runs()
-    found = {row.configuration: row for row in compare_with_baseline(sums, record)}
-    assert list(found) == ["4/0", "2/2", "adaptive"]
-    assert found["4/0"].p is None
-    for name, values in (("2/2", SHARING), ("adaptive", ADAPTIVE)):
-        welch = stats.ttest_ind(values, ALONE, equal_var=False)
-        assert found[name].p == pytest.approx(welch.pvalue, rel=1e-12)
-        assert found[name].t == pytest.approx(welch.statistic, rel=1e-12)
-        assert found[name].hedges_g == pytest.approx(hedges_by_hand(values, ALONE), rel=1e-12)
-    (variance,) = variance_by_group(sums, record)
-    expected = stats.f_oneway(ALONE, SHARING, ADAPTIVE)
-    assert (variance.anova.f, variance.anova.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-12)
-
-
-def hedges_by_hand(a: list[float], b: list[float]) -> float:
-    """Two samples of three: four degrees of freedom, for which J = Gamma(2) / (sqrt(2) Gamma(3/2)) = sqrt(2 / pi)."""
-    pooled = math.sqrt((stdev(a) ** 2 + stdev(b) ** 2) / 2)
-    return math.sqrt(2 / math.pi) * (fmean(a) - fmean(b)) / pooled
-
-
-def test_improvements_and_adjusted_p_values_are_those_by_hand() -> None:
-    from swarm.plugins.study.analysis.comparisons import compare_with_baseline
-
-    sums = sums_of_runs()
-    found = {row.configuration: row for row in compare_with_baseline(sums, read_study(SMALL, "small"))}
-    assert found["2/2"].improvement == pytest.approx(100 * (688 / 477 - 1))
-    assert found["adaptive"].improvement == pytest.approx(100 * (873 / 477 - 1))
-    sharing, adaptive = (stats.ttest_ind(v, ALONE, equal_var=False).pvalue for v in (SHARING, ADAPTIVE))
-    assert adaptive < sharing  # so Holm doubles the one of adaptive and leaves the other
-    assert found["adaptive"].p_holm == pytest.approx(2 * adaptive)
-    assert found["2/2"].p_holm == pytest.approx(max(sharing, 2 * adaptive))

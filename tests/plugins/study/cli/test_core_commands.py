@@ -6,15 +6,14 @@ import json
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swarm.cli.main import run
-from swarm.plugins.study.record import ConfigurationRecord, RunRecord, StudyRecord
+from swarm.plugins.study.record import RunRecord
 from swarm.store.place import open_place
 from swarm.web.place_list import place_document
-from tests.plugins.study.study_files import record_file
-from tests.unit.views.factories import make_experiment
+from tests.plugins.study.study_files import record_file, study_record
+from tests.unit.views.factories import make_experiment, write
 from tests.unit.views.tables.small_study import SMALL
 
 
@@ -38,11 +37,6 @@ def test_an_exported_study_is_all_its_runs() -> None:
     assert rows[0] | {"configuration": "4/0", "seed": 1, "experiment": "small_4-0_s1", "round": 0} == rows[0]
 
 
-def test_a_study_may_be_named_by_a_flag() -> None:
-    assert run(["export", "--study", "small", "--output", "a.csv"]) == 0
-    assert lines_of("a.csv")[0].startswith('"configuration"')
-
-
 def test_a_name_of_an_experiment_and_a_study_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(SMALL / "studies", tmp_path / "both" / "studies")
     (tmp_path / "both" / "experiments" / "small").mkdir(parents=True)
@@ -56,12 +50,7 @@ def test_cleaning_says_which_studies_will_lack_the_run(tmp_path: Path, capsys: p
     make_experiment(tmp_path)
     for study, name in (("one", "exp"), ("other", "else"), ("two", "exp")):
         run_of = RunRecord(configuration="a", seed=1, experiment=name)
-        record = StudyRecord(
-            study=study, title="", created_at=1.0, nodes=2, rounds=3, seeds=(1,), configurations=(), runs=(run_of,)
-        )
-        file = record_file(tmp_path, study)
-        file.parent.mkdir(parents=True)
-        file.write_bytes(msgspec.json.encode(record))
+        write(record_file(tmp_path, study), study_record("a", study=study, runs=(run_of,)))
     (tmp_path / "studies" / "other" / "study.json").write_text("{")
     assert run(["experiment", "clean", "exp", "--path", str(tmp_path), "--rollouts", "--yes"]) == 0
     assert "lack it" not in capsys.readouterr().out
@@ -71,24 +60,10 @@ def test_cleaning_says_which_studies_will_lack_the_run(tmp_path: Path, capsys: p
 
 # ── what a place has ────────────────────────────────────────────────────────────────────────────────────────────────
 def test_the_runs_of_a_study_stand_below_their_configurations(tmp_path: Path) -> None:
-    runs = tuple(
-        RunRecord(configuration=name, seed=seed, experiment=f"sapo-{name.replace('/', '-')}-s{seed}")
-        for name in ("8/0", "4/4")
-        for seed in (1, 2)
-    )
-    record = StudyRecord(
-        study="sapo",
-        title="Does sharing help?",
-        created_at=1.0,
-        nodes=2,
-        rounds=5,
-        seeds=(1, 2),
-        configurations=tuple(ConfigurationRecord(name=name, settings={}) for name in ("8/0", "4/4")),
-        runs=runs,
-    )
-    for name, written in (("sapo", msgspec.json.encode(record)), ("torn", b"{")):
-        record_file(tmp_path, name).parent.mkdir(parents=True)
-        record_file(tmp_path, name).write_bytes(written)
+    record = study_record("8/0", "4/4", study="sapo", title="Does sharing help?", rounds=5, seeds=(1, 2))
+    write(record_file(tmp_path, "sapo"), record)
+    record_file(tmp_path, "torn").parent.mkdir(parents=True)
+    record_file(tmp_path, "torn").write_bytes(b"{")
     whole, torn = place_document(open_place(tmp_path), tmp_path)["studies"]
     assert (whole["name"], whole["title"], whole["rounds"]) == ("sapo", "Does sharing help?", 5)
     assert whole["configurations"] == [

@@ -68,6 +68,13 @@ def test_each_swarm_is_told_of_the_mirror_and_those_of_a_rehearsal_are_not(
     assert told == [(str(tmp_path / "vm"), str(tmp_path / "drive"))] * 3
 
 
+@pytest.fixture
+def none_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies are begun, and their swarms never."""
+    monkeypatch.setattr("swarm.plugins.study.cli.study.run_all", lambda *_: 0)
+
+
+@pytest.mark.usefixtures("none_runs")
 def test_another_study_of_that_name_in_the_mirror_is_not_mixed_with_this_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +86,7 @@ def test_another_study_of_that_name_in_the_mirror_is_not_mixed_with_this_one(
     assert "is another study" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("none_runs")
 def test_a_place_that_is_as_far_keeps_its_record(tmp_path: Path) -> None:
     assert run(mirrored(tmp_path)) == 0
     assert run(mirrored(tmp_path, "--seeds", "2")) == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -51,24 +49,6 @@ def test_compare_says_where_one_trained_on_more_groups(tmp_path: Path, capsys: p
     assert "times as many" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
 
 
-def test_compare_says_where_swarms_are_of_unlike_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_study(tmp_path, study="small", nodes=("alice",))
-    write_study(tmp_path, study="big")
-    text = compared(capsys, tmp_path, "small:8/0", "big:8/0")
-    assert "big:8/0 has 2 nodes, small:8/0 1: their sums over nodes do not compare; one node earns" in text
-    assert "do not compare" not in compared(capsys, tmp_path, "small:8/0", "small:4/4")
-
-
-def test_names_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_study(tmp_path)
-    assert run(["study", "compare", "small", "other", "--path", str(tmp_path)]) == 2
-    assert "no experiment 'other'" in capsys.readouterr().err
-    assert run(["study", "report", "other", "--path", str(tmp_path)]) == 2
-    assert "no study 'other'" in capsys.readouterr().err
-    assert run(["export", "--study", "other", "--path", str(tmp_path)]) == 2
-    assert "no study 'other'" in capsys.readouterr().err
-
-
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studies, "find_spec", lambda name: None if name == "scipy" else object())
     with pytest.raises(ConfigError, match=r'needs scipy, not installed: .* -m pip install .*"scipy'):
@@ -77,16 +57,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         studies.compare("a", "b")
 
 
-def test_help_imports_none_of_the_extra_and_reports_no_pyplot() -> None:
-    code = (
-        "import sys, swarm.plugins.study.cli.studies;"
-        "early = {'pandas', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules);"
-        "import swarm.plugins.study.report.write;"
-        "sys.exit(bool(early) or 'matplotlib.pyplot' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
+@pytest.mark.usefixtures("without_figures")
 def test_a_report_is_of_a_study_or_of_tables_and_a_price_is_a_price(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

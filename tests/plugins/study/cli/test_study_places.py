@@ -36,7 +36,7 @@ def test_there_are_no_more_swarms_at_a_time_than_fit_into_memory(
     assert capsys.readouterr().out == "2 swarms at a time, not 3: the free memory does for no more\n"
 
 
-@pytest.mark.parametrize("also", [[], ["--dry-run"], ["--rehearse"]])
+@pytest.mark.parametrize("also", [[], ["--rehearse"]])
 def test_what_does_not_fit_is_refused_before_anything_is_written_and_names_what_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], also: list[str]
 ) -> None:

@@ -68,12 +68,6 @@ def test_a_rehearsal_leaves_what_it_found_and_no_run_and_begins_no_study(
     assert list(found.paces) == ["a", "b", "c"]
 
 
-def test_after_a_rehearsal_the_study_may_have_other_settings(tmp_path: Path) -> None:
-    assert run(command(tmp_path, "--rehearse")) == 0
-    assert run(command(tmp_path, "--learning-rate", "1e-5")) == 0
-    assert sorted(starts(tmp_path)) == ["m-a-s1", "m-b-s1", "m-c-s1"]
-
-
 def test_a_run_of_a_rehearsal_that_fails_is_shown_and_predicts_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

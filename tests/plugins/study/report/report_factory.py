@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
+from swarm.plugins.study.record import DeclaredComparison, RunRecord, StudyRecord
 from swarm.plugins.study.report.evidence import Evidence
 from swarm.plugins.study.report.seed_tables import FILES
 from swarm.wire.messages import MetricsRow
 from tests.layout import Layout
-from tests.plugins.study.study_files import record_file
+from tests.plugins.study.study_files import record_file, study_record
 
 START = 1_700_000_000.0
 TASKS = ("arc_1d", "fraction_simplification")
@@ -66,26 +66,14 @@ def write_study(
 def make_record(
     study: str, configurations: Sequence[str], seeds: Sequence[int], nodes: Sequence[str], rounds: int
 ) -> StudyRecord:
-    baseline = configurations[0]
-    return StudyRecord(
-        study=study,
-        title="A small study",
-        created_at=START,
-        nodes=len(nodes),
-        rounds=rounds,
-        seeds=tuple(seeds),
-        configurations=tuple(
-            ConfigurationRecord(name=name, settings={}, baseline="" if name == baseline else baseline)
-            for name in configurations
-        ),
-        settings={"model": "tiny-qwen2"},
-        versions={"swarm": "0.1.0"},
-        runs=tuple(
-            RunRecord(configuration=name, seed=seed, experiment=f"{study}-{place}-s{seed}")
-            for place, name in enumerate(configurations)
-            for seed in seeds
-        ),
+    runs = tuple(
+        RunRecord(configuration=name, seed=seed, experiment=f"{study}-{place}-s{seed}")
+        for place, name in enumerate(configurations)
+        for seed in seeds
     )
+    more = {"title": "A small study", "settings": {"model": "tiny-qwen2"}, "versions": {"swarm": "0.1.0"}}
+    sizes = {"nodes": len(nodes), "rounds": rounds, "runs": runs}
+    return study_record(*configurations, study=study, seeds=tuple(seeds), created_at=START, **more, **sizes)
 
 
 def make_evidence(record: StudyRecord, *, window: int = 1, **tables: pd.DataFrame) -> Evidence:

@@ -15,12 +15,11 @@ pytest.importorskip("scipy")
 import pandas as pd
 from matplotlib.collections import PathCollection
 
-from swarm.plugins.study.analysis.curves import mean_band, window_for
+from swarm.plugins.study.analysis.curves import mean_band
 from swarm.plugins.study.record import ConfigurationRecord
 from swarm.plugins.study.report import figures
 from swarm.plugins.study.report.evidence import Evidence
 from swarm.plugins.study.report.figure_style import (
-    PALETTE,
     FigureStyle,
     figure_style,
     inline_svg,
@@ -126,14 +125,6 @@ def test_the_range_over_agents_is_their_minimum_and_maximum_in_the_first_seed() 
     assert axis.get_title() == "4/4 (seed 1)"
 
 
-def test_the_moving_average_looks_back_only() -> None:
-    metrics = make_metrics({("8/0", 1, "a"): [1.0, 3.0, 5.0, 7.0]})
-    drawn = (figures.average_and_range, figures.reward_per_agent)
-    (average,), (agents,) = (draw(of_nodes(metrics, 2)).axes for draw in drawn)
-    assert average.lines[1].get_ydata().tolist() == [1.0, 2.0, 4.0, 6.0]
-    assert agents.lines[0].get_ydata().tolist() == [1.0, 2.0, 4.0, 6.0]
-
-
 def test_a_mean_over_seeds_ends_where_the_shortest_run_does() -> None:
     curves = {("8/0", 1, "a"): [0.0, 0.2, 0.4], ("8/0", 2, "a"): [0.2, 0.4]}
     (axis,) = figures.mean_over_seeds(of_nodes(make_metrics(curves), 1)).axes
@@ -146,18 +137,6 @@ def test_the_band_of_a_mean_is_students_interval_at_each_round() -> None:
     assert [low[0], high[0]] == pytest.approx([0.5, 0.5])
     expected = stats.ttest_1samp([0.1, 0.2, 0.6], 0.0).confidence_interval(0.95)
     assert [low[1], high[1]] == pytest.approx([expected.low, expected.high])
-
-
-def test_a_configuration_has_one_colour_whichever_others_are_drawn() -> None:
-    rewards = make_metrics({("4/4", 1, "a"): [0.1, 0.2]})
-    (axis,) = figures.mean_over_seeds(of_nodes(rewards, 1)).axes
-    assert axis.lines[0].get_color() == LOOK.colour("4/4") == PALETTE[1]
-
-
-def test_configurations_beyond_the_palette_differ_in_their_line() -> None:
-    look = FigureStyle(tuple(map(str, range(2 * len(PALETTE)))))
-    kinds = {(look.colour(name), look.line(name)) for name in look.configurations}
-    assert len(kinds) == len(look.configurations)
 
 
 @pytest.mark.parametrize(("label", "columns"), [("4/4 {}", 4), ("gradient-scaled-alpha-0.{}", 2), ("a" * 90 + "{}", 1)])
@@ -183,11 +162,6 @@ def test_letters_in_a_figure_are_outlines_and_its_identifiers_carry_its_name() -
     assert "script" not in svg
     assert "<!--" not in svg
     assert all(part.startswith("mine-") for part in svg.split('id="')[1:])
-
-
-@pytest.mark.parametrize(("rounds", "window"), [(3, 1), (10, 1), (100, 10), (2000, 100), (5000, 100)])
-def test_the_window_is_a_tenth_of_the_rounds_and_at_most_the_papers(rounds: int, window: int) -> None:
-    assert window_for(rounds) == window
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])

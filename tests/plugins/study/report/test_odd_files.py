@@ -20,6 +20,8 @@ from swarm.store.folder.publish import publish_below
 from tests.objects import KINDS, bounded, put
 from tests.plugins.study.report.report_factory import write_study
 
+small = partial(write_study, seeds=(1,), rounds=4, configurations=("8/0",))
+
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
@@ -32,7 +34,7 @@ def outside(tmp_path: Path) -> Path:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed tables of a small study."""
     path = tmp_path_factory.mktemp("small")
-    write_study(path, seeds=(1,))
+    small(path)
     write_tables(read_evidence(path, "small", None), partial(publish_below, path))
     return path / "tables"
 
@@ -57,8 +59,9 @@ def test_a_table_with_columns_without_end_is_refused(tables: Path) -> None:
         read_tables(tables, None)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_objects_in_the_place_of_a_report_go(tmp_path: Path, outside: Path) -> None:
-    write_study(tmp_path, seeds=(1,))
+    small(tmp_path)
     report = study_folder(tmp_path, "small") / "report"
     files = ["index.html", "tables/study.json", "tables/runs.csv", "tables/rounds.csv", "tables/learners.csv"]
     kinds = ["folder", "fifo", "link to a file", "hard link", "sparse terabyte"]
@@ -72,6 +75,7 @@ def test_objects_in_the_place_of_a_report_go(tmp_path: Path, outside: Path) -> N
     assert (outside / "precious").read_bytes() == b"precious\n"
 
 
+@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize(
     ("kind", "folder"),
     [
@@ -82,7 +86,7 @@ def test_objects_in_the_place_of_a_report_go(tmp_path: Path, outside: Path) -> N
     ],
 )
 def test_an_object_for_the_folder_of_a_report_is_refused(tmp_path: Path, outside: Path, kind: str, folder: str) -> None:
-    write_study(tmp_path, seeds=(1,))
+    small(tmp_path)
     place = study_folder(tmp_path, "small") / folder
     if kind == "link to a folder":
         place.parent.mkdir(exist_ok=True)
@@ -94,8 +98,9 @@ def test_an_object_for_the_folder_of_a_report_is_refused(tmp_path: Path, outside
     assert [file.name for file in outside.iterdir()] == ["precious"]
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_folder_of_the_user_s_own_is_written_without_following_a_link_in_it(tmp_path: Path, outside: Path) -> None:
-    write_study(tmp_path, seeds=(1,))
+    small(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "tables").symlink_to(outside)
     with pytest.raises(StoreError, match=r"symbolic link.*see --output"):

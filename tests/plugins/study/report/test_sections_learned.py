@@ -68,13 +68,6 @@ def specialists(evidence: Evidence) -> Evidence:
     )
 
 
-def test_a_study_without_specialists_has_no_such_section_and_no_such_files(tmp_path: Path, studied: Evidence) -> None:
-    assert "learned" not in frames(studied)
-    write_tables(studied, partial(publish_below, tmp_path))
-    assert not (tmp_path / "tables" / "knowledge_by_round.csv").exists()
-    assert "learned" not in frames(read_tables(tmp_path / "tables", 3))
-
-
 def test_own_tables_and_others_are_shown_with_who_taught_and_the_exam_and_come_back_from_the_committed_tables(
     tmp_path: Path, studied: Evidence
 ) -> None:

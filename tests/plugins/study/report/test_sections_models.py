@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -13,11 +10,9 @@ import pandas as pd
 
 from swarm.plugins.study.analysis.by_model import models_table, rewards_by_model, weaker_over_stronger
 from swarm.plugins.study.analysis.measures import totals
-from swarm.plugins.study.report.evidence import read_evidence
 from swarm.plugins.study.report.sections import SECTIONS
-from swarm.plugins.study.report.seed_tables import read_tables, write_tables
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
-from tests.plugins.study.report.report_factory import make_evidence, make_record, write_study
+from tests.plugins.study.report.report_factory import make_evidence, make_record
 
 SECTION = next(one for one in SECTIONS if one.title == "By model")
 RECORD = make_record("mixed", ("alone", "shared"), (1, 2), ("a", "b", "c"), 2)
@@ -60,22 +55,6 @@ def test_each_model_is_measured_by_itself_in_the_baseline() -> None:
     assert table.loc[("strong", "shared"), "improvement"] == pytest.approx(0.0)
     assert pd.isna(table.loc[("weak", "alone"), "improvement"])
     assert table.loc[("weak", "alone"), "runs"] == 2
-
-
-def test_the_table_comes_out_of_committed_tables_as_it_went_in(tmp_path: Path) -> None:
-    write_study(tmp_path, seeds=(1,), nodes=("a", "b"))
-    evidence = read_evidence(tmp_path, "small", None)
-    assert evidence.models.empty
-    found = pd.DataFrame(
-        [{"configuration": "4/4", "seed": 1, "experiment": "x", "model": "1e3", "nodes": 2, "node_reward": 0.1}]
-    )
-    written: dict[str, bytes] = {}
-    write_tables(replace(evidence, models=found), written.__setitem__)
-    for name, data in written.items():
-        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "out" / name).write_bytes(data)
-    read = read_tables(tmp_path / "out" / "tables", None).models
-    assert read.to_dict("records") == found.to_dict("records")
 
 
 def test_the_weaker_model_is_that_of_the_first_node_whatever_it_earned() -> None:

@@ -25,8 +25,7 @@ from swarm.plugins.study.budget import not_adapting
 from swarm.plugins.study.record import ConfigurationRecord
 from swarm.plugins.study.report import figures
 from swarm.plugins.study.report.evidence import read_evidence
-from swarm.plugins.study.report.sections import SECTIONS, frames
-from swarm.plugins.study.report.seed_tables import read_tables, write_tables
+from swarm.plugins.study.report.sections import SECTIONS
 from tests.plugins.study.analysis.frames_by_hand import make_metrics
 from tests.plugins.study.report.report_factory import cut_short, make_evidence, make_record, write_study
 
@@ -104,24 +103,6 @@ def test_rows_without_a_rule_have_no_section() -> None:
     empty = dict.fromkeys(("mean_adaptive_I", "mean_adaptive_J", "least_adaptive_J", "most_adaptive_J"), math.nan)
     runs = pd.DataFrame([{"configuration": "4/4", **empty}])
     assert not SECTION.when(make_evidence(RECORD, runs=runs))
-
-
-def test_committed_tables_say_the_same(tmp_path: Path) -> None:
-    write_study(
-        tmp_path,
-        configurations=("gradient",),
-        adaptive_I=4,
-        adaptive_J=4,
-        adaptive_J_continuous=4.25,
-        pool_groups=8,
-        pool_informative=2,
-    )
-    evidence = read_evidence(tmp_path, "small", None)
-    write_tables(evidence, lambda name, data: (tmp_path / Path(name).name).write_bytes(data))
-    tables, read = frames(evidence), frames(read_tables(tmp_path, None))
-    assert tables["split_phases"]["J_last"].tolist() == [4.25]
-    for name in ("split", "split_phases"):
-        pd.testing.assert_frame_equal(tables[name], read[name])
 
 
 def test_the_split_is_drawn_as_far_as_all_seeds_have_come(tmp_path: Path) -> None:

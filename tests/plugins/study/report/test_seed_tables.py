@@ -12,7 +12,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
 
 import msgspec
-import pandas as pd
 from pandas.testing import assert_frame_equal
 
 from swarm.errors import ConfigError
@@ -67,14 +66,6 @@ def test_what_is_no_folder_of_tables_is_refused_by_name(tmp_path: Path, evidence
     (tmp_path / "tables" / "study.json").write_text("{}")
     with pytest.raises(ConfigError, match="is no record of a study"):
         read_tables(tmp_path / "tables", None)
-
-
-def test_tables_are_small_enough_for_a_repository(tmp_path: Path) -> None:
-    """Of a run of a hundred rounds and eight nodes, some ten kilobytes."""
-    write_study(tmp_path, configurations=("8/0",), seeds=(1,), rounds=100, nodes=tuple(f"w{n}" for n in range(8)))
-    write_tables(read_evidence(tmp_path, "small", None), into(tmp_path))
-    assert sum(file.stat().st_size for file in (tmp_path / "tables").iterdir()) < 30_000
-    assert isinstance(pd.read_csv(tmp_path / "tables" / "rounds.csv"), pd.DataFrame)
 
 
 def test_text_in_a_table_is_no_formula_and_is_read_as_it_was(tmp_path: Path, evidence: Evidence) -> None:

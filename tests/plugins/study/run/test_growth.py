@@ -10,23 +10,13 @@ import pytest
 from swarm.errors import ConfigError, ExperimentError
 from swarm.plugins.study.record import ConfigurationRecord, DeclaredComparison, StudyRecord
 from swarm.plugins.study.run.growth import grown
-from swarm.plugins.study.run.matrix import runs_of
+from tests.plugins.study.study_files import study_record
 
 
 def make_record(*configurations: ConfigurationRecord, **fields: Any) -> StudyRecord:
     chosen = configurations or (ConfigurationRecord(name="a", settings={"local_groups": 4}),)
-    base: dict[str, Any] = {
-        "study": "s",
-        "title": "S",
-        "created_at": 1.0,
-        "nodes": 2,
-        "rounds": 10,
-        "seeds": (1, 2),
-        "settings": {"learning_rate": 1e-4},
-        "versions": {"swarm": "1"},
-        **fields,
-    }
-    return StudyRecord(configurations=chosen, runs=runs_of("s", chosen, base["seeds"]), **base)
+    base = {"rounds": 10, "seeds": (1, 2), "settings": {"learning_rate": 1e-4}, "versions": {"swarm": "1"}}
+    return study_record(*chosen, study="s", **(base | fields))
 
 
 def test_more_seeds_rounds_and_configurations_are_added_and_none_is_lost() -> None:
@@ -70,10 +60,7 @@ def test_what_was_declared_stays_and_nothing_is_declared_of_runs_that_are_there(
     ("asked", "message"),
     [
         (make_record(nodes=3), "nodes was 2, now 3"),
-        (
-            make_record(ConfigurationRecord(name="a", settings={"local_groups": 4}, nodes=1)),
-            "a: nodes was 2, now 1",
-        ),
+        (make_record(ConfigurationRecord(name="a", settings={"local_groups": 4}, nodes=1)), "a: nodes was 2, now 1"),
         (make_record(rounds=9), "rounds were 10, now 9: they can only become more"),
         (make_record(judged=True), "judged was False, now True"),
         (make_record(settings={"learning_rate": 1e-3}), "learning_rate was 0.0001, now 0.001"),

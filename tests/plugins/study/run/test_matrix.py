@@ -52,6 +52,14 @@ def test_an_early_look_compares_all_configurations_at_the_first_seed() -> None:
     assert [run.experiment for run in runs] == ["m-a-s1", "m-b-s1", "m-a-s2", "m-b-s2"]
 
 
+def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
+    splits = {
+        one.name: (one.settings["local_groups"], one.settings["external_groups"])
+        for one in resolved(built_in("sapo")).configurations
+    }
+    assert splits == {"8/0": (8, 0), "6/2": (6, 2), "4/4": (4, 4), "2/6": (2, 6)}
+
+
 @pytest.mark.parametrize("name", MATRICES)
 def test_built_in_matrices_are_runnable_and_everything_but_the_baseline_is_compared_with_it(name: str) -> None:
     record = resolved(built_in(name))
@@ -108,14 +116,6 @@ def test_a_configuration_with_nodes_of_its_own_is_a_swarm_of_that_size() -> None
     sizes = {run.configuration: run_settings(record, run, Path("/shared")).expected_workers for run in record.runs}
     assert sizes == {"a": 2, "central": 1}
     assert record.sizes == {"central": 1}
-
-
-def test_the_paper_s_splits_are_named_and_set_as_in_the_paper() -> None:
-    splits = {
-        one.name: (one.settings["local_groups"], one.settings["external_groups"])
-        for one in resolved(built_in("sapo")).configurations
-    }
-    assert splits == {"8/0": (8, 0), "6/2": (6, 2), "4/4": (4, 4), "2/6": (2, 6)}
 
 
 def test_flags_beat_the_environment_which_beats_the_file_which_beats_the_matrix(tmp_path: Path) -> None:
@@ -231,17 +231,6 @@ def test_a_comparison_that_cannot_be_made_is_refused_before_anything_is_run(matr
         resolved(matrix)
 
 
-def test_what_is_declared_is_in_the_record() -> None:
-    assert resolved(declared(test="paired")).declared == (
-        DeclaredComparison(configuration="b", baseline="a", test="paired"),
-    )
-
-
-def test_sapo_declares_the_three_sharing_splits_against_8_0_on_cumulative_reward_by_welch_s_test() -> None:
-    pairs = [(one.configuration, one.baseline, one.measure, one.test) for one in resolved(built_in("sapo")).declared]
-    assert pairs == [(name, "8/0", "cumulative_reward", "welch") for name in ("6/2", "4/4", "2/6")]
-
-
 def test_test_mode_is_refused() -> None:
     with pytest.raises(ConfigError, match="TEST_MODE is not for a study"):
         resolved(make_matrix(), {"TEST_MODE": "1"})
@@ -333,8 +322,3 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, old: str, new: st
     assert old in GOOD
     with pytest.raises(ConfigError, match=message):
         read_matrix(written(tmp_path, GOOD.replace(old, new, 1)))
-
-
-def test_a_configuration_may_have_a_size_of_its_own(tmp_path: Path) -> None:
-    own = read_matrix(written(tmp_path, GOOD.replace('name = "fast"', 'name = "fast"\nnodes = 1', 1)))
-    assert [one.nodes for one in own.configurations] == [msgspec.UNSET, 1]

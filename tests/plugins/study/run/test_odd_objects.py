@@ -21,15 +21,7 @@ from swarm.plugins.study.run.runner import RunView, StudyView, alone
 from swarm.plugins.study.run.schedule import RunState
 from swarm.wire.codec import encode
 from tests.objects import KINDS, bounded, put
-from tests.plugins.study.run.test_runner import (
-    ALL,
-    JUDGE,
-    fate,
-    make_record,
-    make_runner,
-    ran,
-    states,
-)
+from tests.plugins.study.run.test_runner import ALL, JUDGE, fate, make_record, make_runner, ran, states
 from tests.plugins.study.study_files import log_file
 
 NO_FILE = [kind for kind in KINDS if kind not in ("sparse terabyte", "file")]

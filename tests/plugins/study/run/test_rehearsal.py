@@ -17,7 +17,6 @@ from swarm.plugins.study.run.rehearsal import (
     disk_bytes,
     identity,
     observed,
-    pays,
     rehearsal_of,
     whole_seconds,
 )
@@ -55,12 +54,6 @@ def test_all_configurations_are_rehearsed_with_as_many_swarms_at_a_time_as_the_s
 def test_a_checkpoint_falls_among_the_rounds_that_are_timed() -> None:
     assert rehearsal_of(thesis(), 1).settings["checkpoint_interval"] == 5
     assert rehearsal_of(thesis(checkpoint_interval=1), 1).settings["checkpoint_interval"] == 1
-
-
-def test_a_rehearsal_pays_before_a_study_ten_times_as_long() -> None:
-    record = thesis()
-    assert pays(record), "80 rounds of 4,000"
-    assert not pays(msgspec.structs.replace(record, rounds=19))
 
 
 def test_a_pace_is_that_of_the_rounds_after_the_first_and_what_is_left_is_paid_once() -> None:

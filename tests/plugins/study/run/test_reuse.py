@@ -17,7 +17,7 @@ from swarm.plugins.study.run.matrix import run_settings, runs_of
 from swarm.plugins.study.run.reuse import with_finished_elsewhere
 from swarm.provenance import code_digest, model_digests, own_modules
 from tests.layout import Layout
-from tests.plugins.study.study_files import run_file
+from tests.plugins.study.study_files import run_file, study_record
 
 VERSIONS = {"swarm": "1", "torch": "2"}
 
@@ -27,19 +27,8 @@ def make_record(study: str, **changes: Any) -> StudyRecord:
         ConfigurationRecord(name="half", settings={"local_groups": 4, "external_groups": 4}),
         ConfigurationRecord(name="alone", settings={"local_groups": 8}),
     )
-    fields = {
-        "study": study,
-        "title": "",
-        "created_at": 1.0,
-        "nodes": 2,
-        "rounds": 3,
-        "seeds": (1,),
-        "configurations": configurations,
-        "settings": {"learning_rate": 1e-4},
-        "runs": runs_of(study, configurations, (1,)),
-        "versions": VERSIONS,
-    }
-    return StudyRecord(**{**fields, **changes})
+    base = {"settings": {"learning_rate": 1e-4}, "versions": VERSIONS} | changes
+    return study_record(*base.pop("configurations", configurations), study=study, **base)
 
 
 def leave_run(path: Path, record: StudyRecord, configuration: str, *, round_: int = 3, **changes: Any) -> str:

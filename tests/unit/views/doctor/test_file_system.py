@@ -16,23 +16,21 @@ from swarm.store.folder import inotify
 from swarm.store.folder.health import folder_health
 from swarm.store.health import FileSystem, Inotify, Naming, Renaming, Room, Writing
 from swarm.views.doctor import machine, place
+from swarm.views.doctor.examine import Check
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
 
 
-def test_a_folder_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_yet_can_be_made_and_a_file_is_none(tmp_path: Path) -> None:
     found = look(place.check_writing, make_patient(tmp_path / "not" / "there", probe=False))
     assert found["writable"].verdict is FAILURE  # no probe could be made
     (tmp_path / "not").mkdir()
     found = look(place.check_writing, make_patient(tmp_path / "not" / "there"))
     assert found["writable"].measured == f"not there yet, can be made in {tmp_path / 'not'}"
     assert found["write time"].verdict is OK
-
-
-def test_a_file_in_place_of_the_folder_is_a_failure(tmp_path: Path) -> None:
-    (tmp_path / "shared").write_text("no folder")
-    found = look(place.check_writing, make_patient(tmp_path / "shared"))
+    (tmp_path / "file").touch()
+    found = look(place.check_writing, make_patient(tmp_path / "file"))
     assert found["writable"].verdict is FAILURE
     assert "is no folder" in found["writable"].measured
 
@@ -43,9 +41,9 @@ def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object)
     assert [finding.verdict for finding in findings] == [OK, verdict]
 
 
-def test_renames_here_are_seen_at_once(tmp_path: Path) -> None:
-    found = look(place.check_renaming, make_patient(tmp_path / "shared"))
-    assert {finding.verdict for finding in found.values()} == {OK}
+@pytest.mark.parametrize("check", [place.check_renaming, place.check_names])
+def test_a_folder_of_this_machine_is_in_order(check: Check, tmp_path: Path) -> None:
+    assert {finding.verdict for finding in look(check, make_patient(tmp_path / "shared")).values()} == {OK}
 
 
 @pytest.mark.parametrize("what_is_read", [FileNotFoundError, b"the old one"], ids=["bindfs, SSHFS", "NFS"])
@@ -83,25 +81,15 @@ def test_a_rename_that_fails_or_is_seen_late_is_told(seen: Renaming, verdict: ob
     assert place.judge_renaming(seen).verdict is verdict
 
 
-def test_names_are_kept_apart_here(tmp_path: Path) -> None:
-    found = look(place.check_names, make_patient(tmp_path / "shared"))
-    assert {finding.verdict for finding in found.values()} == {OK}
-
-
 def test_nodes_that_differ_only_in_case_are_named(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path / "shared", workers=("alice", "Alice"))
     found = look(place.check_names, make_patient(layout.path))["case"]
     assert (found.verdict, found.measured) == (WARNING, "Alice and alice differ only in case")
 
 
-def test_a_file_system_that_folds_case_or_refuses_names_is_a_warning() -> None:
-    found = {f.check: f for f in place.judge_names(Naming(True, 6, ("aux.json",), 100, 4096))}
-    assert (found["case"].verdict, found["node ids"].verdict) == (WARNING, WARNING)
-
-
-def test_a_path_that_grows_too_long_is_a_failure(tmp_path: Path) -> None:
-    found = {f.check: f for f in place.judge_names(Naming(False, 6, (), 5000, 4096))}
-    assert found["path length"].verdict is FAILURE
+def test_folded_cases_and_refused_names_are_warnings_and_a_path_that_grows_too_long_a_failure() -> None:
+    found = {f.check: f.verdict for f in place.judge_names(Naming(True, 6, ("aux.json",), 5000, 4096))}
+    assert [found[name] for name in ("case", "node ids", "path length")] == [WARNING, WARNING, FAILURE]
 
 
 def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
@@ -162,10 +150,7 @@ def test_of_adapters_the_checkpoints_are_small(tmp_path: Path) -> None:
         for name in ("none", "lora")
     )
     assert (whole, adapters) == (8 * 2 * 12 * 861_312, 8 * 2 * 12 * 155_648)
-
-
-def test_a_model_of_unknown_size_leaves_the_checkpoints_out(tmp_path: Path) -> None:
-    assert place.measure_need(make_patient(tmp_path / "shared", model=("./nothere",))).checkpoints == 0
+    assert place.measure_need(make_patient(tmp_path / "unknown", model=("./nothere",))).checkpoints == 0
 
 
 def test_the_models_and_the_device_of_the_settings_are_looked_at_as_a_start_would(tmp_path: Path) -> None:

@@ -38,15 +38,6 @@ def test_a_node_that_stopped_beating_long_ago_is_named(tmp_path: Path) -> None:
     assert "delete" in found["alive"].fix
 
 
-def test_a_node_that_is_merely_slow_is_to_be_looked_at_again(tmp_path: Path) -> None:
-    layout, scene = running(tmp_path)
-    make_peer(layout, "slow")
-    os.utime(layout.peer_file("slow"), (NOW - 3, NOW - 3))
-    found = look(nodes.check_nodes, make_patient(layout.path, scene, probe=False))
-    assert found["alive"].verdict is WARNING
-    assert "--seconds" in found["alive"].fix
-
-
 def test_two_processes_that_write_one_registration_by_turns_are_a_failure(tmp_path: Path) -> None:
     layout, scene = running(tmp_path)
     scene.beats(layout, "twin", "left", "right", round=5)
@@ -82,14 +73,6 @@ def test_workers_without_a_coordinator_are_a_failure_unless_they_want_none(tmp_p
         "coordinator"
     ]
     assert own.verdict is OK
-
-
-def test_workers_with_a_standby_wait_for_nobody_else(tmp_path: Path) -> None:
-    layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
-    scene.beats(layout, "alice")
-    scene.beats(layout, "spare", node_role="coordinator", status="standby")
-    found = look(nodes.check_nodes, make_patient(layout.path, scene))["coordinator"]
-    assert (found.verdict, found.measured) == (OK, "0 alive, 1 on standby, 1 workers")
 
 
 def test_a_stopped_swarm_misses_no_coordinator(tmp_path: Path) -> None:
@@ -130,13 +113,3 @@ def test_a_node_whose_clock_is_a_day_off_is_named(tmp_path: Path) -> None:
     found = look(nodes.check_nodes, make_patient(layout.path, scene))["clocks"]
     assert found.verdict is WARNING
     assert "tomorrow +86400.0 s" in found.measured
-
-
-def test_hosts_and_process_namespaces_are_counted(tmp_path: Path) -> None:
-    layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
-    scene.beats(layout, "alice", host="one/boot/pid:[1]")
-    scene.beats(layout, "bob", host="one/boot/pid:[2]")
-    assert (
-        "1 machines, 2 process namespaces"
-        in look(nodes.check_nodes, make_patient(layout.path, scene))["hosts"].measured
-    )

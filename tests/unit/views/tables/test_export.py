@@ -41,20 +41,13 @@ def read_back(data: bytes, form: Format, columns: Columns) -> pd.DataFrame:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("table", TABLES)
-def test_read_back_an_experiment_equals_its_frame(table: str, form: Format) -> None:
-    frame = experiment_frame(SMALL, FULL, TABLES[table])
-    pd.testing.assert_frame_equal(
-        read_back(b"".join(encoded([frame], form)), form, TABLES[table].columns), frame, check_exact=form != "csv"
-    )
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("table", TABLES)
-def test_a_table_written_block_by_block_is_that_of_its_frame(
+def test_read_back_a_table_equals_its_frame_and_block_by_block_it_is_the_same_file(
     table: str, form: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixty completions of two million characters each took 2.9 GB: a block ends behind a megabyte of text, too."""
-    whole = b"".join(encoded([experiment_frame(SMALL, FULL, TABLES[table])], form))
+    frame = experiment_frame(SMALL, FULL, TABLES[table])
+    whole = b"".join(encoded([frame], form))
+    pd.testing.assert_frame_equal(read_back(whole, form, TABLES[table].columns), frame, check_exact=form != "csv")
     monkeypatch.setattr(frames, "BLOCK", 7)
     monkeypatch.setattr(frames, "BLOCK_TEXT", 100)
     blocks = [*experiment_blocks(SMALL, FULL, TABLES[table])]

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swarm.errors import ConfigError, ExperimentError
+from swarm.errors import ConfigError
 from swarm.types import RoundKey
 from swarm.views.tables.frames import (
     TABLES,
@@ -20,15 +20,10 @@ from swarm.views.tables.frames import (
     get_rollout_files,
     get_rollouts,
 )
-from swarm.wire.messages import MetricsRow
 from tests.unit.views.factories import append, append_events, make_event, make_rollouts, write
 from tests.unit.views.tables.small_study import FULL, SMALL, empty_run, full_run
 
 pytest.importorskip("pandas")
-
-
-def test_the_metrics_columns_are_the_fields_of_the_row() -> None:
-    assert list(get_experiment_metrics(SMALL, FULL).columns) == list(MetricsRow.__struct_fields__)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -61,15 +56,6 @@ def test_junk_and_a_torn_last_line_are_left_out() -> None:
     assert (metrics["node_id"] == "worker-1").sum() == 6
 
 
-def test_a_torn_line_counts_once_it_is_whole(tmp_path: Path) -> None:
-    file = full_run(tmp_path).metrics_file("worker-2")
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-20])
-    assert len(get_experiment_metrics(tmp_path, FULL)) == 17
-    file.write_bytes(whole)
-    assert len(get_experiment_metrics(tmp_path, FULL)) == 18
-
-
 def test_late_nodes_have_rows_from_when_they_came_and_silent_ones_none() -> None:
     late = get_experiment_metrics(SMALL, "small_2-2_s2").groupby("node_id")["round"].min()
     assert late.to_dict() == {"worker-0": 0, "worker-1": 0, "worker-2": 2}
@@ -90,11 +76,6 @@ def test_a_row_belongs_to_the_folder_it_lies_in_whatever_it_says(tmp_path: Path)
     metrics = get_experiment_metrics(tmp_path, "copy")
     assert set(metrics["node_id"]) == {"worker-0", "worker-1", "carol"}
     assert set(metrics["experiment"]) == {"copy"}
-
-
-def test_what_is_not_there_is_an_error_that_names_what_is() -> None:
-    with pytest.raises(ExperimentError, match=r"no experiment 'smal'.*small_2-2_s1, small_2-2_s2"):
-        get_experiment_metrics(SMALL, "smal")
 
 
 def test_events_are_those_of_all_nodes_by_time(tmp_path: Path) -> None:
@@ -127,11 +108,6 @@ def test_rollouts_have_one_row_per_completion() -> None:
         True,
         "2",
     ]
-
-
-def test_rollouts_of_some_rounds_alone() -> None:
-    assert get_rollouts(SMALL, FULL, rounds=[1, 4])["round"].unique().tolist() == [1, 4]
-    assert len(get_rollouts(SMALL, FULL, rounds=[])) == 0
 
 
 def test_rollout_files_of_strangers_are_read_as_far_as_they_make_sense(tmp_path: Path) -> None:
