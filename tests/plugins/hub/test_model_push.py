@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from swarm.cli.main import run
@@ -72,6 +71,8 @@ def test_an_adapter_that_was_pushed_loads_with_peft_and_merged_with_transformers
     layout: Layout,
     tmp_path: Path,
 ) -> None:
+    from peft import PeftModel  # here: its import takes four seconds
+
     model = layout.checkpoint(3, "alice") / "model"
     shutil.rmtree(model)
     folder, expected = saved_adapter("tiny-2-qwen2", tmp_path / "saved")

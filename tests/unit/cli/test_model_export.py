@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from msgspec.json import encode
-from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from swarm.cli.main import run
@@ -86,6 +85,8 @@ def adapted(layout: Layout, tmp_path: Path) -> Layout:
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # which PEFT asks for
 def test_an_adapter_comes_as_peft_loads_it_with_a_card_that_names_its_base(adapted: Layout, tmp_path: Path) -> None:
+    from peft import PeftModel  # here: its import takes four seconds
+
     target = tmp_path / "out"
     assert export(adapted, "alice", "-o", str(target)) == 0
     base = AutoModelForCausalLM.from_pretrained(str(embedded_path("tiny-2-qwen2")))

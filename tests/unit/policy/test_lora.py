@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from peft import PeftModel
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
@@ -68,6 +67,8 @@ def gradient_of(policy: JoinedPolicy) -> dict[str, Tensor]:
 
 
 def as_peft(model: LanguageModel, shared: SharedBase, architecture: str, folder: Path) -> Any:
+    from peft import PeftModel  # here: its import takes four seconds
+
     folder.mkdir()
     policy_of(shared, model).snapshot().write(str(folder))
     return PeftModel.from_pretrained(make_module(architecture), str(folder / "model"), is_trainable=True).eval()
@@ -349,6 +350,8 @@ def other_base_policy() -> JoinedPolicy:
 
 @pytest.mark.parametrize("name", ["tiny-2-qwen2", "tiny-2-gpt2"])
 def test_a_checkpoint_of_an_adapter_is_loaded_as_a_whole_model(name: str, tmp_path: Path) -> None:
+    from peft import PeftModel  # here: its import takes four seconds
+
     shared, _ = SharedBases().join(name, LORA, device="cpu")
     model = trained_model(shared, 4)
     policy_of(shared, model).snapshot().write(str(tmp_path))
