@@ -19,7 +19,7 @@ export PIP_CONSTRAINT ?= $(CURDIR)/constraints.txt
 up: $(VENV)/.installed
 	@$(BIN)/swarm up --unless-finished
 
-# Without root or other packages of the system; About a quarter of an hour on two cores. `make test JOBS=1` for one core.
+# Without root or other packages of the system. About ten minutes on two cores. `make test JOBS=1` for one core.
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -m "not slow and not engine" -n $(JOBS) --dist loadgroup
 
