@@ -37,3 +37,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     grouped = [item.nodeid for item in session.items if item.get_closest_marker("xdist_group")]
     if "PYTEST_XDIST_WORKER" in os.environ and any("@" not in name for name in grouped):
         raise pytest.UsageError(f"pytest {pytest.__version__} does not keep groups of tests together: install <9.2")
+
+
+@pytest.fixture
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No place and no experiment but those that a command names."""
+    for name in ("GDRIVE_PATH", "SWARM_PATH", "EXPERIMENT_NAME"):
+        monkeypatch.delenv(name, raising=False)

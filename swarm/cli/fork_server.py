@@ -42,7 +42,6 @@ IMPORTED = (
     *("transformers.models.qwen2.modeling_qwen2", "transformers.models.gpt2.modeling_gpt2"),
 )
 """What every worker imports, and the architectures of the embedded models."""
-GONE = "workers cannot be forked here ({cause}); each imports torch by itself, which takes seconds and memory"
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """One of them is where a GPU of NVIDIA's or AMD's is, or Windows' below Linux."""
 _MOST = 2**20
@@ -124,7 +123,7 @@ class ForkServer:
         self._is_gone = False
 
     async def start(self, words: Sequence[str], environ: Mapping[str, str]) -> ForkedProcess | None:
-        """Starts a `swarm` command with these variables; None: the server cannot, or is gone."""
+        """Starts a `swarm` command with these variables; None: the server is gone, or cannot."""
         request = msgspec.msgpack.encode(ForkRequest(tuple(words), dict(environ)))
         async with self._turn:
             if self._is_gone:
@@ -136,7 +135,8 @@ class ForkServer:
             except (OSError, ValueError) as error:
                 os.close(said)
                 self._is_gone = True
-                warn(GONE.format(cause=error if isinstance(error, OSError) else "it has ended"))
+                cause = str(error) if isinstance(error, OSError) else "the process that forks them has ended"
+                warn(f"workers cannot be forked here ({cause}); each imports torch by itself: seconds and memory")
                 return None
             finally:
                 os.close(says)

@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 from collections.abc import Iterable, Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 from inspect import getsource
 from pathlib import Path
 
@@ -33,11 +33,12 @@ from tests.engines.s3_servers import (
     on_disk,
     s3rver,
 )
-from tests.integration.swarms import environment, run_swarm
+from tests.integration.swarms import environment, run_swarm, whole_swarm_of_light_workers
+from tests.patience import part_of_today
 
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("s3")]
 UNHURRIED = [name for name, check in CHECKS.items() if "while_writing" not in getsource(check)]
-TODAY = {*[*CHECKS][date.today().toordinal() % 3 :: 3]}
+TODAY = {*[*CHECKS][part_of_today(3)]}
 SOME = [pytest.param(name, marks=[] if name in TODAY else [pytest.mark.slow]) for name in UNHURRIED]
 """A third, another each day, where another test of this file makes all of them over the same client."""
 LOG = "logs/anna/metrics.jsonl"
@@ -206,6 +207,11 @@ def test_the_store_keeps_its_promises_behind_hugging_faces_gateway(
 ) -> None:
     monkeypatch.setattr("swarm.config.place.GATEWAY", hub)
     CHECKS[name](HubBucket(), tmp_path)
+
+
+def test_a_swarm_behind_hugging_faces_gateway_is_whole(hub: str, tmp_path: Path) -> None:
+    place = f"s3://{BUCKET}/place-{next(_count)}?endpoint={hub}/anna"
+    whole_swarm_of_light_workers(tmp_path, place, **CREDENTIALS)
 
 
 def test_the_doctor_names_what_may_not_be_done(server: int, capsys: pytest.CaptureFixture[str]) -> None:

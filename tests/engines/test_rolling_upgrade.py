@@ -22,7 +22,7 @@ BEFORE = (*(pytest.param(old, marks=pytest.mark.slow) for old in ("f29a9c0", "68
 """The last commit with the form that files and settings had before stores, task families and `tiny-2`; the one before
 workers that start one after the other began together; the one before plugins."""
 ENDLESS = 1_000_000
-LAST_ROUNDS = 5
+LAST_ROUNDS = 10
 LATE_ROUNDS = 2
 """Nobody waits for a node that has just come back: so many of its rounds may close without it."""
 ASKED_TO_END = 128 + signal.SIGTERM
@@ -118,6 +118,6 @@ def _shared(path: Path, name: str, done: int) -> bool:
     since = rows(path, name)[done:]
     first = min((row["round"] for row in since), default=ENDLESS)
     return (
-        sum(row["peers_heard"] for row in since) >= 2
-        and sum(row["peers_heard"] for row in rows(path, other) if row["round"] > first) >= 2
+        sum(row["peers_heard"] for row in since) >= 3
+        and sum(row["peers_heard"] for row in rows(path, other) if row["round"] > first) >= 3
     )

@@ -2,7 +2,6 @@
 
     python -m tests.fuzz --files 100000 --seed 0        about ten minutes of one core
     python -m tests.fuzz --files 20000 --keep           and keep a small corpus of what was found
-    python -m tests.fuzz --files 300 --part 2/5         each file made by hand by the second fifth of the readers alone
 
 The same seed gives the same files as long as the readers take the same steps.
 """
@@ -24,12 +23,10 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="write what was found into tests/fuzz/corpus")
-    parser.add_argument("--part", default="1/1")
     arguments = parser.parse_args()
-    number, parts = map(int, arguments.part.split("/"))
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        found = run(arguments.files, arguments.seed, Path(folder), slice(number - 1, None, parts))
+        found = run(arguments.files, arguments.seed, Path(folder))
     sys.stdout.write(table(found, time.monotonic() - start))
     if arguments.keep:
         sys.stdout.write(f"kept {save(found, CORPUS, most_files=190, most_bytes=280_000)} files\n")

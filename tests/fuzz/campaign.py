@@ -160,13 +160,13 @@ class Reading:
             return {character for line in lines for character in line if not character.isprintable()} - {"\n"}
 
 
-def run(files: int, seed: int, folder: Path, part: slice = slice(None)) -> Found:
-    """Read so many files: those made by hand, each by this part of the readers, and mutations for the rest."""
+def run(files: int, seed: int, folder: Path) -> Found:
+    """Read so many files: those made by hand, and mutations for the rest."""
     found, reading = Found(corpus=seeds()), Reading(folder)
     try:
         _read_seeds(reading, found.corpus)
         before = reading.ask("")
-        _strange(reading, found, part)
+        _strange(reading, found)
         _mutations(reading, found, files - found.files.total(), Random(seed))
         after = reading.ask("")
     finally:
@@ -224,12 +224,9 @@ def _clear(path: Path) -> None:
         path.rmdir()
 
 
-def _strange(reading: Reading, found: Found, part: slice) -> None:
-    """Which readers a part has moves on with each file, so that each reads some files of every sort."""
-    for number, (name, make) in enumerate(strange_files(reading.folder)):
-        kinds = [*READERS]
-        moved = number % (part.step or 1)
-        for kind in (kinds[moved:] + kinds[:moved])[part]:
+def _strange(reading: Reading, found: Found) -> None:
+    for name, make in strange_files(reading.folder):
+        for kind in READERS:
             try:
                 with placed(reading.layout, kind, make):
                     found.note(kind, name, reading.quickest(kind))

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -36,12 +35,10 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from 
 
 @LINUX
 def test_hostile_files_of_every_kind_are_refused_quickly_and_nothing_breaks() -> None:
-    """Of the readers a fifth, another each day."""
-    part = f"{date.today().toordinal() % 5 + 1}/5"
-    command = [sys.executable, "-m", "tests.fuzz", "--files", "300", "--seed", "1", "--part", part]
+    command = [sys.executable, "-m", "tests.fuzz", "--files", "300", "--seed", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert int(ended.stdout.split()[0]) >= 300
+    assert int(ended.stdout.split()[0]) >= 300, "each kind gets a least number"
 
 
 def test_the_search_is_guided_by_code_that_is_there() -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.hostile import honest
+from tests.patience import part_of_today
 
 READ_AS_LITERALS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
 CHEAP = ("exact", "number", "choice", "json", "schema", "regex")
 
 
 def check(asked: tuple[list[honest.QuestionRequest], dict[str, object]]) -> None:
-    found = anyio.run(honest.met, *asked, slice(date.today().toordinal() % 2, None, 2))
+    found = anyio.run(honest.met, *asked, part_of_today(2))
     assert found.answers > 100 * len(asked[0])
     assert found.breaches == []
     assert not found.killed.total()
@@ -36,6 +36,5 @@ def test_nor_at_the_scorers_of_datasets(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_nor_at_mathematics_where_other_answers_are_given_each_day(tmp_path: Path) -> None:
     pytest.importorskip("math_verify")
-    part = slice(date.today().toordinal() % 5, None, 5)
-    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums"]), part)
+    found = anyio.run(honest.met, *honest.of_scorers(tmp_path, ["math", "sums"]), part_of_today(5))
     assert found.breaches == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.swarms import daemons, environment, events, eventually, layout, rollouts, rows
-from tests.unit.node.factories import MEASURED_COLUMNS
+from tests.unit.node.factories import unmeasured
 
 pytestmark = pytest.mark.engine
 
@@ -23,10 +23,7 @@ LORA = {"SWARM_ADAPTER": "lora", "MODEL_NAME": "tiny-2-qwen2-content"}
 
 
 def comparable(path: Path, node: str) -> list[dict[str, Any]]:
-    return [
-        {k: v for k, v in row.items() if k not in MEASURED_COLUMNS and not k.startswith("seconds_")}
-        for row in rows(path, node)
-    ]
+    return [unmeasured(row) for row in rows(path, node)]
 
 
 def last_weights(path: Path, node: str, rounds: int) -> bytes:

@@ -51,6 +51,17 @@ def test_a_worker_killed_in_mid_round_resumes_and_the_others_lose_no_round(tmp_p
     assert after[-1]["cumulative_reward"] == pytest.approx(sum(row["my_reward"] for row in after))
 
 
+def test_a_second_node_with_a_live_nodes_id_refuses_to_start(tmp_path):
+    env = environment(tmp_path, SWARM_COORDINATOR_PATIENCE=0.1)
+    with daemons() as start:
+        start(LIGHT, env | {"NODE_ID": "twin"})
+        eventually(lambda: layout(tmp_path).peer_file("twin").exists(), "the first twin")
+        second = start("services.worker", env, "--node-id", "twin")
+        assert second.wait() == 2
+        assert "twin" in second.output
+        assert "choose another NODE_ID" in second.output
+
+
 def test_a_second_coordinator_refuses_to_start(tmp_path):
     env = environment(tmp_path)
     with daemons() as start:

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -97,7 +98,15 @@ def test_nodes_that_were_killed_start_again_and_ctrl_c_stops_all_and_says_how_to
         assert up.wait() == 130, up.output
         for node in ("worker-0", "worker-1"):
             assert events(tmp_path, node, "node.finished")[-1]["reason"] == "stopped"
-        assert re.search(r"^resume: .*swarm up ", up.output, re.MULTILINE)
+        (resume,) = re.findall(r"^resume: (.*)$", up.output, re.MULTILINE)
+        words = shlex.split(resume)
+        command = words.index("swarm")
+        done = len(rows(tmp_path, "worker-1"))
+        alone = {"PATH": os.defpath} | dict(word.split("=", 1) for word in words[:command])
+        up_again = start("swarm", alone, *words[command + 1 :], "--in-process")
+        eventually(lambda: len(rows(tmp_path, "worker-1")) > done, "the resumed run's first round")
+        up_again.signal(signal.SIGTERM)
+        assert up_again.wait() == 143
     for node in ("worker-1", "coordinator"):
         assert f"{node} was killed by signal 9 (Killed); it starts again in 1 s" in up.output
     numbers = [row["round"] for row in rows(tmp_path, "worker-1")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import os
 import re
 import subprocess
@@ -97,7 +98,7 @@ def calls_open(tree: ast.AST) -> bool:
 @pytest.mark.parametrize("room", ["base", "sharing", "worker", "coordinator"])
 def test_a_node_neither_sleeps_nor_starts_threads_nor_opens_files_by_itself(room: str) -> None:
     for file in sorted((ROOT / "swarm" / "node" / room).glob("*.py")):
-        tree = ast.parse(file.read_text())
+        tree = trees()[file.relative_to(ROOT).as_posix()]
         assert names_of_anyio(tree) <= ANYIO, file
         assert not calls_open(tree) or file.name == "checkpoints.py", file  # which writes into a bundle's local folder
 
@@ -271,3 +272,36 @@ def test_what_a_text_names_is_run_in_the_listed_modules_alone() -> None:
 )
 def test_a_run_by_name_is_found_however_it_is_written(code: str) -> None:
     assert runs(ast.parse(code))
+
+
+# ── one library's name ──────────────────────────────────────────────────────────────────────────────────────────────
+GYM = re.compile(r"reasoning.gym|gym", re.IGNORECASE)
+NAMES_OF_GYM = {
+    "swarm/judge/probe.py": 1,
+    "swarm/types.py": 2,
+    "swarm/tasks/definitions.py": 1,
+    "swarm/tasks/registry.py": 2,
+    "swarm/tasks/dataset/scorers/math_text.py": 3,
+    "swarm/cli/task.py": 1,
+}
+"""How often: names on the wire and in settings files, the registration, what it knows of sympy, and its own list."""
+
+
+def without_documentation(tree: ast.AST) -> str:
+    """The code without comments and documentation."""
+    tree = copy.deepcopy(tree)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            documentation = [one for one in body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)]
+            node.body = [one for one in body if one not in documentation] or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.unparse(tree)
+
+
+def test_reasoning_gym_is_named_in_its_own_package_and_nowhere_else() -> None:
+    found = {
+        name: len(GYM.findall(without_documentation(tree)))
+        for name, tree in trees().items()
+        if Path(name).parent.name != "gym" and GYM.search((ROOT / name).read_text("utf-8"))
+    }
+    assert {name: count for name, count in found.items() if count} == NAMES_OF_GYM

@@ -16,10 +16,7 @@ FIXTURE = Path(__file__).parents[2] / "fixtures" / "rl_swarm_run"
 Captured = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GDRIVE_PATH", "SWARM_PATH", "EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_settings_from_outside")
 
 
 @pytest.fixture

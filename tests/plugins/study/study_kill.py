@@ -31,7 +31,7 @@ from swarm.config import without_settings
 from swarm.plugins.study.record import study_folder
 from tests.chaos.campaign import descendants
 from tests.layout import Layout
-from tests.unit.node.factories import MEASURED_COLUMNS
+from tests.unit.node.factories import unmeasured
 
 STUDY = "kills"
 MATRIX = """
@@ -179,14 +179,8 @@ def rows_of(path: Path, size: Size) -> Rows:
                 row = json.loads(line)
                 key = experiment, row["node_id"], row["round"]
                 assert key not in found, f"two rows of {key}"
-                found[key] = {
-                    k: v for k, v in row.items() if k not in MEASURED_COLUMNS and not k.startswith("seconds_")
-                }
+                found[key] = unmeasured(row)
     return found
-
-
-def _is_measured(column: str) -> bool:
-    return column in MEASURED_COLUMNS or column.startswith("seconds_")
 
 
 def differences(whole: Rows, broken: Rows) -> list[str]:

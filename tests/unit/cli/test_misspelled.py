@@ -11,6 +11,7 @@ import pytest
 
 from swarm.cli.main import run
 from swarm.records.event_names import EVENTS
+from tests.unit.source import trees
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,8 +36,7 @@ def test_of_many_experiments_only_the_first_are_named(tmp_path: Path, capsys: py
 
 
 def test_the_names_of_events_are_those_that_are_said() -> None:
-    texts = (file.read_text("utf-8") for file in (ROOT / "swarm").rglob("*.py"))
-    assert {name for text in texts if "log" in text.lower() for name in names_said(ast.parse(text))} == EVENTS
+    assert {name for tree in trees().values() for name in names_said(tree)} == EVENTS
 
 
 def names_said(tree: ast.Module) -> Iterator[str]:

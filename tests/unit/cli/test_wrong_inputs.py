@@ -79,6 +79,7 @@ up --adaptive maybe               maybe
 """,
     "up: values": """
 up --nodes four                   --nodes|four
+up --nodes 0                      --nodes must be at least 1
 up --nodes -1                     --nodes must be at least 1
 up --rounds ten                   --rounds|ten
 up --rounds 0                     --rounds: |whole number from 1
@@ -154,35 +155,88 @@ node --role cordinator            --role: |did you mean 'coordinator'
 node --node-id 'a b'              --node-id: |it has ' ' in it
 node --node-id a.1                NODE_ID=a-1
 node --name anna                  --node-id of a node
+node --nodes 0                    --nodes
+node --standby                    --role coordinator
 node --expected-workers 0         --expected-workers: |from 1
 node --settle-time -1             --settle-time: |from 0
+node --model a,b                  swarm up
+node --tasks chess                'chess'|basic_arithmetic
+node --profile hard               --profile: |tiny-3
+join --role coordinator           --role
+join --as anna                    --as
+down --timeout -1                 --timeout
 down --timeout soon               --timeout|soon
 """,
     "looking": """
+status --experiment epx           did you mean 'exp'
+status --path nowhere             --experiment, and --path
 status --wach                     --watch
+status --bogus                    --bogus
+logs --lines many                 --lines|many
+logs --lines -1                   --lines
+logs --level loud                 --level
+logs --event round.compelted      did you mean 'round.completed'
+logs --event rund.*               did you mean 'round.*'
+logs --node alcie                 did you mean 'alice'
+logs --node zoe                   there are alice, bob, clock
+logs --since yesterday            --since
+logs --experiment epx             did you mean 'exp'
 inspect --round x                 --round|x
+inspect --groups 0                --groups
 inspect --node alcie              there are rounds 0 to 2
 inspect --round 99                there are rounds 0 to 2
 inspect --task chess              there are rounds 0 to 2
+inspect --experiment epx          did you mean 'exp'
+summary --experiment epx          did you mean 'exp'
 summary --jsn                     Did you mean --json?
 summary --plot x.foo              .png or .svg
 validate --rounds x               --rounds|x
+validate --node bbo               bob
+validate --experiment epx         did you mean 'exp'
+doctor --seconds soon             --seconds|soon
+doctor --seconds 0                --seconds
+doctor --nonsense                 --nonsense
+doctor --experiment epx           did you mean 'exp'
+web --port 70000                  --port
 web --port http                   --port|http
 web --host 0.0.0.0                --allow-host
+web --export there                --force
 web --interval 0                  --interval
 web --experiment epx --export x   did you mean 'exp'
 """,
     "keeping": """
+export nothing                    there are begun, exp, torn
 export -o t.foo                   .csv, .parquet, .jsonl
 export --table rewrds             Did you mean "rewards"
 experiment list --path nowhere    there is no folder
+export exp --study small          name one experiment or study
 copy . .                          two places
+copy . away --experiment epx      did you mean 'exp'
 experiment clean                  swarm experiment clean NAME
+experiment clean epx --yes        did you mean 'exp'
+experiment clean exp              --yes
+experiment clean ../place --yes   folder name
+experiment prune                  swarm experiment prune NAME
 experiment prune exp --keep x     --keep|x
 experiment archive epx            did you mean 'exp'
+model export alice --rounds 2     after 3 rounds
 keys forget nobody                swarm keys show --known
+keys show --known --experiment epx    did you mean 'exp'
+judge exam --experiment epx       did you mean 'exp'
+judge exam --samples 0            --samples must be from 1
 """,
     "models and tasks": """
+ask --task bf --samples 0         --samples must be from 1
+ask --task bf --model a,b         --model
+probe --questions 9999            --questions must be from 1
+probe --levels high               0,1,2
+plan --nodes 0                    --nodes
+plan --device-memory 16           16
+plan --tasks typo                 typo
+settings --sampler best           --sampler: |uniform
+settings --seed -3                --seed: |from 0
+settings --preset papre           paper
+settings lerning_rate             learning_rate
 study run sappo                   did you mean 'sapo'
 study run nofile.toml             nofile.toml
 """,
@@ -201,6 +255,7 @@ up --mirror same --path same      --mirror: expected another place
 up --mirror ./same --path same --dry-run  --mirror: expected another place
 up --model ./nowhere --experiment new     no folder is at
 up --model file.txt --experiment new      is a file
+plan --model ./nowhere         no folder is at
 plan --model file.txt          is a file
 summary --plot /nosuch/x.png      there is no folder /nosuch
 summary --plot reward             .png or .svg
@@ -298,6 +353,10 @@ def test_a_wrong_input_is_refused_with_its_remedy(line: str, wanted: str, place:
     assert code == 2, said
     for part in wanted.lstrip().split("|"):
         assert part in said
+
+
+def test_the_table_has_at_least_250_rows() -> None:
+    assert len({row.id for row in ROWS}) >= 250
 
 
 @pytest.mark.parametrize(

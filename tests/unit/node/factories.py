@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -64,6 +64,11 @@ MEASURED_COLUMNS = {
 }
 """Of a metrics row, those that depend on time, on how full the machine is, or on when the folder was read; beside those
 called seconds_*."""
+
+
+def unmeasured(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says, but for what was measured."""
+    return {name: v for name, v in row.items() if name not in MEASURED_COLUMNS and not name.startswith("seconds_")}
 
 
 def run_of(layout: Layout, writer: str = "test") -> Run:

@@ -29,7 +29,6 @@ from swarm.wire.messages import MetricsRow, RolloutFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import (
-    MEASURED_COLUMNS,
     UNIVERSE,
     FakePolicy,
     FakeTaskSource,
@@ -38,6 +37,7 @@ from tests.unit.node.factories import (
     make_state,
     put_traces,
     run_of,
+    unmeasured,
 )
 
 WITHIN = PATIENCE
@@ -188,8 +188,7 @@ def rows_of(layout: Layout, node: str) -> list[MetricsRow]:
 
 def comparable(layout: Layout) -> list[dict[str, Any]]:
     """What alice's rows say, but for what was measured."""
-    rows = [msgspec.structs.asdict(row) for row in rows_of(layout, "alice")]
-    return [{n: v for n, v in row.items() if n not in MEASURED_COLUMNS and "seconds" not in n} for row in rows]
+    return [unmeasured(msgspec.structs.asdict(row)) for row in rows_of(layout, "alice")]
 
 
 def rollouts_of(layout: Layout, round_: int, node: str) -> RolloutFile:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +25,7 @@ from swarm.tasks.registry import Families
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.types import Question
 from tests.hostile.exploits import EXPLOITS
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, part_of_today
 
 T = TypeVar("T")
 Tasks = Mapping[str, Mapping[str, Any]]
@@ -273,7 +272,7 @@ async def answers_earn_what_they_should(
 
 @pytest.mark.engine
 def test_some_datasets_another_each_day_work_as_tasks(tmp_path: Path) -> None:
-    works(dataset_names()[date.today().toordinal() % PARTS :: PARTS], tmp_path)
+    works(dataset_names()[part_of_today(PARTS)], tmp_path)
 
 
 @pytest.mark.slow

@@ -20,6 +20,11 @@ def test_hedges_g_is_the_hand_worked_one() -> None:
     assert hedges_g([5, 6, 7], [1, 2, 3]).value == pytest.approx(4 * math.sqrt(2 / math.pi))
 
 
+@pytest.mark.parametrize("m", [4, 8, 18])
+def test_the_exact_correction_is_near_the_usual_approximation(m: int) -> None:
+    assert small_sample_factor(m) == pytest.approx(1 - 3 / (4 * m - 1), abs=3e-3)
+
+
 def test_the_interval_of_g_is_where_the_observed_t_would_be_a_limit() -> None:
     a, b = [5.0, 6, 8, 7, 7], [4.0, 5, 6, 5, 4]
     t = float(stats.ttest_ind(a, b).statistic)
@@ -29,6 +34,20 @@ def test_the_interval_of_g_is_where_the_observed_t_would_be_a_limit() -> None:
     scale = math.sqrt(2 / 5)
     assert stats.nct.sf(t, 8, found.low / scale) == pytest.approx(0.025)
     assert stats.nct.cdf(t, 8, found.high / scale) == pytest.approx(0.025)
+
+
+def test_g_of_equal_means_has_a_symmetric_interval_around_zero() -> None:
+    found = hedges_g([1, 2, 3], [1, 2, 3])
+    assert found.value == 0
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low == pytest.approx(-found.high)
+
+
+def test_exchanging_the_sides_changes_the_sign_of_g() -> None:
+    there, back = hedges_g([5, 6, 8], [1, 2, 3]), hedges_g([1, 2, 3], [5, 6, 8])
+    assert there.value == pytest.approx(-(back.value or 0))
+    assert there.low == pytest.approx(-(back.high or 0))
 
 
 def test_g_without_spread_is_not_defined_and_two_runs_a_side_give_no_interval() -> None:
@@ -67,6 +86,12 @@ def test_the_interval_of_an_improvement_is_the_hand_worked_one() -> None:
     assert found.high == pytest.approx(100 * (1.5 * math.exp(half) - 1))
 
 
+def test_exchanging_the_sides_inverts_the_ratio_and_its_interval() -> None:
+    there, back = improvement([28, 30, 35], [18, 20, 22]), improvement([18, 20, 22], [28, 30, 35])
+    for ours, theirs in ((there.value, back.value), (there.low, back.high), (there.high, back.low)):
+        assert (1 + (ours or 0) / 100) * (1 + (theirs or 0) / 100) == pytest.approx(1)
+
+
 def test_pairs_that_move_together_leave_no_doubt_about_their_ratio() -> None:
     together = improvement([30, 60, 45], [20, 40, 30], paired=True)
     assert together == (pytest.approx(50), pytest.approx(50), pytest.approx(50))
@@ -81,8 +106,9 @@ def test_the_paired_interval_is_that_of_the_differences_of_what_is_scaled_to_a_m
     assert found.high == pytest.approx(100 * (46 / 31 * math.exp(half) - 1))
 
 
-def test_the_intervals_cover_what_they_say() -> None:
-    covered = coverage("normal", seeds=3, spread=(0.2, 0.4), repetitions=1000)
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_the_intervals_cover_what_they_say(seeds: int) -> None:
+    covered = coverage("normal", seeds=seeds, spread=(0.2, 0.4), repetitions=1500)
     assert 0.93 < covered.mean < 0.97
     assert 0.93 < covered.improvement < 0.975
     assert 0.93 < covered.paired < 0.975

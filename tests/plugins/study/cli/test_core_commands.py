@@ -18,10 +18,8 @@ from tests.unit.views.tables.small_study import SMALL
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_settings_from_outside: None) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("GDRIVE_PATH", "EXPERIMENT_NAME"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SWARM_PATH", str(SMALL))
 
 

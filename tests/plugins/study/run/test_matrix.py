@@ -231,6 +231,11 @@ def test_a_comparison_that_cannot_be_made_is_refused_before_anything_is_run(matr
         resolved(matrix)
 
 
+def test_sapo_declares_the_three_sharing_splits_against_8_0_on_cumulative_reward_by_welch_s_test() -> None:
+    pairs = [(one.configuration, one.baseline, one.measure, one.test) for one in resolved(built_in("sapo")).declared]
+    assert pairs == [(name, "8/0", "cumulative_reward", "welch") for name in ("6/2", "4/4", "2/6")]
+
+
 def test_test_mode_is_refused() -> None:
     with pytest.raises(ConfigError, match="TEST_MODE is not for a study"):
         resolved(make_matrix(), {"TEST_MODE": "1"})

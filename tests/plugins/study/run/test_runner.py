@@ -253,6 +253,15 @@ def test_a_killed_study_loses_no_finished_run_and_its_swarm_ends_saves_and_goes_
     assert "rounds were 3, now 2" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end the swarm of a killed study")
+def test_a_run_that_could_not_save_goes_on_all_the_same(tmp_path: Path) -> None:
+    kill_in_second_run(tmp_path, "loss")
+    view = ran(tmp_path)
+    assert set(states(view).values()) == {RunState.FINISHED}
+    assert view.runs[1].progress.cumulative_reward == pytest.approx(0.3)
+    assert not (study_folder(tmp_path, "m") / "interrupted").exists()
+
+
 def test_a_run_that_lost_updates_has_failed_and_begins_anew_and_what_it_left_is_kept(tmp_path: Path) -> None:
     fate(tmp_path, "m-b-s1", "gone")
     (failed,) = ran(tmp_path).those(RunState.FAILED)

@@ -111,7 +111,7 @@ class AnyStudy(RuleBasedStateMachine):
 
 
 TestAnyStudy = AnyStudy.TestCase
-TestAnyStudy.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestAnyStudy.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 
 
 def test_a_run_that_does_not_run_cannot_end() -> None:
