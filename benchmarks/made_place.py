@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from swarm.config import Settings
+from swarm.node.worker.row import RunningTotals
 from swarm.store.place import open_place
 from swarm.types import Origin, RoundKey
 from swarm.wire import keys
@@ -196,9 +197,10 @@ def make_place(folder: Path, rounds: int, nodes: int, experiment: str = "made", 
             model="tiny-2-qwen2",
         )
         run.store.put(keys.peer(name(node)), encode(peer))
-        rows = [row_of(nodes, node, round_, rounds, began, chance) for round_ in range(rounds)]
+        rows, totals = [row_of(nodes, node, at, rounds, began, chance) for at in range(rounds)], RunningTotals()
         for row, total in zip(rows, accumulate(row.my_reward for row in rows), strict=True):
             row.cumulative_reward = total
+            totals.add_up(row)
         start = start_of(name(node), experiment, began)
         _lines(folder, experiment, keys.starts(name(node)), [msgspec.json.encode(start)])
         _lines(folder, experiment, keys.metrics(name(node)), (msgspec.json.encode(row) for row in rows))

@@ -38,7 +38,7 @@ from tests.unit.wire.forms import FORMS, GOLDEN
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 120
-_WORDS = {float: "number", int: "integer", str: "text", bool: "flag", dict: "object", list: "list"}
+_WORDS = {float: "number", int: "integer", str: "text", bool: "flag", dict: "object", list: "list", tuple: "pair"}
 _COUNT = get_args(Count)[1]
 _MESSAGES = [
     form

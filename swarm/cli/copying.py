@@ -222,7 +222,7 @@ def reached(run: Run) -> Reached:
     """Reads how far a run is. Raises StoreError: its place fails."""
     now = snapshot(run)
     return Reached(
-        rows={node: len(progress.rewards) for node, progress in now.progress.items()},
+        rows={node: progress.rounds_with_rows for node, progress in now.progress.items()},
         saved={node: max(rounds) for node, rounds in saved_rounds(run).items()},
         clock=now.state.round if now.state else 0,
     )

@@ -18,9 +18,18 @@ import os
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    ArgumentCollection,
+    CoercionError,
+    CycloptsError,
+    Group,
+    Parameter,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from swarm import __version__, entry_points
 from swarm.cli.command import Command
@@ -36,8 +45,22 @@ def _default_shown(value: object) -> str | None:
     return None if value is None or value is False or value == () else str(value)
 
 
+def _refuse_fractions(_app: App, _words: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse 2.5 where a whole number is wanted: cyclopts would round it.
+
+    Raises:
+        CoercionError: as for a word that is no number.
+    """
+    for argument in arguments:
+        kinds = {argument.hint, *get_args(argument.hint)}
+        for token in argument.tokens if int in kinds and float not in kinds else ():
+            if "." in token.value:
+                raise CoercionError(argument=argument, token=token, target_type=int)
+
+
 app = App(
     name="swarm",
+    config=_refuse_fractions,
     version=__version__,
     help_flags=("--help", "-h", ALL),
     group_commands=Group("Flags", sort_key=100),

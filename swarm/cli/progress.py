@@ -309,7 +309,7 @@ def lines_of_json(wanted: bool) -> Iterator[Emit | None]:
 def end_of(progress: Mapping[str, NodeProgress], swarm: LocalSwarm, again: str, code: int, *, done: bool) -> UpEnd:
     """Sums up the rows of this swarm's workers at the end; those of others are left out."""
     settings, own = swarm.settings, [progress[name] for name in swarm.worker_names if name in progress]
-    ended = [number for of_node in own for number in of_node.rewards if number < settings.max_rounds]
+    ended = [number for of_node in own for number in of_node.rounds_between(end=settings.max_rounds)]
     return UpEnd(
         exit_code=code,
         finished=done,

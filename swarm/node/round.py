@@ -39,7 +39,7 @@ from swarm.node.worker.features import hooks_of
 from swarm.node.worker.hooks import Peers
 from swarm.node.worker.own_groups import OwnGroups
 from swarm.node.worker.round_files import RoundFiles
-from swarm.node.worker.row import RowMaker, log_round, mean_rewards, my_reward
+from swarm.node.worker.row import RowMaker, RunningTotals, log_round, mean_rewards, my_reward
 from swarm.node.worker.steps import (
     DoneRound,
     External,
@@ -92,6 +92,7 @@ class Rounds:
         self._schedule = IJSchedule(ctx.settings, ctx.node_id)
         self._files = RoundFiles(ctx)
         self._rows = RowMaker(ctx, generator, intake, self._schedule)
+        self._totals = RunningTotals()
         self.own_groups = OwnGroups(ctx, generator, self._files)
         self.hooks = hooks_of(ctx, generator, trainer)
         self.cumulative_reward = 0.0
@@ -114,6 +115,7 @@ class Rounds:
         by_key = {row.key: row for row in rows}
         lived = [by_key[key] for key in sorted(by_key)]
         self.cumulative_reward = sum(row.my_reward for row in lived)
+        self._totals.take(rows)
         if not lived:
             return RoundKey(0)
         for row in lived:
@@ -245,6 +247,7 @@ class Rounds:
         row = self._rows.row(played, peers=peers, loop_lag=loop_lag, cumulative=self.cumulative_reward)
         for fill in self.hooks.columns:
             fill(row, played)
+        self._totals.add_up(row)
         self._ctx.pace.observe(row)
         self._schedule.observe(row)
         return row

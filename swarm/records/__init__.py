@@ -8,7 +8,8 @@
          │
          └ RunReader.refresh() ─▶ RunSnapshot: progress and ending of each node, who is alive, rounds done, finished
 
-    table ─┬▶ progress   what all rows of a node add up to, and its last ones: status, hints, requests, validation
+    table ─┬▶ progress   what all rows of a node add up to, and its last ones: status, hints, requests, validation;
+           │             of a long log the end says it (Totals)
            ├▶ history    the same, and the figures of each round as columns: the page, top, Prometheus
            └▶ rows       rows as written, or those that count: summary, plot, export, frames, checks, cards
 

@@ -31,13 +31,16 @@ def finished(state: StateFile | None, of_workers: Iterable[Ending | None]) -> Fi
 
     Args:
         state: the coordinator's clock, None where there is none that can be read.
-        of_workers: how the last life of each worker ended.
+        of_workers: how the last life of each worker ended; after one that has not finished no more are asked for.
     """
     if state is not None and state.finished:
         return Finished(state.round, BY_COORDINATOR)
-    ends = {end.rounds_done if end and end.how == FINISHED else None for end in of_workers}
-    rounds = ends.pop() if len(ends) == 1 else None
-    return None if rounds is None else Finished(rounds, BY_WORKERS)
+    ends: set[int] = set()
+    for end in of_workers:
+        if end is None or end.how != FINISHED or end.rounds_done is None:
+            return None
+        ends.add(end.rounds_done)
+    return Finished(ends.pop(), BY_WORKERS) if len(ends) == 1 else None
 
 
 def rounds_done(state: StateFile | None, on_own_clocks: Iterable[int], of_others: Iterable[int]) -> int:

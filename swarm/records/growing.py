@@ -9,7 +9,7 @@ import msgspec
 
 from swarm import forms
 from swarm.errors import ProtocolError
-from swarm.store.base import MOST_PER_READ, Records, Store
+from swarm.store.base import MOST_PER_READ, Records, Store, end_of
 from swarm.wire.codec import DEEPEST, nests_too_deeply
 
 Form = TypeVar("Form")
@@ -33,6 +33,27 @@ class GrowingLines:
         """The last look ended before a line without its newline."""
         self._store = store
         self._key = key
+        self._cursor = ""
+
+    def look_at_end(self, size: int) -> Records:
+        """Returns the whole lines in the last `size` bytes; the next look goes on behind them.
+
+        What is not there (yet), or is no file, has no lines.
+        """
+        try:
+            found = self._store.read_records(self._key, end_of(size), size + 1)
+        except ProtocolError:
+            return Records([], "")
+        self._cursor, self.torn = found.cursor if found.records else "", found.torn
+        return found
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing of it was read yet."""
+        return not self._cursor
+
+    def begin_again(self) -> None:
+        """Have the next look begin at the first line."""
         self._cursor = ""
 
     def look(self, most_reads: int | None = MOST_READS, limit: int = 0) -> Iterator[Records]:

@@ -170,8 +170,8 @@ class NodeHistory(NodeProgress):
         """Returns, in the order of rounds, the place of each round's last stage, which says what came of the round."""
         return list({self.rounds[place]: place for place in self.in_order()}.values())
 
-    def _take(self, rows: Sequence[MetricsRow]) -> None:
-        super()._take(rows)
+    def add_up(self, rows: Sequence[MetricsRow]) -> None:
+        super().add_up(rows)
         for row in rows:
             self._put(row)
 

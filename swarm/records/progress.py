@@ -2,20 +2,29 @@
 
 all lines  ─ SUMS ──▶ rewards by round, sums and names over all rows
 the last   ─ RECENT ▶ the last row, and what hints are made of
+
+A node writes into every 16th row what all rows so far add up to (Totals). So who looks need not read a log of months:
+
+the last lines ─▶ the last totals ─ SUMS of the rows behind them ─▶ the same sums
+                  none, or a row behind them is of a round before  ─▶ all lines
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from msgspec import UNSET
+
+from swarm.records.growing import GrowingLines
 from swarm.records.hints import KEPT, LONGEST_NAME, RECENT, Recent, recent
 from swarm.records.rows import MOST_ROWS
 from swarm.records.table import Odd, columns, measured, parse_row, parse_some
-from swarm.wire.metrics import MetricsRow
+from swarm.store.base import Store
+from swarm.wire.metrics import MOST_ROUND_SPANS, MetricsRow, Totals
 
 MOST_SAID_OF = 300
 """Peers of whom it is held what a node said of them; a node reads 256 unless it is told otherwise."""
@@ -23,11 +32,17 @@ MOST_REASONS = 100
 OWN = "own"
 """`clock` of a row whose round the node opened by itself."""
 _ASKED = ("store_writes", "store_lists", "store_reads", "store_sent", "store_received", "store_spared")
-SUMS = (
-    *("external_unverified", "tokens_generated", "tokens_trained", "clock", "local_groups", "role", *_ASKED),
-    *("accepted_by_peer", "refused_files", "false_claims", "refused_by_peer"),
-)
+_SUMMED = ("external_unverified", "tokens_generated", "tokens_trained", *_ASKED)
+_COUNTED = ("accepted_by_peer", "refused_files", "false_claims")
+SUMS = (*_SUMMED, *_COUNTED, "refused_by_peer", "clock", "local_groups", "role")
 """Columns that are summed up over all rows; half the time of a look goes into their decoding."""
+ENDS = (360 * 2**10, 2**20, 8 * 2**20)
+"""Bytes at the end of a log in which totals, and KEPT rows, are looked for: rows have 2 to 30 KB, the more peers the
+more."""
+WITH_TOTALS = columns("totals")
+_TOTALS = b'"totals":{'
+MOST_ROUND = 2**53
+"""Beyond the last round that a row may name."""
 
 
 class RequestCounts(NamedTuple):
@@ -48,6 +63,41 @@ class RequestCounts(NamedTuple):
         return RequestCounts(*(a + b for a, b in zip(self, more, strict=True)))
 
 
+class RoundSet:
+    """Holds rounds as spans, which take no more room in a long run than in a short one."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
+        self.spans = list(spans)
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self.spans)
+
+    def __contains__(self, number: int) -> bool:
+        return any(first <= number <= last for first, last in self.spans)
+
+    def within(self, begin: int, end: int) -> Iterator[int]:
+        """Yields those from `begin` on and before `end`."""
+        for first, last in self.spans:
+            yield from range(max(begin, first), min(end, last + 1))
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> RoundSet:
+        """Returns these as spans."""
+        spans: list[tuple[int, int]] = []
+        for number in sorted(numbers):
+            if spans and spans[-1][1] == number - 1:
+                spans[-1] = (spans[-1][0], number)
+            else:
+                spans.append((number, number))
+        return cls(spans)
+
+    def are_sound(self) -> bool:
+        """Tells whether the spans are in order and apart, and no more rounds than rows are held of one node."""
+        ends = [end for span in self.spans for end in span]
+        in_order = all(a <= b for a, b in self.spans) and all(a[1] < b[0] for a, b in pairwise(self.spans))
+        return in_order and bool(ends) and len(self) <= MOST_ROWS
+
+
 class NodeProgress:
     """Sums up the rows of one node."""
 
@@ -56,13 +106,21 @@ class NodeProgress:
 
     def __init__(self) -> None:
         self.rewards: dict[int, float] = {}
-        """Round -> my_reward."""
+        """Round -> my_reward, of the rounds behind those that totals tell of."""
         self.unmeasured: set[int] = set()
-        """Rounds whose reward measures nothing."""
+        """Those of them whose reward measures nothing."""
+        self._before = Totals(rounds=[])
+        """What the rows before these add up to."""
+        self._rounds_before = RoundSet()
+        self._unmeasured_before = RoundSet()
+        self._latest_before: dict[int, float] = {}
+        """Round -> my_reward, of the last rounds that totals tell of."""
+        self.is_contradicted = False
+        """A round that totals tell of was done again: the log is to be read from its first row."""
         self.last: MetricsRow | None = None
         """The row that was written last, of which RECENT is known."""
         self.own_rounds_done = 0
-        """Rounds behind it when it last opened one by itself; 0: never."""
+        """RoundSet behind it when it last opened one by itself; 0: never."""
         self.refused: Counter[str] = Counter()
         """Peers' files and groups that it refused, by reason."""
         self.refused_by_peer: dict[str, Counter[str]] = defaultdict(Counter)
@@ -92,11 +150,71 @@ class NodeProgress:
             if len(rows) < len(some):
                 some = [line for line, row in zip(some, said, strict=True) if row is not None]
             if rows:
-                self._take(rows)
+                self.add_up(rows)
                 newest.extend(some[-KEPT:])
         for row in self._last_rows(newest):
             self.last = row
             self.recent.append(recent(row))
+
+    def observe_end(self, lines: Sequence[bytes]) -> bool:
+        """Take note of the last lines of a log, and of what the totals in them say of those before.
+
+        Returns:
+            False: there are none, or too few lines; then nothing was taken.
+        """
+        for place in range(len(lines) - 1, -1, -1):
+            if _TOTALS in lines[place] and (row := parse_row(lines[place], WITH_TOTALS)) and row.totals is not UNSET:
+                break
+        else:
+            return False
+        if len(lines) < KEPT or not _are_sound(row.totals):
+            return False
+        self._begin(row.totals)
+        for last in self._last_rows(lines[: place + 1][-KEPT:]):
+            self.last = last
+            self.recent.append(recent(last))
+            if measured([last]):
+                self._latest_before[last.round] = last.my_reward
+        self.observe(lines[place + 1 :])
+        return True
+
+    def _begin(self, totals: Totals) -> None:
+        self._before = totals
+        self._rounds_before, self._unmeasured_before = RoundSet(totals.rounds), RoundSet(totals.unmeasured)
+        self.own_rounds_done = totals.own_rounds_done
+        sums = (totals.sums.get(name, 0) for name in _SUMMED)
+        self.unverified, self.tokens_generated, self.tokens_trained, *asked = sums
+        self.asked = RequestCounts(*asked)
+        accepted, refused, claims = (totals.counts.get(name, {}) for name in _COUNTED)
+        if not self._takes(accepted, refused, claims, totals.refused_by_peer):
+            self.odd.cut_names(f"names of the rounds to {totals.rounds[-1][1]}")
+
+    def totals(self) -> Totals | None:
+        """Returns what all rows add up to, where all were seen; None: rounds have more gaps than totals can say."""
+        rounds, unmeasured = RoundSet.of(self.rewards), RoundSet.of(self.unmeasured)
+        if max(len(rounds.spans), len(unmeasured.spans)) > MOST_ROUND_SPANS:
+            return None
+        return Totals(
+            rounds=rounds.spans,
+            unmeasured=unmeasured.spans,
+            reward=self.cumulative_reward,
+            own_rounds_done=self.own_rounds_done,
+            sums=self.sums,
+            counts=self.counts,
+            refused_by_peer={peer: dict(reasons) for peer, reasons in self.refused_by_peer.items()},
+        )
+
+    @property
+    def sums(self) -> dict[str, int]:
+        """Column -> sum over all rows."""
+        named = (self.unverified, self.tokens_generated, self.tokens_trained, *self.asked)
+        return dict(zip(_SUMMED, named, strict=True))
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Column of names -> name -> sum over all rows."""
+        counted = (self.accepted_by_peer, self.refused, self.false_claims)
+        return {name: dict(of_name) for name, of_name in zip(_COUNTED, counted, strict=True)}
 
     def _last_rows(self, lines: Sequence[bytes]) -> Iterator[MetricsRow]:
         """Yields the last rows, which were counted by a part of their columns."""
@@ -107,9 +225,10 @@ class NodeProgress:
                 self.odd.clamp(odd.example)
             yield row
 
-    def _take(self, rows: Sequence[MetricsRow]) -> None:
-        """Add up some rows that follow one another."""
+    def add_up(self, rows: Sequence[MetricsRow]) -> None:
+        """Add up some rows that follow one another, those seen first."""
         last = {row.round: row for row in rows}
+        self.is_contradicted |= any(number in self._rounds_before for number in last)
         if (room := MOST_ROWS - len(self.rewards)) < len(last):
             last = dict(islice(last.items(), max(0, room)))
         self.rewards.update((round_, row.my_reward) for round_, row in last.items())
@@ -127,10 +246,19 @@ class NodeProgress:
 
     def _takes_names(self, row: MetricsRow) -> bool:
         """Adds up a row's names; False: not all of them are held."""
-        whole = not row.accepted_by_peer or _add(self.accepted_by_peer, row.accepted_by_peer, MOST_SAID_OF)
-        whole &= not row.refused_files or _add(self.refused, row.refused_files, MOST_REASONS)
-        whole &= not row.false_claims or _add(self.false_claims, row.false_claims, MOST_SAID_OF)
-        for peer, reasons in row.refused_by_peer.items():
+        return self._takes(row.accepted_by_peer, row.refused_files, row.false_claims, row.refused_by_peer)
+
+    def _takes(
+        self,
+        accepted_by_peer: Mapping[str, int],
+        refused_files: Mapping[str, int],
+        false_claims: Mapping[str, int],
+        refused_by_peer: Mapping[str, Mapping[str, int]],
+    ) -> bool:
+        whole = not accepted_by_peer or _add(self.accepted_by_peer, accepted_by_peer, MOST_SAID_OF)
+        whole &= not refused_files or _add(self.refused, refused_files, MOST_REASONS)
+        whole &= not false_claims or _add(self.false_claims, false_claims, MOST_SAID_OF)
+        for peer, reasons in refused_by_peer.items():
             fits = not reasons or _fits(self.refused_by_peer, peer, MOST_SAID_OF)
             whole &= fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS))
         return whole
@@ -138,17 +266,32 @@ class NodeProgress:
     @property
     def rounds_done(self) -> int:
         """Returns rounds behind it, skipped ones included."""
-        return max(self.rewards, default=-1) + 1
+        before = self._rounds_before.spans[-1][1] if self._rounds_before.spans else -1
+        return max(self.rewards, default=before) + 1
+
+    @property
+    def rounds_with_rows(self) -> int:
+        """Returns how many rounds have a row that counts."""
+        return len(self._rounds_before) + len(self.rewards)
+
+    def rounds_between(self, begin: int = 0, end: int = MOST_ROUND) -> list[int]:
+        """Returns the rounds with a row that counts, in order: from `begin` on and before `end`."""
+        return sorted({*self._rounds_before.within(begin, end), *(r for r in self.rewards if begin <= r < end)})
+
+    def measured_rounds(self, begin: int, end: int) -> set[int]:
+        """Returns those of them whose reward measures something."""
+        return {*self.rounds_between(begin, end)} - {*self._unmeasured_before.within(begin, end)} - self.unmeasured
 
     @property
     def measured_rewards(self) -> dict[int, float]:
-        """Round -> my_reward, of rounds in which that measures something."""
-        return {round_: reward for round_, reward in self.rewards.items() if round_ not in self.unmeasured}
+        """Round -> my_reward, of the rounds in which that measures something: all, or the last KEPT at least."""
+        later = {round_: reward for round_, reward in self.rewards.items() if round_ not in self.unmeasured}
+        return self._latest_before | later
 
     @property
     def cumulative_reward(self) -> float:
         """Sum of the rewards of its rounds."""
-        return sum(self.rewards.values())
+        return sum(self.rewards.values(), start=self._before.reward)
 
     @property
     def is_alone(self) -> bool:
@@ -159,6 +302,48 @@ class NodeProgress:
     def quarantined(self) -> frozenset[str]:
         """Returns peers that it reads nothing of by now."""
         return frozenset(self.last.quarantined if self.last else ())
+
+
+class ProgressFollower:
+    """Keeps what the rows of one node add up to up to date, from the last totals in its log on."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._growing = GrowingLines(store, key)
+        self._total: NodeProgress | None = None
+
+    def look(self) -> NodeProgress:
+        """Reads on, and returns what all rows add up to by now."""
+        total = self._read_on(self._total) if self._total else self._from_the_end()
+        if total.is_contradicted:
+            self._growing.begin_again()
+            total = self._read_on(NodeProgress())
+        total.torn = self._growing.torn
+        self._total = total
+        return total
+
+    def _from_the_end(self) -> NodeProgress:
+        for size in ENDS:
+            found, total = self._growing.look_at_end(size), NodeProgress()
+            if found.cut and total.observe_end(found.records):
+                return total
+            if not found.cut:
+                total.observe(found.records)
+                return self._read_on(total) if found.more else total
+        self._growing.begin_again()
+        return self._read_on(NodeProgress())
+
+    def _read_on(self, total: NodeProgress) -> NodeProgress:
+        for part in self._growing.look():
+            if part.restarted:
+                total = NodeProgress()
+            total.observe(part.records)
+        return total
+
+
+def _are_sound(totals: Totals) -> bool:
+    """Tells whether the spans of totals can be; they may be a stranger's."""
+    unmeasured = RoundSet(totals.unmeasured)
+    return RoundSet(totals.rounds).are_sound() and (not totals.unmeasured or unmeasured.are_sound())
 
 
 def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:

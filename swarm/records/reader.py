@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Set
-from functools import cached_property
+from functools import cached_property, partial
 
 from swarm.errors import ProtocolError
-from swarm.records.events import NodeEvents
+from swarm.records.events import Ending, NodeEvents
 from swarm.records.files import constant_j, maker_of, read_clock, read_experiment, read_peers
 from swarm.records.finished import Finished, finished, rounds_done, rounds_expected
-from swarm.records.growing import Follower
+from swarm.records.growing import Follower, GrowingLines
 from swarm.records.hints import Hint, HintFacts, hints_of, merged, seconds_needed
 from swarm.records.listing import count_stage, nodes_with_logs, saved_rounds
 from swarm.records.liveness import GENERATOR
-from swarm.records.progress import NodeProgress
+from swarm.records.progress import NodeProgress, ProgressFollower
 from swarm.store.run import Run
 from swarm.types import RoundKey
 from swarm.wire import keys
@@ -29,24 +29,27 @@ from swarm.wire.messages import ExperimentFile, PeerFile, StateFile
 
 MOST_COUNTED = 1_000_000
 """Completions of a group; a stranger may have written any number."""
+LAST_WORDS = 64 * 2**10
+"""Bytes of a node's events in which its end is said, if it was."""
 
 
 class RunReader:
     """Owns how far each growing file of a run has been read."""
 
     def __init__(
-        self, run: Run, only: Set[str] = frozenset(), begin: Callable[[str], NodeProgress] = lambda node: NodeProgress()
+        self, run: Run, only: Set[str] = frozenset(), begin: Callable[[str], NodeProgress] | None = None
     ) -> None:
         """Make one that has read nothing yet.
 
         Args:
             only: the nodes that are looked at; empty: all.
-            begin: makes what the rows of a node are taken into; again, where its file is another one than before.
+            begin: makes what all rows of a node are taken into; again, where its file is another one than before.
+                None: no rows are needed but the last ones, and what those before add up to.
         """
         self.run = run
         self._begin = begin
         self.only = only
-        self._progress: dict[str, Follower[NodeProgress]] = {}
+        self._progress: dict[str, Follower[NodeProgress] | ProgressFollower] = {}
         self._events: dict[str, Follower[NodeEvents]] = {}
 
     def refresh(self) -> RunSnapshot:
@@ -56,8 +59,17 @@ class RunReader:
     def progress_of(self, node: str) -> NodeProgress:
         """Reads on in a node's rows, and returns what they add up to by now."""
         if node not in self._progress:
-            self._progress[node] = Follower(self.run.store, keys.metrics(node), lambda: self._begin(node))
+            store, key, begin = self.run.store, keys.metrics(node), self._begin
+            self._progress[node] = Follower(store, key, partial(begin, node)) if begin else ProgressFollower(store, key)
         return self._progress[node].look()
+
+    def ending_of(self, node: str) -> Ending | None:
+        """Returns how a node's last life ended, by the last lines of its events; None: it lives, or nobody said."""
+        if node in self._events:
+            return self.events_of(node).ending
+        last = NodeEvents()
+        last.observe(GrowingLines(self.run.store, keys.events(node)).look_at_end(LAST_WORDS).records)
+        return last.ending
 
     def events_of(self, node: str) -> NodeEvents:
         """Reads on in a node's events, and returns what they add up to by now."""
@@ -191,7 +203,8 @@ class RunSnapshot:
         killed."""
         if self.state is not None and self.state.finished:
             return finished(self.state, ())
-        return finished(self.state, [self.events[n].ending if n in self.events else None for n in self.workers])
+        logged = set(self.logged)
+        return finished(self.state, (self._reader.ending_of(n) if n in logged else None for n in self.workers))
 
     @property
     def rounds_done(self) -> int:

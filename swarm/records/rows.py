@@ -151,7 +151,12 @@ class Keeper:
         self._seen = 0
 
     def keep(self, row: MetricsRow) -> MetricsRow:
-        """Returns the row that comes after those seen, as it is held: the same, changed in place."""
+        """Returns the row that comes after those seen, as it is held: the same, changed in place.
+
+        What it says of the rows before it is let go: they are all here.
+        """
+        if getattr(row, "totals", UNSET) is not UNSET:
+            row.totals = UNSET
         size = self._share(row)
         self._seen += 1
         if size > MOST_OF_ROW:

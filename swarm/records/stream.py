@@ -37,6 +37,8 @@ LEAST_PARSED = 1000
 """Lines of one log that are parsed at least; of a part, where none of them has a time, at most."""
 SHORTEST_EVENT = 40
 """Bytes of a line that has a time, a level and a name."""
+END = 256 * 1024
+"""Bytes of a log in which its last events are looked for at first: some 1,000 of them."""
 SKIPPED = 1000
 """Lines that are passed over at once."""
 READS_FOR_LAST = 64
@@ -122,8 +124,7 @@ class EventStream:
         last, sources = list[Event](), list(self._sources())
         share = max(LEAST_PARSED, (most_parsed or MOST_PARSED) // max(1, len(sources)))
         for source in sources:
-            search = _Search(source, self._wanted, count, share)
-            _search_all(source, [search])
+            (search,) = _search_all(source, [(self._wanted, count)], share)
             last = sorted([*last, *search.found], key=_time)
             del last[: max(0, len(last) - count)]
             if search.unseen:
@@ -171,8 +172,7 @@ def last_events(run: Run, node: str, wanted: Mapping[str, int], most_parsed: int
     """
     key = keys.events(node)
     source = _Source(node, GrowingLines(run.store, key), _event)
-    searches = [_Search(source, WantedEvents(level=level), count, most_parsed) for level, count in wanted.items()]
-    _search_all(source, searches)
+    searches = _search_all(source, [(WantedEvents(level=level), wanted[level]) for level in wanted], most_parsed)
     return [sorted(search.found, key=_time) for search in searches]
 
 
@@ -202,6 +202,11 @@ class _Search:
         self._count = count
         self._share = share
         self._time = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        """Tells whether it has as many events as are wanted, each with its own time."""
+        return len(self.found) == self._count and not self.unseen and all(event.timestamp for event in self.found)
 
     def look(self, lines: list[bytes]) -> None:
         """Take the events of the part that comes next."""
@@ -248,10 +253,25 @@ class _Search:
         return not (line[:1] == b"{" and line[-1:] == b"}") or bool(self._words.search(line))
 
 
-def _search_all(source: _Source, searches: Sequence[_Search]) -> None:
+def _search_all(source: _Source, wanted: Sequence[tuple[WantedEvents, int]], share: int) -> list[_Search]:
+    """Searches the end of a log, and all of it where that does not hold as many events as are wanted.
+
+    Args:
+        wanted: which events, and how many of them.
+    """
+    if source.growing.is_new:
+        end = source.growing.look_at_end(END)
+        searches = [_Search(source, events, count, share) for events, count in wanted]
+        for search in searches:
+            search.look(_long_enough(end.records))
+        if not end.cut or all(search.is_done for search in searches):
+            return searches
+        source.growing.begin_again()
+    searches = [_Search(source, events, count, share) for events, count in wanted]
     for lines in source.parts(READS_FOR_LAST):
         for search in searches:
             search.look(lines)
+    return searches
 
 
 def _long_enough(lines: list[bytes]) -> list[bytes]:

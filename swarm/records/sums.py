@@ -62,8 +62,8 @@ class NodeSums(NodeProgress):
         """Those of all rows, each once."""
         self._room = MOST_OF_NAMES
 
-    def _take(self, rows: Sequence[MetricsRow]) -> None:
-        super()._take(rows)
+    def add_up(self, rows: Sequence[MetricsRow]) -> None:
+        super().add_up(rows)
         rows = self._with_room(rows)
         self.figures.update(zip(map(_key, rows), map(_figures, rows), strict=True))
         self._take_tasks(rows)

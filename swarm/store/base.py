@@ -138,6 +138,18 @@ class Records(NamedTuple):
     """The limit was reached: read again at once."""
     restarted: bool = False
     """The cursor was of another file than the one that is there now: these are from its beginning."""
+    cut: bool = False
+    """The cursor was `end_of` a file, and records lie before these."""
+
+
+def end_of(size: int) -> str:
+    """Returns the cursor at which the last `size` bytes of any file begin, or all of a smaller one."""
+    return f"-{size}"
+
+
+def bytes_of_end(cursor: str) -> int:
+    """Returns for how many last bytes a cursor asks; 0: it says where another reading stopped."""
+    return int(cursor[1:]) if cursor[:1] == "-" and cursor[1:].isdecimal() else 0
 
 
 @dataclass
@@ -238,7 +250,9 @@ class Store(Protocol):
     def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
         """Whole records behind a cursor, at most about `limit` bytes of them; none of a file that is not there.
 
-        A file that became another one, or shorter, is read from its beginning, and `Records.restarted` says so.
+        A file that became another one, or shorter, is read from its beginning, and `Records.restarted` says so. With
+        the cursor `end_of(size)` the first record is the first whole one in the last bytes, and `Records.cut` says
+        whether any lie before it; a place may give all of them.
         """
 
     def open_log(self, key: str) -> LogFile:

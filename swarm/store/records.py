@@ -2,6 +2,8 @@
 
     place: bytes from `offset` on ─▶ read_on ─▶ whole records, and where the next reading goes on
 
+           the last bytes      ─▶ read_end ┘
+
 A reading ends with the record in which its limit lies. A record above MOST_PER_RECORD is junk and read as b""; what
 comes before its newline is passed over, by this reading and those that follow.
 """
@@ -26,6 +28,17 @@ class Stretch(NamedTuple):
     """It stopped within a record that is too long."""
     torn: bool
     more: bool
+    cut: bool = False
+    """Records lie before these, which were not asked for."""
+
+
+def read_end(read: Callable[[int, int], bytes], size: int, wanted: int, limit: int) -> Stretch:
+    """Reads the whole records that begin in the last `wanted` bytes; arguments as of `read_on`."""
+    begin = size - wanted - 1
+    if begin < 0:
+        return read_on(read, size, 0, limit, in_long=False)
+    found = read_on(read, size, begin, limit, in_long=True)  # what lies before the first newline counts as too long
+    return found._replace(records=found.records[1:], cut=True)
 
 
 def read_on(read: Callable[[int, int], bytes], size: int, offset: int, limit: int, *, in_long: bool) -> Stretch:

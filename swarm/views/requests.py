@@ -104,18 +104,18 @@ def requests_of(place: str, progress: Iterable[NodeProgress], spent: Spent | Non
         spent: by who looks.
     """
     progress = list(progress)
-    asking = [of_node for of_node in progress if of_node.asked.requests and of_node.rewards]
+    asking = [of_node for of_node in progress if of_node.asked.requests and of_node.rounds_with_rows]
     price = price_at(place)
     if price is None or not asking:
         return None
-    total, rounds = RequestCounts(), sum(len(of_node.rewards) for of_node in asking)
+    total, rounds = RequestCounts(), sum(of_node.rounds_with_rows for of_node in asking)
     for of_node in asking:
         total = total.plus(of_node.asked)
     paces = [pace for of_node in asking if (pace := seconds_per_round(of_node.recent))]
     pace = median(paces) if paces else None
     led = pace is not None and not any(of_node.own_rounds_done for of_node in progress)
     of_clock = of_the_coordinator(pace, CADENCE["reconcile_interval"]) if led and pace else RequestCounts()
-    longest = max(len(of_node.rewards) for of_node in asking)
+    longest = max(of_node.rounds_with_rows for of_node in asking)
     a_round = price.of(total) / rounds * len(asking) + price.of(of_clock)
     return Requests(
         workers=len(asking),

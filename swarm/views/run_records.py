@@ -24,6 +24,7 @@ from swarm.records.events import Printed, read_printed
 from swarm.records.files import constant_j
 from swarm.records.listing import COPIED_TOGETHER, Counted, count_files
 from swarm.records.liveness import PERSON
+from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.retention import LEAST_KEPT
 from swarm.records.rollouts import RolloutFiles, read_cleaned
@@ -160,7 +161,7 @@ def read_records(
     run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING_EXPECTED
 ) -> RunRecords:
     """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
-    reader = RunReader(run, only)
+    reader = RunReader(run, only, begin=lambda node: NodeProgress())
     before = _before(reader.refresh())
     rewards, published = count_files(run.store, keys.REWARDS), RolloutFiles(run)
     rollouts, cleaned = published.counted, read_cleaned(run)

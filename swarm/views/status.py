@@ -12,7 +12,7 @@ from swarm.harmless import printable
 from swarm.records.finished import BY_WORKERS, IN_WORDS, NO_WORKERS
 from swarm.records.hints import Hint
 from swarm.records.liveness import ACTIVE, GENERATOR, PERSON, Machine, is_alive
-from swarm.records.pace import Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
+from swarm.records.pace import MOST_ROUNDS, Span, Spread, nodes_over_time, seconds_per_round, spread, tokens_per_second
 from swarm.records.progress import NodeProgress
 from swarm.records.reader import RunReader, RunSnapshot
 from swarm.records.table import Odd, measured
@@ -179,7 +179,7 @@ class StatusReader:
             nodes=nodes,
             distrusted=distrusted(now.progress),
             hints=now.hints(),
-            nodes_over_time=nodes_over_time((p.measured_rewards for p in now.progress.values()), now.rounds_done),
+            nodes_over_time=_nodes_over_time(now),
             rewards_spread=spread(_last_rewards(now)),
             requests=requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent),
             made_by=now.made_by,
@@ -201,7 +201,7 @@ class StatusReader:
             live=live,
             seen_ago=max(0.0, wall - peer.last_seen) if peer else None,
             seen=seen(peer, wall) if peer else "",
-            rounds=len(progress.rewards),
+            rounds=progress.rounds_with_rows,
             last_reward=last.my_reward if last and measured([last]) else None,
             cumulative_reward=last.cumulative_reward if last else None,
             seconds_per_round=seconds_per_round(progress.recent),
@@ -266,8 +266,13 @@ def _seconds_left(now: RunSnapshot, pace: float | None, open_for: float | None) 
 
 def _last_rewards(now: RunSnapshot) -> list[float]:
     rounds = range(max(0, now.rounds_done - SPREAD_OVER), now.rounds_done)
-    measured = [of_node.measured_rewards for of_node in now.progress.values()]
-    return [rewards[r] for rewards in measured for r in rounds if r in rewards]
+    latest = [of_node.measured_rewards for of_node in now.progress.values()]
+    return [rewards[r] for rewards in latest for r in rounds if r in rewards]
+
+
+def _nodes_over_time(now: RunSnapshot) -> list[Span]:
+    begin, end = max(0, now.rounds_done - MOST_ROUNDS), now.rounds_done
+    return nodes_over_time((of_node.measured_rounds(begin, end) for of_node in now.progress.values()), end)
 
 
 def render(status: Status) -> str:

@@ -21,6 +21,7 @@ from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.listing import COPIED_TOGETHER, Counted, entries, is_of_a_system
 from swarm.records.liveness import EVALUATOR
+from swarm.records.progress import ProgressFollower
 from swarm.records.table import measured
 from swarm.store.base import Kind
 from swarm.store.run import Run
@@ -226,6 +227,22 @@ def cumulative_reward_adds_up(run: RunRecords) -> Iterator[str]:
             before = row.cumulative_reward
 
 
+def totals_add_up(run: RunRecords) -> Iterator[str]:
+    """Yields nodes whose last totals are not what their rows add up to: other views believe these."""
+    for node, whole in run.now.progress.items():
+        said = ProgressFollower(run.now.run.store, keys.metrics(node)).look()
+        if whole.last is None or said.last is None or whole.last.round != said.last.round:
+            continue  # it goes on meanwhile
+        figures: dict[str, tuple[object, object]] = {"rounds": (whole.rounds_with_rows, said.rounds_with_rows)}
+        figures |= {name: (whole.sums[name], got) for name, got in said.sums.items()}
+        figures |= {name: (whole.counts[name], got) for name, got in said.counts.items()}
+        figures["refused_by_peer"] = (whole.refused_by_peer, said.refused_by_peer)
+        for name, (wanted, got) in figures.items():
+            if wanted != got:
+                where = run.where(keys.metrics(node))
+                yield f"{where}: {name} in all rows expected {shorten(str(wanted), 60)}, got {shorten(str(got), 60)}"
+
+
 def logs_are_there(run: RunRecords) -> Iterator[str]:
     published = {node for nodes in run.rollouts.nodes.values() for node in nodes}
     for node in sorted(published if run.partial else {*run.now.nodes, *run.now.workers}):
@@ -307,6 +324,7 @@ CHECKS: dict[str, Check] = {
     "rewards are what was measured": rewards_are_what_was_measured,
     "one metrics row per node and round": one_row_per_node_and_round,
     "cumulative reward adds up": cumulative_reward_adds_up,
+    "totals add up": totals_add_up,
     "logs are not empty": logs_are_there,
     "no torn or junk lines": lines_are_whole,
     "no temporary names": names_are_clean,

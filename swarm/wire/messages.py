@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from swarm.types import Origin
 from swarm.wire.kinds import SCHEMA_VERSION, Count, Reward, Round, Seconds, Stage, UnixSeconds
-from swarm.wire.metrics import MetricsRow
+from swarm.wire.metrics import MetricsRow, Totals
 from swarm.wire.turns import EARLIER, Forced, SampledTurn, TurnEntry
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "SampledGroup",
     "SampledTurn",
     "StateFile",
+    "Totals",
     "TurnEntry",
     "WinnersFile",
 ]

@@ -12,6 +12,7 @@ from swarm.wire.kinds import (
     SCHEMA_VERSION,
     Bytes,
     Completions,
+    Count,
     Groups,
     Nats,
     Nodes,
@@ -26,6 +27,30 @@ from swarm.wire.kinds import (
     counted,
     unit,
 )
+
+MOST_ROUND_SPANS = 64
+RoundSpans = Annotated[list[tuple[Round, Round]], msgspec.Meta(max_length=MOST_ROUND_SPANS)]
+"""First and last round of each span, in order."""
+Sums = dict[str, Count]
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """Says what a node's rows add up to, up to the one that holds this: a reader may begin there."""
+
+    rounds: RoundSpans
+    """Rounds with a row, as spans: the first and the last of each."""
+    unmeasured: RoundSpans = []
+    """Those of them in which a node that does not train had no answers."""
+    reward: Reward = 0.0
+    """Sum of `my_reward` over these rounds."""
+    own_rounds_done: Round = 0
+    """Rounds behind it when it last opened one by itself; 0: never."""
+    sums: Sums = {}
+    """Column -> sum over all rows."""
+    counts: dict[str, Sums] = {}
+    """Column of names -> name -> sum over all rows."""
+    refused_by_peer: dict[str, Sums] = {}
+    """Node -> reason -> its files and groups that were refused, over all rows."""
 
 
 class MetricsRow(msgspec.Struct, kw_only=True):
@@ -288,6 +313,8 @@ class MetricsRow(msgspec.Struct, kw_only=True):
     and before its first."""
     adaptive_round_reward: Reward | UnsetType = UNSET
     """The reward that the rule saw for this round."""
+    totals: Totals | UnsetType = UNSET
+    """What all rows so far add up to. In every 16th row."""
     schema_version: int = SCHEMA_VERSION
     """Version of the row's form."""
 

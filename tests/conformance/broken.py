@@ -243,6 +243,15 @@ class ForgetsTheRest(Broken):
         return self.inner.read_records(key, cursor, limit)._replace(more=False)
 
 
+class CutsARecordAtTheEnd(Broken):
+    noticed_by = ("the_end_of_a_file_begins_with_a_whole_record_and_is_read_on",)
+
+    def read_records(self, key: str, cursor: str = "", limit: int = MOST_PER_READ) -> Records:
+        found = self.inner.read_records(key, cursor, limit)
+        first = [record[1:] for record in found.records[:1]]
+        return found._replace(records=[*first, *found.records[1:]]) if found.cut else found
+
+
 class KnowsNoOtherFile(Broken):
     noticed_by = ("another_file_is_read_from_its_beginning",)
 

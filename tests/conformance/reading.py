@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from swarm.errors import ProtocolError, StoreError
-from swarm.store.base import MOST_PER_RECORD, Kind, Records, get_many
+from swarm.store.base import MOST_PER_RECORD, Kind, Records, end_of, get_many
 from tests.conformance.promises import (
     BIG,
     BUNDLE,
@@ -60,11 +60,29 @@ def check_a_limit_leaves_the_rest_to_the_next_reading(world: World, tmp: Path) -
     world.open("anna").append_records(LOG, written, durable=False)
     ben, cursor, found, more = world.open(), "", list[bytes](), True
     while more:
-        records, cursor, torn, more, _ = ben.read_records(LOG, cursor, limit=40)
+        records, cursor, torn, more, *_ = ben.read_records(LOG, cursor, limit=40)
         assert len(records) <= 11
         assert not torn
         found += records
     assert found == written
+
+
+@promise("growing")
+def check_the_end_of_a_file_begins_with_a_whole_record_and_is_read_on(world: World, tmp: Path) -> None:
+    anna, ben = world.open("anna"), world.open()
+    written = [b"%03d" % number for number in range(100)]
+    assert ben.read_records(LOG, end_of(40)).records == []
+    for record in written:
+        anna.append_records(LOG, [record], durable=False)
+    for size, first in ((3, 100), (4, 99), (7, 99), (8, 98), (40, 90), (399, 1), (400, 0), (2**30, 0)):
+        found = ben.read_records(LOG, end_of(size))
+        assert (found.records, found.cut) == (written[first:], first > 0)
+        assert (found.torn, found.more, found.restarted) == (False, False, False)
+    anna.append_records(LOG, [b"next"], durable=False)
+    assert ben.read_records(LOG, found.cursor).records == [b"next"]
+    records, cursor, *_ = ben.read_records(LOG, end_of(2**10), limit=40)
+    assert len(records) <= 11
+    assert records + ben.read_records(LOG, cursor).records == [*written, b"next"]
 
 
 @promise("growing")
@@ -129,7 +147,7 @@ def check_a_record_beyond_all_bounds_is_junk_and_the_next_one_is_read(world: Wor
     world.open("anna").append_records(LOG, [longest, junk, b"next"], durable=False)
     cursor, found, more = "", list[bytes](), True
     while more:
-        records, cursor, _, more, _ = world.open().read_records(LOG, cursor, limit=1000)
+        records, cursor, _, more, *_ = world.open().read_records(LOG, cursor, limit=1000)
         assert sum(map(len, records)) <= MOST_PER_RECORD + 1000
         found += records
     assert found == [longest, b"", b"next"]

@@ -36,11 +36,12 @@ from swarm.store.base import (
     Prefixes,
     Records,
     Store,
+    bytes_of_end,
     copy_whole,
     page_of,
     parts_of,
 )
-from swarm.store.records import read_on
+from swarm.store.records import read_end, read_on
 
 
 @dataclass(slots=True, eq=False)
@@ -204,17 +205,21 @@ class MemoryStore:
                 file = self._file(key)
             except FileNotFoundError:
                 return Records([], cursor)
+            if wanted := bytes_of_end(cursor):
+                cursor = ""
             born, offset, in_long = cursor.split(":") if cursor else (str(file.born), "0", "0")
             same = born == str(file.born) and int(offset) <= len(file.data)
-            found = read_on(
-                lambda begin, end: bytes(file.data[begin:end]),
-                len(file.data),
-                int(offset) if same else 0,
-                limit,
-                in_long=same and in_long == "1",
-            )
+
+            def read(begin: int, end: int) -> bytes:
+                return bytes(file.data[begin:end])
+
+            if wanted:
+                found = read_end(read, len(file.data), wanted, limit)
+            else:
+                begin = int(offset) if same else 0
+                found = read_on(read, len(file.data), begin, limit, in_long=same and in_long == "1")
             at = f"{file.born}:{found.offset}:{int(found.in_long)}"
-            return Records(found.records, at, found.torn, found.more, restarted=not same)
+            return Records(found.records, at, found.torn, found.more, not same, found.cut)
 
     def open_log(self, key: str) -> LogFile:
         return AppendedLog(self, key)

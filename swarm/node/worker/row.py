@@ -23,6 +23,7 @@ from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.pool import name_of
 from swarm.node.worker.context import WorkerContext
 from swarm.node.worker.steps import IJSchedule, PlayedRound, Updated
+from swarm.records.progress import NodeProgress
 from swarm.tasks.scoring import FULL_ANSWER
 from swarm.types import Bill, Generator, Likeliness, RemoteGenerator, ScoredGroup, TrainReport
 from swarm.wire.metrics import MetricsRow
@@ -31,6 +32,8 @@ logger = get_logger(__name__)
 
 MOST_BYTES = 10**12
 """The largest size that a row says; readers take no larger one."""
+TOTALS_EVERY = 16
+"""Rows."""
 MOST_SPANS = 8
 """Of one activity in a row: a round has some four."""
 
@@ -47,6 +50,25 @@ def mean_rewards(groups: Iterable[ScoredGroup]) -> dict[str, float]:
     for scored in groups:
         by_peer[scored.group.peer_id].extend(scored.rewards)
     return {peer: mean(rewards) for peer, rewards in by_peer.items()}
+
+
+class RunningTotals:
+    """Says in every TOTALS_EVERY-th row what all rows so far add up to, so that who looks need not read them all."""
+
+    def __init__(self) -> None:
+        self._progress = NodeProgress()
+        self._rows = 0
+
+    def take(self, rows: Sequence[MetricsRow]) -> None:
+        """Take note of the rows of earlier lives."""
+        self._progress.add_up(rows)
+        self._rows += len(rows)
+
+    def add_up(self, row: MetricsRow) -> None:
+        """Take note of the row that comes next, whose columns are filled, and fill in the totals where they are due."""
+        self.take([row])
+        if self._rows % TOTALS_EVERY == 0:
+            row.totals = self._progress.totals() or UNSET
 
 
 class RowMaker:

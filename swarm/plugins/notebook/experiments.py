@@ -176,7 +176,7 @@ def get_experiment_status(path: Folder, name: str) -> ExperimentStatus:
         num_active_peers=alive,
         peer_ids=sorted(now.peers),
         latest_checkpoint=max((max(rounds) for rounds in saved_rounds(now.run).values()), default=None),
-        total_metric_entries=sum(len(one.rewards) for one in now.progress.values()),
+        total_metric_entries=sum(one.rounds_with_rows for one in now.progress.values()),
         made_by=now.made_by,
     )
     if rewards := _cumulative(now):
@@ -301,7 +301,7 @@ def _fill_in(info: ExperimentInfo, now: RunSnapshot) -> None:
 
 
 def _cumulative(now: RunSnapshot) -> dict[str, float]:
-    return {node: one.cumulative_reward for node, one in sorted(now.progress.items()) if one.rewards}
+    return {node: one.cumulative_reward for node, one in sorted(now.progress.items()) if one.rounds_with_rows}
 
 
 def _progress(now: RunSnapshot, node: str) -> LatestProgress:

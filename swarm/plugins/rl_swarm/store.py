@@ -36,6 +36,7 @@ from swarm.store.base import (
     Prefixes,
     Records,
     Store,
+    bytes_of_end,
 )
 from swarm.wire import keys
 from swarm.wire.codec import encode
@@ -87,6 +88,7 @@ class RlSwarmStore:
         if (made := self._made_lines(key)) is None:
             return self._store.read_records(key, cursor, limit)
         lines, torn = made
+        cursor = "" if bytes_of_end(cursor) else cursor  # all of them: they are few
         seen, _, _ = cursor.partition(":")
         behind = int(seen or 0)
         if cursor and cursor != _cursor(lines[:behind], behind):

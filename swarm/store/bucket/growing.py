@@ -32,7 +32,7 @@ from typing import NamedTuple
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
 from swarm.store import records
-from swarm.store.base import MOST_PER_RECORD, PAGE, Records
+from swarm.store.base import MOST_PER_RECORD, PAGE, Records, bytes_of_end
 from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest
 from swarm.store.bucket.objects import Objects, say_that_it_went, tag_of
 
@@ -361,11 +361,14 @@ def read_on(client: Objects, name: str, text: str, limit: int) -> Records:
 
 def _read_on(client: Objects, name: str, text: str, limit: int, *, strict: bool) -> Records:
     cursor = _Cursor.of(text)
-    birth, pieces = _find(client, name, cursor, limit)
+    birth, pieces = _find(client, name, cursor, None if bytes_of_end(text) else limit)
     if not birth:
         return Records([], text)
-    restarted = cursor.birth not in ("", birth)
+    restarted, size = cursor.birth not in ("", birth), pieces[-1].end if pieces else 0
     _, _, offset, in_long = _Cursor(birth) if restarted else cursor
+    cut = 0 < (wanted := bytes_of_end(text)) < size
+    if cut:
+        offset = size - wanted - 1
     ahead = [piece for piece in pieces if piece.end > offset]
     if ahead and ahead[0].begin > offset:  # what lay between is gone, or was not to be read
         offset, in_long = ahead[0].begin, False
@@ -375,16 +378,19 @@ def _read_on(client: Objects, name: str, text: str, limit: int, *, strict: bool)
     def read(begin: int, end: int) -> bytes:
         return read_pieces(client, _together(ahead, begin, end), strict=strict)
 
-    found = records.read_on(read, pieces[-1].end if pieces else 0, offset, limit, in_long=in_long)
+    if cut:
+        found = records.read_end(read, size, size - offset - 1, limit)
+    else:
+        found = records.read_on(read, size, offset, limit, in_long=in_long)
     segment = max((piece.origin for piece in pieces if piece.begin < found.offset), default=0)
     at = _Cursor(birth, segment, found.offset, found.in_long)
-    return Records(found.records, str(at), found.torn, found.more, restarted)
+    return Records(found.records, str(at), found.torn, found.more, restarted, found.cut)
 
 
-def _find(client: Objects, name: str, cursor: _Cursor, limit: int) -> tuple[str, list[Piece]]:
-    """Returns the birth and the pieces of the file, from the cursor on and as far as one reading goes; "": there is
-    none."""
-    enough = cursor.offset + limit + MOST_PER_RECORD
+def _find(client: Objects, name: str, cursor: _Cursor, limit: int | None) -> tuple[str, list[Piece]]:
+    """Returns the birth and the pieces of the file, from the cursor on and as far as one reading goes, None: to the
+    end; "": there is none."""
+    enough = None if limit is None else cursor.offset + limit + MOST_PER_RECORD
     segments = segments_of(client, name, "" if cursor.birth.startswith("=") else cursor.before, enough)
     if cursor.offset and not any(segment.start <= cursor.offset for segment in segments):
         segments = segments_of(client, name, enough=enough)  # gone, or put together into larger ones

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile
 from swarm.store import records
-from swarm.store.base import Records
+from swarm.store.base import Records, bytes_of_end
 from swarm.store.folder.beneath import Within, make_folder, open_beneath, opened_folder
 from swarm.store.folder.fetch import NO_WAITING, open_regular
 from swarm.store.folder.publish import IN_THE_WAY, clear, failing_to_write, may_clear, sync_folder
@@ -116,6 +116,8 @@ def read_on(file: Within, cursor: str, limit: int) -> Records:
         parts = _parts(file, opened)
         if not parts:
             return Records([], cursor)
+        if wanted := bytes_of_end(cursor):
+            return _read_end(parts, wanted, limit)
         known = _Cursor.of(cursor)
         at = _part_of(parts, known)
         found = _read_on(parts[at or 0], known, limit)
@@ -124,6 +126,15 @@ def read_on(file: Within, cursor: str, limit: int) -> Records:
         newer = _read_on(parts[-1], _Cursor(), limit)
         begun = _Cursor.of(newer.cursor).offset > 0
         return newer._replace(cursor=newer.cursor if begun else found.cursor, restarted=found.restarted)
+
+
+def _read_end(parts: Sequence[BufferedReader], wanted: int, limit: int) -> Records:
+    """Reads the last bytes: of the newest part, or where that has fewer of the one before it."""
+    newest = os.fstat(parts[-1].fileno()).st_size
+    if len(parts) == 1 or wanted < newest:
+        return _read(parts[-1], _Cursor(), limit, wanted)
+    found = _read(parts[0], _Cursor(), limit, max(1, wanted - newest))
+    return found._replace(more=True)
 
 
 def _parts(file: Within, opened: ExitStack) -> list[BufferedReader]:
@@ -160,9 +171,14 @@ def _is_of(file: BufferedReader, cursor: _Cursor) -> bool:
 
 
 def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
-    size = os.fstat(file.fileno()).st_size
     same = not cursor.offset or _is_of(file, cursor)
-    offset, _, in_long = cursor if same else _Cursor()
+    return _read(file, cursor if same else _Cursor(), limit)._replace(restarted=not same)
+
+
+def _read(file: BufferedReader, cursor: _Cursor, limit: int, wanted: int = 0) -> Records:
+    """Reads on from a cursor of this file; `wanted`: its last bytes in place of that."""
+    size = os.fstat(file.fileno()).st_size
+    offset, _, in_long = cursor
 
     def read(start: int, end: int) -> bytes:
         file.seek(start)
@@ -170,9 +186,12 @@ def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
 
     if in_long:
         offset = _next_data(file.fileno(), offset, size)
-    found = records.read_on(read, size, offset, limit, in_long=in_long)
+    if wanted:
+        found = records.read_end(read, size, wanted, limit)
+    else:
+        found = records.read_on(read, size, offset, limit, in_long=in_long)
     known = _Cursor(found.offset, _digest(file, found.offset), found.in_long)
-    return Records(found.records, str(known), found.torn, found.more, not same)
+    return Records(found.records, str(known), found.torn, found.more, cut=found.cut)
 
 
 def _next_data(descriptor: int, offset: int, size: int) -> int:

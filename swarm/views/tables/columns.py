@@ -90,7 +90,7 @@ ROLLOUT_FILE_COLUMNS = {
     "bytes": ComputedColumn("int64", "bytes", "Of these files."),
 }
 
-METRICS = columns_of(MetricsRow)
+METRICS = {name: dtype for name, dtype in columns_of(MetricsRow).items() if name != "totals"}
 RUN: Columns = {name: column.dtype for name, column in RUN_COLUMNS.items()}
 EVENTS: Columns = {name: column.dtype for name, column in EVENT_COLUMNS.items()}
 ROLLOUTS: Columns = {name: column.dtype for name, column in ROLLOUT_COLUMNS.items()}

@@ -79,6 +79,9 @@ up --adaptive maybe               maybe
 """,
     "up: values": """
 up --nodes four                   --nodes|four
+up --nodes 2.5                    --nodes|2.5
+up --rounds 30.0                  --rounds|30.0
+logs -n 2.5                       -n|2.5
 up --nodes 0                      --nodes must be at least 1
 up --nodes -1                     --nodes must be at least 1
 up --rounds ten                   --rounds|ten

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UnsetType
 
+from swarm.node.worker.row import RunningTotals
 from swarm.types import RoundKey
 from swarm.views.validate import ValidationReport, gaps, named, render, spans, validate
 from swarm.wire.group_files import digest
@@ -56,7 +58,7 @@ def reward_json(number: int, reward: str, peer: str = "alice") -> str:
 def test_a_whole_run_passes_every_check(tmp_path: Path) -> None:
     report = check(make_experiment(tmp_path, rounds=12))
     assert (report.ok, failed(report), report.notes) == (True, [], ())
-    assert len(report.checks) == 17
+    assert len(report.checks) == 18
 
 
 STATE, FORM, LOGS, CRASH = (
@@ -222,6 +224,24 @@ def test_a_round_counted_twice_is_caught(tmp_path: Path) -> None:
     assert "expected one row for round 2, stage 0, got 2" in problems(report)
 
 
+def test_totals_that_its_rows_do_not_add_up_to_are_caught(tmp_path: Path) -> None:
+    layout, totals = make_experiment(tmp_path, rounds=2), RunningTotals()
+    tasks = {f"task {number}": 0.25 for number in range(200)}
+    rows = [
+        make_row(layout, "bob", number, my_reward=0.5, tokens_generated=7, task_rewards=tasks) for number in range(160)
+    ]
+    for row in rows:
+        totals.add_up(row)
+    layout.metrics_file("bob").write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
+    assert "totals add up" not in failed(check(layout, partial=True))
+    assert not isinstance(rows[-1].totals, UnsetType)
+    rows[-1].totals.sums["tokens_generated"] = 5
+    layout.metrics_file("bob").write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
+    report = check(layout, partial=True)
+    assert "totals add up" in failed(report)
+    assert "tokens_generated in all rows expected 1120, got 5" in problems(report)
+
+
 def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=2)
     set_clock(layout, 3, max_rounds=3, finished=True)
@@ -339,8 +359,8 @@ def test_the_text_has_one_line_per_check_and_the_first_few_problems(tmp_path: Pa
     text = render(check(layout))
     assert "FAIL  files behind every metrics row" in text
     assert "and 7 more" in text
-    assert text.endswith("exp is not whole: 1 of 17 checks failed")
-    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 17
+    assert text.endswith("exp is not whole: 1 of 18 checks failed")
+    assert sum(line.startswith(("ok", "FAIL")) for line in text.splitlines()) == 18
 
 
 def test_spans_join_neighbours() -> None:

@@ -31,6 +31,7 @@ from swarm.wire.messages import (
     SampledGroup,
     SampledTurn,
     StateFile,
+    Totals,
     TurnEntry,
     WinnersFile,
 )
@@ -325,6 +326,13 @@ METRICS = MetricsRow(
     adaptive_J_continuous=1.75,
     adaptive_baseline=0.4375,
     adaptive_round_reward=0.5,
+    totals=Totals(
+        rounds=[(0, 11), (14, 17)],
+        reward=4.75,
+        sums={"external_unverified": 0, "tokens_generated": 9216, "tokens_trained": 8190},
+        counts={"accepted_by_peer": {"ben": 28}, "refused_files": {"malformed": 1}, "false_claims": {}},
+        refused_by_peer={"carl": {"malformed": 1}},
+    ),
 )
 
 NODE_STATE = NodeState(

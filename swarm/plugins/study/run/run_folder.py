@@ -43,11 +43,12 @@ def read_progress(reader: RunReader) -> RunProgress:
     """Returns a run's progress by now; growing files are read once and then only their new lines."""
     now = reader.refresh()
     nodes, over = now.progress.values(), now.finished
-    last = max((max(node.rewards) for node in nodes if node.rewards), default=None)
+    rewards = [node.measured_rewards for node in nodes]
+    last = max((max(of_node) for of_node in rewards if of_node), default=None)
     return RunProgress(
         rounds_done=now.rounds_done,
         finished_after=over.rounds if over else None,
-        reward=fmean(n.rewards[last] for n in nodes if last in n.rewards) if last is not None else None,
+        reward=fmean(of_node[last] for of_node in rewards if last in of_node) if last is not None else None,
         cumulative_reward=sum(node.cumulative_reward for node in nodes),
         rounds_lost=sum(node.rounds_lost for node in now.events.values()),
     )

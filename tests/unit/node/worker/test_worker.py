@@ -13,19 +13,23 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from msgspec import UnsetType
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
 from swarm.errors import CheckpointError, DuplicateNodeError, MissedError
 from swarm.node.base import looking
+from swarm.node.worker import row
 from swarm.records.files import read_peer
 from swarm.records.liveness import STOPPED
+from swarm.records.progress import NodeProgress
+from swarm.records.table import parse_row
 from swarm.store.base import Store
 from swarm.store.folder import bundles
 from swarm.store.folder.beneath import Within, make_folder
 from swarm.types import RoundKey
 from swarm.wire.codec import decode, encode
-from swarm.wire.messages import RewardFile, RolloutFile, WinnersFile
+from swarm.wire.messages import MetricsRow, RewardFile, RolloutFile, WinnersFile
 from tests.layout import Layout
 from tests.patience import PATIENCE
 from tests.unit.node.factories import (
@@ -298,6 +302,29 @@ async def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pa
     assert [row.cumulative_reward for row in rows_of(stopped, "alice")] == pytest.approx(
         [math.fsum(expected[: round_ + 1]) for round_ in range(6)]
     )
+
+
+async def test_every_so_many_rows_one_says_what_all_add_up_to_over_a_restart_too(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row, "TOTALS_EVERY", 4)
+    make_ghost(layout, "bob", rounds=9)
+    first, second = (make_worker(layout, "alice", local_groups=1, external_groups=1) for _ in range(2))
+    async with running(first) as codes:
+        await play_rounds(layout, range(5))
+        first.stop(143)
+        await until(lambda: codes)
+    await play_to_the_end(layout, range(5, 9), second)
+    lines = layout.metrics_file("alice").read_bytes().splitlines()
+    said = {at: parse_row(line, MetricsRow) for at, line in enumerate(lines, 1)}
+    with_totals = {at: one.totals for at, one in said.items() if one and not isinstance(one.totals, UnsetType)}
+    assert [*with_totals] == [4, 8]
+    for at, totals in with_totals.items():
+        whole = NodeProgress()
+        whole.observe(lines[:at])
+        assert totals == whole.totals()
+    assert with_totals[8].counts["accepted_by_peer"]["bob"] > 0
+    assert with_totals[8].rounds == [(0, 7)]
 
 
 def layout_rounds(layout: Layout) -> list[int]:

@@ -30,7 +30,7 @@ def segment(start: int) -> str:
 def whole(bucket: MemoryBucket, limit: int = MOST_PER_READ) -> list[bytes]:
     found, cursor, more = list[bytes](), "", True
     while more:
-        records, cursor, _, more, _ = bucket.open().read_records(LOG, cursor, limit)
+        records, cursor, _, more, *_ = bucket.open().read_records(LOG, cursor, limit)
         found += records
     return found
 
@@ -100,7 +100,7 @@ def _reads_each_record_once(appends: list[int], kept: set[int], limit: int) -> N
             number += 1
         more = True
         while more:
-            records, cursor, torn, more, restarted = bucket.open().read_records(LOG, cursor, limit)
+            records, cursor, torn, more, restarted, _ = bucket.open().read_records(LOG, cursor, limit)
             assert not torn
             assert not restarted
             found += records
