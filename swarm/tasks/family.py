@@ -37,14 +37,17 @@ Ours can be asked for tasks with parameters of the run's own, DefinableFamily; s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import msgspec
 
 from swarm.tasks.definitions import Parameters
 from swarm.types import FIRST_FAMILY, Origin, Question, full_task
+
+if TYPE_CHECKING:
+    from swarm.tasks.bounded import Emit
 
 SEED_LIMIT = 2**31
 """Seeds are 0 <= seed < SEED_LIMIT."""
@@ -133,3 +136,24 @@ class DefinableFamily(TaskFamily, Protocol):
 
         Light. What is wrong with parameters that only asking can tell, its behaviour's `prepare` raises as ConfigError.
         """
+
+
+# ── answers that are executed ───────────────────────────────────────────────────────────────────────────────────────
+Receive = Callable[[], bytes]
+"""Waits for the next message. Raises EOFError where none comes, or one that is too large."""
+
+
+class Trial(NamedTuple):
+    """Holds both parts of a trial, each run in a process of its own."""
+
+    source: str
+    """Python code, which the candidate runs."""
+    judge: Callable[[Receive, Emit], float]
+    """Returns the reward."""
+
+
+class ExecutingBehaviour(Behaviour, Protocol):
+    """Describes a family that has an attribute `executing`: the tasks whose answers are executed."""
+
+    def trial(self, question: Question, answer: str, /) -> Trial:
+        """Returns how an answer to a question of such a task is tried; run in the server: nothing is executed here."""

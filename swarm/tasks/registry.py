@@ -23,9 +23,17 @@ from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.bounded import ALL_FIRST_CPU_S, FIRST_CPU_S, at_most
 from swarm.tasks.conversation import Conversing, ConversingBehaviour, Said, checked_reply
 from swarm.tasks.definitions import Parameters, check, family_of, malformed
-from swarm.tasks.family import INDEX_LIMIT, SEED_LIMIT, Behaviour, DefinableFamily, QuestionRequest, TaskFamily
+from swarm.tasks.family import (
+    INDEX_LIMIT,
+    SEED_LIMIT,
+    Behaviour,
+    DefinableFamily,
+    ExecutingBehaviour,
+    QuestionRequest,
+    TaskFamily,
+    Trial,
+)
 from swarm.tasks.sandbox import prime
-from swarm.tasks.trial import ExecutingBehaviour, Trial
 from swarm.types import FIRST_FAMILY, MOST_TURNS, OTHER_VERSION, Origin, Question, full_task
 
 FAMILIES: Mapping[str, str] = {

@@ -29,7 +29,7 @@ import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -48,8 +48,7 @@ from swarm.tasks.bounded import (
     seconds_of_children,
     sender,
 )
-from swarm.tasks.family import Behaviour
-from swarm.types import Question
+from swarm.tasks.family import Receive, Trial
 
 Serve = Callable[[Callable[[], bytes], Emit], None]
 """Runs the answer that the first message is, and then what the judge asks."""
@@ -64,24 +63,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_limits = msgspec.msgpack.Decoder(Limits).decode
 _decode_end = msgspec.msgpack.Decoder(tuple[float, bool]).decode
 _PID_BYTES = 8
-Receive = Callable[[], bytes]
-"""Waits for the next message. Raises EOFError where none comes, or one that is too large."""
-
-
-class Trial(NamedTuple):
-    """Holds both parts of a trial, each run in a process of its own."""
-
-    source: str
-    """Python code, which the candidate runs."""
-    judge: Callable[[Receive, Emit], float]
-    """Returns the reward."""
-
-
-class ExecutingBehaviour(Behaviour, Protocol):
-    """Describes a family that has an attribute `executing`: the tasks whose answers are executed."""
-
-    def trial(self, question: Question, answer: str, /) -> Trial:
-        """Returns how an answer to a question of such a task is tried; run in the server: nothing is executed here."""
 
 
 class TrialOutcome(NamedTuple):

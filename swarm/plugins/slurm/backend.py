@@ -23,20 +23,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from swarm.config.place import is_url
 from swarm.errors import ClusterError, ConfigError
 from swarm.extras import lacking
 from swarm.plugins.slurm.job import WRITER, Job, exit_file, mark_key
+from swarm.plugins.slurm.job_supervisor import JobSupervisor
 from swarm.plugins.slurm.queue import Queue
 from swarm.plugins.slurm.resources import Resources
 from swarm.programs import Launch
 from swarm.store.place import open_place
 from swarm.systems import own_state_folder
-
-if TYPE_CHECKING:
-    from swarm.plugins.slurm.job_supervisor import JobSupervisor
 
 NEEDED = ("sbatch", "squeue", "scancel", "srun")
 MOST_TIMEOUTS = 100
@@ -114,8 +112,6 @@ class SlurmBackend:
 
     def jobs(self, place: str, experiment: str, environ: Mapping[str, str]) -> JobSupervisor:
         """Returns the daemons of an experiment."""
-        from swarm.plugins.slurm.job_supervisor import JobSupervisor  # here, for it needs this module
-
         return JobSupervisor(self, place, experiment, environ)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -20,9 +21,11 @@ from swarm.cli.elsewhere import part_of
 from swarm.cli.say import say
 from swarm.cli.supervisor import LINES_KEPT, DaemonChild
 from swarm.config import DAEMONS, without_settings
-from swarm.plugins.slurm.backend import SlurmBackend, SlurmProgram
 from swarm.plugins.slurm.queue import LOOK_SECONDS
 from swarm.programs import Launch
+
+if TYPE_CHECKING:
+    from swarm.plugins.slurm.backend import SlurmBackend, SlurmProgram
 
 POLL_SECONDS = 0.5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swarm.store.place import Place
+from swarm.store.shared_place import Place
 
 
 def open_place(path: Path) -> Place:

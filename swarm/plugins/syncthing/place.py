@@ -16,7 +16,7 @@ from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.folder.place import FolderPlace
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
-from swarm.store.place import Place
+from swarm.store.shared_place import Place
 
 if TYPE_CHECKING:
     from swarm.store.replication import Replication

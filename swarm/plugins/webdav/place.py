@@ -55,7 +55,7 @@ from swarm.store.bucket.listing import BEHIND, MANIFEST, bundle_of, holds_bundle
 from swarm.store.bucket.objects import PAUSES, Got, ObjectMeta, Upload, say_that_it_went, tag_of
 from swarm.store.bucket.place import ObjectsPlace
 from swarm.store.bucket.store import BucketStore
-from swarm.store.place import Place
+from swarm.store.shared_place import Place
 from swarm.wire import keys
 
 MOST_LISTED, _MOST_TEXT, _DEEPEST = 32 * 2**20, 8192, 32

@@ -14,8 +14,9 @@ from swarm.errors import StoreError
 from swarm.extras import lacking
 from swarm.store.base import MOST_NAMES, Kind
 from swarm.store.bucket.credentials import credentials, profile
+from swarm.store.folder.beneath import EXPERIMENTS
 from swarm.store.health import Health
-from swarm.store.place import EXPERIMENTS, Place
+from swarm.store.shared_place import Place
 from swarm.wire import keys
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from swarm.store.folder.beneath import EXPERIMENTS, NOT_THERE, Within, make_fold
 from swarm.store.folder.filesystem import OF_THE_KERNEL, filesystem_of, room_at
 from swarm.store.folder.store import FolderStore
 from swarm.store.health import Health
-from swarm.store.place import Place
+from swarm.store.shared_place import Place
 from swarm.wire import keys
 
 LOCK = ".lock"

@@ -15,7 +15,7 @@ from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.tasks.dataset import own_answers
 from swarm.tasks.dataset.definition import DatasetDefinition
 from swarm.tasks.dataset.loading import LoadedTask, fill, load, text_of
-from swarm.tasks.trial import Trial
+from swarm.tasks.family import Trial
 from swarm.types import Origin, Question
 
 

@@ -23,3 +23,9 @@ family       what nodes know of it: names, profiles, and how a settings file's t
 questions    the file, imported in a scoring server; make and score in its children
 template     what `swarm task new` writes
 """
+
+FAMILY = "python"
+VERSION = "1"
+"""Version of how a file is used."""
+FILE, DIGEST = "python", "sha256"
+"""Keys of a task's table in a settings file."""

@@ -9,17 +9,14 @@ from typing import Any
 from swarm.config.own_code import respelt
 from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
 from swarm.tasks.family import Behaviour, TaskFamily
-
-FAMILY = "python"
-FILE = "python"
-DIGEST = "sha256"
+from swarm.tasks.python import DIGEST, FAMILY, FILE, VERSION
 
 
 class PythonTasks:
     """The family of some tasks; see swarm.tasks.family."""
 
     name = FAMILY
-    version = "1"
+    version = VERSION
     """Version of how a file is used: the file's own digest is in the profile."""
     packages = ()
 

@@ -20,7 +20,7 @@ from swarm.config.task_table import WEIGHT
 from swarm.errors import ConfigError
 from swarm.tasks.conversation import Conversing, Said, checked_reply
 from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
-from swarm.tasks.python.family import DIGEST, FAMILY, FILE, PythonTasks
+from swarm.tasks.python import DIGEST, FAMILY, FILE, VERSION
 from swarm.types import MOST_TURNS, Origin, Question
 
 PROMPT_LIMIT = 20_000
@@ -93,7 +93,7 @@ class PythonQuestions:
             raise malformed(name, f"{path}: draw does not take these parameters: {error}; it has {taken}") from None
         profile = profile_of(name, self._definitions[name])
         try:
-            question = self.make(Origin(name, profile, 0, 0, PythonTasks.version, FAMILY))
+            question = self.make(Origin(name, profile, 0, 0, VERSION, FAMILY))
         except Exception as error:  # noqa: BLE001 - the boundary: somebody's function may raise anything
             raise malformed(name, f"{path}: draw failed: {where(error, path)}") from None
         if task.reply:

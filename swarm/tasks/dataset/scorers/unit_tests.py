@@ -28,7 +28,7 @@ import msgspec
 
 from swarm.tasks.bounded import Emit
 from swarm.tasks.dataset.scorers import ScorerFunctions, ScorerRow, plain_values
-from swarm.tasks.trial import Receive, Trial
+from swarm.tasks.family import Receive, Trial
 
 
 def score(_row: ScorerRow, _answer: str) -> float:
