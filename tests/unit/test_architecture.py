@@ -9,8 +9,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 from tests.unit.source import trees
@@ -31,6 +33,12 @@ ANYIO = {
 def run_python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command, environment = [sys.executable, *arguments], {**os.environ, **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = grimp.build_graph("swarm", cache_dir=None, exclude_type_checking_imports=True)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imported).prepare()  # CycleError names one
 
 
 def test_imports_point_one_way() -> None:
