@@ -14,11 +14,12 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import anyio
 import msgspec
 from cyclopts import Parameter
+from msgspec import UNSET
 
 from swarm.cli.flags import CommonFlags, open_experiment, settings_from, settings_to_look
 from swarm.cli.node import experiment_in, with_tasks_of
@@ -34,7 +35,7 @@ from swarm.errors import (
     SwarmError,
 )
 from swarm.harmless import printable
-from swarm.judge.exam import Candidate, candidates, examine, make_paper, opened
+from swarm.judge.exam import PASS_AT, Candidate, candidates, examine, make_paper, opened
 from swarm.judge.judge import Judge
 from swarm.judge.questions import questions_of, with_stages_of
 from swarm.logs import NodeLog, configure_logging, get_logger
@@ -117,7 +118,12 @@ def exam(
     experiment_flags: CommonFlags | None = None,
     study: Annotated[str | None, Parameter(help="Examine all finished runs of a study.")] = None,
     questions: Annotated[int, Parameter(help="Questions per task.")] = DEFAULT_QUESTIONS,
-    samples: Annotated[int, Parameter(help="Completions per question.")] = 1,
+    samples: Annotated[
+        int, Parameter(help="Completions per question; with 2 to 32 and more, pass@k for k up to it.")
+    ] = 1,
+    every: Annotated[
+        int, Parameter(help="Examine checkpoints after so many rounds, twice as many, ... too; 0: the newest alone.")
+    ] = 0,
     output: Annotated[str | None, Parameter(help="Where to write the JSON; default: exam.json of the run.")] = None,
 ) -> None:
     """Examine the newest checkpoint of every node, and the models they started from, on held-out questions.
@@ -128,12 +134,15 @@ def exam(
     for name, value in (("questions", questions), ("samples", samples)):
         if not 1 <= value <= 1024:
             raise ConfigError(f"--{name} must be from 1 to 1024, got {value}")
+    if every < 0:
+        raise ConfigError(f"--every must be 0 or more rounds, got {every}")
+    sitting = Sitting(questions, samples, every)
     settings = (settings_from if study else settings_to_look)(experiment_flags)
     if study is None:
         open_place(settings.place).require(settings.experiment)
         run = open_experiment(settings, WRITER)
         _refuse_another_start(run, settings)
-        _examine(run, settings, questions, samples, Path(output) if output else None)
+        _examine(run, settings, sitting, Path(output) if output else None)
         return
     if output:
         raise ConfigError("--output names one file and --study has many runs; leave one of them out")
@@ -141,10 +150,10 @@ def exam(
     for one in _runs(settings, study):
         run = open_experiment(one, WRITER)
         try:
-            if _is_there(run, one, questions, samples):
+            if _is_there(run, one, sitting):
                 say(f"{one.experiment}: examined already")
             else:
-                _examine(run, one, questions, samples, None)
+                _examine(run, one, sitting, None)
         except (CheckpointError, ModelError) as error:  # the boundary of one run: the others are examined all the same
             say(f"{one.experiment}: {error}")
             problems.append(one.experiment)
@@ -204,26 +213,37 @@ def _of_record(name: str, settings: Settings) -> str:
     return own_model(name, settings.model)
 
 
-def _is_there(run: Run, settings: Settings, questions: int, samples: int) -> bool:
+class Sitting(NamedTuple):
+    """Says how large an exam is."""
+
+    questions: int
+    """Per task."""
+    samples: int
+    """Completions per question."""
+    every: int
+    """Rounds between checkpoints that are examined; 0: the newest alone."""
+
+
+def _is_there(run: Run, settings: Settings, asked: Sitting) -> bool:
     """The exam in the folder is of these checkpoints, and of this size."""
     try:
         rows = read_exam(run)
     except ProtocolError:
         return False
-    wanted = {(one.node_id, one.rounds_done) for one in candidates(run, settings.model)}
+    wanted = {(one.node_id, one.rounds_done) for one in candidates(run, settings.model, every=asked.every)}
     sizes = {(row.n, row.samples) for row in rows}
-    return {(row.node_id, row.rounds_done) for row in rows} == wanted and sizes == {(questions, samples)}
+    return {(row.node_id, row.rounds_done) for row in rows} == wanted and sizes == {(asked.questions, asked.samples)}
 
 
-def _examine(run: Run, settings: Settings, questions: int, samples: int, output: Path | None) -> None:
-    who = candidates(run, settings.model, _say_left_out)
-    rows = run_loop(_sit, run, settings, who, questions, samples)
+def _examine(run: Run, settings: Settings, asked: Sitting, output: Path | None) -> None:
+    who = candidates(run, settings.model, _say_left_out, asked.every)
+    rows = run_loop(_sit, run, settings, who, asked.questions, asked.samples)
     written = msgspec.json.format(msgspec.json.encode(rows)) + b"\n"
     if output is None:
         run.store.put(keys.EXAM, written)
     else:
         publish_own(output, written)
-    say(f"{run.experiment}: {questions} questions per task, {samples} completions each\n")
+    say(f"{run.experiment}: {asked.questions} questions per task, {asked.samples} completions each\n")
     say(f"{render(rows)}\n\n{output or run.store.describe(keys.EXAM)}")
 
 
@@ -259,33 +279,39 @@ def _experiment(run: Run) -> ExperimentFile:
 
 
 def render(rows: Sequence[ExamRow]) -> str:
-    """pass@1, reward and share of answers per node and task, before and after, and each node's mean over tasks.
+    """pass@1, reward and share of answers per node and task, before and after, and each node's mean over tasks; of
+    earlier checkpoints the means alone. With several completions to a question pass@k, too, for the largest k.
 
     pass@1 given answered is pass@1 / answered, since what has no closed `<answer>` is never right; `-` where none has.
     """
-    cells = []
+    cells, most = [], _largest_k(rows)
     for node, group in groupby(sorted(rows, key=lambda row: row.node_id), key=lambda row: row.node_id):
         of_node = list(group)
         for stage in sorted({row.stage or 0 for row in of_node}):
             in_stage = [row for row in of_node if (row.stage or 0) == stage]
             before = {row.task: row for row in in_stage if row.rounds_done == 0}
-            after = {row.task: row for row in in_stage if row.rounds_done > 0}
             where = f", stage {stage}" if stage else ""
-            cells += [_cells(node, f"{task}{where}", [before[task]], [after[task]]) for task in after]
-            cells.append(_cells(node, f"all tasks{where}", list(before.values()), list(after.values())))
-    measures = ("pass@1", "reward", "answered", "pass@1 given answered")
+            *earlier, last = sorted({row.rounds_done for row in in_stage if row.rounds_done > 0})
+            after = {row.task: row for row in in_stage if row.rounds_done == last}
+            cells += [_cells(node, f"{task}{where}", [before[task]], [after[task]], most) for task in after]
+            for done in (*earlier, last):
+                then = [row for row in in_stage if row.rounds_done == done]
+                cells.append(_cells(node, f"all tasks{where}", list(before.values()), then, most))
+    measures = ("pass@1", *([f"pass@{most}"] if most else []), "reward", "answered", "pass@1 given answered")
     spans = [span for measure in measures for span in (f"{measure}: before", "after")]
     return table(("node", "task", "rounds", *spans), cells, left=(0, 1))
 
 
-def _cells(node: str, task: str, before: Sequence[ExamRow], after: Sequence[ExamRow]) -> list[str]:
-    means = [
-        fmean(getattr(row, column) for row in rows)
-        for column in ("pass_at_1", "mean_reward", "answered")
-        for rows in (before, after)
-    ]
+def _largest_k(rows: Sequence[ExamRow]) -> int:
+    """Returns the largest k of which all rows tell pass@k; 0: none."""
+    return max((k for k in PASS_AT if all(getattr(row, f"pass_at_{k}") is not UNSET for row in rows)), default=0)
+
+
+def _cells(node: str, task: str, before: Sequence[ExamRow], after: Sequence[ExamRow], most: int) -> list[str]:
+    columns = ("pass_at_1", *([f"pass_at_{most}"] if most else []), "mean_reward", "answered")
+    means = [fmean(getattr(row, column) for row in rows) for column in columns for rows in (before, after)]
     given = [
-        _figure(passed / answered) if answered else "-" for passed, answered in zip(means[:2], means[4:], strict=True)
+        _figure(passed / answered) if answered else "-" for passed, answered in zip(means[:2], means[-2:], strict=True)
     ]
     return [shorten(node, 24), task, str(after[0].rounds_done), *map(_figure, means), *given]
 

@@ -9,13 +9,14 @@ Of a run whose rounds have several stages each stage is examined: after the firs
 
 answers_of asks a model that was loaded to be measured: completions, or whole conversations with the scoring children.
 
-Its candidates are every node's newest checkpoint, and the model that it started from.
+Its candidates are every node's newest checkpoint, earlier ones if asked for, and the model that it started from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from math import comb
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -64,7 +65,9 @@ class Candidate(NamedTuple):
         return self.where or self.start
 
 
-def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None] = lambda why: None) -> list[Candidate]:
+def candidates(
+    run: Run, models: Sequence[str], leave_out: Callable[[str], None] = lambda why: None, every: int = 0
+) -> list[Candidate]:
     """Returns the models before and after, node by node, each at the newest checkpoint that can be read. Blocking.
 
     Anybody can make the folder of a checkpoint, so what cannot be examined costs no other node its exam.
@@ -72,6 +75,7 @@ def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None]
     Args:
         models: what the experiment's nodes may have started from, as settings name models.
         leave_out: told of each node that cannot be examined, and why.
+        every: if not 0, the checkpoints after so many rounds, twice as many and so on, too, as far as they are kept.
 
     Raises:
         CheckpointError: there is no checkpoint, or none can be read.
@@ -84,7 +88,7 @@ def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None]
     found, errors = list[Candidate](), dict[str, CheckpointError | ModelError]()
     for node, rounds in sorted(saved.items()):
         try:
-            found += _of_node(run, node, rounds, models)
+            found += _of_node(run, node, rounds, models, every)
         except (CheckpointError, ModelError) as error:
             errors[node] = error
     if not found:
@@ -94,13 +98,18 @@ def candidates(run: Run, models: Sequence[str], leave_out: Callable[[str], None]
     return found
 
 
-def _of_node(run: Run, node: str, rounds: Sequence[int], models: Sequence[str]) -> list[Candidate]:
-    state = _newest(run, node, rounds)
-    prefix = keys.checkpoint(state.rounds_done, node)
-    start, where = own_model(state.model, models), run.store.describe(f"{prefix}/model")
+def _of_node(run: Run, node: str, rounds: Sequence[int], models: Sequence[str], every: int) -> list[Candidate]:
+    newest = _newest(run, node, rounds)
+    earlier = [done for done in rounds if every and done % every == 0 and 0 < done < newest.rounds_done]
+    states = [*(_read_state(run, node, done) for done in earlier), newest]
+    start = own_model(newest.model, models)
+    saved = [(state, keys.checkpoint(state.rounds_done, node)) for state in states]
     return [
-        Candidate(node, state.model, 0, start),
-        Candidate(node, state.model, state.rounds_done, start, prefix, where),
+        Candidate(node, newest.model, 0, start),
+        *(
+            Candidate(node, state.model, state.rounds_done, start, prefix, run.store.describe(f"{prefix}/model"))
+            for state, prefix in saved
+        ),
     ]
 
 
@@ -178,6 +187,8 @@ def answers_of(
 
 EXAM_SEED = 20_250_921
 """Changing it makes another exam, whose results compare with none of before."""
+PASS_AT = (2, 4, 8, 16, 32)
+"""k of pass@k beside 1, as far as there are so many completions."""
 Paper = Mapping[str, Sequence[Question]]
 """Task -> its questions."""
 Answers = Mapping[str, Sequence[tuple[Completion, ...]]]
@@ -312,6 +323,8 @@ async def score_all(
 
 def _row(candidate: Candidate, task: str, stage: int, scores: Sequence[GroupScore]) -> ExamRow:
     rewards = [reward for score in scores for reward in score.rewards]
+    samples = len(rewards) // len(scores)
+    right = [sum(reward >= FULL_ANSWER for reward in score.rewards) for score in scores]
     return ExamRow(
         node_id=candidate.node_id,
         model=candidate.model,
@@ -321,6 +334,15 @@ def _row(candidate: Candidate, task: str, stage: int, scores: Sequence[GroupScor
         pass_at_1=fmean(reward >= FULL_ANSWER for reward in rewards),
         mean_reward=fmean(rewards),
         answered=fmean(flag for score in scores for flag in score.answered),
-        samples=len(rewards) // len(scores),
+        samples=samples,
         stage=stage or UNSET,
+        **{f"pass_at_{k}": fmean(pass_at(k, one, samples) for one in right) for k in PASS_AT if k <= samples},
     )
+
+
+def pass_at(k: int, right: int, samples: int) -> float:
+    """Estimates without bias how likely k completions to a question hold a right one, if `right` of `samples` are.
+
+    Source: arXiv:2107.03374, equation 1.
+    """
+    return 1 - comb(samples - right, k) / comb(samples, k)

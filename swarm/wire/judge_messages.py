@@ -113,5 +113,16 @@ class ExamRow(msgspec.Struct, kw_only=True):
     """Of completions, those with a closed `<answer>`."""
     samples: Count = 1
     """Completions per question."""
+    pass_at_2: Share | UnsetType = UNSET
+    """pass@k for k = 2, and so on: the share of questions of which k completions hold one with the full reward,
+    estimated without bias from all of them (arXiv:2107.03374, equation 1). Missing where there are fewer than k."""
+    pass_at_4: Share | UnsetType = UNSET
+    """k = 4."""
+    pass_at_8: Share | UnsetType = UNSET
+    """k = 8."""
+    pass_at_16: Share | UnsetType = UNSET
+    """k = 16."""
+    pass_at_32: Share | UnsetType = UNSET
+    """k = 32."""
     stage: Count | UnsetType = UNSET
     """Of a round of several stages one after the first: the model was shown its own answers of the stage before."""

@@ -7,10 +7,13 @@ import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.cli import judge as exam_command
@@ -47,6 +50,37 @@ def test_every_node_is_examined_at_its_newest_checkpoint_and_as_it_started(tmp_p
         ("anna", 10, str(layout.checkpoint(10, "anna") / "model")),
         ("ben", 0, "tiny-qwen2"),
         ("ben", 9, str(layout.checkpoint(9, "ben") / "model")),
+    ]
+
+
+def test_earlier_checkpoints_are_examined_if_asked_for(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "exp")
+    for rounds_done in (5, 10, 15, 20, 25, 27):
+        save(layout, "anna", rounds_done)
+    found = candidates(run_of(layout), ["tiny-qwen2"], every=10)
+    assert [one.rounds_done for one in found] == [0, 10, 20, 27]
+    assert [one.source for one in found[1:3]] == [str(layout.checkpoint(done, "anna") / "model") for done in (10, 20)]
+
+
+@given(samples=st.integers(1, 8), right=st.integers(0, 8), k=st.integers(1, 8))
+def test_pass_at_k_is_the_share_of_draws_of_k_completions_that_hold_a_right_one(
+    samples: int, right: int, k: int
+) -> None:
+    right, k = min(right, samples), min(k, samples)
+    draws = [*combinations([True] * right + [False] * (samples - right), k)]
+    assert exam.pass_at(k, right, samples) == pytest.approx(sum(map(any, draws)) / len(draws))
+
+
+def test_the_table_has_pass_at_the_largest_k_and_the_means_of_earlier_checkpoints() -> None:
+    rows = [make_row(done, "bf", passed) for done, passed in ((0, 0.1), (5, 0.2), (10, 0.3))]
+    for row in rows:
+        row.pass_at_2, row.pass_at_4 = row.pass_at_1 + 0.1, row.pass_at_1 + 0.2
+    lines = render(rows).splitlines()
+    assert "pass@4: before" in lines[0]
+    assert [line.split()[:7] for line in lines[1:]] == [
+        ["anna", "bf", "10", "0.100", "0.300", "0.300", "0.500"],
+        ["anna", "all", "tasks", "5", "0.100", "0.200", "0.300"],
+        ["anna", "all", "tasks", "10", "0.100", "0.300", "0.300"],
     ]
 
 
@@ -186,6 +220,8 @@ async def test_a_row_holds_the_means_over_questions_and_samples_and_a_shared_mod
     said = [completion.text for n in range(3) for completion in texts("a", "bf", n, 2)]
     assert rows[2].mean_reward == rows[2].pass_at_1 == sum(fake_rewards(said)) / 6
     assert (rows[2].n, rows[2].samples, rows[2].answered) == (3, 2, 1.0)
+    passed = [any(reward >= 1 for reward in fake_rewards(said[2 * n : 2 * n + 2])) for n in range(3)]
+    assert (rows[2].pass_at_2, rows[2].pass_at_4) == (sum(passed) / 3, msgspec.UNSET)
     assert 0 < rows[2].mean_reward < 1, "else the mean could be anything"
 
 

@@ -38,16 +38,24 @@ def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame
     return found.reset_index()
 
 
+PASS_AT = ("pass_at_2", "pass_at_4", "pass_at_8", "pass_at_16", "pass_at_32")
+
+
 def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
     """Returns one row per configuration and rounds trained, of rows of ExamRow: means over questions, with `nodes`, and
-    `given_answered`, pass@1 of the answered ones."""
-    measures = ["pass_at_1", "answered", "mean_reward"]
+    `given_answered`, pass@1 of the answered ones; pass@k where all rows tell it."""
+    measures = ["pass_at_1", "answered", "mean_reward", *told_pass_at(exams)]
     weighted = exams.assign(**{name: exams[name] * exams["n"] for name in measures})
     sums = weighted.groupby(["configuration", "rounds_done"], observed=True).agg(
         nodes=("node_id", "nunique"), n=("n", "sum"), **{name: (name, "sum") for name in measures}
     )
     means = sums.assign(**{name: sums[name] / sums["n"] for name in measures})
     return means.assign(given_answered=given_answered(means)).reset_index()
+
+
+def told_pass_at(exams: pd.DataFrame) -> list[str]:
+    """Returns those of PASS_AT that all rows of an exam tell."""
+    return [name for name in PASS_AT if name in exams and len(exams) and exams[name].notna().all()]
 
 
 def given_answered(rows: pd.DataFrame) -> pd.Series[float]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pandas as pd
+from msgspec import UNSET
 
 from swarm.errors import ConfigError, ProtocolError
 from swarm.plugins.study.analysis.by_model import rewards_by_model
@@ -226,11 +227,15 @@ def _other_versions(path: Path, record: StudyRecord, experiment: str) -> str:
 
 def _exams(path: Path, record: StudyRecord) -> pd.DataFrame:
     rows = [
-        {"configuration": run.configuration, "seed": run.seed} | msgspec.structs.asdict(row) | {"stage": row.stage or 0}
+        {"configuration": run.configuration, "seed": run.seed} | _known(row) | {"stage": row.stage or 0}
         for run in record.runs
         for row in _exam_of(open_run(path, run.experiment))
     ]
     return pd.DataFrame(rows, columns=["configuration", "seed", *ExamRow.__struct_fields__])
+
+
+def _known(row: ExamRow) -> dict[str, Any]:
+    return {name: None if value is UNSET else value for name, value in msgspec.structs.asdict(row).items()}
 
 
 def _rollout_files(path: Path, study: str) -> pd.DataFrame:

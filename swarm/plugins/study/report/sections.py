@@ -13,7 +13,7 @@ import pandas as pd
 from swarm.plugins.study.analysis.by_model import models_table
 from swarm.plugins.study.analysis.comparisons import judged_table
 from swarm.plugins.study.analysis.curves import FINAL_ROUNDS, median_or_later
-from swarm.plugins.study.analysis.judged import WINDOW_ROUNDS, exam_means, given_answered
+from swarm.plugins.study.analysis.judged import PASS_AT, WINDOW_ROUNDS, exam_means, given_answered, told_pass_at
 from swarm.plugins.study.analysis.learned import BEST_CONSTANT, over_seeds
 from swarm.plugins.study.analysis.measures import SHARES_OF_BEST, STEEP, WINDOW, drawdowns, oscillation
 from swarm.plugins.study.analysis.planted import PIECE, SHARD
@@ -57,6 +57,7 @@ AGAINST = words(baseline="against")
 ANSWERED = shares(pass_at_1="pass@1", answered="answered", given_answered="given answered")
 EXAMINED = (*counts(n="questions"), *ANSWERED, *decimals(3, "mean_reward"))
 WHOSE = words(whose="tables")
+_BY_MOMENT = ("configuration", "rounds_done")
 
 
 def has(field: str) -> Callable[[Evidence], bool]:
@@ -664,7 +665,7 @@ SECTIONS = (
             CONFIGURATION,
             *counts(rounds_done="rounds trained", nodes="nodes"),
             *EXAMINED,
-            by=("configuration", "rounds_done"),
+            by=_BY_MOMENT,
         ),
         table(
             "exam_by_task",
@@ -677,6 +678,22 @@ SECTIONS = (
             EXAMINED,
         ),
         when=has("exams"),
+    ),
+    section(
+        "Exam: pass@k",
+        "The share of questions of which k completions hold one with the full reward, estimated from all its "
+        "completions. What only sharpens a model raises pass@1 and not pass@k for large k; what teaches it raises "
+        "both.",
+        table(
+            "exam_pass_at_k",
+            "Over all nodes and tasks, by configuration and rounds trained.",
+            lambda evidence: exam_means(evidence.exams).reindex(columns=[*_BY_MOMENT, "pass_at_1", *PASS_AT]),
+            CONFIGURATION,
+            *counts(rounds_done="rounds trained"),
+            *shares(pass_at_1="pass@1", **{name: name.replace("pass_at_", "pass@") for name in PASS_AT}),
+            by=_BY_MOMENT,
+        ),
+        when=lambda evidence: bool(told_pass_at(evidence.exams)),
     ),
     section(
         "Effect against the starting reward",

@@ -283,6 +283,21 @@ def test_an_exam_is_shown_where_there_is_one(tmp_path: Path) -> None:
     assert found == [(0, pytest.approx(0.1)), (12, pytest.approx((60 * 0.4 + 20 * 0.8) / 80))]
 
 
+def test_pass_at_k_is_shown_where_all_rows_of_the_exam_tell_it(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    shares = {"pass_at_1": 0.1, "pass_at_2": 0.2, "mean_reward": 0.5, "answered": 1.0}
+    row = {"node_id": "alice", "model": "tiny", "rounds_done": 0, "n": 20, "samples": 2} | shares
+    rows = [row | {"task": "bf"}, row | {"task": "arc_1d", "pass_at_2": 0.4, "n": 60}]
+    file = tmp_path / "experiments" / "small-1-s1" / "exam.json"
+    file.write_bytes(msgspec.json.encode(rows))
+    (told,) = report_of(tmp_path).rows("exam_pass_at_k")
+    assert told["pass_at_2"] == pytest.approx((20 * 0.2 + 60 * 0.4) / 80)
+    file.write_bytes(
+        msgspec.json.encode([{name: value for name, value in row.items() if name != "pass_at_2"} for row in rows])
+    )
+    assert "exam_pass_at_k" not in report_of(tmp_path).tables
+
+
 def test_what_cannot_be_reported_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     record = write_study(tmp_path, missing=[f"small-{place}-s{seed}" for place in (0, 1) for seed in (1, 2, 3)])
     with pytest.raises(ConfigError, match="nothing to report"):
