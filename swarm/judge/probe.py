@@ -28,7 +28,7 @@ from anyio import to_thread
 from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
 from swarm.config.task_table import SCORING, WEIGHT, as_mixture, newest
-from swarm.errors import ConfigError, ProtocolError
+from swarm.errors import ConfigError, ModelError, ProtocolError
 from swarm.judge.exam import answers_of, score_all
 from swarm.records.pace import Share, wilson
 from swarm.records.round_forecast import RoundForecast
@@ -38,7 +38,7 @@ from swarm.tasks.gym.names import DATASET, LEVEL
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.tasks.universe import Universe, universe_of
-from swarm.types import Completion, Question
+from swarm.types import Completion, Policy, Question, TrainGroup
 
 
 class MeasuredTask(msgspec.Struct, frozen=True):
@@ -157,6 +157,8 @@ def _text(value: object) -> str:
 
 
 NONE_UNASKED: Mapping[str, str] = MappingProxyType({})
+TRAINED_ON = 4
+"""Groups whose gradient is timed."""
 Tell = Callable[[str], None]
 """Is told what is being done."""
 
@@ -245,7 +247,7 @@ async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping
             task: await _made(scorer, settings, task, profile, questions) for task, profile in universe.profiles.items()
         }
         papers = {task: found for task, found in made.items() if not isinstance(found, str)}
-        written = await to_thread.run_sync(partial(_write, settings, papers, tell, scorer))
+        written, learning = await to_thread.run_sync(partial(_write, settings, papers, tell, scorer))
         measured = []
         for task, paper in papers.items():
             scores = await score_all(scorer, paper, written[task].groups)
@@ -254,14 +256,21 @@ async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping
     unmade = {task: found for task, found in made.items() if isinstance(found, str)}
     proposal = msgspec.structs.replace(proposal, left_out={**unasked, **unmade, **proposal.left_out})
     definitions = _definitions(settings, proposal)
-    return Probed(settings.model[0], tuple(measured), proposal, definitions, _forecast(settings, measured))
+    return Probed(settings.model[0], tuple(measured), proposal, definitions, _forecast(settings, measured, learning))
 
 
-def _forecast(settings: Settings, measured: Sequence[MeasuredTask]) -> RoundForecast:
+def _forecast(settings: Settings, measured: Sequence[MeasuredTask], learning: float | None) -> RoundForecast:
+    """Sums up a round: own groups teach as often as they did here, those of peers always.
+
+    Args:
+        learning: seconds of the gradient of one group; None: not measured.
+    """
     questions = sum(one.questions for one in measured)
+    informative = sum(one.questions * one.informative.mean for one in measured) / max(1, questions)
+    trained_on = settings.local_groups * informative + settings.external_groups
     return RoundForecast(
         answering=settings.local_groups * sum(one.seconds for one in measured) / max(1, questions),
-        learning=None,
+        learning=None if learning is None else learning * trained_on * settings.grpo_iterations,
         interval=settings.round_interval if settings.clock == "coordinator" else 0.0,
         answers=sum(one.questions * one.generations for one in measured),
         earned=sum(one.earned for one in measured),
@@ -279,20 +288,42 @@ async def _made(scorer: Scorer, settings: Settings, task: str, profile: str, que
 
 def _write(
     settings: Settings, papers: Mapping[str, Sequence[Question]], tell: Tell, scorer: Scorer
-) -> dict[str, _Written]:
-    """Returns all answers. Blocking: loads the model, and stays in the thread that did."""
-    from swarm.policy.policy import load_generator
+) -> tuple[dict[str, _Written], float | None]:
+    """Returns all answers, and seconds of the gradient of one group. Blocking: loads the model, and stays in the thread
+    that did."""
+    from swarm.policy.policy import load_generator, load_policy
     from swarm.policy.settings import grpo_config, loading_options
 
     tell(f"loading {settings.model[0]}")
-    generator = load_generator(settings.model[0], grpo_config(settings), **loading_options(settings))
+    model, config, options = settings.model[0], grpo_config(settings), loading_options(settings)
+    policy = load_policy(model, config, **options) if settings.trains else None
+    generator = policy or load_generator(model, config, **options)
     written = {}
     for task, paper in papers.items():
         tell(f"answering {task}")
         began, seed = time.perf_counter(), (settings.seed, "probe answers", task)
         groups = answers_of(generator, paper, settings.generations, seed, scorer)
         written[task] = _Written(groups, time.perf_counter() - began)
-    return written
+    asked = [pair for task in papers for pair in zip(papers[task], written[task].groups, strict=True)]
+    some = asked[:: max(1, len(asked) // TRAINED_ON)]
+    return written, _learning(policy, some, tell) if policy and some else None
+
+
+def _learning(policy: Policy, asked: Sequence[tuple[Question, tuple[Completion, ...]]], tell: Tell) -> float | None:
+    """Returns seconds of the gradient of one group; None: this machine cannot. No weight is changed."""
+    tell("training on some of the answers, to see how long it takes")
+    groups = [
+        TrainGroup(question.prompt, answers, tuple((-1.0) ** place for place in range(len(answers))))
+        for question, answers in asked
+    ]
+    try:
+        policy.begin_update(groups[:1])  # the first one takes longer
+        began = time.perf_counter()
+        policy.begin_update(groups)
+    except ModelError as error:
+        tell(f"how long an update takes is not known: {error}")
+        return None
+    return (time.perf_counter() - began) / len(groups)
 
 
 def _definitions(settings: Settings, proposal: Proposal) -> dict[str, dict[str, Any]]:

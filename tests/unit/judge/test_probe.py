@@ -92,11 +92,14 @@ def test_what_a_user_says_instead_is_what_the_model_gets(
 
 def test_a_probe_measures_levels_and_says_which_cannot_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["probe", *SHORT, "--tasks", "bf", "--levels", "0,9", "--questions", "2", "--generations", "2"]
-    assert run([*command, "--json"]) == 0
+    assert run([*command, "--external", "4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     (one,) = found["measured"]
     assert (one["task"], one["questions"], one["generations"]) == ("bf-level-0", 2, 2)
     assert "bf-level-9" in found["proposal"]["left_out"]
+    assert 0 < found["forecast"]["learning"] < 600
+    assert run([*command, "--external", "0"]) == 0  # no group of this model's is informative, and none comes from peers
+    assert "0.0 s to learn" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
