@@ -13,7 +13,7 @@ from swarm import entry_points
 from swarm.cli.flags import CommonFlags, open_experiment, open_experiment_when_there, settings_to_look
 from swarm.cli.say import print_result
 from swarm.errors import ConfigError
-from swarm.node.process.host import this_process
+from swarm.node.process.host import this_machine
 from swarm.records.starts import last_starts
 from swarm.store.place import open_place
 from swarm.views import status as status_view
@@ -56,7 +56,7 @@ def status(
     run = open_experiment_when_there(settings) if watch else open_experiment(settings)
     told = entry_points.needed(entry_points.NOTIFY, "notify", "--notify")(notify, run) if notify is not None else None
     replication = partial(open_place(settings.place).replication, settings.experiment)
-    reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_process(), replication=replication)
+    reader = status_view.StatusReader(run, liveness_timeout=timeout, here=this_machine(), replication=replication)
     looks, before = Looks(run.store, REFRESH_SECONDS), None
     while True:
         now = reader.read(time.time())

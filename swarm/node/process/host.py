@@ -6,17 +6,34 @@ Commands that only look import this: no anyio here.
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import sys
-import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from swarm.node.base.context import ProcessIdentity
+if TYPE_CHECKING:
+    from swarm.node.base.context import ProcessIdentity
+
+
+class ThisMachine(NamedTuple):
+    """This machine, as swarm.records.liveness.Machine."""
+
+    host: str
+    is_running: Callable[[int, float], bool]
+
+
+def this_machine() -> ThisMachine:
+    """Returns this machine, for those who only look whether a node of it runs."""
+    return ThisMachine(host_identity(), is_running)
 
 
 def this_process() -> ProcessIdentity:
     """Returns how a node of this process identifies itself; every call makes another incarnation."""
+    import secrets  # here, with what follows, for commands that only look
+    import uuid
+
+    from swarm.node.base.context import ProcessIdentity
+
     pid = os.getpid()
     return ProcessIdentity(
         host=host_identity(),
@@ -30,7 +47,15 @@ def this_process() -> ProcessIdentity:
 
 def host_identity() -> str:
     """Name of this machine, boot and process namespace: equal only where process ids mean the same processes."""
-    return "/".join([socket.gethostname(), _read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid")])
+    return "/".join([_host_name(), _read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid")])
+
+
+def _host_name() -> str:
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import socket  # here: it takes milliseconds
+
+    return socket.gethostname()
 
 
 def process_started_at(pid: int) -> float:
