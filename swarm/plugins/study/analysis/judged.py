@@ -55,7 +55,8 @@ def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
 
 def told_pass_at(exams: pd.DataFrame) -> list[str]:
     """Returns those of PASS_AT that all rows of an exam tell."""
-    return [name for name in PASS_AT if name in exams and len(exams) and exams[name].notna().all()]
+    told = exams.reindex(columns=PASS_AT).apply(pd.to_numeric, errors="coerce").notna().all()
+    return [name for name in PASS_AT if len(exams) and told[name]]
 
 
 def given_answered(rows: pd.DataFrame) -> pd.Series[float]:
