@@ -228,7 +228,7 @@ def test_totals_that_its_rows_do_not_add_up_to_are_caught(tmp_path: Path) -> Non
     layout, totals = make_experiment(tmp_path, rounds=2), RunningTotals()
     tasks = {f"task {number}": 0.25 for number in range(200)}
     rows = [
-        make_row(layout, "bob", number, my_reward=0.5, tokens_generated=7, task_rewards=tasks) for number in range(160)
+        make_row(layout, "bob", number, my_reward=0.5, tokens_generated=7, task_rewards=tasks) for number in range(400)
     ]
     for row in rows:
         totals.add_up(row)
@@ -239,7 +239,7 @@ def test_totals_that_its_rows_do_not_add_up_to_are_caught(tmp_path: Path) -> Non
     layout.metrics_file("bob").write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
     report = check(layout, partial=True)
     assert "totals add up" in failed(report)
-    assert "tokens_generated in all rows expected 1120, got 5" in problems(report)
+    assert "tokens_generated in all rows expected 2800, got 5" in problems(report)
 
 
 def test_a_cumulative_reward_that_was_reset_is_caught(tmp_path: Path) -> None:

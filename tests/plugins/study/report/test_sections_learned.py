@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("scipy")
@@ -38,6 +39,11 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return evidence
 
 
+def told(row: ExamRow) -> dict[str, object]:
+    """What an exam's row says, as the evidence of a study has it."""
+    return {name: None if value is UNSET else value for name, value in msgspec.structs.asdict(row).items()}
+
+
 def specialists(evidence: Evidence) -> Evidence:
     """The same as if its nodes had started from specialists' models."""
     from swarm.plugins.study.analysis.learned import by_knowledge, taught
@@ -64,7 +70,7 @@ def specialists(evidence: Evidence) -> Evidence:
         evidence,
         knowledge=by_knowledge(metrics),
         taught=taught(metrics, evidence.crossings),
-        exams=pd.DataFrame([run | msgspec.structs.asdict(exam) | {"stage": 0}]),
+        exams=pd.DataFrame([run | told(exam) | {"stage": 0}]),
     )
 
 
