@@ -205,7 +205,12 @@ def _claims() -> Iterator[Published]:
     yield _of("sapo", f"| {_LATE} | 8/0: {{1[final_reward]:.3f}} of 1 |", "4/4", "8/0")
     yield _of("sapo", f"format {FACTORS.replace(' | ', ', content ')}", "4/4")
     yield _of("sapo", "by {0[lead_60]:.0f} % after 60 rounds and by {0[lead_100]:.0f} % after 100", "4/4")
-    yield _of("exploratory/five-node", f"with one step {SIGNED} | 8/0 with as many steps", "4/4")
+    template = (
+        "| 4/4 with four steps {0[improvement]:+.1f} %, with one {1[improvement]:+.1f} % | 8/0 with as many steps: "
+        "{2[mean]:.1f} and {3[mean]:.1f} of 480 | 8x60, {0[n]:.0f} |"
+    )
+    names = [f"2e-4-{steps}-{split}" for split in ("4/4", "8/0") for steps in ("4-steps", "1-step")]
+    yield _of("exploratory/steps-and-rates", template, *names)
     yield _of("empty-update", f"| {PAIRED} | 8/0 with the step: {{1[mean]:.1f}} of 800", "skip-8/0", "step-8/0")
     yield _of(
         "best-rates",
@@ -245,10 +250,11 @@ def _sharing() -> Iterator[Published]:
     yield _of("sapo", f"{_LATE} over 8/0, whose mean reward is {{1[final_reward]:.3f}} of 1", "4/4", "8/0", page=page)
     yield _of("empty-update", f"| 8/0 | {MEAN} | |", "skip-8/0", page=page)
     yield _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0", page=page)
-    template = f"4/4 earn {SIGNED} over 8/0 in 60 rounds"
-    yield _of("exploratory/five-node", template, "4/4", page=page)
-    template = f"With four steps, 4/4 earns {MEAN} of 240"
-    yield _of("exploratory/losses", template, "4-steps-grpo", page=page)
+    for rate in ("2e-4", "4e-4"):
+        for steps in ("1-step", "2-steps", "4-steps"):
+            template = f"| {rate}, {steps[0]} | {{0[mean]:.1f}} | {{1[mean]:.1f}} | {{1[improvement]:+.1f}} % | {{2[mean]:.1f}} |"
+            names = [f"{rate}-{steps}-{split}" for split in ("8/0", "4/4", "4/0")]
+            yield _of("exploratory/steps-and-rates", template, *names, page=page)
     drops = (
         "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)"
     )

@@ -95,7 +95,7 @@ EXPLORATORY = sorted((ROOT / "docs/study/exploratory").glob("*.toml"))
 def test_exploratory_matrices_are_runnable_and_declare_nothing(file: Path) -> None:
     record = resolved(read_matrix(file))
     assert (record.declared, record.tests) == ((), False)
-    assert (len(record.seeds), record.study) == (3, file.stem)
+    assert (record.seeds in ((441, 442, 443), (501, 502)), record.study) == (True, file.stem)
     assert all(run_settings(record, run, Path("/shared")) for run in record.runs)
 
 
