@@ -252,9 +252,9 @@ def _sharing() -> Iterator[Published]:
     yield _of("empty-update", f"8/0 with the skip against 8/0 with the step: {PAIRED}", "skip-8/0", page=page)
     for rate in ("2e-4", "4e-4"):
         for steps in ("1-step", "2-steps", "4-steps"):
-            template = f"| {rate}, {steps[0]} | {{0[mean]:.1f}} | {{1[mean]:.1f}} | {{1[improvement]:+.1f}} % | {{2[mean]:.1f}} |"
+            template = "{0[mean]:.1f} | {1[mean]:.1f} | {1[improvement]:+.1f} % | {2[mean]:.1f} |"
             names = [f"{rate}-{steps}-{split}" for split in ("8/0", "4/4", "4/0")]
-            yield _of("exploratory/steps-and-rates", template, *names, page=page)
+            yield _of("exploratory/steps-and-rates", f"| {rate}, {steps[0]} | {template}", *names, page=page)
     drops = (
         "({0[steep_drops]:.1f} steep drops a run; {1[steep_drops]:.1f} for 6/2 and 4/4, {2[steep_drops]:.1f} for 8/0)"
     )
