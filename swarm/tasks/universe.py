@@ -198,6 +198,10 @@ def _chosen(settings: Settings, task: str, known: tuple[str, ...], table: Mappin
 
 def _why_neither(task: str) -> str:
     """Returns why a name is neither a file of questions nor a dataset."""
+    family, _, name = task.partition("/")
+    if name and family in {*KEY_OF_FILE.values()}:
+        ending = next(ending for ending, key in KEY_OF_FILE.items() if key == family)
+        return f"; the questions of a file are named by the file, such as {name}{ending}"
     if Path(task).suffix:
         return f"; a file of your own questions ends in {', '.join(KEY_OF_FILE)}"
     try:

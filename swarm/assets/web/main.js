@@ -5,7 +5,7 @@ import { Follower, History, ask, isFrozen, unfreeze } from "./data.js";
 import { el, fill, lasting, moment, percent, plural, whole } from "./text.js";
 import { Experiments, Health, Journal, Nodes, Overview, Settings, Sharing, findings } from "./views.js";
 
-const FIRST = ["my_reward", "answer_tag_rate", "reward_given_tagged", "earned"];
+const FIRST = ["my_reward", "answer_tag_rate", "earned"];
 const VIEWS = { overview: ["Overview", Overview], nodes: ["Nodes and tasks", Nodes], answers: ["Answers", Answers], sharing: ["Sharing", Sharing], health: ["Health", Health], log: ["Log", Journal], settings: ["Run with", Settings], experiments: ["Experiments", Experiments] };
 const HOME = document.querySelector('meta[name="swarm-experiment"]').content;
 const place = (name) => document.getElementById(name);

@@ -22,6 +22,9 @@ function trend(values) {
   return known.length < 2 ? { last: known.at(-1) ?? null } : { first: meanOf(known.slice(0, window)), last: meanOf(known.slice(-window)), window };
 }
 
+// A whole over its part, where both are known: reward over format is knowledge, so that their product is the reward.
+const over = (whole, part) => (isNumber(whole) && part > 0 ? whole / part : null);
+
 function card(title, value, ...notes) {
   return el("div", { class: "card" }, el("dt", {}, title), el("dd", {}, el("span", { class: "value" }, value), ...notes.filter(Boolean).map((note) => el("span", { class: "note" }, note))));
 }
@@ -104,8 +107,10 @@ export class Overview {
   update(standing, history) {
     this.latest = standing;
     const { rounds } = history;
-    const [reward, tagged, given] = ["my_reward", "answer_tag_rate", "reward_given_tagged"].map((name) => history.over(name));
-    const [ofReward, ofTagged, ofGiven] = [reward.mean, tagged.mean, given.mean].map(trend);
+    const [reward, tagged] = ["my_reward", "answer_tag_rate"].map((name) => history.over(name));
+    const [ofReward, ofTagged] = [reward.mean, tagged.mean].map(trend);
+    const given = reward.mean.map((mean, at) => over(mean, tagged.mean[at]));
+    const ofGiven = { ...ofReward, first: over(ofReward.first, ofTagged.first), last: over(ofReward.last, ofTagged.last) };
     const total = cumulated(history.over("earned").sum);
     const live = standing.nodes.filter((node) => node.live).length;
     const ratio = ofReward.first > 0 ? `${times(ofReward.last / ofReward.first)} ` : "";
@@ -129,7 +134,7 @@ export class Overview {
     const done = cumulated(history.over("my_reward").count);
     this.sum.note.textContent = OF_SUM + (standing.embedded ? "" : OF_PAPER);
     this.sum.draw(rounds, [{ label: "this run", values: total, colour: colour(0) }, ...Object.entries(standing.embedded ? {} : PAPER).map(([name, sum], at) => ({ label: `paper ${name}`, values: done.map((count) => (count * sum) / PAPER_ROUNDS), colour: colour(at ? 2 : 1), dash: [7, 4], width: 1.5 }))]);
-    this.apart.draw(rounds, [{ label: "format", values: smooth(tagged.mean, window), colour: colour(0), format: percent }, { label: "knowledge", values: smooth(given.mean, window), colour: colour(1) }]);
+    this.apart.draw(rounds, [{ label: "format", values: smooth(tagged.mean, window), colour: colour(0), format: percent }, { label: "knowledge", values: smooth(given, window), colour: colour(1) }]);
     this.drawSpread(history);
     this.drawTook(standing, history);
   }
