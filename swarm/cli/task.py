@@ -148,6 +148,8 @@ async def _by_hand(scorer: Scorer, question: Question, answers: Sequence[str]) -
     """Answers given on the command line, or asked for."""
     if scorer.conversing(question.known_origin()):
         return await _converse_by_hand(scorer, question, answers)
+    if answers:
+        say("scored as answers to the first question:")
     for answer in answers:
         await _give(scorer, question, answer)
     if answers or not sys.stdin.isatty():

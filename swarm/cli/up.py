@@ -104,8 +104,8 @@ def up(
     against: Annotated[
         str | None,
         Parameter(
-            help="Run this swarm beside one with other settings and compare them: `alone`, where nobody shares, or "
-            "settings such as external=0,local=8."
+            help="Run this swarm and one with other settings at once, and compare them: `alone`, where nobody "
+            "shares, or settings such as external=0,local=8."
         ),
     ] = None,
     seeds: Annotated[
