@@ -1,4 +1,4 @@
-"""What a look at a long run in a folder costs: processor seconds and memory of the commands that only look.
+"""What a look at a long run in a folder costs: processor seconds of the commands that only look.
 
     python -m benchmarks.looks [--quick] [--rounds 2000] [--nodes 16] [--repeats 7] [--before CHECKOUT]
 
@@ -29,27 +29,28 @@ LOOKS = {
 HERE = Path(__file__).parents[1]
 
 
-def cost(checkout: Path, words: list[str], environ: dict[str, str]) -> tuple[float, float]:
-    """Processor seconds of one run of a command, and its largest memory in MB."""
+def cost(checkout: Path, words: list[str], environ: dict[str, str]) -> float:
+    """Processor seconds of one run of a command."""
     run = [sys.executable, "-P", "-m", "swarm", *words]
     process = subprocess.Popen(run, env=environ | {"PYTHONPATH": str(checkout)}, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(words)} in {checkout}: exit code {process.returncode}")
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+    return used.ru_utime + used.ru_stime
 
 
 def measure(sides: dict[str, Path], rounds: int, nodes: int, repeats: int) -> dict[str, Any]:
     """Median, least and most of each command and side; sides take turns."""
     environ = without_settings(os.environ)
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each side is to be compiled once
     with tempfile.TemporaryDirectory() as folder:
         make_place(Path(folder), 3, nodes, "short")
         make_place(Path(folder), rounds, nodes, "long")
         found: dict[str, Any] = {}
         for look, words in LOOKS.items():
             where = [] if look == "version" else ["--path", folder]
-            costs: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
+            costs: dict[str, list[float]] = {side: [] for side in sides}
             for _ in range(repeats + 1):
                 for side, checkout in sides.items():
                     costs[side].append(cost(checkout, [*words, *where], environ))
@@ -57,13 +58,11 @@ def measure(sides: dict[str, Path], rounds: int, nodes: int, repeats: int) -> di
     return found
 
 
-def _summed(costs: list[tuple[float, float]]) -> dict[str, float]:
-    seconds = [one for one, _ in costs]
+def _summed(seconds: list[float]) -> dict[str, float]:
     return {
         "median": round(statistics.median(seconds), 3),
         "min": round(min(seconds), 3),
         "max": round(max(seconds), 3),
-        "megabytes": round(statistics.median(memory for _, memory in costs)),
     }
 
 
