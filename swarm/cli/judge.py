@@ -35,7 +35,7 @@ from swarm.errors import (
     SwarmError,
 )
 from swarm.harmless import printable
-from swarm.judge.exam import PASS_AT, Candidate, candidates, examine, make_paper, opened
+from swarm.judge.exam import Candidate, candidates, examine, make_paper, opened
 from swarm.judge.judge import Judge
 from swarm.judge.questions import questions_of, with_stages_of
 from swarm.logs import NodeLog, configure_logging, get_logger
@@ -53,7 +53,7 @@ from swarm.tasks.scoring import Scorer
 from swarm.views.studies import reader_of
 from swarm.views.text import shorten, table
 from swarm.wire import keys
-from swarm.wire.judge_messages import ExamRow
+from swarm.wire.judge_messages import PASS_AT, ExamRow
 from swarm.wire.messages import ExperimentFile
 
 logger = get_logger(__name__)

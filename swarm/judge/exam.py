@@ -40,7 +40,7 @@ from swarm.tasks.revise import revised
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.types import Completion, Generator, Question, RolloutGroup
 from swarm.wire import keys
-from swarm.wire.judge_messages import ExamRow
+from swarm.wire.judge_messages import PASS_AT, ExamRow
 from swarm.wire.messages import NodeState
 
 
@@ -187,8 +187,6 @@ def answers_of(
 
 EXAM_SEED = 20_250_921
 """Changing it makes another exam, whose results compare with none of before."""
-PASS_AT = (2, 4, 8, 16, 32)
-"""k of pass@k beside 1, as far as there are so many completions."""
 Paper = Mapping[str, Sequence[Question]]
 """Task -> its questions."""
 Answers = Mapping[str, Sequence[tuple[Completion, ...]]]

@@ -92,6 +92,10 @@ class JudgedRow(msgspec.Struct, kw_only=True):
     schema_version: int = SCHEMA_VERSION
 
 
+PASS_AT = (2, 4, 8, 16, 32)
+"""k of pass@k beside 1, as far as there are so many completions."""
+
+
 class ExamRow(msgspec.Struct, kw_only=True):
     """One entry of the list in `exam.json`: how well one node does in one task on the frozen held-out questions."""
 

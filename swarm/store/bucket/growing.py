@@ -360,13 +360,13 @@ def read_on(client: Objects, name: str, text: str, limit: int) -> Records:
 
 
 def _read_on(client: Objects, name: str, text: str, limit: int, *, strict: bool) -> Records:
-    cursor = _Cursor.of(text)
-    birth, pieces = _find(client, name, cursor, None if bytes_of_end(text) else limit)
+    cursor, wanted = _Cursor.of(text), bytes_of_end(text)
+    birth, pieces = _find(client, name, cursor, None if wanted else limit)
     if not birth:
         return Records([], text)
     restarted, size = cursor.birth not in ("", birth), pieces[-1].end if pieces else 0
     _, _, offset, in_long = _Cursor(birth) if restarted else cursor
-    cut = 0 < (wanted := bytes_of_end(text)) < size
+    cut = 0 < wanted < size
     if cut:
         offset = size - wanted - 1
     ahead = [piece for piece in pieces if piece.end > offset]

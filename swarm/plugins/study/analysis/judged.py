@@ -9,6 +9,7 @@ from __future__ import annotations
 import pandas as pd
 
 from swarm.plugins.study.analysis.curves import RUN, ratio
+from swarm.wire import judge_messages
 
 WINDOW_ROUNDS = 10
 """Rounds that are judged together."""
@@ -38,7 +39,7 @@ def pass_at_1(judged: pd.DataFrame, window: int = WINDOW_ROUNDS) -> pd.DataFrame
     return found.reset_index()
 
 
-PASS_AT = ("pass_at_2", "pass_at_4", "pass_at_8", "pass_at_16", "pass_at_32")
+PASS_AT = tuple(f"pass_at_{k}" for k in judge_messages.PASS_AT)
 
 
 def exam_means(exams: pd.DataFrame) -> pd.DataFrame:
