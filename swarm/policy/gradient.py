@@ -17,7 +17,7 @@ What is in the parameters' `.grad` is always the sum of all that was added, as i
 is the difference of two such sums. Two copies of it are held at the most (sum 2 and sum 3), in fp32 on the device: 8
 bytes for each trained weight. What they are for: swarm.algo.gradient_bias.
 
-Optimizer turns a summed gradient into an update of the weights: scale ──▶ clip ──▶ AdamW at the learning rate of its schedule.
+Optimizer turns a summed gradient into an update of the weights: scale ──▶ clip ──▶ AdamW at a scheduled learning rate.
 """
 
 from __future__ import annotations
