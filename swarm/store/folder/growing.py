@@ -24,8 +24,8 @@ from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile
 from swarm.store import records
 from swarm.store.base import Records, bytes_of_end
-from swarm.store.folder.beneath import Within, make_folder, open_beneath, opened_folder
-from swarm.store.folder.fetch import NO_WAITING, open_regular
+from swarm.store.folder.beneath import NO_WAITING, Within, make_folder, open_beneath, rename_beneath
+from swarm.store.folder.fetch import open_regular
 from swarm.store.folder.publish import IN_THE_WAY, clear, failing_to_write, may_clear, sync_folder
 
 _HEAD = 256
@@ -242,5 +242,4 @@ def rotate(file: Within, drafts: Within) -> None:
     older = older_part(file)
     assert older
     clear(older, drafts)
-    with opened_folder(file.parent) as folder:
-        os.rename(file.name, older.name, src_dir_fd=folder, dst_dir_fd=folder)
+    rename_beneath(file, older)

@@ -72,13 +72,13 @@ def test_temporary_files_never_lie_in_a_watched_or_counted_folder() -> None:
 def test_temporary_names_never_end_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = Layout(tmp_path, "demo")
     half: list[str] = []
-    rename = os.rename
+    rename = os.replace
 
     def look_and_rename(*names: str, **folders: int) -> None:
         half.extend(os.listdir(layout.temporary("anna")))
         rename(*names, **folders)
 
-    monkeypatch.setattr(os, "rename", look_and_rename)
+    monkeypatch.setattr(os, "replace", look_and_rename)
     layout.put(layout.peer_file("anna"), b"{}", "anna")
     assert len(half) == 1
     assert not half[0].endswith(".json")
