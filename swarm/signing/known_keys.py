@@ -44,7 +44,6 @@ _AT_ONCE = 100
 _WHERE = "folder.txt"
 """Says in words which shared folder the digest stands for."""
 _IDS = "ids.txt"
-_NO_ID = "-"
 _MOST_OF_IDS = 64 * 1024
 """Bytes."""
 
@@ -189,24 +188,23 @@ class KnownKeys:
 
     # ── ids ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def ids(self) -> list[str]:
-        """Returns the ids by which this machine knows the experiment, the last one last; empty text: it had none.
+        """Returns the ids by which this machine knows the experiment, the last one last.
 
         Raises:
             ConfigError: that cannot be looked up.
         """
         try:
-            text = read_regular(self._folder / _IDS, _MOST_OF_IDS).decode("ascii", "replace")
+            return read_regular(self._folder / _IDS, _MOST_OF_IDS).decode("ascii", "replace").split()
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise ConfigError(f"cannot read {self._folder / _IDS}: {error.strerror or error}") from None
-        return ["" if line == _NO_ID else line for line in text.split()]
 
     def add_id(self, id_: str) -> None:
         """Know the experiment by one more. Raises OSError: it cannot be remembered."""
         self._make_folder()
         with open(self._folder / _IDS, "a", encoding="ascii") as file:
-            file.write(f"{id_ or _NO_ID}\n")
+            file.write(f"{id_}\n")
             file.flush()
             os.fsync(file.fileno())
 

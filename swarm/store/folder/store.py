@@ -223,7 +223,7 @@ class FolderStore:
                 sync_folder(replace(at, names=at.names[:depth]))
 
     def recover(self) -> None:
-        bundles.recover(self._drafts(), self._writer or "")
+        bundles.recover(self._drafts())
 
     def remove(self, key: str) -> None:
         self._writing()
