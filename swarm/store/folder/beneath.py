@@ -22,7 +22,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -86,7 +86,7 @@ class Within:
         """Returns the folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
-        return Within(self.root, self.names[:-1], self.by_path, self.below, self.anew)
+        return replace(self, names=self.names[:-1])
 
     @property
     def name(self) -> str:
@@ -97,7 +97,7 @@ class Within:
         return self.root.joinpath(*self.names)
 
     def __truediv__(self, name: str) -> Within:
-        return Within(self.root, (*self.names, name), self.by_path, self.below, self.anew)
+        return replace(self, names=(*self.names, name))
 
     def __str__(self) -> str:
         return os.path.join(self.root, *self.names)
@@ -287,9 +287,8 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
         above = at
         try:
             at = os.open(name, _FOLDER | NO_LINK, dir_fd=above)
-        except OSError:  # only now it matters which folder this is: what is to be made of it, or said
-            makes = folder.anew or depth >= folder.below
-            at = _step(above, name, grown if makes else None, _above(folder, depth), clears=depth >= folder.below)
+        except OSError as error:  # only now it matters which folder this is: what is to be made of it, or said
+            at = _opened_after(error, above, name, folder, depth, grown)
         finally:
             os.close(above)
     return at
@@ -303,54 +302,53 @@ def _above(folder: Within, depth: int) -> Within:
 
 
 def _open_chosen(root: Path, grown: list[Within] | None) -> int:
-    if grown is None:
-        return os.open(root, _FOLDER)
     try:
         return os.open(root, _FOLDER)
     except FileNotFoundError:
+        if grown is None:
+            raise
         missing = takewhile(lambda place: not place.exists(), (root, *root.parents))
         grown.extend(Within(made.parent) for made in missing)
         root.mkdir(parents=True, exist_ok=True)
         return os.open(root, _FOLDER)
 
 
-def _step(above: int, name: str, grown: list[Within] | None, place: Within, *, clears: bool) -> int:
-    """Open one folder within another, which is at `place`.
+def _opened_after(error: OSError, above: int, name: str, folder: Within, depth: int, grown: list[Within] | None) -> int:
+    """Opens a folder on the way to another one, once what is missing is made, and what is in the way is gone.
 
     Args:
-        clears: what stands in the place of a folder that only nodes make goes.
+        error: why it could not be opened; raised again where nothing may be made or has to stay.
+        above: descriptor of the folder that it is in.
     """
+    place, is_the_experiments = _above(folder, depth), depth >= folder.below
     try:
-        try:
-            return os.open(name, _FOLDER | NO_LINK, dir_fd=above)
-        except FileNotFoundError:
-            if grown is None:
-                raise
-            _make(above, name, grown, place)
-        except OSError as error:
-            if grown is None or not clears or not _is_ours(place, name):
-                raise
-            with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
-                if isinstance(error, PermissionError):
-                    _open_up(above, name)
-                elif error.errno in (errno.ENOTDIR, errno.ELOOP):
-                    os.unlink(name, dir_fd=above)
-                else:
-                    raise
+        if grown is None or not (folder.anew or is_the_experiments):
+            raise error
+        if not isinstance(error, FileNotFoundError):
+            if not (is_the_experiments and _is_ours(place, name)):
+                raise error
+            _clear_way(error, above, name)
             tell_of_obstacle((place / name).path)
-            _make(above, name, grown, place)
+        with contextlib.suppress(FileExistsError):  # another node made it in between
+            os.mkdir(name, dir_fd=above)
+            grown.insert(0, place)
         return os.open(name, _FOLDER | NO_LINK, dir_fd=above)
-    except OSError as error:
-        error.filename = str(place / name)
+    except OSError as failed:
+        failed.filename = str(place / name)
         if _is_link(above, name):  # Linux says ENOTDIR and macOS ELOOP
-            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", error.filename) from None
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", failed.filename) from None
         raise
 
 
-def _make(above: int, name: str, grown: list[Within], place: Within) -> None:
-    with contextlib.suppress(FileExistsError):  # another node made it in between
-        os.mkdir(name, dir_fd=above)
-        grown.insert(0, place)
+def _clear_way(error: OSError, above: int, name: str) -> None:
+    """Take away what stands in the place of a folder that only nodes make. Raises the error where it has to stay."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
+        if isinstance(error, PermissionError):
+            _open_up(above, name)
+        elif error.errno in (errno.ENOTDIR, errno.ELOOP):
+            os.unlink(name, dir_fd=above)
+        else:
+            raise error
 
 
 def _open_up(above: int, name: str) -> None:
