@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Thread
@@ -136,29 +135,11 @@ def test_a_missing_or_damaged_key_is_named(tmp_path: Path) -> None:
         make_trust("on", tmp_path, tmp_path, "exp")
 
 
-def test_a_file_is_signed_for_its_experiment_and_key_wherever_the_shared_place_is_mounted(tmp_path: Path) -> None:
-    make_key(tmp_path / "key")
-    alice = make_trust("on", tmp_path / "key", Path("/mnt/elsewhere"), "exp", Folder().born)
-    signature = signature_of(alice.seal(FILE, KEY))
-    assert signature
-    verify(signature, PLACE)
-    with pytest.raises(ProtocolError, match="bad_signature"):
-        verify(signature, PLACE._replace(id=OTHER))
-
-
 def test_whoever_came_first_in_the_name_of_an_own_node_cannot_shut_it_out(tmp_path: Path) -> None:
     own = make_signed(tmp_path)
     assert refusal(own, seal(FILE, PLACE, MALLORY)) is None
     assert refusal(own, own.seal(FILE, KEY)) is None
     assert refusal(own, make_signed(tmp_path, user="alice").seal(FILE, KEY)) == "other_key"
-
-
-def test_threads_that_see_an_author_at_once_pin_it_without_a_quarrel(tmp_path: Path) -> None:
-    known = KnownKeys(tmp_path, tmp_path, "exp")
-    for number in range(20):
-        with ThreadPoolExecutor(4) as threads:
-            told = list(threads.map(known.pin, [f"node-{number}"] * 4, ["one", "two", "one", "two"]))
-        assert len({*told, known.of(f"node-{number}")}) == 1
 
 
 def in_time(read: Callable[[], object]) -> object:
@@ -352,19 +333,6 @@ def test_before_there_is_an_experiment_nobody_else_is_believed_and_nobody_pinned
     assert refusal(reader, early) == "bad_signature", "until it is written again"
     assert reader.key_of("alice") is None
     assert refusal(reader, alice.seal(FILE, KEY)) is None
-
-
-def test_of_two_births_in_a_place_without_a_sure_winner_all_find_the_one_that_stayed(tmp_path: Path) -> None:
-    """Each reads its own at first, which the other then writes over."""
-    folder = Folder(OTHER)
-    loser = make_signed(tmp_path, user="alice", folder=folder)
-    folder.id = ID
-    winner = make_signed(tmp_path, folder=folder)
-    folder.now += STANDS_FOR
-    assert refusal(winner, loser.seal(FILE, KEY)) is None
-    folder.now += STANDS_FOR
-    loser.seal(FILE, KEY)
-    assert KnownKeys(tmp_path / "alice", tmp_path / "shared", "exp").ids() == [ID]
 
 
 def test_an_experiment_whose_file_is_gone_is_written_anew_with_its_id_and_a_new_one_of_its_name_with_another(
