@@ -41,9 +41,6 @@ class LogFile(Protocol):
     def write(self, line: bytes) -> None:
         """Append a line, or several that are joined by newlines, all or nothing."""
 
-    def has_lines(self) -> bool:
-        """Tells whether there is anything in it."""
-
     def reopen(self) -> None:
         """Open it again: a mount that came back does not know the old descriptor."""
 

@@ -327,10 +327,6 @@ class AppendedLog:
     def write(self, line: bytes) -> None:
         self._store.append_records(self._key, line.split(b"\n"), durable=False)
 
-    def has_lines(self) -> bool:
-        found = self._store.stat(self._key)
-        return found is not None and found.size > 0
-
     def reopen(self) -> None:
         pass
 

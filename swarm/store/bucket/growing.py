@@ -188,10 +188,10 @@ class GrowingWriter:
         """Appends so far, and those before which nothing is joined: what could not be is not tried each time."""
         self._lock = threading.Lock()
 
-    def has_lines(self) -> bool:
+    def look(self) -> None:
+        """Find the end of what is there, unless it is known. Raises StoreError: the place cannot be read."""
         with self._lock:
             self._end = self._end or self._look()
-            return self._end.size > 0
 
     def append(self, lines: bytes, *, once: bool) -> None:
         """Append whole lines, each with its newline; all or nothing.

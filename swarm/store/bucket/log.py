@@ -25,7 +25,7 @@ class SealedLog:
         """Raises StoreError: the bucket cannot be read."""
         self.waits = waits
         self._file = file
-        self._had_lines = file.has_lines()
+        file.look()
         self._failed = False
         """The last segment may be there or not: the same lines are not appended twice."""
 
@@ -35,11 +35,8 @@ class SealedLog:
         except StoreError:
             self._failed = True
             raise
-        self._failed, self._had_lines = False, True
+        self._failed = False
         self.waits = min(GROWTH * self.waits, max(SEALED_LATEST, self.waits))
-
-    def has_lines(self) -> bool:
-        return self._had_lines
 
     def reopen(self) -> None:
         pass
