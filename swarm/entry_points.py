@@ -65,7 +65,7 @@ def found(group: str) -> dict[str, EntryPoint]:
 
     Our own come first and keep their names; of two others with one name, the distribution earlier in the alphabet does.
     """
-    others = sorted((entry for entry in _all() if entry.group == group), key=distribution_of, reverse=True)
+    others = sorted((entry for entry in _all() if entry.group == group), reverse=True)
     ours = bundled(group)
     return ours | {entry.name: entry for entry in others if entry.name not in ours}
 
@@ -81,10 +81,10 @@ def load(entry: EntryPoint) -> Any:
         loaded = import_module(module)
         return getattr(loaded, name) if name else loaded
     except Exception as error:
-        distribution = distribution_of(entry)
         raise DanglingError(
-            f"{entry.name} ({entry.group}) of {distribution} cannot be had: {entry.value} raises "
-            f"{type(error).__name__}: {error}; install {distribution} again, or remove it: pip uninstall {distribution}"
+            f"{entry.name} ({entry.group}) of {entry.distribution} cannot be had: {entry.value} raises "
+            f"{type(error).__name__}: {error}; install {entry.distribution} again, or remove it: pip "
+            f"uninstall {entry.distribution}"
         ) from error
 
 
@@ -112,11 +112,6 @@ def of_plugins(group: str, plugins: Sequence[str]) -> list[Any]:
     ours = bundled(group) if plugins else {}
     there = ours if all(name in ours for name in plugins) else found(group)
     return [load(there[name]) for name in plugins if name in there]
-
-
-def distribution_of(entry: EntryPoint) -> str:
-    """Returns the name of the distribution that registered an entry point."""
-    return entry.distribution
 
 
 def of_plugin(plugin: str, name: str) -> Any:

@@ -1,12 +1,13 @@
 """Append-only line files: LineFile, durable on request; BufferedLog, which keeps lines while its file refuses them.
 
 LineFile ─▶ a file that grows by whole lines
-BufferedLog ─▶ a log: a thread of its own brings lines to the file, in order; what that does not take now waits
+BufferedLog ─▶ a log: a thread of its own brings lines to the file, in order, as often as the file wants to be written
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 import sys
 import threading
@@ -14,12 +15,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Protocol
 
 from swarm.errors import StoreError
 
 MOST_WAITING = 4 * 2**20
 """Bytes of log lines that wait for a file; the oldest beyond it are dropped and counted."""
+MOST_TOGETHER = 64 * 1024
+"""Bytes of gathered lines that do not wait for others."""
 PATIENCE_AT_END = 30.0
 """Seconds that a process which ends waits for a file that does not answer."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -31,11 +35,11 @@ MOST_TORN = 4 * 2**20
 class LogFile(Protocol):
     """A file of log lines, kept open; errors are OSError or StoreError."""
 
-    def write(self, line: bytes) -> None:
-        """Append a line, all of it or nothing."""
+    waits: float
+    """Seconds that lines are to be gathered before they are written together; 0: each is written at once."""
 
-    def has_lines(self) -> bool:
-        """Tells whether there is anything in it."""
+    def write(self, line: bytes) -> None:
+        """Append a line, or several that are joined by newlines, all or nothing."""
 
     def reopen(self) -> None:
         """Open it again: a mount that came back does not know the old descriptor."""
@@ -52,6 +56,8 @@ class LineFile:
 
     A torn last line, left by a crash, is closed by a newline before the next line goes in.
     """
+
+    waits = 0.0
 
     def __init__(self, opener: Callable[[], int]) -> None:
         """Open the file; raises what `opener` raises, which gives a descriptor to read and to append by."""
@@ -153,7 +159,7 @@ class LineFile:
 class BufferedLog:
     """The lines of a log on their way to a file that may be slow, hang, or refuse them for a while.
 
-        write ─▶ waiting lines ─ a thread of its own, one line at a time, in order ─▶ file
+        write ─▶ waiting lines ─ a thread of its own, in order, one at a time or what was gathered ─▶ file
 
     `write` never waits for the file, and nothing here raises once the file is open. Lines wait in memory; of more than
     `most_waiting` bytes the oldest go, and are counted in the log. A kill -9 takes the lines that wait.
@@ -187,11 +193,11 @@ class BufferedLog:
         self._patience = patience
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
-        self._in_hand = False
-        """The first of them is being written."""
+        self._in_hand = 0
+        """So many of the first ones are being written, or were so when the file refused them."""
         self._dropped = 0
-        self._asked = False
-        """There is reason to try: something waits that was not tried since the last refusal."""
+        self._due = math.inf
+        """When the file is to be tried; infinite: there is no reason to try."""
         self._trying_since: float | None = None
         """When the write that goes on now began."""
         self._closing = False
@@ -199,20 +205,20 @@ class BufferedLog:
         self._thread: threading.Thread | None = None
 
     def write(self, line: bytes) -> None:
-        """Have the line appended, after those that wait; where that fails, it waits for the next one."""
+        """Have the line appended, after those that wait; where that fails, it waits for the next try."""
         with self._changed:
             self._waiting.append(line)
             self._waiting_bytes += len(line)
             while self._waiting_bytes > self._most_waiting and self._waiting:
                 self._take_first()
                 self._dropped += 1
-            self._ask()
+            self._ask(0.0 if self._waiting_bytes >= MOST_TOGETHER else self._file.waits)
 
     def begin(self) -> None:
         """Write from now on, what waits first."""
         with self._changed:
             self._held = False
-            self._ask()
+            self._ask(0.0)
 
     def forget(self) -> None:
         """A file that was held back, never begun, is another's or nobody's: drop what waits, and all that follows."""
@@ -226,7 +232,9 @@ class BufferedLog:
         """Wait until everything was tried; False where the file has not answered for so many seconds."""
         until = time.monotonic() + patience
         with self._changed:
-            while self._asked and self._thread and self._thread.is_alive():
+            if self._due < math.inf:
+                self._ask(0.0)
+            while self._due <= time.monotonic() and self._thread and self._thread.is_alive():
                 left = min(until, (self._trying_since or until) + patience) - time.monotonic()
                 if left <= 0:
                     return False
@@ -235,12 +243,13 @@ class BufferedLog:
 
     def _take_first(self) -> None:
         self._waiting_bytes -= len(self._waiting.popleft())
-        self._in_hand = False
+        self._in_hand = max(0, self._in_hand - 1)
 
-    def _ask(self) -> None:
+    def _ask(self, seconds: float) -> None:
+        """Have the file tried in so many seconds at the latest."""
         if self._held:
             return
-        self._asked = True
+        self._due = min(self._due, time.monotonic() + seconds)
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_on, name="log", daemon=True)
             self._thread.start()
@@ -250,31 +259,43 @@ class BufferedLog:
     def _write_on(self) -> None:
         while self._is_to_try():
             with self._changed:
-                closing, dropped = self._closing, self._dropped
-                self._in_hand = not dropped
-                line = self._note(dropped) if dropped else self._waiting[0]
+                at_end, dropped = self._closing, self._dropped
+                lines = [self._note(dropped)] if dropped else self._taken_in_hand()
                 self._trying_since = time.monotonic()
-            written = self._try(line)
+            written = self._try(b"\n".join(lines))
             with self._changed:
                 self._trying_since = None
-                if not written:
-                    self._asked = self._closing and not closing  # the end tries once more
-                elif self._in_hand:
-                    self._take_first()
-                else:
-                    self._dropped -= dropped or 1  # the note's, or this line, given up meanwhile and written after all
+                if written and dropped:
+                    self._dropped -= dropped
+                elif written:
+                    self._dropped -= len(lines) - self._in_hand  # given up meanwhile, and written after all
+                    while self._in_hand:
+                        self._take_first()
+                self._due = time.monotonic() + self._pause(written=written, at_end=at_end)
         with suppress(OSError, StoreError):
             self._file.close()
+
+    def _taken_in_hand(self) -> list[bytes]:
+        """Returns the lines to be written; after a failure the same ones, for they may have got there."""
+        self._in_hand = self._in_hand or (len(self._waiting) if self._file.waits else 1)
+        return list(islice(self._waiting, self._in_hand))
+
+    def _pause(self, *, written: bool, at_end: bool) -> float:
+        """Returns seconds until the file is tried again, if lines are left; infinite: not before the next line."""
+        if self._closing:
+            return math.inf if at_end and not written else 0.0  # the end tries once more
+        return self._file.waits or (0.0 if written else math.inf)
 
     def _is_to_try(self) -> bool:
         """Waits until there is something to write; False at the end."""
         with self._changed:
-            while not (self._asked and (self._waiting or self._dropped)):
-                self._asked = False
+            while self._due > time.monotonic() or not (self._waiting or self._dropped):
+                if not (self._waiting or self._dropped):
+                    self._due = math.inf
                 self._changed.notify_all()
-                if self._closing:
+                if self._closing and self._due == math.inf:
                     return False
-                self._changed.wait()
+                self._changed.wait(None if self._due == math.inf else max(0.0, self._due - time.monotonic()))
             return True
 
     def _try(self, line: bytes) -> bool:

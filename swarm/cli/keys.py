@@ -47,7 +47,7 @@ def show(*, known: bool = False, experiment_flags: CommonFlags | None = None) ->
 def _show_known(experiment_flags: CommonFlags | None) -> None:
     settings = settings_to_look(experiment_flags)
     known_keys = _known(settings)
-    keys = [(EXPERIMENT, id_ or "no id: an earlier version began it") for id_ in known_keys.ids()[-1:]]
+    keys = [(EXPERIMENT, id_) for id_ in known_keys.ids()[-1:]]
     keys += known_keys
     if not keys:
         open_place(settings.place).require(settings.experiment)

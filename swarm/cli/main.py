@@ -35,7 +35,7 @@ from swarm import __version__, entry_points
 from swarm.cli.command import Command
 from swarm.cli.help import ALL, LAYERS, further
 from swarm.cli.say import painted, say, say_in_any_encoding, warn
-from swarm.entry_points import DanglingError, EntryPoint, distribution_of, load
+from swarm.entry_points import DanglingError, EntryPoint, load
 from swarm.errors import SwarmError
 from swarm.harmless import printable
 
@@ -277,14 +277,14 @@ def read_tables(entries: Iterable[EntryPoint], commands: Collection[str], groups
         except DanglingError as error:
             table.problems.append(str(error))
         except (AttributeError, TypeError, ValueError) as error:
-            table.problems.append(f"{entry.value} of {distribution_of(entry)} has no table of commands: {error}")
+            table.problems.append(f"{entry.value} of {entry.distribution} has no table of commands: {error}")
         else:
             free = [words for words in named if _free(words, {*commands, *table.commands}, {*groups, *table.groups})]
             table.commands.update((words, named[words]) for words in free)
             firsts = {words.partition(" ")[0] for words in free if " " in words}
             table.groups.update((first, texts.get(first, "")) for first in firsts - {*groups, *table.groups})
             table.problems.extend(
-                f"`swarm {words}` of {distribution_of(entry)} is left out: other commands have these words"
+                f"`swarm {words}` of {entry.distribution} is left out: other commands have these words"
                 for words in named
                 if words not in free
             )

@@ -18,6 +18,8 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from swarm.harmless import escaped
+
 NODE: ContextVar[str | None] = ContextVar("NODE", default=None)
 """The node that is at work. Tasks, their threads and the compute step inherit it."""
 
@@ -107,13 +109,7 @@ def _showable(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """
     plain = (int, float, type(None))
     shown = {k: v if k == "exc_info" or isinstance(v, plain) else as_text(_plain(v)) for k, v in event.items()}
-    return {k: _harmless(v) if isinstance(v, str) and k != "event" else v for k, v in shown.items()}
-
-
-def _harmless(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    return {k: escaped(v, keep="\n\t") if isinstance(v, str) and k != "event" else v for k, v in shown.items()}
 
 
 def _json_line(_: WrappedLogger, __: str, event: EventDict) -> str:

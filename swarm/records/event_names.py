@@ -54,7 +54,6 @@ EVENTS = frozenset(
         *("round.completed", "round.forecast", "round.held", "round.last_closed", "round.opened", "round.redone"),
         *("rounds.foreseen", "rounds.lost", "rounds.redoing", "rounds.redone", "rounds.skipped"),
         *("scorer.ready", "scorer.restart", "scorer.stderr"),
-        "signing.without_id",
         *("server.away", "server.back", "server.own", "server.ready"),
         "settings.changed",
         "start.not_recorded",

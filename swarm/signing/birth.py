@@ -2,7 +2,7 @@
 
     nobody has begun it ─────────────▶ unknown: nothing but the own user's signatures is believed
     experiment.json gives an id ─────▶ signed with; the same one STANDS_FOR later ─▶ settled: never read again
-                                          └ none that this machine knows ─▶ ExperimentError
+                                          └ none, or none that this machine knows ─▶ ExperimentError
     the file is gone, or is none ────▶ the one that this machine knew last
 
 So whoever rewrites experiment.json in mid-run changes nothing for those who run, and a node that starts again notices.
@@ -49,12 +49,12 @@ class Birth:
             wall: Unix seconds.
 
         Raises:
-            ExperimentError: it is another one than this machine began in.
+            ExperimentError: it is another one than this machine began in, or has no id.
         """
         self._experiment, self._where = experiment, where
         self._born, self._memory, self._wall = born, memory, wall
         self.id: str | None = None
-        """Id as it is known now; empty: the experiment has none, None: it is not known yet."""
+        """Id as it is known now; None: it is not known yet."""
         self._seen_at = math.inf
         """Since when experiment.json has given it."""
         self._looked_at = -math.inf
@@ -69,8 +69,8 @@ class Birth:
         self._looked_at = now
         if id_ is None:
             self.id, self._seen_at = known[-1] if known else self.id, math.inf
-        elif known and id_ not in known:
-            raise ExperimentError(self._another(id_, known[-1]))
+        elif not id_ or (known and id_ not in known):
+            raise ExperimentError(self._another(id_, known))
         elif id_ != self.id or self._seen_at == math.inf:
             self.id, self._seen_at = id_, now
         elif abs(now - self._seen_at) >= STANDS_FOR:
@@ -95,13 +95,6 @@ class Birth:
         self._settled = True
         if known[-1:] != [id_]:
             self._remember(id_)
-        if not id_:
-            logger.warning(
-                "signing.without_id",
-                experiment=self._experiment,
-                consequence="an earlier version began this experiment: what was signed in another place for one of its "
-                "name is believed here too",
-            )
 
     def _remember(self, id_: str) -> None:
         try:
@@ -109,10 +102,10 @@ class Birth:
         except OSError as error:
             logger.warning("experiment.not_remembered", experiment=self._experiment, error=str(error))
 
-    def _another(self, id_: str, known: str) -> str:
-        got, expected = (f"the id {each}" if each else "no id" for each in (id_, known))
+    def _another(self, id_: str, known: list[str]) -> str:
+        expected = f"the id {known[-1]}" if known else "an id, without which nothing can be signed"
         return (
-            f"experiment.json of {self._experiment} in {self._where} is another one than this machine began in: "
-            f"expected {expected}, got {got}. Restore the file; or, where somebody has begun the experiment anew, "
+            f"experiment.json of {self._experiment} in {self._where} is none that this machine began in: expected "
+            f"{expected}, got {id_ or 'none'}. Restore the file; or, where somebody has begun the experiment anew, "
             f"`swarm keys forget @experiment --experiment {self._experiment} --path {self._where}`"
         )

@@ -39,12 +39,9 @@ HEARD_EVERY = 3600.0
 """Seconds between two notes that an author was heard."""
 ROOM_EVERY = 60.0
 """Seconds between two looks for room where there was none: each looks at every pin."""
-_AT_ONCE = 100
-"""Pins that a process makes before it counts again what others have made."""
 _WHERE = "folder.txt"
 """Says in words which shared folder the digest stands for."""
 _IDS = "ids.txt"
-_NO_ID = "-"
 _MOST_OF_IDS = 64 * 1024
 """Bytes."""
 
@@ -74,8 +71,6 @@ class KnownKeys:
         self._pinned: dict[str, str] = {}
         self._heard: dict[str, float] = {}
         self._kept: set[str] = set()
-        self._room = 0
-        """Pins that may be made before they are counted again."""
         self._full_at: float | None = None
 
     # ── pins ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,7 +100,6 @@ class KnownKeys:
         try:
             with suppress(FileExistsError):
                 os.link(half, file)  # whole or not at all, and never over another
-                self._room -= 1
         finally:
             half.unlink()
         self._pinned.pop(author, None)
@@ -155,17 +149,15 @@ class KnownKeys:
 
     # ── room ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def _has_room(self) -> bool:
-        if self._room > 0:
-            return True
         now = self._wall()
         if self._full_at is not None and abs(now - self._full_at) < ROOM_EVERY:
             return False
         pins = self._pins()
         if len(pins) >= MOST_PINS:
             pins = [pin for pin in pins if not self._gave_up(pin, now)]
-        self._room = min(_AT_ONCE, MOST_PINS - len(pins))
-        self._full_at = now if self._room <= 0 else None
-        return self._room > 0
+        has_room = len(pins) < MOST_PINS
+        self._full_at = None if has_room else now
+        return has_room
 
     def _pins(self) -> list[os.DirEntry[str]]:
         with suppress(FileNotFoundError), os.scandir(self._folder) as found:
@@ -189,24 +181,23 @@ class KnownKeys:
 
     # ── ids ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def ids(self) -> list[str]:
-        """Returns the ids by which this machine knows the experiment, the last one last; empty text: it had none.
+        """Returns the ids by which this machine knows the experiment, the last one last.
 
         Raises:
             ConfigError: that cannot be looked up.
         """
         try:
-            text = read_regular(self._folder / _IDS, _MOST_OF_IDS).decode("ascii", "replace")
+            return read_regular(self._folder / _IDS, _MOST_OF_IDS).decode("ascii", "replace").split()
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise ConfigError(f"cannot read {self._folder / _IDS}: {error.strerror or error}") from None
-        return ["" if line == _NO_ID else line for line in text.split()]
 
     def add_id(self, id_: str) -> None:
         """Know the experiment by one more. Raises OSError: it cannot be remembered."""
         self._make_folder()
         with open(self._folder / _IDS, "a", encoding="ascii") as file:
-            file.write(f"{id_ or _NO_ID}\n")
+            file.write(f"{id_}\n")
             file.flush()
             os.fsync(file.fileno())
 

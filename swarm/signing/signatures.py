@@ -8,8 +8,8 @@ A signature lies inside a JSON file, so that whoever does not care for it reads 
 The signature is the last field, over the very bytes before it: nothing has to be brought into a canonical form. As the
 place (experiment and path) is signed too, a file that is moved to another place, round or experiment is not valid.
 
-    the experiment has an id   swarm file 2 · {id}/{key} · body     another run of the same name has another id
-    it has none                swarm file 1 · {name}/{key} · body   as every earlier version signs
+    the experiment is there   swarm file 2 · {id}/{key} · body     another run of the same name has another id
+    nobody has begun it yet   swarm file 1 · {name}/{key} · body   believed by the own user alone
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SignedPlace(NamedTuple):
     """Its name."""
     key: str
     id: str | None = None
-    """The experiment's; empty: it has none, None: it is not known yet."""
+    """The experiment's; None: it is not known yet."""
 
     def __str__(self) -> str:
         return f"{self.experiment}/{self.key}"
@@ -113,8 +113,7 @@ def verify(signature: Signature, place: SignedPlace) -> None:
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signature.public_key))
         key.verify(signature.value, place.message(signature.signed))
     except (InvalidSignature, ValueError):
-        where = f"{place} of the experiment {place.id}" if place.id else f"{place}"
-        raise ProtocolError("bad_signature", f"{where} was not signed here by {signature.public_key}") from None
+        raise ProtocolError("bad_signature", f"{place} was not signed here by {signature.public_key}") from None
 
 
 def _decoded(text: bytes) -> bytes:

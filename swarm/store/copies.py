@@ -24,7 +24,7 @@ from typing import BinaryIO, NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import Store
-from swarm.store.folder.beneath import OPENS_FOLDERS
+from swarm.store.folder.beneath import NO_LINK, NO_WAITING, OPENS_FOLDERS
 
 MOST_IN_A_BUNDLE = 10_000
 """Files and folders; a checkpoint has some ten."""
@@ -236,7 +236,7 @@ def _link_file(name: str, folder: int, link: Path) -> bool:
 
 
 def _copy_file(name: str, folder: int, copy: Path, size: int) -> None:
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(name, os.O_RDONLY | NO_LINK | NO_WAITING, dir_fd=folder)
     with open(descriptor, "rb") as source, open(copy, "xb") as target:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             _copy(source, target, size)
@@ -246,7 +246,7 @@ def _written(name: str, folder: int, size: int) -> int:
     """Returns bytes of a file that are no hole, where the system tells of holes; 0 for one of very many."""
     if not hasattr(os, "SEEK_DATA"):
         return size
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(name, os.O_RDONLY | NO_LINK | NO_WAITING, dir_fd=folder)
     written, at = 0, 0
     try:
         for _ in range(_MOST_HOLES):

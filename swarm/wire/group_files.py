@@ -45,8 +45,6 @@ def named_by(file: RolloutFile, most: int = MOST_GROUPS) -> dict[int, str]:
         raise ProtocolError("oversized", f"expected at most {most} files of one group, got {len(named)}")
     if odd := next((sha for sha in named.values() if not _SHA256.fullmatch(sha)), None):
         raise ProtocolError("malformed", f"expected the SHA-256 of a file in hexadecimal, got {odd[:80]!r}")
-    if file.parts:
-        raise ProtocolError("malformed", "its groups lie in `parts_S`, which only the version that wrote them reads")
     if file.rollouts.keys() & named.keys():
         raise ProtocolError("malformed", "it holds groups and names others in their place, expected one of the two")
     return {slot: named[str(slot)] for slot in sorted(map(slot_of, named))}

@@ -61,11 +61,30 @@ ANYBODY = "@first"
 """Owner of experiment.json and of the files of its tasks: the first node that writes them."""
 
 _TENSORS = ".safetensors"
-_ROUND = re.compile(r"round_(0|[1-9][0-9]{0,8})")
-_STAGE = re.compile(r"stage_(0|[1-9][0-9]{0,8})")
+_NUMBER = "0|[1-9][0-9]{0,8}"
+_ROUND = re.compile(f"round_({_NUMBER})")
+_STAGE = re.compile(f"stage_({_NUMBER})")
 _GROUP = re.compile(r"(.+)\.(0|[1-9][0-9]{0,5})\.json")
-_ARCHIVED = re.compile(r"round_(0|[1-9][0-9]{0,8})-([0-9a-f]{16})\.tar\.gz")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PUBLISHED = re.compile(rf"{ROLLOUTS}/{_ROUND.pattern}/{_STAGE.pattern}/([^/]+?)(\.(?:0|[1-9][0-9]{{0,5}}))?\.json")
+"""Round, stage, node, and the slot of a file of one group."""
+_ARCHIVED = re.compile(rf"round_({_NUMBER})-([0-9a-f]{{16}})\.tar\.gz")
+_OF_ROUND, _OF_STAGE = f"round_(?:{_NUMBER})", f"stage_(?:{_NUMBER})"
+_OF_NODES = re.compile(
+    "|".join(
+        (
+            rf"{PEERS}/([^/]+)\.json",
+            rf"{COMPLETIONS}/{_OF_ROUND}/(?:stage_[1-9][0-9]{{0,8}}/)?([^/]+)\.json",
+            rf"{WEIGHTS}/{_OF_ROUND}/([^/]+){re.escape(_TENSORS)}",
+            rf"{REWARDS}/{_OF_ROUND}/{_OF_STAGE}/([^/]+)\.json",
+            rf"(?:{WINNERS}|{JUDGE_ANSWERS})/{_OF_ROUND}/([^/]+)\.json",
+            rf"{CHECKPOINTS}/{_OF_ROUND}/([^/]+)(?:/.*)?",
+            rf"(?:{LOGS}|{re.escape(DRAFTS)})/([^/]+)/.+",
+        )
+    ),
+    re.DOTALL,
+)
+"""What a node writes beside its rollouts; the one group that is there is the node."""
+_TASK = re.compile(f"{TASKS}/[0-9a-f]{{64}}")
 _FIXED = {
     EXPERIMENT: ANYBODY,
     STATE: COORDINATOR,
@@ -76,8 +95,6 @@ _FIXED = {
 }
 MOST_REMEMBERED = 2**14
 """Names of files that are listed again and again."""
-_BY_NODE = {ROLLOUTS: 2, COMPLETIONS: 1, REWARDS: 2, WINNERS: 1, PEERS: 0, JUDGE_ANSWERS: 1}
-"""Prefix -> folders between it and `{node}.json`."""
 
 
 def is_node_id(text: str) -> bool:
@@ -135,29 +152,15 @@ def archived_round(file_name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def rollout_of(key: str) -> tuple[RoundKey, str] | None:
-    """Returns stage and node of a rollout file; None for a key of anything else."""
-    parts = key.split("/")
-    if len(parts) != 4 or parts[0] != ROLLOUTS:
-        return None
-    round_, stage, node = round_of(parts[1]), stage_of(parts[2]), node_in(key, parts[3])
-    return None if round_ is None or stage is None or not node else (RoundKey(round_, stage), node)
+def published_in(key: str) -> tuple[RoundKey, str] | None:
+    """Returns stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
+    match = _PUBLISHED.fullmatch(key)
+    return (RoundKey(int(match[1]), int(match[2])), match[3]) if match and is_node_id(match[3]) else None
 
 
 def group_file_of(key: str) -> tuple[RoundKey, str] | None:
     """Returns stage and node of a file of one group; None for a key of anything else."""
-    parts = key.split("/")
-    if len(parts) != 4 or parts[0] != ROLLOUTS:
-        return None
-    round_, stage, name = round_of(parts[1]), stage_of(parts[2]), _GROUP.fullmatch(parts[3])
-    if round_ is None or stage is None or not name or not is_node_id(name[1]):
-        return None
-    return RoundKey(round_, stage), name[1]
-
-
-def published_in(key: str) -> tuple[RoundKey, str] | None:
-    """Returns stage and node of a rollout file or of a file of one of its groups; None for a key of anything else."""
-    return rollout_of(key) or group_file_of(key)
+    return published_in(key) if is_group_file(key.rpartition("/")[2]) else None
 
 
 def peer(node: str) -> str:
@@ -241,29 +244,12 @@ def owner_of(key: str) -> str | None:
     these."""
     if key in _FIXED:
         return _FIXED[key]
-    parts = key.split("/")
-    if parts[0] == TASKS:
-        return ANYBODY if len(parts) == 2 and _SHA256.fullmatch(parts[1]) else None
-    if parts[0] in (LOGS, DRAFTS) and len(parts) > 2:
-        return parts[1] if is_node_id(parts[1]) else None
-    if parts[0] == CHECKPOINTS and len(parts) > 2:
-        return parts[2] if round_of(parts[1]) is not None and is_node_id(parts[2]) else None
+    if _TASK.fullmatch(key):
+        return ANYBODY
     if key.startswith(f"{JUDGE_QUESTIONS}/"):
         return JUDGE
-    if named := group_file_of(key):
-        return named[1]
-    if parts[0] == WEIGHTS:
-        return _node_of_weights(parts)
-    if parts[0] == COMPLETIONS and len(parts) == 4:
-        return node_of(parts[3]) if stage_of(parts[2]) else None
-    for prefix, depth in _BY_NODE.items():
-        if key.startswith(f"{prefix}/") and len(parts) == prefix.count("/") + 2 + depth:
-            return node_of(parts[-1])
-    return None
-
-
-def _node_of_weights(parts: list[str]) -> str | None:
-    if len(parts) != 3 or round_of(parts[1]) is None or not parts[2].endswith(_TENSORS):
-        return None
-    node = parts[2].removesuffix(_TENSORS)
+    if published := published_in(key):
+        return published[1]
+    match = _OF_NODES.fullmatch(key)
+    node = match[match.lastindex or 0] if match else ""
     return node if is_node_id(node) else None

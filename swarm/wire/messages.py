@@ -198,8 +198,6 @@ class RolloutFile(msgspec.Struct, kw_only=True):
     earlier: dict[str, str] | UnsetType = UNSET
     """Of groups that were published before, and that `rollouts` lacks: slot -> SHA-256 of the bytes of
     `{node}.{slot}.json`, in lower-case hexadecimal."""
-    parts: dict[str, str] | UnsetType = UNSET
-    """The same of files `parts_S/{node}@{slot}.json`, which early versions wrote: a file that has it is refused."""
     mixture: dict[str, float] | UnsetType = UNSET
     """As in its registration."""
     schema_version: int = SCHEMA_VERSION
@@ -312,8 +310,7 @@ class ExperimentFile(msgspec.Struct, kw_only=True):
     made_by: str | UnsetType = UNSET
     """Another program that made the run, such as `rl-swarm`: it is read, and no node starts in it."""
     id: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")] | UnsetType = UNSET
-    """Random, 32 hexadecimal digits: signatures name it. Copies, mirrors and archives keep it; runs that earlier
-    versions began have none."""
+    """Random, 32 hexadecimal digits: signatures name it. Copies, mirrors and archives keep it."""
     schema_version: int = SCHEMA_VERSION
 
 

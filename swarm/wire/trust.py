@@ -43,8 +43,7 @@ class Trust(Protocol):
             again: whether the experiment goes on, and only its file is gone.
 
         Returns:
-            The one that this machine remembers, where the experiment goes on; else the fresh one. Empty: none, as in
-            a run that an earlier version began.
+            The one that this machine remembers, where the experiment goes on; else the fresh one.
         """
 
 

@@ -112,10 +112,8 @@ def check_half_a_record_waits_and_goes_with_the_next_append(world: World, tmp: P
 def check_the_lines_of_a_log_are_records_at_its_end_at_the_latest(world: World, tmp: Path) -> None:
     log = world.open("anna").open_log("logs/anna/stdout.log")
     try:
-        assert not log.has_lines()
         log.write(b"one")
         log.reopen()
-        assert log.has_lines()
         log.write(b"two")
         found = world.open().read_records("logs/anna/stdout.log").records
         assert found in ([b"one", b"two"], []) if world.logs_wait else found == [b"one", b"two"]

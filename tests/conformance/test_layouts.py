@@ -23,7 +23,6 @@ def in_folder() -> dict[str, bytes]:
         f"{BUNDLE}/node.json": b"{}",
         f"{BUNDLE}/model/weights": b"w",
         ".tmp/anna/replaced-checkpoints%2Fround_4%2Fanna/node.json": b"the only copy",
-        ".tmp/anna/replaced-round_3/node.json": b"of an earlier form",
         ".tmp/anna/bundle-00/node.json": b"half",
         LOG: b"one\ntwo\nthr",
         f"{EVENTS}.1": b"old\n",
@@ -89,6 +88,5 @@ def test_what_a_death_left_half_done_is_finished_or_removed(world: World) -> Non
     assert content(anna, BUNDLE) == {"node.json": b"{}", "model/weights": b"w"}
     if not world.logs_wait:
         assert content(anna, "checkpoints/round_4/anna") == {"node.json": b"the only copy"}
-        assert content(anna, "checkpoints/round_3/anna") == {"node.json": b"of an earlier form"}
     assert names(anna, ".tmp/anna") == []
     assert "round_6" not in names(anna, "checkpoints")

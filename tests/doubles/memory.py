@@ -41,7 +41,7 @@ from swarm.store.base import (
     page_of,
     parts_of,
 )
-from swarm.store.records import read_end, read_on
+from swarm.store.records import Cursor, read_end, read_on
 
 
 @dataclass(slots=True, eq=False)
@@ -207,19 +207,19 @@ class MemoryStore:
                 return Records([], cursor)
             if wanted := bytes_of_end(cursor):
                 cursor = ""
-            born, offset, in_long = cursor.split(":") if cursor else (str(file.born), "0", "0")
-            same = born == str(file.born) and int(offset) <= len(file.data)
+            known = Cursor.parsed(cursor)
+            same = known.of in ("", str(file.born)) and known.offset <= len(file.data)
 
             def read(begin: int, end: int) -> bytes:
                 return bytes(file.data[begin:end])
 
+            def what(offset: int) -> str:
+                return str(file.born)
+
             if wanted:
-                found = read_end(read, len(file.data), wanted, limit)
-            else:
-                begin = int(offset) if same else 0
-                found = read_on(read, len(file.data), begin, limit, in_long=same and in_long == "1")
-            at = f"{file.born}:{found.offset}:{int(found.in_long)}"
-            return Records(found.records, at, found.torn, found.more, not same, found.cut)
+                return read_end(read, len(file.data), wanted, limit, what)
+            found = read_on(read, len(file.data), known if same else Cursor(), limit, what)
+            return found._replace(restarted=not same)
 
     def open_log(self, key: str) -> LogFile:
         return AppendedLog(self, key)
@@ -316,18 +316,16 @@ def _ends_with(data: bytearray, lines: bytes) -> bool:
 
 
 class AppendedLog:
-    """A log file of a store that keeps none open: each line is appended by itself."""
+    """A log file of a store that keeps none open: lines are appended as they come."""
+
+    waits = 0.0
 
     def __init__(self, store: Store, key: str) -> None:
         self._store = store
         self._key = key
 
     def write(self, line: bytes) -> None:
-        self._store.append_records(self._key, [line], durable=False)
-
-    def has_lines(self) -> bool:
-        found = self._store.stat(self._key)
-        return found is not None and found.size > 0
+        self._store.append_records(self._key, line.split(b"\n"), durable=False)
 
     def reopen(self) -> None:
         pass

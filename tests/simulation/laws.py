@@ -172,7 +172,7 @@ class Laws:
 
     def _names_what_is_there(self, host: Host, key: str, data: bytes) -> None:
         """A file that names groups comes when they are in place; what is written over afterwards is a vandal's."""
-        if (named := keys.rollout_of(key)) is None:
+        if keys.group_file_of(key) or (named := keys.published_in(key)) is None:
             return
         for slot, sha256 in named_by(decode(data, RolloutFile, key)).items():
             self._world.injected["named_groups"] += 1

@@ -33,7 +33,7 @@ def test_entry_points_are_found_by_name_with_their_distribution(
         install(tmp_path, "their-tasks", {"swarm.tasks": {"dice": "dice:DICE"}}, dice="DICE = 7")
     )
     entry = entry_points.found("swarm.tasks")["dice"]
-    assert entry_points.distribution_of(entry) == "their-tasks"
+    assert entry.distribution == "their-tasks"
     assert entry_points.load(entry) == 7
     assert "dice" not in entry_points.bundled("swarm.tasks")
     assert "dice" not in entry_points.found("swarm.sinks")
@@ -46,10 +46,10 @@ def test_of_two_with_one_name_ours_wins_then_the_first_in_the_alphabet(
         groups = {"swarm.sinks": {"both": f"{name}:x", **({"ours": f"{name}:x"} if name != "aaa" else {})}}
         monkeypatch.syspath_prepend(install(tmp_path / name, name, groups))
     found = entry_points.found("swarm.sinks")
-    assert [entry_points.distribution_of(found[name]) for name in ("both", "ours")] == ["swarm-sapo"] * 2
+    assert [found[name].distribution for name in ("both", "ours")] == ["swarm-sapo"] * 2
     monkeypatch.syspath_prepend(install(tmp_path / "new", "swarm-sapo", {}))
     found = entry_points.found("swarm.sinks")
-    assert [entry_points.distribution_of(found[name]) for name in ("both", "ours")] == ["aaa", "zzz"]
+    assert [found[name].distribution for name in ("both", "ours")] == ["aaa", "zzz"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from tests.patience import PATIENCE
 class HangingFile:
     """A file whose writes come back when they may."""
 
+    waits = 0.0
+
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.asked = threading.Event()
@@ -27,10 +29,7 @@ class HangingFile:
     def write(self, line: bytes) -> None:
         self.asked.set()
         assert self.answers.wait(PATIENCE)
-        self.lines.append(line)
-
-    def has_lines(self) -> bool:
-        return bool(self.lines)
+        self.lines += line.split(b"\n")
 
     def reopen(self) -> None:
         pass

@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -235,17 +235,6 @@ def test_a_torn_last_line_is_left_alone_on_its_line(tmp_path: Path) -> None:
     torn, after = logs.events_file.read_bytes().splitlines()
     assert torn == b'{"event": "torn'
     assert json.loads(after)["event"] == "after"
-
-
-def test_a_full_disk_is_an_error_and_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "a.jsonl"
-    real = os.write
-    with monkeypatch.context() as full:
-        full.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
-        with pytest.raises(StoreError, match="disk full"):
-            append(file, b"123456")
-    append(file, b"next")
-    assert file.read_bytes() == b"next\n"
 
 
 def test_a_log_file_that_cannot_be_opened_is_a_folder_error(tmp_path: Path) -> None:
@@ -503,21 +492,5 @@ def test_no_reader_of_lines_obeys_what_a_stranger_wrote(tmp_path: Path) -> None:
         get_logger("test").warning("peer.seen", model="\x1b[2Jtiny", host="a\x9b31m\u202eb")
     shown = terminal.getvalue()
     assert shown.replace("\n", "").isprintable()
-    assert r"\x1b[2Jtiny" in shown
+    assert r"\u001b[2Jtiny" in shown
     assert (tmp_path / "stdout").read_text().replace("\n", "").isprintable()
-
-
-@pytest.mark.parametrize("linked", ["alice", "logs"])
-def test_through_a_log_folder_that_is_a_link_nothing_is_written_elsewhere(tmp_path: Path, linked: str) -> None:
-    """In the place of a node's own folder it goes; `logs` itself may be the user's."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    folder = tmp_path / "logs" / "alice"
-    place = folder if linked == "alice" else folder.parent
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(elsewhere)
-    refused = pytest.raises(StoreError, match="a symbolic link, which is not followed")
-    with refused if linked == "logs" else nullcontext():
-        FolderStore(tmp_path, "alice").append_records("logs/alice/metrics.jsonl", [b"{}"], durable=False)
-    assert list(elsewhere.iterdir()) == []
-    assert place.is_symlink() == (linked == "logs")

@@ -119,13 +119,6 @@ def test_prints_go_to_the_stdout_log_of_the_node_that_prints(
     assert capsys.readouterr() == ("from a\nfrom nobody\n", "from b\n")
 
 
-def test_a_crash_of_the_process_is_in_the_logs_of_all(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
-    with pytest.raises(ZeroDivisionError), logs.configure():
-        1 / 0  # noqa: B018
-    assert logs.names("a") == logs.names("b") == ["process.crashed"]
-
-
 def test_the_failure_of_a_node_is_in_its_log_alone(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     with logs.configure(), logging_as("a"):

@@ -1,6 +1,6 @@
 """Client: single requests to a bucket, counted, tried again where trying may help, failing as StoreError.
 
-Names are whole names of objects. What is not there is a FileNotFoundError; nothing of obstore is raised.
+Nothing of obstore is raised. What each request does, and raises, is said in swarm.store.bucket.objects.Objects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARK = "swarmput"
 
 
 class BucketClient:
-    """One handle's way to a bucket."""
+    """One handle's way to a bucket; it implements Objects."""
 
     def __init__(
         self,
@@ -71,21 +71,14 @@ class BucketClient:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, name: str, data: bytes) -> None:
-        """Write an object in the place of what is there."""
         self.spent.sent += len(data)
         self._ask("put", "write", name, lambda: obstore.put(self._bucket, name, data, use_multipart=False))
 
     def create(self, name: str, data: bytes, *, trusting: bool = False) -> None:
-        """Write an object where there is none.
+        """Implements Objects.create.
 
         A server that ignores conditions is found out at the first one, and said to be such. From then on it is looked
         before each, and read afterwards: of two who create one object at the very same moment both may return then.
-
-        Args:
-            trusting: what the server says counts, whether it obeys or not.
-
-        Raises:
-            AlreadyThereError: there is one, and it is not this very write, whose answer was lost.
         """
         mark = uuid.uuid4().hex
         self.spent.sent += len(data)
@@ -134,7 +127,7 @@ class BucketClient:
             return Got(b"", "", "another")
 
     def upload(self, name: str, file: Path) -> Upload:
-        """Write a local file, in parts where it is large."""
+        """Implements Objects.upload, in parts where the file is large."""
         size = file.stat().st_size
         piece = max(PIECE, size // _MOST_PARTS + 1)
         self.spent.requests["put"] += size // piece + 1 if size > piece else 0
@@ -148,7 +141,6 @@ class BucketClient:
             return Upload(size, hashlib.file_digest(data, "sha256").hexdigest())
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects; what is not there is removed already."""
         for start in range(0, len(names), PAGE):
             some = list(names[start : start + PAGE])
             try:
@@ -159,19 +151,13 @@ class BucketClient:
                         self.delete([name])
 
     def clear(self, prefix: str) -> None:
-        """Remove all objects below a prefix, manifests first: nobody finds half of a bundle."""
+        """Implements Objects.clear: manifests go first."""
         there = [meta["path"] for meta in objects(self, prefix)]
         for of_manifests in (True, False):
             self.delete([name for name in there if name.endswith(f"/{MANIFEST}") is of_manifests])
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def get(self, name: str, limit: int) -> Got:
-        """Read an object of at most `limit` bytes.
-
-        Raises:
-            ProtocolError: `oversized`, or `unreadable`; nothing of it is taken in.
-        """
-
         def read() -> Got:
             found = obstore.get(self._bucket, name)
             self._see_that_it_fits(name, found.meta["size"], limit)
@@ -183,8 +169,6 @@ class BucketClient:
         return got
 
     def get_range(self, name: str, start: int, end: int) -> bytes:
-        """Reads some bytes of an object that has as many."""
-
         def read() -> bytes:
             return bytes(obstore.get(self._bucket, name, options={"range": (start, end)}).bytes())
 
@@ -193,12 +177,6 @@ class BucketClient:
         return data
 
     def download(self, name: str, target: Path, limit: int) -> Upload:
-        """Copy an object of at most `limit` bytes, piece by piece, to a new local file, which goes if that fails.
-
-        Raises:
-            ProtocolError: `oversized` or `unreadable`.
-            OSError: the file cannot be written.
-        """
         try:
             found = self._ask("get", "read", name, lambda: self._stream(name, target, limit))
         except BaseException:
@@ -222,19 +200,16 @@ class BucketClient:
             raise ProtocolError("oversized", f"{self.describe(name)} has {size} bytes, the limit is {limit}")
 
     def head(self, name: str) -> ObjectMeta | None:
-        """Size and version of an object; None: there is none. Raises ProtocolError: `unreadable`."""
         try:
             return self._ask("head", "look at", name, lambda: obstore.head(self._bucket, name))
         except FileNotFoundError:
             return None
 
     def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
-        """Yields all objects whose names lie below a prefix and behind `after`, each step one request.
-
-        A page that breaks off is asked for again, from the last name on. Odd names (listing.py) are among them.
+        """Implements Objects.pages, each step one request. A page that breaks off is asked for again, from the last
+        name on.
 
         Raises:
-            OddNameError: one of them cannot be named in obstore.
             StoreError: the server does not begin behind `after`: it would be asked without end.
         """
         more = True

@@ -15,7 +15,7 @@ A create whose answer was lost is known again (see Objects.create), and an appen
 anew: so trying again doubles nothing. A file that was put at the key as one object is its own only segment, until the
 first append writes its whole lines into a segment. Where segments overlap the later one counts, so that half a line at
 the end goes; but those that lie within a joined one do not count, so nothing is missing when some of them are gone.
-A cursor names a birth, a segment and a byte.
+A cursor knows a file by its birth and a segment; a file of one object by `=` and that object's tag.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from typing import NamedTuple
 
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.lines import MOST_TORN
-from swarm.store import records
 from swarm.store.base import MOST_PER_RECORD, PAGE, Records, bytes_of_end
 from swarm.store.bucket.listing import BEHIND, MOST_GROWN, Segment, Walk, grown, newest
 from swarm.store.bucket.objects import Objects, say_that_it_went, tag_of
+from swarm.store.records import MOST_RECORDS, Cursor, read_end
+from swarm.store.records import read_on as read_records
 
 MOST_PER_APPEND = 64 * 2**20
 """Bytes of one segment; a larger one was not written by us, and is skipped."""
@@ -187,10 +188,10 @@ class GrowingWriter:
         """Appends so far, and those before which nothing is joined: what could not be is not tried each time."""
         self._lock = threading.Lock()
 
-    def has_lines(self) -> bool:
+    def look(self) -> None:
+        """Find the end of what is there, unless it is known. Raises StoreError: the place cannot be read."""
         with self._lock:
             self._end = self._end or self._look()
-            return self._end.size > 0
 
     def append(self, lines: bytes, *, once: bool) -> None:
         """Append whole lines, each with its newline; all or nothing.
@@ -326,29 +327,15 @@ def _ends_with(end: _End, lines: bytes) -> bool:
 
 
 # ── reading on ──────────────────────────────────────────────────────────────────────────────────────────────────────
-class _Cursor(NamedTuple):
-    birth: str = ""
-    """Birth of the file, or `=` and the tag of the one object that it is."""
-    segment: int = 0
-    """Start of the segment that holds the last byte that was read."""
-    offset: int = 0
-    in_long: bool = False
-    """It stopped within a record that is too long."""
+def _behind(of: str) -> str:
+    """Returns the name behind which a listing shows the segment of a cursor and all that follow.
 
-    @classmethod
-    def of(cls, text: str) -> _Cursor:
-        parts = text.rsplit(":", 3)
-        if len(parts) != 4 or not (parts[1].isdecimal() and parts[2].isdecimal()):
-            return cls()
-        return cls(parts[0], int(parts[1]), int(parts[2]), parts[3] == "1")
-
-    def __str__(self) -> str:
-        return f"{self.birth}:{self.segment}:{self.offset}:{int(self.in_long)}"
-
-    @property
-    def before(self) -> str:
-        """Name behind which a listing shows that segment and all that follow."""
-        return Segment(self.birth, self.segment - 1, self.segment - 1, 1).name if self.segment else self.birth
+    Args:
+        of: the file's birth and the start of the segment that holds the last byte that was read.
+    """
+    birth, _, segment = of.rpartition(":")
+    start = int(segment or 0)
+    return Segment(birth, start - 1, start - 1, 1).name if start else birth
 
 
 def read_on(client: Objects, name: str, text: str, limit: int) -> Records:
@@ -360,38 +347,37 @@ def read_on(client: Objects, name: str, text: str, limit: int) -> Records:
 
 
 def _read_on(client: Objects, name: str, text: str, limit: int, *, strict: bool) -> Records:
-    cursor, wanted = _Cursor.of(text), bytes_of_end(text)
+    cursor, wanted = Cursor.parsed(text), bytes_of_end(text)
     birth, pieces = _find(client, name, cursor, None if wanted else limit)
     if not birth:
         return Records([], text)
-    restarted, size = cursor.birth not in ("", birth), pieces[-1].end if pieces else 0
-    _, _, offset, in_long = _Cursor(birth) if restarted else cursor
-    cut = 0 < wanted < size
-    if cut:
-        offset = size - wanted - 1
-    ahead = [piece for piece in pieces if piece.end > offset]
-    if ahead and ahead[0].begin > offset:  # what lay between is gone, or was not to be read
-        offset, in_long = ahead[0].begin, False
-    if len(ahead) > records.MOST_RECORDS:
-        limit = min(limit, ahead[records.MOST_RECORDS - 1].end - offset)
+    restarted, size = cursor.of.rpartition(":")[0] not in ("", birth), pieces[-1].end if pieces else 0
+    cursor = Cursor() if restarted else cursor
+    from_end = 0 < wanted < size
+    begin = size - wanted - 1 if from_end else cursor.offset
+    ahead = [piece for piece in pieces if piece.end > begin]
+    if ahead and ahead[0].begin > begin:  # what lay between is gone, or was not to be read
+        begin = ahead[0].begin
+        cursor = Cursor("", begin)
+    if len(ahead) > MOST_RECORDS:
+        limit = min(limit, ahead[MOST_RECORDS - 1].end - begin)
 
     def read(begin: int, end: int) -> bytes:
         return read_pieces(client, _together(ahead, begin, end), strict=strict)
 
-    if cut:
-        found = records.read_end(read, size, size - offset - 1, limit)
-    else:
-        found = records.read_on(read, size, offset, limit, in_long=in_long)
-    segment = max((piece.origin for piece in pieces if piece.begin < found.offset), default=0)
-    at = _Cursor(birth, segment, found.offset, found.in_long)
-    return Records(found.records, str(at), found.torn, found.more, restarted, found.cut)
+    def what(offset: int) -> str:
+        return f"{birth}:{max((piece.origin for piece in pieces if piece.begin < offset), default=0)}"
+
+    if from_end:
+        return read_end(read, size, size - begin - 1, limit, what)._replace(restarted=restarted)
+    return read_records(read, size, cursor, limit, what)._replace(restarted=restarted)
 
 
-def _find(client: Objects, name: str, cursor: _Cursor, limit: int | None) -> tuple[str, list[Piece]]:
+def _find(client: Objects, name: str, cursor: Cursor, limit: int | None) -> tuple[str, list[Piece]]:
     """Returns the birth and the pieces of the file, from the cursor on and as far as one reading goes, None: to the
     end; "": there is none."""
     enough = None if limit is None else cursor.offset + limit + MOST_PER_RECORD
-    segments = segments_of(client, name, "" if cursor.birth.startswith("=") else cursor.before, enough)
+    segments = segments_of(client, name, "" if cursor.of.startswith("=") else _behind(cursor.of), enough)
     if cursor.offset and not any(segment.start <= cursor.offset for segment in segments):
         segments = segments_of(client, name, enough=enough)  # gone, or put together into larger ones
     if segments:

@@ -102,7 +102,7 @@ class Objects(Protocol):
         """
 
     def head(self, name: str) -> ObjectMeta | None:
-        """Size and version of an object; None: there is none. Raises ProtocolError: `unreadable`."""
+        """Returns size and version of an object; None: there is none. Raises ProtocolError: `unreadable`."""
 
     def pages(self, prefix: str, after: str) -> Iterator[Sequence[ObjectMeta]]:
         """Yields all objects whose names lie below a prefix and behind `after`, in the order of names. Odd names

@@ -167,7 +167,7 @@ class BucketStore:
 
     def open_log(self, key: str) -> LogFile:
         """`stdout.log` says what the events beside it say, which views read; so it is put seldom from the beginning."""
-        return SealedLog(self._grown(key), after=SEALED_AFTER if key.endswith(".jsonl") else SEALED_SELDOM)
+        return SealedLog(self._grown(key), waits=SEALED_AFTER if key.endswith(".jsonl") else SEALED_SELDOM)
 
     def _grown(self, key: str) -> GrowingWriter:
         name = self._writing(key)

@@ -4,8 +4,8 @@
            rollouts/round_9/...    written by anybody: opened one by one, each without following a link
 
 O_NOFOLLOW guards the last name of a path alone. So every folder on the way is opened by its name within the folder
-before it (openat), which works on Linux and macOS alike. What is only read is reached by its path where the system has
-no openat, as Windows: swarm.store.folder.beneath.
+before it (openat), which works on Linux and macOS alike. Where the system has no openat, as Windows, what views and
+reports read and write is reached by its path, and looked at first.
 
 Where the folder of a round or stage, of a node's logs or of drafts is to be made and a link or a file stands in its
 place, that goes: no node ever puts one there, and it would keep nodes from writing. In the place of any other folder,
@@ -20,9 +20,9 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +43,10 @@ EXPERIMENTS = "experiments"
 """The folder of all experiments in a shared folder."""
 _AT_ONCE = 1000
 """Names of a folder that are held in memory while it is removed."""
+NO_LINK: int = getattr(os, "O_NOFOLLOW", 0) | CLOSED_TO_CHILDREN | _BINARY
+"""Flags of open(2): the last name is no link."""
+NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
+"""Flag of open(2): a pipe keeps nobody."""
 _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOSED_TO_CHILDREN
 
 
@@ -82,7 +86,7 @@ class Within:
         """Returns the folder that it is in. Raises ValueError for the root itself, which is nobody's to replace."""
         if not self.names:
             raise ValueError(f"expected a place below {self.root}, got the root itself")
-        return Within(self.root, self.names[:-1], self.by_path, self.below, self.anew)
+        return replace(self, names=self.names[:-1])
 
     @property
     def name(self) -> str:
@@ -93,7 +97,7 @@ class Within:
         return self.root.joinpath(*self.names)
 
     def __truediv__(self, name: str) -> Within:
-        return Within(self.root, (*self.names, name), self.by_path, self.below, self.anew)
+        return replace(self, names=(*self.names, name))
 
     def __str__(self) -> str:
         return os.path.join(self.root, *self.names)
@@ -127,11 +131,31 @@ def is_folder(path: Within) -> bool:
 
 
 @contextmanager
+def reached(place: Within, grown: list[Within] | None = None) -> Iterator[tuple[str, int | None]]:
+    """Yields what a place is called, for the block, and the descriptor that this is relative to (`dir_fd`), if any.
+
+    Args:
+        grown: as of opened_folder.
+
+    Raises:
+        OSError: as opened_folder; EINVAL for a name that the system would take apart.
+    """
+    if place.by_path:
+        yield _named(_walked(place.parent) if grown is None else _made(place.parent), place.name), None
+        return
+    with opened_folder(place.parent, grown) as folder:
+        yield place.name, folder
+
+
+@contextmanager
 def scanned(folder: Within) -> Iterator[Scanned]:
     """A folder to list; it must be reached without following a link. Raises OSError."""
     if folder.by_path:
-        with _scanned_by_path(folder) as found:
-            yield found
+        path = _walked(folder)
+        if not os.path.isdir(path):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        with os.scandir(path) as entries:
+            yield Scanned(entries, lambda name: os.lstat(path + os.sep + name))
         return
     with opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         yield Scanned(entries, lambda name: os.stat(name, dir_fd=descriptor, follow_symlinks=False))
@@ -139,10 +163,8 @@ def scanned(folder: Within) -> Iterator[Scanned]:
 
 def stat_beneath(place: Within) -> os.stat_result:
     """Returns the stat of a place in an experiment; its folders must not be links. Raises OSError."""
-    if place.by_path:
-        return _stat_by_path(place)
-    with opened_folder(place.parent) as folder:
-        return os.stat(place.name, dir_fd=folder, follow_symlinks=False)
+    with reached(place) as (name, folder):
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def open_beneath(file: Within, flags: int, mode: int = 0o666, folder: int | None = None) -> int:
@@ -156,7 +178,7 @@ def open_beneath(file: Within, flags: int, mode: int = 0o666, folder: int | None
     if folder is None:
         with opened_folder(file.parent) as folder:
             return open_beneath(file, flags, mode, folder)
-    return os.open(file.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    return os.open(file.name, flags | NO_LINK, mode, dir_fd=folder)
 
 
 def make_folder(folder: Within) -> list[Within]:
@@ -171,20 +193,14 @@ def make_folder(folder: Within) -> list[Within]:
 
 def rename_beneath(source: Within, target: Within) -> None:
     """os.rename within an experiment; both folders have to be there. A link at either name is itself renamed."""
-    if source.by_path:
-        os.replace(source.path, target.path)
-        return
-    with opened_folder(source.parent) as origin, opened_folder(target.parent) as place:
-        os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=place)
+    with reached(source) as (old, origin), reached(target) as (new, place):
+        os.replace(old, new, src_dir_fd=origin, dst_dir_fd=place)
 
 
 def unlink(file: Within) -> None:
     """Remove a file or link. Raises OSError."""
-    if file.by_path:
-        _remove_by_path(file)
-        return
-    with opened_folder(file.parent) as folder:
-        os.unlink(file.name, dir_fd=folder)
+    with reached(file) as (name, folder):
+        os.unlink(name, dir_fd=folder)
 
 
 def remove_tree(folder: Within, most: int = 10**9) -> None:
@@ -197,12 +213,12 @@ def remove_tree(folder: Within, most: int = 10**9) -> None:
         OSError: something could not be removed, or the folder is a link. What is not there is removed already.
     """
     if folder.by_path:
-        _remove_by_path(folder)
+        _remove_tree_by_path(folder)
         return
     with contextlib.suppress(FileNotFoundError), opened_folder(folder.parent) as parent:
         if stat.S_ISLNK(os.stat(folder.name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed", str(folder))
-        top = os.open(folder.name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
+        top = os.open(folder.name, _FOLDER | NO_LINK, dir_fd=parent)
         try:
             while most > 0 and (names := _some_names(top)):
                 most -= len(names)
@@ -222,12 +238,12 @@ def _some_names(folder: int) -> list[str]:
 def _remove_one(name: str, top: int) -> None:
     """Remove a file, or a folder whose own folders are first brought to the top: no depth is too deep that way."""
     if not _unlinked(name, top):
-        below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=top)
+        below = os.open(name, _FOLDER | NO_LINK, dir_fd=top)
         try:
             while names := _some_names(below):
                 for each in names:
                     if not _unlinked(each, below):
-                        os.rename(each, uuid.uuid4().hex, src_dir_fd=below, dst_dir_fd=top)
+                        os.replace(each, uuid.uuid4().hex, src_dir_fd=below, dst_dir_fd=top)
         finally:
             os.close(below)
         os.rmdir(name, dir_fd=top)
@@ -270,10 +286,9 @@ def _descend(folder: Within, grown: list[Within] | None) -> int:
     for depth, name in enumerate(folder.steps):
         above = at
         try:
-            at = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
-        except OSError:  # only now it matters which folder this is: what is to be made of it, or said
-            makes = folder.anew or depth >= folder.below
-            at = _step(above, name, grown if makes else None, _above(folder, depth), clears=depth >= folder.below)
+            at = os.open(name, _FOLDER | NO_LINK, dir_fd=above)
+        except OSError as error:  # only now it matters which folder this is: what is to be made of it, or said
+            at = _opened_after(error, above, name, folder, depth, grown)
         finally:
             os.close(above)
     return at
@@ -287,66 +302,65 @@ def _above(folder: Within, depth: int) -> Within:
 
 
 def _open_chosen(root: Path, grown: list[Within] | None) -> int:
-    if grown is None:
-        return os.open(root, _FOLDER)
     try:
         return os.open(root, _FOLDER)
     except FileNotFoundError:
+        if grown is None:
+            raise
         missing = takewhile(lambda place: not place.exists(), (root, *root.parents))
         grown.extend(Within(made.parent) for made in missing)
         root.mkdir(parents=True, exist_ok=True)
         return os.open(root, _FOLDER)
 
 
-def _step(above: int, name: str, grown: list[Within] | None, place: Within, *, clears: bool) -> int:
-    """Open one folder within another, which is at `place`.
+def _opened_after(error: OSError, above: int, name: str, folder: Within, depth: int, grown: list[Within] | None) -> int:
+    """Opens a folder on the way to another one, once what is missing is made, and what is in the way is gone.
 
     Args:
-        clears: what stands in the place of a folder that only nodes make goes.
+        error: why it could not be opened; raised again where nothing may be made or has to stay.
+        above: descriptor of the folder that it is in.
     """
+    place, is_the_experiments = _above(folder, depth), depth >= folder.below
     try:
-        try:
-            return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
-        except FileNotFoundError:
-            if grown is None:
-                raise
-            _make(above, name, grown, place)
-        except OSError as error:
-            if grown is None or not clears or not _is_ours(place, name):
-                raise
-            with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
-                if isinstance(error, PermissionError):
-                    _open_up(above, name)
-                elif error.errno in (errno.ENOTDIR, errno.ELOOP):
-                    os.unlink(name, dir_fd=above)
-                else:
-                    raise
+        if grown is None or not (folder.anew or is_the_experiments):
+            raise error
+        if not isinstance(error, FileNotFoundError):
+            if not (is_the_experiments and _is_ours(place, name)):
+                raise error
+            _clear_way(error, above, name)
             tell_of_obstacle((place / name).path)
-            _make(above, name, grown, place)
-        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
-    except OSError as error:
-        error.filename = str(place / name)
+        with contextlib.suppress(FileExistsError):  # another node made it in between
+            os.mkdir(name, dir_fd=above)
+            grown.insert(0, place)
+        return os.open(name, _FOLDER | NO_LINK, dir_fd=above)
+    except OSError as failed:
+        failed.filename = str(place / name)
         if _is_link(above, name):  # Linux says ENOTDIR and macOS ELOOP
-            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", error.filename) from None
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", failed.filename) from None
         raise
 
 
-def _make(above: int, name: str, grown: list[Within], place: Within) -> None:
-    with contextlib.suppress(FileExistsError):  # another node made it in between
-        os.mkdir(name, dir_fd=above)
-        grown.insert(0, place)
+def _clear_way(error: OSError, above: int, name: str) -> None:
+    """Take away what stands in the place of a folder that only nodes make. Raises the error where it has to stay."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another node was quicker
+        if isinstance(error, PermissionError):
+            _open_up(above, name)
+        elif error.errno in (errno.ENOTDIR, errno.ELOOP):
+            os.unlink(name, dir_fd=above)
+        else:
+            raise error
 
 
 def _open_up(above: int, name: str) -> None:
     """A folder that is closed to us: ours is opened again, another's is renamed aside with what is in it."""
     with contextlib.suppress(PermissionError):
-        os.close(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above))
+        os.close(os.open(name, _FOLDER | NO_LINK, dir_fd=above))
         return  # another node was quicker
     found = os.stat(name, dir_fd=above, follow_symlinks=False)
     if found.st_uid == os.geteuid():
         os.chmod(name, stat.S_IMODE(found.st_mode) | stat.S_IRWXU, dir_fd=above)
     else:
-        os.rename(name, aside(name), src_dir_fd=above, dst_dir_fd=above)
+        os.replace(name, aside(name), src_dir_fd=above, dst_dir_fd=above)
 
 
 def aside(name: str) -> str:
@@ -435,46 +449,9 @@ def _open_by_path(file: Within, flags: int) -> int:
     return descriptor
 
 
-def _stat_by_path(place: Within) -> os.stat_result:
-    """Returns the stat of a place by its path; it stands in for beneath.stat_beneath."""
-    return os.lstat(_named(_walked(place.parent), place.name))
-
-
-@contextmanager
-def _scanned_by_path(folder: Within) -> Iterator[Scanned]:
-    """Yields the entries of a folder by its path; it stands in for beneath.scanned."""
-    path = _walked(folder)
-    if not os.path.isdir(path):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-    with os.scandir(path) as entries:
-        yield Scanned(entries, lambda name: os.lstat(path + os.sep + name))
-
-
-def write_by_path(target: Within, data: bytes | Iterable[bytes], drafts: Within, *, durable: bool) -> None:
-    """Write a file whole or not at all, in the place of the one that is there. Raises OSError."""
-    place = _named(_made(target.parent), target.name)
-    draft = _made(drafts) + os.sep + f"{uuid.uuid4().hex}.tmp"
-    try:
-        with open(draft, "xb") as file:
-            file.writelines([data] if isinstance(data, bytes) else data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(draft, place)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise
-
-
-def _remove_by_path(place: Within) -> None:
-    """Remove a file or link, or a folder with all that is in it; links inside are removed, not followed.
-
-    Raises:
-        OSError: something could not be removed. What is not there is removed already.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        path = _named(_walked(place.parent), place.name)
+def _remove_tree_by_path(place: Within) -> None:
+    """Removes a folder with all that is in it, or what stands in its place; it stands in for remove_tree."""
+    with contextlib.suppress(FileNotFoundError), reached(place) as (path, _):
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode) and not _leads_elsewhere(found):
             shutil.rmtree(path)

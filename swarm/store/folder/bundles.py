@@ -35,7 +35,6 @@ from swarm.store.folder.beneath import (
 )
 from swarm.store.folder.fetch import list_page, refusing
 from swarm.store.folder.publish import clear_for_bundle, failing_to_write, may_clear, sync_folder, sync_opened
-from swarm.wire import keys
 
 _REPLACED = "replaced-"
 
@@ -113,7 +112,7 @@ def remove_prefix(prefix: Within, drafts: Within) -> None:
     prune(prefix)
 
 
-def recover(drafts: Within, writer: str) -> None:
+def recover(drafts: Within) -> None:
     """Put back the bundles whose replacement a death cut short, and remove what else was left half-done.
 
     Raises:
@@ -124,17 +123,14 @@ def recover(drafts: Within, writer: str) -> None:
     except StoreError:
         return  # the only copy of a bundle may lie there
     for entry in left:
-        if entry.name.startswith(_REPLACED) and (prefix := _prefix_of(entry.name, writer)):
+        if entry.name.startswith(_REPLACED) and (prefix := _prefix_of(entry.name)):
             _put_back(drafts / entry.name, replace(drafts, names=prefix))
     _remove(drafts)
 
 
-def _prefix_of(name: str, writer: str) -> tuple[str, ...] | None:
+def _prefix_of(name: str) -> tuple[str, ...] | None:
     """Returns where a replaced bundle was; None for a name that we never gave."""
-    said = unquote(name.removeprefix(_REPLACED))
-    if (round_ := keys.round_of(said)) is not None:  # a form of earlier versions, which knew checkpoints alone
-        said = keys.checkpoint(round_, writer)
-    names = tuple(said.split("/"))
+    names = tuple(unquote(name.removeprefix(_REPLACED)).split("/"))
     return None if {"", ".", ".."} & {*names} else names
 
 

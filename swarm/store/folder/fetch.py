@@ -12,10 +12,17 @@ from pathlib import Path
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.store.base import MOST_NAMES, Blob, Entry, Kind, Page
-from swarm.store.folder.beneath import Scanned, Within, open_beneath, remedy, scanned, stat_beneath, what_went_wrong
+from swarm.store.folder.beneath import (
+    NO_WAITING,
+    Scanned,
+    Within,
+    open_beneath,
+    remedy,
+    scanned,
+    stat_beneath,
+    what_went_wrong,
+)
 
-NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
-"""Flag of open(2): a pipe keeps nobody."""
 _IN_THE_WAY = {errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES, errno.EPERM}
 """What keeps a folder from being listed for good: something else stands there, or it is closed."""
 _PIECE = 1 << 20

@@ -1,7 +1,6 @@
 """Files that grow by records, one per line: appended to by one writer, read on by anybody while they grow.
 
-A cursor is `{offset}:{digest}:{long}`: bytes that were read, a digest of the file's first bytes (at most _HEAD, at most
-the offset) by which it is known again, and whether the reading stopped within a record that is too long.
+A file is known again by a digest of its first bytes, at most _HEAD and at most as many as were read.
 
 Logs must not fill a disk, so a full one becomes its older part, in the place of the one before. For readers the two are
 one file, of which the oldest lines go. Rows of metrics are the record of a run, and never go.
@@ -17,16 +16,17 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from io import BufferedReader
-from typing import NamedTuple
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.lines import LineFile
-from swarm.store import records
 from swarm.store.base import Records, bytes_of_end
-from swarm.store.folder.beneath import Within, make_folder, open_beneath, opened_folder
-from swarm.store.folder.fetch import NO_WAITING, open_regular
+from swarm.store.folder.beneath import NO_WAITING, Within, make_folder, open_beneath, rename_beneath
+from swarm.store.folder.fetch import open_regular
 from swarm.store.folder.publish import IN_THE_WAY, clear, failing_to_write, may_clear, sync_folder
+from swarm.store.records import Cursor, read_end
+from swarm.store.records import read_on as read_records
 
 _HEAD = 256
 """Bytes at a file's start by which it is known again: the first record's timestamp is among them."""
@@ -89,21 +89,6 @@ def _open_alone(file: Within) -> int:
     raise OSError(errno.EEXIST, "expected a regular file")
 
 
-class _Cursor(NamedTuple):
-    offset: int = 0
-    digest: str = ""
-    in_long: bool = False
-
-    @classmethod
-    def of(cls, text: str) -> _Cursor:
-        offset, _, rest = text.partition(":")
-        digest, _, in_long = rest.partition(":")
-        return cls(int(offset), digest, in_long == "1") if offset.isdecimal() else cls()
-
-    def __str__(self) -> str:
-        return f"{self.offset}:{self.digest}:{int(self.in_long)}"
-
-
 def older_part(file: Within) -> Within | None:
     """Returns where the older lines of a log lie ; None for what is never rotated."""
     return file.parent / f"{file.name}.1" if file.names and file.name in ROTATED else None
@@ -118,13 +103,13 @@ def read_on(file: Within, cursor: str, limit: int) -> Records:
             return Records([], cursor)
         if wanted := bytes_of_end(cursor):
             return _read_end(parts, wanted, limit)
-        known = _Cursor.of(cursor)
+        known = Cursor.parsed(cursor)
         at = _part_of(parts, known)
         found = _read_on(parts[at or 0], known, limit)
         if found.records or found.more or at == len(parts) - 1 or len(parts) == 1:
             return found._replace(more=found.more or (at or 0) < len(parts) - 1)
-        newer = _read_on(parts[-1], _Cursor(), limit)
-        begun = _Cursor.of(newer.cursor).offset > 0
+        newer = _read_on(parts[-1], Cursor(), limit)
+        begun = Cursor.parsed(newer.cursor).offset > 0
         return newer._replace(cursor=newer.cursor if begun else found.cursor, restarted=found.restarted)
 
 
@@ -132,8 +117,8 @@ def _read_end(parts: Sequence[BufferedReader], wanted: int, limit: int) -> Recor
     """Reads the last bytes: of the newest part, or where that has fewer of the one before it."""
     newest = os.fstat(parts[-1].fileno()).st_size
     if len(parts) == 1 or wanted < newest:
-        return _read(parts[-1], _Cursor(), limit, wanted)
-    found = _read(parts[0], _Cursor(), limit, max(1, wanted - newest))
+        return _read(parts[-1], Cursor(), limit, wanted)
+    found = _read(parts[0], Cursor(), limit, max(1, wanted - newest))
     return found._replace(more=True)
 
 
@@ -158,40 +143,37 @@ def _opened(file: Within) -> BufferedReader:
     return open(open_regular(file), "rb")
 
 
-def _part_of(parts: Sequence[BufferedReader], cursor: _Cursor) -> int | None:
+def _part_of(parts: Sequence[BufferedReader], cursor: Cursor) -> int | None:
     """Returns which of the parts a cursor is of; None: of none of them."""
     if not cursor.offset:
         return 0
     return next((at for at, part in enumerate(parts) if _is_of(part, cursor)), None)
 
 
-def _is_of(file: BufferedReader, cursor: _Cursor) -> bool:
+def _is_of(file: BufferedReader, cursor: Cursor) -> bool:
     size = os.fstat(file.fileno()).st_size
-    return size >= cursor.offset and _digest(file, cursor.offset) == cursor.digest
+    return size >= cursor.offset and _digest(file, cursor.offset) == cursor.of
 
 
-def _read_on(file: BufferedReader, cursor: _Cursor, limit: int) -> Records:
+def _read_on(file: BufferedReader, cursor: Cursor, limit: int) -> Records:
     same = not cursor.offset or _is_of(file, cursor)
-    return _read(file, cursor if same else _Cursor(), limit)._replace(restarted=not same)
+    return _read(file, cursor if same else Cursor(), limit)._replace(restarted=not same)
 
 
-def _read(file: BufferedReader, cursor: _Cursor, limit: int, wanted: int = 0) -> Records:
+def _read(file: BufferedReader, cursor: Cursor, limit: int, wanted: int = 0) -> Records:
     """Reads on from a cursor of this file; `wanted`: its last bytes in place of that."""
     size = os.fstat(file.fileno()).st_size
-    offset, _, in_long = cursor
 
     def read(start: int, end: int) -> bytes:
         file.seek(start)
         return file.read(max(0, end - start))
 
-    if in_long:
-        offset = _next_data(file.fileno(), offset, size)
+    what = partial(_digest, file)
     if wanted:
-        found = records.read_end(read, size, wanted, limit)
-    else:
-        found = records.read_on(read, size, offset, limit, in_long=in_long)
-    known = _Cursor(found.offset, _digest(file, found.offset), found.in_long)
-    return Records(found.records, str(known), found.torn, found.more, cut=found.cut)
+        return read_end(read, size, wanted, limit, what)
+    if cursor.in_long:
+        cursor = cursor._replace(offset=_next_data(file.fileno(), cursor.offset, size))
+    return read_records(read, size, cursor, limit, what)
 
 
 def _next_data(descriptor: int, offset: int, size: int) -> int:
@@ -242,5 +224,4 @@ def rotate(file: Within, drafts: Within) -> None:
     older = older_part(file)
     assert older
     clear(older, drafts)
-    with opened_folder(file.parent) as folder:
-        os.rename(file.name, older.name, src_dir_fd=folder, dst_dir_fd=folder)
+    rename_beneath(file, older)

@@ -14,20 +14,23 @@ import stat
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 from swarm.errors import AlreadyThereError, StoreError
 from swarm.store.folder.beneath import (
     EXPERIMENTS,
+    NO_LINK,
+    NO_WAITING,
     Within,
     aside,
     make_folder,
     opened_folder,
+    reached,
     remedy,
     remove_tree,
     tell_of_obstacle,
     what_went_wrong,
-    write_by_path,
 )
 
 NOT_ON_DISK = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)
@@ -40,10 +43,19 @@ BLOCKED = {errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.ELO
 
 Data = bytes | Iterable[bytes]
 """The bytes of a file, whole or in parts, which are made as they are written."""
+_Reached = tuple[str, int | None]
+"""As `reached` gives it."""
 
 
 def publish(
-    target: Within, data: Data, temporary: Within, *, durable: bool = True, if_absent: bool = False, own: bool = False
+    target: Within,
+    data: Data,
+    temporary: Within,
+    *,
+    durable: bool = True,
+    if_absent: bool = False,
+    own: bool = False,
+    mode: int = 0o666,
 ) -> None:
     """Write to a temporary name outside every watched folder, then rename over the target.
 
@@ -55,31 +67,28 @@ def publish(
         durable: fsync the file and its folder, so that what was acknowledged survives a power cut. Where the folder is
             new, those above it are synced in any case.
         own: the name is one that nobody but a node gives: what else stands there goes, a folder too.
+        mode: permissions, of which the umask takes some.
 
     Raises:
         AlreadyThereError: something is there, and is to be replaced by nothing.
         StoreError: the folder is full, read-only or gone, or a link stands in the place of one. The target is as it
             was, or, where only its folder could not be brought to disk, whole and new.
     """
-    if target.by_path and not if_absent:
-        with failing_to_write(target):
-            write_by_path(target, data, temporary, durable=durable)
-        return
     grown: list[Within] = []
     with (
         failing_to_write(target, if_absent=if_absent),
-        opened_folder(target.parent, grown) as place,  # first: it may make the root as well
-        opened_folder(temporary, []) as drafts,
+        reached(target, grown) as place,  # first: it may make the root as well
+        reached(temporary / f"{uuid.uuid4().hex}.tmp", []) as draft,
     ):
         try:
-            _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
+            _write_whole(place, data, draft, mode, durable=durable, if_absent=if_absent)
         except IsADirectoryError:
             if if_absent or not own or not may_clear(target):
                 raise
             clear(target, temporary)
-            _write_whole(target.name, place, data, drafts, durable=durable, if_absent=if_absent)
-        if durable:
-            sync_opened(place)
+            _write_whole(place, data, draft, mode, durable=durable, if_absent=if_absent)
+        if durable and place[1] is not None:
+            sync_opened(place[1])
         for folder in grown:  # durable or not: others may count on it that what they are in is there
             sync_folder(folder)
 
@@ -120,66 +129,63 @@ def failing_to_write(target: Within, *, if_absent: bool = False) -> Iterator[Non
         ) from error
 
 
-def _write_whole(name: str, place: int, data: Data, drafts: int, *, durable: bool, if_absent: bool) -> None:
-    """Write a draft in one folder and bring it to a name in another; no draft stays behind."""
-    draft = f"{uuid.uuid4().hex}.tmp"
+def _write_whole(place: _Reached, data: Data, draft: _Reached, mode: int, *, durable: bool, if_absent: bool) -> None:
+    """Write a draft, and bring it to its place; no draft stays behind."""
     try:
-        _write_new(draft, drafts, data, durable=durable)
-        if if_absent and _link(draft, drafts, name, place):
+        _write_new(draft, data, mode, durable=durable)
+        if if_absent and _link(draft, place):
             with contextlib.suppress(OSError):  # it has its name; `recover` removes what is left
-                os.unlink(draft, dir_fd=drafts)
+                os.unlink(draft[0], dir_fd=draft[1])
         else:
-            _rename(draft, drafts, name, place, data)
+            _rename(draft, place, data)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(draft, dir_fd=drafts)
+            os.unlink(draft[0], dir_fd=draft[1])
         raise
 
 
-def _rename(draft: str, drafts: int, name: str, place: int, data: Data) -> None:
+def _rename(draft: _Reached, place: _Reached, data: Data) -> None:
     try:
-        os.rename(draft, name, src_dir_fd=drafts, dst_dir_fd=place)
+        os.replace(draft[0], place[0], src_dir_fd=draft[1], dst_dir_fd=place[1])
     except OSError:
-        if not (isinstance(data, bytes) and _holds(name, place, data)):
+        if not (isinstance(data, bytes) and _holds(place, data)):
             raise
         with contextlib.suppress(OSError):  # done by the server all the same, as NFS is known for
-            os.unlink(draft, dir_fd=drafts)
+            os.unlink(draft[0], dir_fd=draft[1])
 
 
-def _link(draft: str, drafts: int, name: str, place: int) -> bool:
+def _link(draft: _Reached, place: _Reached) -> bool:
     """Give a draft a name that nobody has, the first of several to ask; False where a mount has no links.
 
     Raises:
         FileExistsError: something has this name.
     """
     try:
-        os.link(draft, name, src_dir_fd=drafts, dst_dir_fd=place, follow_symlinks=False)
+        os.link(draft[0], place[0], src_dir_fd=draft[1], dst_dir_fd=place[1], follow_symlinks=False)
     except FileExistsError:
-        if os.stat(draft, dir_fd=drafts).st_nlink < 2:  # 2: done by the server, and its answer was lost
+        if os.stat(draft[0], dir_fd=draft[1]).st_nlink < 2:  # 2: done by the server, and its answer was lost
             raise
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         with contextlib.suppress(FileNotFoundError):
-            os.stat(name, dir_fd=place, follow_symlinks=False)
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
+            os.stat(place[0], dir_fd=place[1], follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place[0]) from None
         return False
     return True
 
 
-def _holds(name: str, folder: int, data: bytes) -> bool:
+def _holds(place: _Reached, data: bytes) -> bool:
     """Tells whether a file is there and has just this content."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+        with open(os.open(place[0], os.O_RDONLY | NO_LINK | NO_WAITING, dir_fd=place[1]), "rb") as file:
             return file.read(len(data) + 1) == data
     except OSError:
         return False
 
 
-def _write_new(name: str, folder: int, data: Data, *, durable: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o666, dir_fd=folder)
+def _write_new(draft: _Reached, data: Data, mode: int, *, durable: bool) -> None:
+    descriptor = os.open(draft[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, mode, dir_fd=draft[1])
     try:
         for part in [data] if isinstance(data, bytes) else data:
             left = memoryview(part)
@@ -235,9 +241,9 @@ def clear(place: Within, drafts: Within) -> None:
         elif not stat.S_ISREG(found.st_mode):
             os.unlink(place.name, dir_fd=folder)
         elif found.st_nlink > 1 and found.st_size <= MOST_COPIED:
-            _make_own(place.name, folder, drafts)
+            _make_own(place, folder, drafts)
         elif found.st_nlink > 1 or found.st_uid != os.geteuid():
-            os.rename(place.name, aside(place.name), src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(place.name, aside(place.name), src_dir_fd=folder, dst_dir_fd=folder)
         elif found.st_mode & _OURS != _OURS:
             os.chmod(place.name, stat.S_IMODE(found.st_mode) | _OURS, dir_fd=folder)
         else:
@@ -257,23 +263,13 @@ def _clear_folder(place: Within, drafts: Within) -> None:
     gone = drafts / f"obstacle-{uuid.uuid4().hex}"
     make_folder(drafts)
     with opened_folder(place.parent) as folder, opened_folder(drafts) as there:
-        os.rename(place.name, gone.name, src_dir_fd=folder, dst_dir_fd=there)
+        os.replace(place.name, gone.name, src_dir_fd=folder, dst_dir_fd=there)
     with contextlib.suppress(OSError):
         remove_tree(gone, most=_MOST_REMOVED)
 
 
-def _make_own(name: str, folder: int, drafts: Within) -> None:
+def _make_own(place: Within, folder: int, drafts: Within) -> None:
     """Copy a file, with its permissions, over its own name."""
-    draft = f"{uuid.uuid4().hex}.tmp"
-    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    with open(source, "rb") as old, opened_folder(drafts, []) as there:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(draft, flags, 0o600, dir_fd=there), "wb") as new:
-            left = MOST_COPIED
-            while left > 0 and (piece := old.read(min(_PIECE, left))):
-                left -= len(piece)
-                new.write(piece)
-            new.flush()
-            os.fchmod(new.fileno(), stat.S_IMODE(os.fstat(source).st_mode))
-            os.fsync(new.fileno())
-        os.rename(draft, name, src_dir_fd=there, dst_dir_fd=folder)
+    with open(os.open(place.name, os.O_RDONLY | NO_LINK | NO_WAITING, dir_fd=folder), "rb") as file:
+        pieces = takewhile(bool, (file.read(_PIECE) for _ in range(MOST_COPIED // _PIECE)))
+        publish(place, pieces, drafts, mode=stat.S_IMODE(os.fstat(file.fileno()).st_mode))

@@ -29,6 +29,8 @@ from swarm.store.base import (
 )
 from swarm.store.folder import bundles, growing
 from swarm.store.folder.beneath import (
+    NO_LINK,
+    NO_WAITING,
     OPENS_FOLDERS,
     Within,
     make_folder,
@@ -100,7 +102,7 @@ class Recognised:
 
 
 def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | NO_LINK | NO_WAITING)
 
 
 def _created_at(begun: bytes) -> float:
@@ -221,7 +223,7 @@ class FolderStore:
                 sync_folder(replace(at, names=at.names[:depth]))
 
     def recover(self) -> None:
-        bundles.recover(self._drafts(), self._writer or "")
+        bundles.recover(self._drafts())
 
     def remove(self, key: str) -> None:
         self._writing()

@@ -24,7 +24,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import islice
@@ -189,9 +189,17 @@ class _Watcher:
             self.watched = {}
 
     def _others_to_watch(self, batch: set[tuple[watchfiles.Change, str]], among_them: Sequence[Within]) -> bool:
-        """Tells whether one that matters now is there and not watched, or what `_other_folders` says. Blocking."""
-        unwatched = (place for place in among_them if place.path not in self.watched)
-        return any(is_folder(place) for place in unwatched) or _other_folders(batch, self.watched)
+        """Tells whether a folder is there that matters now and is not watched, or one came, or a watched one went;
+        where that came back, it is another one. Blocking."""
+        if any(place.path not in self.watched and is_folder(place) for place in among_them):
+            return True
+        for change, path in batch:
+            is_watched = Path(path) in self.watched
+            if change == watchfiles.Change.deleted and is_watched:
+                return True
+            if change == watchfiles.Change.added and not is_watched and _may_be_new_folder(path):
+                return True
+        return False
 
 
 def which_folders(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
@@ -281,16 +289,6 @@ def _newest_of(names: Iterable[str], folder: int) -> list[str]:
     return sorted(changed_at, key=lambda name: (changed_at[name], len(name), name))[-NEWEST_WATCHED:]
 
 
-def _other_folders(batch: set[tuple[watchfiles.Change, str]], watched: Collection[Path]) -> bool:
-    """Tells whether a folder came, or a watched one went; where it came back, it is another one. Blocking."""
-    for change, path in batch:
-        if change == watchfiles.Change.deleted and Path(path) in watched:
-            return True
-        if change == watchfiles.Change.added and _may_be_new_folder(path) and Path(path) not in watched:
-            return True
-    return False
-
-
 def _may_be_new_folder(path: str) -> bool:
     """Tells whether a path is a folder, links not followed; what is named as a file is not looked at. Blocking."""
     try:
@@ -331,12 +329,11 @@ SETTLED = 2.0
 """Seconds: the coarsest time of change that a file system keeps, that of FAT."""
 SHARE = 0.1
 """Share of the time that looking may take."""
-AmongThem = Callable[[], Sequence[Within]]
 
 
 async def poll(
     find: Callable[[Sequence[Within]], frozenset[Path]],
-    among_them: AmongThem,
+    among_them: Callable[[], Sequence[Within]],
     interval: float,
     hint: Callable[[], None],
 ) -> None:
@@ -346,36 +343,36 @@ async def poll(
         find: the folders to look at, with these among them; blocking, raises OSError and StoreError.
         interval: the longest pause.
     """
-    look, pause, unsettled = _Look(find), SHORTEST, -math.inf
+    seen: dict[Path, int] = {}
+    among: tuple[Within, ...] = ()
+    pause, unsettled = SHORTEST, -math.inf
     while True:
-        changed = await to_thread.run_sync(look, tuple(among_them()))
+        before, among = among, tuple(among_them())
+        began = time.monotonic()
+        changed, seen = await to_thread.run_sync(_look, find, seen, among, among != before)
+        took = time.monotonic() - began
         if changed:
             unsettled = anyio.current_time() + SETTLED
         if anyio.current_time() <= unsettled:
             hint()
         pause = SHORTEST if changed else min(pause * GROWTH, interval)
-        await anyio.sleep(max(pause, min(look.took / SHARE, interval)))
+        await anyio.sleep(max(pause, min(took / SHARE, interval)))
 
 
-class _Look:
-    """Tells whether a name came or went since the look before. Blocking."""
+def _look(
+    find: Callable[[Sequence[Within]], frozenset[Path]], before: dict[Path, int], among: tuple[Within, ...], anew: bool
+) -> tuple[bool, dict[Path, int]]:
+    """Tells whether a name came or went since the look before, and in which folders the next one looks. Blocking.
 
-    def __init__(self, find: Callable[[Sequence[Within]], frozenset[Path]]) -> None:
-        self._find = find
-        self._among: tuple[Within, ...] = ()
-        self._before: dict[Path, int] = {}
-        self.took = 0.0
-        """Seconds, of the last one."""
-
-    def __call__(self, among: tuple[Within, ...]) -> bool:
-        began = time.monotonic()
-        now = times_of_change(self._before)
-        changed = not now or now != self._before
-        if changed or among != self._among:
-            with contextlib.suppress(OSError, StoreError):  # a root is gone for a while
-                now = times_of_change(self._find(among))
-        self._before, self._among, self.took = now, among, time.monotonic() - began
-        return changed
+    Args:
+        anew: there may be other folders to look at, whatever came or went.
+    """
+    now = times_of_change(before)
+    changed = not now or now != before
+    if changed or anew:
+        with contextlib.suppress(OSError, StoreError):  # a root is gone for a while
+            now = times_of_change(find(among))
+    return changed, now
 
 
 def times_of_change(folders: Iterable[Path]) -> dict[Path, int]:

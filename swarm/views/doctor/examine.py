@@ -22,7 +22,6 @@ CHECKS: dict[str, Check] = {
     "bucket": remote.check_bucket,
     "clocks": place.check_clock,
     "events": place.check_events,
-    "inotify": place.check_inotify,
     "delay": place.check_delay,
     "replication": remote.check_replication,
     "maker": nodes.check_maker,

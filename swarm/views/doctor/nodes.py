@@ -362,11 +362,8 @@ def judge_signatures(id_: str | None) -> Finding:
     """
     if id_:
         return TRUST.ok("signatures", "they name the experiment by its id: they hold for this run and its copies alone")
-    if id_ is None:
-        fix = "restore it from a copy: until then nodes that start believe nobody"
-        return TRUST.warning("signatures", "experiment.json is gone, or is none", fix)
-    fix = "begin a new experiment: what was signed elsewhere for one of this name is believed here too"
-    return TRUST.warning("signatures", "they name the experiment by its name alone: an earlier version began it", fix)
+    fix = "restore it from a copy: until then nodes that start believe nobody, or end"
+    return TRUST.warning("signatures", "experiment.json is gone, or gives no id", fix)
 
 
 def fix_for(reasons: Mapping[str, int]) -> str:

@@ -18,9 +18,7 @@ from swarm.wire.messages import RewardFile
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
 PLACE = SignedPlace("exp", "rewards/round_0/stage_0/alice.json", ID)
-BEFORE_IDS = PLACE._replace(id="")
-SIGNED_BEFORE_IDS = b'0uoPG8ha0q3J9T6AvcfYL8Dk+pH0VqbWbP+BtQStiT94Zsx6thz9BAj+cU77Hgzmt7+NWC+Gs1qHOTmqP15fBA=="}\n'
-"""As the version before ids signed REWARD with KEY."""
+NOT_BEGUN = PLACE._replace(id=None)
 REWARD = RewardFile(round=0, stage=0, reward=0.5, peer_id="alice", submitted_at=1.0)
 
 json_objects = st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.text()), min_size=1)
@@ -70,11 +68,11 @@ def test_no_byte_can_be_changed(position: int, change: int) -> None:
 
 
 def test_a_file_that_was_moved_is_not_valid() -> None:
-    for place in (PLACE, BEFORE_IDS):
+    for place in (PLACE, NOT_BEGUN):
         sealed = seal(encode(REWARD), place, KEY)
         assert reason_of(sealed, place) is None
         assert reason_of(sealed, place._replace(key=place.key.replace("round_0", "round_1"))) == "bad_signature"
-    assert reason_of(seal(encode(REWARD), BEFORE_IDS, KEY), BEFORE_IDS._replace(experiment="other")) == "bad_signature"
+    assert reason_of(seal(encode(REWARD), NOT_BEGUN, KEY), NOT_BEGUN._replace(experiment="other")) == "bad_signature"
 
 
 def test_a_signature_holds_for_the_experiment_of_its_id_whatever_that_is_called() -> None:
@@ -83,16 +81,11 @@ def test_a_signature_holds_for_the_experiment_of_its_id_whatever_that_is_called(
     assert reason_of(sealed, PLACE._replace(id=OTHER)) == "bad_signature"
 
 
-def test_where_the_experiment_has_an_id_no_signature_by_its_name_holds_and_the_other_way_round() -> None:
-    assert reason_of(seal(encode(REWARD), BEFORE_IDS, KEY), PLACE) == "bad_signature"
-    assert reason_of(seal(encode(REWARD), PLACE, KEY), BEFORE_IDS) == "bad_signature"
-    named_like_the_id = BEFORE_IDS._replace(experiment=ID)
+def test_a_signature_from_before_the_experiment_was_begun_does_not_hold_in_it_and_the_other_way_round() -> None:
+    assert reason_of(seal(encode(REWARD), NOT_BEGUN, KEY), PLACE) == "bad_signature"
+    assert reason_of(seal(encode(REWARD), PLACE, KEY), NOT_BEGUN) == "bad_signature"
+    named_like_the_id = NOT_BEGUN._replace(experiment=ID)
     assert reason_of(seal(encode(REWARD), named_like_the_id, KEY), PLACE) == "bad_signature"
-
-
-def test_signatures_without_an_id_are_those_of_every_earlier_version() -> None:
-    signed = seal(encode(REWARD), BEFORE_IDS, KEY).rpartition(b".")[2]
-    assert signed == SIGNED_BEFORE_IDS
 
 
 @pytest.mark.parametrize(

@@ -170,18 +170,10 @@ def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
     assert to_groups(file, "anna", KEY) == to_groups(ROLLOUTS, "anna", KEY)
 
 
-def test_groups_come_in_slot_order_whatever_the_order_in_the_file() -> None:
-    document = msgspec.json.decode(encode(ROLLOUTS))
-    document["rollouts"] = dict.fromkeys(("10", "9", "0"), document["rollouts"]["0"])
-    document["groups"] = dict.fromkeys(("10", "9", "0"), document["groups"]["0"])
+def test_names_of_any_length_are_cut() -> None:
+    document = {**msgspec.json.decode(encode(ROLLOUTS)), "policy": {"model": "m" * 10_000, "tokenizer": "t" * 10_000}}
     file = decode(msgspec.json.encode(document), RolloutFile, "here")
-    assert [group.slot for group in to_groups(file, "anna", KEY)] == [0, 9, 10]
-
-
-def test_a_model_name_of_any_length_is_cut() -> None:
-    document = {**msgspec.json.decode(encode(ROLLOUTS)), "policy": {"model": "m" * 10_000}}
-    file = decode(msgspec.json.encode(document), RolloutFile, "here")
-    assert {len(group.model) for group in to_groups(file, "anna", KEY)} == {80}
+    assert {(len(group.model), len(group.tokenizer)) for group in to_groups(file, "anna", KEY)} == {(80, 80)}
 
 
 @pytest.mark.parametrize("value", [b"[]", b'{"a":1}'])

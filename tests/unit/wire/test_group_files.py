@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from msgspec import UNSET
 
 from swarm.errors import ProtocolError
 from swarm.types import RoundKey
@@ -58,11 +57,6 @@ def test_they_give_the_one_file_whichever_came_last(last: str) -> None:
     assert together(*one_by_one(ROLLOUTS, last)) == ROLLOUTS
 
 
-def test_those_of_early_versions_are_refused() -> None:
-    last, place = one_by_one(ROLLOUTS)
-    assert reason(msgspec.structs.replace(last, earlier=UNSET, parts=last.earlier), place) == "malformed"
-
-
 def test_a_file_that_names_no_others_is_itself_and_nothing_is_read() -> None:
     assert together(ROLLOUTS, Place()) is ROLLOUTS
 
@@ -88,7 +82,7 @@ def test_a_group_of_another_policy_is_another_one() -> None:
 def named_anew(file: RolloutFile, place: Place, slot: int, one: RolloutFile) -> RolloutFile:
     """The file with this in the place of one that it names."""
     data = place[keys.group_file(KEY, "anna", slot)] = encode(one)
-    assert file.earlier is not UNSET
+    assert file.earlier
     return msgspec.structs.replace(file, earlier=file.earlier | {str(slot): digest(data)})
 
 

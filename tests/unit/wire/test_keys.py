@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from swarm.types import RoundKey
 from swarm.wire import keys
-from swarm.wire.keys import group_file_of, is_node_id, node_in, node_of, owner_of, rollout_of, round_of, stage_of
+from swarm.wire.keys import group_file_of, is_node_id, node_in, node_of, owner_of, published_in, round_of, stage_of
 from tests.layout import Layout
 
 LAYOUT = Layout(Path("/shared"), "demo")
@@ -53,32 +53,16 @@ def test_paths_are_those_of_the_documented_tree() -> None:
     assert {path: str(path.relative_to("/shared/experiments/demo")) for path in PATHS} == PATHS
 
 
-def test_temporary_files_never_lie_in_a_watched_or_counted_folder() -> None:
-    temporary = LAYOUT.temporary("anna")
-    for folder in (
-        LAYOUT.state_file.parent,
-        LAYOUT.peers,
-        LAYOUT.rollouts,
-        LAYOUT.rewards,
-        LAYOUT.winners_of(0).parent,
-        LAYOUT.judge_questions,
-        LAYOUT.judge_answers,
-    ):
-        assert folder not in (temporary, *temporary.parents)
-        assert temporary not in folder.parents
-    assert LAYOUT.root in temporary.parents  # so it is on the same file system
-
-
 def test_temporary_names_never_end_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = Layout(tmp_path, "demo")
     half: list[str] = []
-    rename = os.rename
+    rename = os.replace
 
     def look_and_rename(*names: str, **folders: int) -> None:
         half.extend(os.listdir(layout.temporary("anna")))
         rename(*names, **folders)
 
-    monkeypatch.setattr(os, "rename", look_and_rename)
+    monkeypatch.setattr(os, "replace", look_and_rename)
     layout.put(layout.peer_file("anna"), b"{}", "anna")
     assert len(half) == 1
     assert not half[0].endswith(".json")
@@ -129,7 +113,7 @@ def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() 
     key = "rollouts/round_17/stage_2/anna-1.b.3.json"
     assert group_file_of(key) == (KEY, "anna-1.b")
     assert owner_of(key) == "anna-1.b"
-    assert rollout_of(key) is None
+    assert published_in(key) == (KEY, "anna-1.b")
     assert node_in("rollouts/round_17/stage_2", "anna-1.b.3.json") is None
     assert node_in("peers", "qwen2.5.json") == "qwen2.5"
 
@@ -137,7 +121,7 @@ def test_a_file_of_one_group_is_its_nodes_and_tells_of_no_node_called_like_it() 
 def test_other_names_beside_them_are_those_of_whole_files_and_outside_of_a_stage_there_are_none() -> None:
     for name in ("anna.03.json", "anna.-1.json", "anna.1000000.json", "anna.3b.json", "anna.json"):
         assert group_file_of(f"rollouts/round_17/stage_2/{name}") is None
-        assert rollout_of(f"rollouts/round_17/stage_2/{name}") == (KEY, name.removesuffix(".json"))
+        assert published_in(f"rollouts/round_17/stage_2/{name}") == (KEY, name.removesuffix(".json"))
     for folders in ("round_x/stage_2", "round_17/x", "round_17/stage_x"):
         assert group_file_of(f"rollouts/{folders}/anna.3.json") is None
 
@@ -151,6 +135,7 @@ WRITERS = {
     "tasks/mine": None,
     f"tasks/{SHA}/more": None,
     keys.metrics("anna"): "anna",
+    keys.checkpoint(1, "anna"): "anna",
     keys.checkpoint(1, "anna") + "/state.json": "anna",
     "logs/.anna/x": None,
     "checkpoints/round_x/anna/state.json": None,

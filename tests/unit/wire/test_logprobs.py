@@ -23,7 +23,7 @@ from swarm.wire.codec import (
     to_rollout_file,
 )
 from swarm.wire.messages import PolicyInfo, RolloutFile
-from tests.unit.wire.forms import GOLDEN, ROLLOUTS, ROLLOUTS_WITH_LOGPROBS
+from tests.unit.wire.forms import GOLDEN, ROLLOUTS_WITH_LOGPROBS
 
 KEY = RoundKey(17)
 POLICY = PolicyInfo(model="tiny-qwen2", tokenizer="8c1f", temperature=0.7)
@@ -78,15 +78,6 @@ def test_peers_read_which_tokens_were_forced_and_of_others_nothing_is_said() -> 
     without = published(forced, plain, with_logprobs=False)
     assert b"forced" not in without
     assert read(without).completions == (Completion("14", True),) * 2
-
-
-def test_the_golden_file_with_log_probs_gives_them() -> None:
-    group = to_groups(ROLLOUTS_WITH_LOGPROBS, "anna", KEY)[0]
-    assert group.tokenizer == "8c1f0e5d2b7a49634f6e1d0c9b8a7756"
-    assert group.completions == (
-        Completion("14", True, (20, 23, 0), (-0.69315, -1.25, -0.00012)),
-        Completion("4 +", False, (23, 285), (-2.0, 0.0)),
-    )
 
 
 def test_a_node_that_does_not_wish_it_publishes_nothing_of_its_tokens() -> None:
@@ -197,31 +188,4 @@ def test_the_tokens_of_a_file_are_read_up_to_a_number_and_the_texts_behind_them_
     assert {c.text for c in group.completions} == {entry["response"]}
 
 
-def test_a_tokenizer_name_of_any_length_is_cut() -> None:
-    document = {**msgspec.json.decode(encode(ROLLOUTS)), "policy": {"tokenizer": "t" * 10_000}}
-    assert len(read(msgspec.json.encode(document)).tokenizer) == 80
-
-
 # ── readers of the form before ──────────────────────────────────────────────────────────────────────────────────────
-class OldEntry(msgspec.Struct, kw_only=True):
-    """RolloutEntry before it had token fields."""
-
-    prompt: str
-    response: str
-    reward: float | None = None
-    finished: bool = True
-
-
-class OldFile(msgspec.Struct, kw_only=True):
-    """RolloutFile of that time, as far as it matters here."""
-
-    rollouts: dict[str, list[OldEntry]]
-    policy: dict[str, Any] = {}
-
-
-def test_readers_that_know_nothing_of_token_fields_read_the_same_texts() -> None:
-    with_hints, without = (
-        msgspec.json.decode(published(*[completion([(7, -0.5)])] * 2, with_logprobs=flag), type=OldFile)
-        for flag in (True, False)
-    )
-    assert with_hints.rollouts == without.rollouts

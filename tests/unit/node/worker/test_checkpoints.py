@@ -199,7 +199,7 @@ def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The only copy of a checkpoint may lie there."""
-    replaced = layout.temporary("alice") / "replaced-round_1"
+    replaced = layout.temporary("alice") / "replaced-checkpoints%2Fround_1%2Falice"
     replaced.parent.mkdir(parents=True, exist_ok=True)
     save(layout, 1).rename(replaced)
 

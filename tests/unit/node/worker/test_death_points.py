@@ -35,7 +35,7 @@ CALLS = (
     "write",
     "fsync",
     "ftruncate",
-    "rename",
+    "replace",
     "mkdir",
     "rmdir",
     "unlink",

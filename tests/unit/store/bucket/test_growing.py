@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm.lines import MOST_TOGETHER, BufferedLog
 from swarm.store.base import MOST_PER_READ, Records
 from swarm.store.bucket import growing
 from swarm.store.bucket.growing import GrowingWriter
 from swarm.store.bucket.listing import MOST_GROWN
-from swarm.store.bucket.log import SEALED_AT, SealedLog
+from swarm.store.bucket.log import SealedLog
 from tests.unit.store.bucket.buckets import ROOT, MemoryBucket, error
 
 LOG = "logs/anna/metrics.jsonl"
@@ -206,32 +207,48 @@ def until(holds: Callable[[], bool]) -> None:
         threading.Event().wait(0.005)
 
 
-def log_of(bucket: MemoryBucket, after: float) -> tuple[SealedLog, GrowingWriter]:
+def log_of(bucket: MemoryBucket, waits: float) -> BufferedLog:
     file = GrowingWriter(bucket.open("anna")._client, f"{ROOT}/{LOG}")
-    return SealedLog(file, after=after), file
+    return BufferedLog(lambda: SealedLog(file, waits=waits), lambda dropped: b"")
 
 
 def test_many_lines_of_a_log_are_one_segment_and_equal_ones_stay() -> None:
     bucket = MemoryBucket()
-    log, _ = log_of(bucket, after=1e6)
-    for _ in range(500):
-        log.write(b"the same line")
-    assert bucket.names() == []
-    log.close()
+    with log_of(bucket, waits=1e6) as log:
+        for _ in range(500):
+            log.write(b"the same line")
+        assert bucket.names() == []
     assert whole(bucket) == [b"the same line"] * 500
     assert len(bucket.names()) == 1
 
 
 def test_a_line_is_sealed_when_it_is_old_and_at_once_when_there_are_many() -> None:
     bucket = MemoryBucket()
-    log, _ = log_of(bucket, after=0.01)
-    log.write(b"old")
-    until(lambda: whole(bucket) == [b"old"])
-    log.close()
-    log, _ = log_of(bucket, after=1e6)
-    log.write(b"x" * SEALED_AT)
-    until(lambda: len(whole(bucket)) == 2)
-    log.close()
+    with log_of(bucket, waits=0.01) as log:
+        log.write(b"old")
+        until(lambda: whole(bucket) == [b"old"])
+    with log_of(bucket, waits=1e6) as log:
+        log.write(b"x" * MOST_TOGETHER)
+        until(lambda: len(whole(bucket)) == 2)
+
+
+def test_lines_whose_answer_was_lost_are_sealed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket, put, lost = MemoryBucket(), obstore.put, [b"one"]
+
+    def unanswered(objects: Any, name: str, data: bytes, **options: Any) -> Any:
+        done = put(objects, name, data, **options)
+        if lost and lost[0] in data:
+            lost.clear()
+            raise error("- Server returned non-2xx status code: 403 Forbidden: ")
+        return done
+
+    monkeypatch.setattr(obstore, "put", unanswered)
+    with log_of(bucket, waits=0.01) as log:
+        log.write(b"one")
+        until(lambda: not lost)
+        log.write(b"two")
+        until(lambda: whole(bucket)[-1:] == [b"two"])
+    assert whole(bucket) == [b"one", b"two"]
 
 
 def test_segments_so_far_off_that_nobody_appended_them_stop_no_writer_and_hide_no_line() -> None:

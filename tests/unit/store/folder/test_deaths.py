@@ -17,7 +17,7 @@ from swarm.errors import StoreError
 from swarm.store.folder.store import FolderStore
 from tests.patience import PATIENCE
 
-CALLS = ("open", "mkdir", "write", "fsync", "close", "rename", "link", "unlink", "rmdir", "ftruncate")
+CALLS = ("open", "mkdir", "write", "fsync", "close", "replace", "link", "unlink", "rmdir", "ftruncate")
 OLD, NEW = b"old " * 1000, b"new " * 1000
 KEY, LOG, BUNDLE = "rollouts/round_3/stage_0/anna.json", "logs/anna/metrics.jsonl", "checkpoints/round_5/anna"
 
@@ -198,7 +198,7 @@ def die_everywhere(folder: Path, case: Case) -> int:
 
 def test_what_was_acknowledged_was_renamed_after_its_content_was_on_disk(tmp_path: Path) -> None:
     made = calls_of(tmp_path, CASES["a new file"])
-    renamed = made.index("rename")
+    renamed = made.index("replace")
     assert made[:renamed].count("fsync") == 1
     assert made.index("write") < made.index("fsync") < renamed
     assert made[renamed:].count("fsync") == 4  # the stage's folder, the round's, all rollouts', the experiment's
@@ -206,13 +206,13 @@ def test_what_was_acknowledged_was_renamed_after_its_content_was_on_disk(tmp_pat
 
 # ── file systems that say one thing and do another ──────────────────────────────────────────────────────────────────
 def test_a_rename_that_failed_though_it_was_done_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rename = os.rename
+    rename = os.replace
 
     def done_but_lost(*args: Any, **kwargs: Any) -> None:
         rename(*args, **kwargs)
         raise OSError(errno.ENOENT, "No such file or directory")  # the server heard it twice
 
-    monkeypatch.setattr(os, "rename", done_but_lost)
+    monkeypatch.setattr(os, "replace", done_but_lost)
     FolderStore(tmp_path, "anna").put("anna.json", NEW)
     assert (tmp_path / "anna.json").read_bytes() == NEW
     assert list((tmp_path / ".tmp" / "anna").iterdir()) == []
@@ -227,7 +227,7 @@ def test_a_rename_that_failed_is_an_error_and_leaves_no_draft(
 
     if there is not None:
         (tmp_path / "anna.json").write_bytes(there)
-    monkeypatch.setattr(os, "rename", fails)
+    monkeypatch.setattr(os, "replace", fails)
     with pytest.raises(StoreError, match="Input/output error"):
         FolderStore(tmp_path, "anna").put("anna.json", NEW)
     assert list((tmp_path / ".tmp" / "anna").iterdir()) == []

@@ -76,28 +76,6 @@ def test_a_file_on_a_failing_mount_is_unreadable(tmp_path: Path, monkeypatch: py
 
 
 # ── listings ────────────────────────────────────────────────────────────────────────────────────────────────────────
-JUNK = [
-    b"\xff\xfe.json",
-    b".anna.json",
-    b"anna.json.tmp",
-    b"anna.tmp",
-    b".syncthing.anna.json.tmp",
-    b"anna.sync-conflict-20260101-120000-ABCDEFG.json",
-    b"anna (conflicted copy 2026-01-01).json",
-    b"anna (1).json",
-    b"desktop.ini",
-    b"round_1",
-]
-
-
-def test_only_the_files_of_nodes_are_seen(tmp_path: Path) -> None:
-    for name in [*JUNK, b"anna.json", b"ben-2.json"]:
-        (tmp_path / os.fsdecode(name)).touch()
-    assert nodes_in(FolderStore(tmp_path), "") == {"anna", "ben-2"}
-    utf8 = [name.decode() for name in JUNK[1:]]
-    assert names_in(tmp_path) == sorted([*utf8, "anna.json", "ben-2.json"])
-
-
 def test_numbered_folders_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for name in ("round_10", "round_9", "round_0", "round_01", "round_x", "stage_3", "round_2.tmp", "round_-1"):
         (tmp_path / name).mkdir()

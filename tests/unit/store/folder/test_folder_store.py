@@ -231,13 +231,6 @@ def test_a_link_that_was_made_though_the_server_said_otherwise_is_the_first(
     assert (tmp_path / "experiment.json").read_bytes() == b"first"
 
 
-def test_a_link_to_the_root_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "home").symlink_to(tmp_path / "disk")
-    FolderStore(tmp_path / "home", "anna").put("peers/anna.json", b"{}")
-    assert FolderStore(tmp_path / "disk").get("peers/anna.json", 100).data == b"{}"
-
-
 def test_hints_for_one_who_only_reads_make_nothing(tmp_path: Path) -> None:
     async def listen() -> None:
         heard = anyio.Event()

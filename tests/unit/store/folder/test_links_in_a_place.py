@@ -4,13 +4,14 @@ read, written or deleted. Links on the way to the place are its user's own."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from swarm.cli.main import run
 from swarm.errors import StoreError
-from swarm.store.place import open_place
+from swarm.store.place import Place, open_place
 from tests.unit.views.factories import make_experiment
 
 PRECIOUS = b"mine\n"
@@ -84,38 +85,25 @@ def test_nothing_behind_a_link_is_shown(
     assert "a secret" not in "".join(capsys.readouterr())
 
 
-def put(place: Path) -> Callable[[], object]:
-    store = open_place(place).store("exp", "anna")
-    return lambda: store.put("peers/anna.json", b"{}")
+WRITING: dict[str, Callable[[Place], Callable[[], object]]] = {
+    "experiments/exp put": lambda place: partial(place.store("exp", "anna").put, "peers/anna.json", b"{}"),
+    "experiments/exp append": lambda place: partial(
+        place.store("exp", "anna").append_records, "logs/alice/metrics.jsonl", [b"{}"], durable=False
+    ),
+    "experiments/exp remove": lambda place: partial(place.store("exp", "anna").remove_prefix, "rollouts"),
+    "archives/exp put": lambda place: partial(place.beside("archives/exp", "anna").put, "rollouts/notes", b"x"),
+    "studies/exp put": lambda place: partial(place.beside("studies/exp", "anna").put, "notes", b"x"),
+}
+"""Where, and what: opens a handle, and gives what it then does."""
 
 
-def append(place: Path) -> Callable[[], object]:
-    store = open_place(place).store("exp", "anna")
-    return lambda: store.append_records("logs/alice/metrics.jsonl", [b"{}"], durable=False)
-
-
-def remove(place: Path) -> Callable[[], object]:
-    store = open_place(place).store("exp", "anna")
-    return lambda: store.remove_prefix("rollouts")
-
-
-def archive(place: Path) -> Callable[[], object]:
-    store = open_place(place).beside("archives/exp", "anna")
-    return lambda: store.put("rollouts/notes", b"x")
-
-
-def study(place: Path) -> Callable[[], object]:
-    store = open_place(place).beside("studies/exp", "anna")
-    return lambda: store.put("notes", b"x")
-
-
-@pytest.mark.parametrize("writing", [put, append, remove, archive, study])
+@pytest.mark.parametrize("writing", WRITING)
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_folder_that_becomes_a_link_while_a_node_writes_leads_nothing_out(
-    shared: Path, outside: Path, writing: Callable[[Path], Callable[[], object]], depth: int
+    shared: Path, outside: Path, writing: str, depth: int
 ) -> None:
-    write = writing(shared)
-    names = {archive: "archives/exp", study: "studies/exp"}.get(writing, "experiments/exp").split("/")
+    write = WRITING[writing](open_place(shared))
+    names = writing.partition(" ")[0].split("/")
     link(shared.joinpath(*names[:depth]), outside)
     before = holds(outside)
     with pytest.raises(StoreError):

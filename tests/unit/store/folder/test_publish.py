@@ -28,9 +28,9 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         self.calls: list[tuple[str, str]] = []
         self._root = root
-        self._fsync, self._rename = os.fsync, os.rename
+        self._fsync, self._rename = os.fsync, os.replace
         monkeypatch.setattr(os, "fsync", self.fsync)
-        monkeypatch.setattr(os, "rename", self.rename)
+        monkeypatch.setattr(os, "replace", self.rename)
 
     def fsync(self, descriptor: int) -> None:
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))

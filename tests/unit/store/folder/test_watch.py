@@ -6,7 +6,7 @@ import itertools
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,8 +39,11 @@ def wake_ups(folder: Path, interval: float, *, events: bool = True) -> AbstractA
 
 
 @asynccontextmanager
-async def hints(folder: Path, interval: float = NEVER) -> AsyncIterator[Wakes]:
+async def hints(
+    folder: Path | Within, interval: float = NEVER, make: Callable[[Within], object] = make_folder
+) -> AsyncIterator[Wakes]:
     """The hints alone, merged."""
+    root = folder if isinstance(folder, Within) else Within(folder)
     send, receive = anyio.create_memory_object_stream[None](1)
 
     def hint() -> None:
@@ -48,7 +51,7 @@ async def hints(folder: Path, interval: float = NEVER) -> AsyncIterator[Wakes]:
             send.send_nowait(None)
 
     async with send, receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(watch.watch, [Within(folder)], interval, hint, make_folder)
+        tasks.start_soon(watch.watch, [root], interval, hint, make)
         yield receive
         tasks.cancel_scope.cancel()
 
@@ -95,15 +98,6 @@ async def drain(wakes: Wakes) -> int:
         await wakes.receive()
         taken += 1
     return taken
-
-
-async def test_a_file_in_a_folder_that_was_just_made_is_found_within_the_interval(tmp_path: Path) -> None:
-    async with wake_ups(tmp_path, SOON) as wakes:
-        for number in range(20):
-            file = tmp_path / f"round_{number}" / "stage_0" / "anna.json"
-            file.parent.mkdir(parents=True)
-            file.touch()
-            await wait_for(file, wakes)
 
 
 @pytest.mark.parametrize(
@@ -159,14 +153,6 @@ async def test_lesson_a_file_name_that_is_not_utf8_kills_the_watcher_files_are_f
             await wait_for(tmp_path / f"{number}.json", wakes)
 
 
-async def test_wake_ups_that_nobody_took_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watcher = Watcher(monkeypatch, "event " * 1000 + "sleep")
-    async with hints(tmp_path) as wakes:
-        with anyio.fail_after(PATIENCE):
-            await watcher.waiting.wait()
-        assert await drain(wakes) == 1
-
-
 async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: Path) -> None:
     async def watch_a_little() -> None:
         async with hints(tmp_path) as wakes:
@@ -180,22 +166,27 @@ async def test_cancellation_leaves_no_thread_and_no_descriptor_behind(tmp_path: 
         await watch_a_little()
     assert threading.active_count() < threads + 5  # the pool may grow by what works at the same time, and no further
     with anyio.fail_after(PATIENCE):
-        while open_watchers():  # noqa: ASYNC110 - they are closed by a thread of the library, a moment later
+        while watchers():  # noqa: ASYNC110 - they are closed by a thread of the library, a moment later
             await anyio.sleep(0.01)
 
 
 # ── new folders, links, floods ──────────────────────────────────────────────────────────────────────────────────────
+def watchers() -> list[str]:
+    """What the kernel tells of each inotify instance of this process."""
+    instances = (fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "anon_inode:inotify")
+    return [Path(f"/proc/self/fdinfo/{fd}").read_text() for fd in instances]
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:  # the listing's own is closed by now
+        return ""
+
+
 def watches() -> int:
     """How many inotify watches this process holds."""
-    instances = (fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "anon_inode:inotify")
-    return sum(Path(f"/proc/self/fdinfo/{fd}").read_text().count("inotify wd:") for fd in instances)
-
-
-def watches_of(folder: Path) -> bool:
-    """Whether this process holds a watch of it, by its number."""
-    number = f"ino:{folder.stat().st_ino:x} "
-    instances = (fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "anon_inode:inotify")
-    return any(number in Path(f"/proc/self/fdinfo/{fd}").read_text() for fd in instances)
+    return sum(instance.count("inotify wd:") for instance in watchers())
 
 
 async def until_watched(count: int) -> None:
@@ -279,7 +270,7 @@ async def test_a_place_that_is_gone_is_said_and_watched_again_when_it_is_back(
             shutil.copytree(elsewhere, place)  # back, and another one
             copied = place / "experiments" / "demo" / "rollouts" / "round_0" / "stage_0"
             with anyio.fail_after(PATIENCE):
-                while not watches_of(copied):
+                while not any(f"ino:{copied.stat().st_ino:x} " in instance for instance in watchers()):
                     await wakes.receive()
     assert {line["event"] for line in logs} == {"watch.failed"}
 
@@ -329,32 +320,22 @@ async def test_a_folder_that_matters_now_is_watched_however_many_are_newer(tmp_p
 
 
 # ── where events do not come ────────────────────────────────────────────────────────────────────────────────────────
-async def test_where_no_events_arrive_the_folder_is_listed_only_and_it_is_said_once(
+async def test_where_no_events_arrive_folders_are_polled_long_before_the_interval_and_it_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "filesystem_of", lambda _: FileSystem("nfs4", "/mnt/swarm", False))
     monkeypatch.setattr(watchfiles, "awatch", lambda *_, **__: pytest.fail("it was watched"))
     with capture_logs() as logs:
-        async with wake_ups(tmp_path, SOON) as wakes:
-            for number in range(3):
-                (tmp_path / f"{number}.json").touch()
-                await wait_for(tmp_path / f"{number}.json", wakes)
+        async with hints(tmp_path) as wakes:
+            for number in range(2):
+                file = tmp_path / f"round_{number}" / "anna.json"
+                file.parent.mkdir()
+                await wait_for(file.parent, wakes)
+                file.touch()
+                await wait_for(file, wakes)
     assert logs == [
-        {"event": "watch.listing_only", "kind": "nfs4", "mount": "/mnt/swarm", "interval": SOON, "log_level": "info"}
+        {"event": "watch.listing_only", "kind": "nfs4", "mount": "/mnt/swarm", "interval": NEVER, "log_level": "info"}
     ]
-
-
-async def test_where_no_events_arrive_folders_are_polled_long_before_the_interval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "filesystem_of", lambda _: FileSystem("fuse", "/mnt/swarm", False))
-    async with hints(tmp_path) as wakes:
-        for number in range(2):
-            file = tmp_path / f"round_{number}" / "anna.json"
-            file.parent.mkdir()
-            await wait_for(file.parent, wakes)
-            file.touch()
-            await wait_for(file, wakes)
 
 
 async def test_a_polled_place_that_is_gone_for_a_while_ends_nobody(
@@ -418,36 +399,16 @@ async def test_a_watcher_that_speaks_is_not_called_silent(tmp_path: Path, monkey
     assert logs == []
 
 
-def open_watchers() -> int:
-    """How many inotify instances this process has."""
-    return sum(link == "anon_inode:inotify" for link in map(_target, os.listdir("/proc/self/fd")))
-
-
-def _target(descriptor: str) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:  # the listing's own is closed by now
-        return ""
-
-
 async def test_a_root_that_nobody_makes_is_watched_for_from_the_nearest_folder_above(tmp_path: Path) -> None:
     root = Within(tmp_path, ("experiments", "demo", "rollouts"))
-    send, receive = anyio.create_memory_object_stream[None](1)
     file = root.path / "round_0" / "ben.json"
-
-    def hint() -> None:
-        with suppress(anyio.WouldBlock):
-            send.send_nowait(None)
-
     assert watched_folders([root], lambda folder: None) == {tmp_path}
-    async with send, receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(watch.watch, [root], NEVER, hint, lambda folder: None)
-        await receive.receive()
+    async with hints(root, make=lambda folder: None) as wakes:
+        await wakes.receive()
         file.parent.mkdir(parents=True)
-        await receive.receive()
+        await wakes.receive()
         file.write_bytes(b"{}")
-        await wait_for(file, receive)
-        tasks.cancel_scope.cancel()
+        await wait_for(file, wakes)
     assert watched_folders([root], lambda folder: None) == {root.path, file.parent}
 
 
