@@ -379,31 +379,6 @@ def test_saved_dropout_stays_in_the_configuration(tmp_path: Path) -> None:
     assert AutoConfig.from_pretrained(tmp_path).attn_pdrop == 0.1
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("learning_rate", 0.0),
-        ("learning_rate", float("nan")),
-        ("clip_low", 1.0),
-        ("clip_high", -0.1),
-        ("kl_weight", -1.0),
-        ("temperature", 0.0),
-        ("top_p", 1.5),
-        ("top_k", -1),
-        ("min_p", 1.5),
-        ("decoding", "fast"),
-        ("iterations", 0),
-        ("max_new_tokens", 0),
-        ("max_reasoning_tokens", 0),
-        ("max_grad_norm", float("inf")),
-        ("external_logprob_floor", 0.0),
-        ("external_logprob_floor", float("-inf")),
-        ("external_negative_floor", 0.5),
-        ("external_negative_floor", float("nan")),
-    ],
-)
-def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"^{setting}: expected .*, got {value!r}"):
-        GrpoConfig(**{setting: value})  # type: ignore[arg-type]
+def test_a_batch_wide_scaling_beside_a_kl_term_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"std_batch divides .*SWARM_KL_WEIGHT=0 beside it, got 0.1"):
         GrpoConfig(batch_std=True, kl_weight=0.1)
