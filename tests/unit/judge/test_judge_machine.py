@@ -79,13 +79,11 @@ def test_a_clock_that_went_back_asks_nothing_again() -> None:
     assert {*machine.handle(look(5, max_rounds=0))} <= {*asked}
 
 
-@pytest.mark.parametrize("phase", ["asking", "scoring", "recording"])
+@pytest.mark.parametrize("phase", ["asking", "scoring"])
 def test_what_the_folder_did_not_allow_comes_again(phase: str) -> None:
     machine = JudgeMachine() if phase == "asking" else make_asked(A0, Slot(1, "anna"))
     seen = look(0, live=frozenset({"anna"}), answers=frozenset({A0}))
     (first, *_) = machine.handle(seen)
-    if phase == "recording":
-        machine.handle(m.AnswerScored(A0))
     assert machine.handle(seen) == []
     machine.handle(m.Failed(A0))
     assert machine.handle(seen) == [first]
@@ -97,7 +95,6 @@ def test_it_ends_when_no_live_worker_owes_an_answer() -> None:
     assert machine.handle(look(1, **over)) == []
     assert machine.handle(look(1, **over, answers=frozenset({A0}), live=frozenset({"ben"}))) == [m.ScoreAnswer(A0)]
     assert machine.handle(look(1, **over, live=frozenset())) == [], "an answer is still being scored"
-    machine.handle(m.AnswerScored(A0))
     assert machine.handle(m.Recorded(A0)) == (m.FinishRound(),)
     assert machine.handle(look(1, **over)) == (), "it is over"
 
@@ -118,11 +115,11 @@ class Folder:
 
     def tell(self, event: m.Event) -> None:
         new = list(self.machine.handle(event))
-        slots = [i.slot for i in self.pending if isinstance(i, m.Ask | m.ScoreAnswer | m.RecordAnswer)]
+        slots = [i.slot for i in self.pending if isinstance(i, m.Ask | m.ScoreAnswer)]
         for instruction in new:
-            if isinstance(instruction, m.Ask | m.ScoreAnswer | m.RecordAnswer):
+            if isinstance(instruction, m.Ask | m.ScoreAnswer):
                 assert instruction.slot not in slots, "one thing at a time for each question"
-        self.pending += [i for i in new if isinstance(i, m.Ask | m.ScoreAnswer | m.RecordAnswer)]
+        self.pending += [i for i in new if isinstance(i, m.Ask | m.ScoreAnswer)]
 
     def carry_out(self, index: int, *, works: bool) -> None:
         if not self.pending:
@@ -138,8 +135,6 @@ class Folder:
                 self.tell(m.QuestionWritten(slot))
             case m.ScoreAnswer(slot):
                 assert slot in self.answers
-                self.tell(m.AnswerScored(slot))
-            case m.RecordAnswer(slot):
                 assert slot not in self.rows, "no row is written twice"
                 self.rows.add(slot)
                 self.tell(m.Recorded(slot))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.config.task_table import weights_of
-from swarm.judge.probe import LEAST, MOST, MeasuredTask, Share, measure, proposed, toml_tables, wilson
+from swarm.judge.probe import LEAST, MOST, MeasuredTask, Share, measure, proposed, wilson
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.universe import Universe
 from swarm.types import Completion, Question
@@ -105,15 +103,3 @@ def test_a_proposal_is_a_mixture_of_the_universe_and_depends_on_no_order(
         assert universe.mixture_of(weights_of(proposal.mixture, "SWARM_MIXTURE")).tasks == proposal.tasks
     else:
         assert proposal.tasks == ()
-
-
-@given(
-    st.dictionaries(
-        st.text("ab-_.1", min_size=1),
-        st.dictionaries(
-            st.text("ab-_. ", min_size=1), st.integers(-9, 9) | st.booleans() | st.text() | st.lists(st.text())
-        ),
-    )
-)
-def test_definitions_are_read_back_from_a_settings_file_as_they_were(table: dict[str, dict[str, object]]) -> None:
-    assert tomllib.loads(toml_tables(table)).get("tasks", {}) == table
