@@ -79,13 +79,6 @@ def test_a_model_is_fetched_once_and_loads_without_the_hub(hub: FakeHub) -> None
     assert said == []
 
 
-def test_a_download_says_how_far_it_is(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "REPORT_EVERY", 0.0)
-    said: list[str] = []
-    fetch(NAME, said.append)
-    assert any("MB/s" in line and "%" in line for line in said)
-
-
 @pytest.mark.parametrize(
     ("mode", "name", "token", "said"),
     [
