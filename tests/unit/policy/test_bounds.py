@@ -178,12 +178,6 @@ def test_of_external_completions_only_the_last_closed_answer_and_its_end_of_text
     assert largest_gap(expected_of_answers(model), gradient_of(model, ANSWERS, external_reasoning="answer")) < 1e-5
 
 
-def test_own_reasoning_is_learned_whatever_is_taken_of_peers() -> None:
-    model = make_model()
-    own = [msgspec.structs.replace(ANSWERS[0], external=False)]
-    assert largest_gap(gradient_of(model, own), gradient_of(model, own, external_reasoning="answer")) == 0
-
-
 def test_of_a_conversation_the_answer_of_each_turn_is_learned() -> None:
     model = make_model()
     turns = (Turn("so <answer>1</answer>", True, "no"), Turn("hm", True, "go on"))
@@ -233,13 +227,3 @@ def test_a_higher_floor_never_lets_a_token_in(
     assert not (high & ~low).any()
     assert low[own].all()
     assert learned_tokens(logprobs, advantages, own, Floors()).all()
-
-
-def test_the_share_of_clipped_tokens_is_of_those_that_a_clip_could_touch() -> None:
-    """A KL term has groups without advantage pass as well: they are no tokens that a clip could have touched."""
-    idle = [msgspec.structs.replace(group, advantages=(0.0,) * len(group.advantages)) for group in PEERS]
-    settings = {"kl_weight": 1e-9, "iterations": 3, "learning_rate": 1e-2}
-    alone = make_trainer(make_model(), **settings).finish_update(OWN)
-    beside = make_trainer(make_model(), **settings).finish_update([*OWN, *idle])
-    assert alone.clip_fraction > 0
-    assert beside.clip_fraction == pytest.approx(alone.clip_fraction, rel=0.2)

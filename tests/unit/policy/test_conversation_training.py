@@ -261,18 +261,3 @@ def test_a_conversation_may_be_long_but_no_turn_of_a_strangers_much_longer_than_
     assert left_out(most, "on", most, "on", most) == 0
     assert left_out(most, "on", f"{most}x", "on", "7") == 1
     assert left_out("5", "on" * 300, "7") == 1, "the context has 512 tokens"
-
-
-def test_a_second_iteration_measures_conversations_against_the_log_probs_of_the_first() -> None:
-    def written(**settings: int) -> tuple[dict[str, torch.Tensor], float]:
-        model = make_model(eos_ids=SOME_ENDS)
-        trainer = make_trainer(model, temperature=TEMPERATURE, **settings)
-        report = trainer.finish_update(groups_of(model))
-        return model.module.state_dict(), report.loss
-
-    (once, _), (twice, loss), (parted, same_loss) = (
-        written(**more) for more in ({}, {"iterations": 2}, {"iterations": 2, "micro_batch_tokens": 64})
-    )
-    assert largest_gap(once, twice) > 1e-4
-    assert largest_gap(twice, parted) < 1e-4
-    assert loss == pytest.approx(same_loss, abs=1e-5)

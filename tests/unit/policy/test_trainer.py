@@ -129,16 +129,6 @@ def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
     assert all(lengths[block.stop - 1] == block.width for block in blocks)
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_rows_of_different_length_pass_in_blocks_with_and_without_checkpointing(checkpointing: bool) -> None:
-    model = make_model()
-    rows: list[int] = []
-    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
-    group = make_group("?", ("a", "b", "c" * 40, "d" * 40), (1.0, -1.0, 2.0, -2.0))
-    make_trainer(model, gradient_checkpointing=checkpointing).finish_update([group])
-    assert rows == ([2, 2] if checkpointing else [1, 2, 2])
-
-
 @settings(max_examples=4)
 @given(st.integers(1, 400))
 def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> None:
@@ -184,20 +174,6 @@ def report_and_weights(
     return trainer.finish_update(finished), weights_of(model)
 
 
-@pytest.mark.parametrize(("split", "settings"), [(1, {}), (4, {}), (1, {"max_grad_norm": 1e-3})])
-def test_update_in_two_parts_is_the_update_on_all_groups_together(split: int, settings: dict[str, Any]) -> None:
-    groups = [*RAGGED, QUIET]
-    joint, joint_weights = report_and_weights([], groups, **settings)
-    ours, weights = report_and_weights(groups[:split], groups[split:], **settings)
-    for name in ("tokens", "trained_tokens", "groups_too_long", "updated"):
-        assert getattr(ours, name) == getattr(joint, name)
-    for name in ("loss", "grad_norm", "clip_fraction", "kl", "logprob_drift"):
-        assert getattr(ours, name) == pytest.approx(getattr(joint, name), rel=1e-3, abs=1e-5)
-    if not settings:  # Adam's first step has the gradient's sign, so that only its own size can be compared tightly
-        assert ours.grad_norm == pytest.approx(joint.grad_norm, rel=1e-6)
-    assert largest_gap(joint_weights, weights) < 1e-4
-
-
 def test_beginning_changes_no_weight_and_beginning_again_forgets() -> None:
     model = make_model(eos_ids=SOME_ENDS)
     trainer, before = make_trainer(model), weights_of(model)
@@ -237,14 +213,6 @@ def test_an_empty_update_leaves_everything_or_lets_adams_momentum_go_on() -> Non
         assert {(report.loss, report.grad_norm, report.trained_tokens) for report in reports} == {(0.0, 0.0, 0)}
     assert moved["skip"] == [0.0] * 5
     assert moved["step"] == pytest.approx([0.67, 1.19, 1.61, 1.97, 2.27], abs=0.01)
-
-
-def test_an_empty_update_counts_as_a_step_of_adam_from_the_beginning() -> None:
-    model = make_model()
-    trainer, before = make_trainer(model, empty_update="step"), weights_of(model)
-    assert trainer.finish_update([QUIET]).updated
-    assert same(weights_of(model), before), "there is no momentum yet"
-    assert set(trainer.state().steps.values()) == {1}
 
 
 def test_restored_optimizer_forgets_what_was_begun() -> None:
@@ -333,18 +301,6 @@ def test_further_iterations_measure_the_ratio_against_the_first_weights() -> Non
     once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).finish_update(RAGGED) for n in (1, 3))
     assert once.clip_fraction == 0
     assert thrice.clip_fraction > 0
-
-
-def test_each_group_passes_once_an_iteration_and_one_without_advantage_never() -> None:
-    model = make_model()
-    rows: list[int] = []
-    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
-    trainer = make_trainer(model, iterations=2)
-    trainer.begin_update([QUIET, make_group()])
-    assert rows == [1, 3]  # the prompt and its completions; old log-probs have no pass of their own
-    trainer.finish_update([make_group("?", ("a", "b"), (1.0, -1.0))])
-    assert rows[2:4] == [1, 2], "the remaining groups alone"
-    assert sum(rows[4:]) == 4 + 3
 
 
 def test_learning_rate_warms_up_linearly_and_stays() -> None:
@@ -457,14 +413,6 @@ def test_out_of_memory_at_any_point_of_either_part_loses_no_row_and_counts_none_
     assert ours.trained_tokens == expected.trained_tokens
 
 
-def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = make_trainer(model := make_model())
-    fail_above(0, monkeypatch)
-    with capture_logs(), pytest.raises(ModelError, match=r"training: out of GPU memory even at a batch of [1-9]"):
-        trainer.finish_update(RAGGED)
-    assert all(parameter.grad is None for parameter in model.module.parameters())
-
-
 def test_no_memory_for_the_optimizer_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(make_model())
 
@@ -511,27 +459,6 @@ def shifted(groups: Sequence[TrainGroup], shifts: Sequence[float]) -> list[Train
     ]
 
 
-def test_importance_weights_are_truncated_ratios_of_policy_to_behaviour() -> None:
-    model = make_model(eos_ids=SOME_ENDS)
-    groups = own_groups(model)
-    weights = (0.5, 1.25, 2.0, 2.0)
-    behaved = shifted(groups, [-math.log(ratio) for ratio in (0.5, 1.25, 2.5, 50.0)])
-    expected = gradient_of(
-        model,
-        [
-            msgspec.structs.replace(group, advantages=tuple(a * w for a, w in zip(ADVANTAGES, weights, strict=True)))
-            for group in groups
-        ],
-    )
-    assert largest_gap(expected, gradient_of(model, behaved, importance_cap=2.0)) < 1e-4
-    report = make_trainer(model, importance_cap=2.0).finish_update(behaved)
-    lengths = [[len(one.token_ids or ()) for one in group.completions] for group in groups]
-    total = sum(map(sum, lengths))
-    mean = sum(n * w for group in lengths for n, w in zip(group, weights, strict=True)) / total
-    assert report.importance_tokens == report.trained_tokens == total
-    assert report.importance_mean == pytest.approx(mean, abs=1e-4)
-
-
 def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
     model = make_model()
     completion = Completion("ab", False, tuple(model.tokenizer("ab")["input_ids"]), (-0.001, -0.001))
@@ -547,14 +474,6 @@ def test_iterations_keep_the_weights_of_the_first() -> None:
     groups = shifted(own_groups(model), [-math.log(1.5)] * 4)
     report = make_trainer(model, importance_cap=3.0, iterations=3, learning_rate=1e-2).finish_update(groups)
     assert report.importance_mean == pytest.approx(1.5, abs=1e-3)
-
-
-def test_plain_head_is_never_asked_for_logits() -> None:
-    model = make_model()
-    asked: list[int] = []
-    model.module.get_output_embeddings().register_forward_hook(lambda *_: asked.append(1))
-    assert make_trainer(model).finish_update(RAGGED).updated
-    assert not asked
 
 
 def test_head_that_is_no_matrix_trains_the_same() -> None:
@@ -612,13 +531,6 @@ def test_batch_scaling_divides_by_the_spread_of_all_groups_those_without_advanta
     spread = math.sqrt(fmean(advantage**2 for advantage in everything))
     assert plain.grad_norm / scaled.grad_norm == pytest.approx(spread, rel=1e-5)
     assert plain.loss / scaled.loss == pytest.approx(spread, rel=1e-5)
-
-
-def test_batch_scaling_in_two_parts_is_that_of_all_groups_together() -> None:
-    whole, parted = (make_trainer(make_model(), batch_std=True) for _ in range(2))
-    parted.begin_update(RAGGED[:1])
-    reports = [whole.finish_update([*RAGGED, QUIET]), parted.finish_update([*RAGGED[1:], QUIET])]
-    assert reports[0].grad_norm == pytest.approx(reports[1].grad_norm, rel=1e-5)
 
 
 def test_a_loss_of_ones_own_is_trained_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
