@@ -29,10 +29,6 @@ def test_every_live_worker_is_asked_for_the_open_round_and_the_next() -> None:
     assert asks == [m.Ask(Slot(round_, node)) for round_ in (3, 4) for node in ("anna", "ben")]
 
 
-def test_before_the_first_round_only_that_one_is_asked_for() -> None:
-    assert JudgeMachine().handle(look(-1, live=frozenset({"anna"}))) == [m.Ask(A0)]
-
-
 def test_nothing_is_asked_beyond_the_last_round() -> None:
     assert {ask.slot.round for ask in JudgeMachine().handle(look(9))} == {9}
     assert JudgeMachine().handle(look(10, finished=True)) == [m.FinishRound()]
@@ -42,17 +38,6 @@ def test_a_worker_that_joins_is_asked_from_then_on() -> None:
     machine = JudgeMachine()
     machine.handle(look(0, live=frozenset({"anna"})))
     assert machine.handle(look(0)) == [m.Ask(Slot(0, "ben")), m.Ask(Slot(1, "ben"))]
-
-
-def test_a_refused_answer_gets_no_row_and_is_not_looked_for_again() -> None:
-    machine = make_asked(A0)
-    machine.handle(look(0, live=frozenset(), answers=frozenset({A0})))
-    assert machine.handle(m.AnswerRefused(A0)) == ()
-    assert machine.awaited_rounds == []
-
-
-def test_an_answer_to_nothing_that_was_asked_is_left_alone() -> None:
-    assert JudgeMachine().handle(look(0, live=frozenset(), answers=frozenset({A0}))) == []
 
 
 def test_a_missing_answer_is_counted_once_and_still_counts_when_it_comes() -> None:

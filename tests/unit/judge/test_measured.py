@@ -54,12 +54,6 @@ def test_the_interval_is_wilsons() -> None:
     assert wilson([0.0] * 16) == Share(0.0, 0.0, pytest.approx(0.1936, abs=1e-4))
 
 
-@given(st.lists(SHARES, min_size=1, max_size=40))
-def test_an_interval_holds_its_mean_and_stays_between_0_and_1(values: list[float]) -> None:
-    share = wilson(values)
-    assert 0 <= share.low <= share.mean <= share.high <= 1
-
-
 def test_tasks_are_left_out_with_the_reason() -> None:
     tasks = {
         "right": measured("right", 0.5),

@@ -11,7 +11,7 @@ from swarm.config import Settings, load_settings
 from swarm.errors import ModelError
 from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory, far_device
-from swarm.planner.node_memory import SCORER, SizedModel
+from swarm.planner.node_memory import SizedModel
 from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
 from swarm.planner.planner import Remedy, sized_model
 from swarm.policy.embedded import EMBEDDED
@@ -88,12 +88,6 @@ def test_one_process_has_one_context_and_one_node_at_work() -> None:
     assert part(one, "weights") == part(many, "weights") == 8 * part(plan(500), "weights")
 
 
-def test_nodes_in_one_process_share_one_scorer() -> None:
-    many, one = plan(500, nodes=8, scorer_processes=2), plan(500, nodes=8, scorer_processes=2, in_process=True)
-    assert part(many, "scorer") == 8 * part(one, "scorer") == 8 * 2 * SCORER
-    assert part(one, "checkpoint copy") == part(many, "checkpoint copy")
-
-
 def test_no_micro_batch_is_smaller_than_the_settings_allow() -> None:
     made = plan(0.01, embedded("tiny-qwen2"), tasks=("basic_arithmetic",), gpu=False)
     assert made.prompt_tokens + made.new_tokens < made.micro_batch_tokens
@@ -164,12 +158,6 @@ def test_a_frozen_base_counts_once_for_every_process() -> None:
     assert [part(made, "frozen base") for made in (one, together, apart)] == [base, base, 8 * base]
     assert part(together, "optimizer") == 8 * part(one, "optimizer") == 8 * 8 * ADAPTED.footprint.adapter
     assert part(plan(900), "frozen base") == 0
-
-
-def test_two_models_in_one_process_are_two_bases() -> None:
-    other = ADAPTED._replace(shape=replace(ADAPTED.shape, name="someone/other"))
-    made = plan(900, ADAPTED, other, nodes=5, in_process=True, adapter="lora")
-    assert part(made, "frozen base") == 2 * 2 * ADAPTED.shape.parameters
 
 
 def test_adapters_of_one_process_generate_together_and_are_trained_one_at_a_time() -> None:
