@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import math
 from collections.abc import Sequence
@@ -25,10 +24,10 @@ from swarm.policy import gradient as gradient_module
 from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_rows
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
-from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, TrainGroup, TrainReport
 from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model, make_trainer
+from tests.unit.policy.reference import reference
 
 SOME_ENDS = tuple(range(40))
 ADVANTAGES = (1.0, -0.5, 0.25, -0.75)
@@ -56,39 +55,11 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def reference_gradient(
-    model: LanguageModel, groups: Sequence[TrainGroup], temperature: float
-) -> tuple[float, dict[str, torch.Tensor]]:
-    """GRPO written out: float64, one unpadded sequence at a time, token by token, log-softmax by its definition."""
-    module = copy.deepcopy(model.module).double()
-    sequences = []
-    for group in groups:
-        prompt = encode_prompt(model.tokenizer, group.prompt)
-        for completion, advantage in zip(group.completions, group.advantages, strict=True):
-            tokens = list(model.tokenizer(completion.text, add_special_tokens=False)["input_ids"])
-            tokens += [model.tokenizer.eos_token_id] if completion.finished else []
-            sequences.append((prompt, tokens, advantage))
-    total = sum(len(tokens) for _, tokens, _ in sequences)
-    loss = torch.zeros((), dtype=torch.float64)
-    for prompt, tokens, advantage in sequences:
-        if not tokens:
-            continue
-        logits = module(input_ids=torch.tensor([prompt + tokens]), use_cache=False).logits[0]
-        for i, token in enumerate(tokens):
-            scores = logits[len(prompt) + i - 1] / temperature
-            logprob = scores[token] - scores.exp().sum().log()
-            ratio = (logprob - logprob.detach()).exp()
-            gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
-            loss = loss - gain / total
-    loss.backward()
-    return loss.item(), {name: parameter.grad.float() for name, parameter in module.named_parameters()}
-
-
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
 def test_loss_and_gradient_equal_an_independent_implementation(architecture: str) -> None:
     model = make_model(architecture)
     groups = [*RAGGED, QUIET]
-    loss, expected = reference_gradient(model, groups, temperature=0.7)
+    loss, expected = reference(model, groups, temperature=0.7)
     ours = gradient_of(model, groups, temperature=0.7)
     assert largest_gap(expected, ours) < 1e-5
     assert make_trainer(model, temperature=0.7).finish_update(groups).loss == pytest.approx(loss, abs=1e-6)
@@ -117,7 +88,7 @@ def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradie
     )
     blocks = stack_rows(part, model).blocks
     assert [block.width for block in blocks] == [4, 4, 4, 31, 37]
-    _, expected = reference_gradient(model, groups, temperature=1.0)
+    _, expected = reference(model, groups)
     assert largest_gap(expected, gradient_of(model, groups)) < 1e-5
 
 
