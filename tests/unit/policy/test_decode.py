@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 import pytest
@@ -18,9 +17,7 @@ from swarm.policy.forward import DynamicDecoding
 from swarm.policy.generate import GeneratedSample, Sampling, draw_uniforms, sample
 from swarm.policy.model import LanguageModel
 from swarm.policy.static_decode import (
-    Buffers,
     DecodeWeights,
-    GraphedSteps,
     Replay,
     StaticDecoding,
     Step,
@@ -165,15 +162,6 @@ def test_capture_that_fails_is_refused_for_good() -> None:
     assert len(calls) == 1
 
 
-def test_shapes_beyond_the_bound_run_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.policy.static_decode._MOST_GRAPHS", 2)
-    capture = FakeCapture()
-    steps, outputs = GraphedSteps(capture), {rows: torch.empty(rows) for rows in (1, 2, 3)}
-    for rows in (1, 2, 3, 1, 2, 3, 1, 2, 3):
-        assert steps.run((rows, 64), partial(outputs[rows].fill_, rows)).tolist() == [rows] * rows
-    assert capture.recorded == 2
-
-
 def test_sliding_windows_are_decoded_dynamically() -> None:
     with capture_logs() as logs:
         decoding = choose_decoding(make_model("sliding"), "static")
@@ -189,24 +177,6 @@ def test_model_that_reads_static_buffers_wrongly_is_decoded_dynamically(monkeypa
         decoding = choose_decoding(make_model(), "static")
     assert isinstance(decoding, DynamicDecoding)
     assert "of the largest" in logs[0]["reason"]
-
-
-def test_model_that_fails_on_static_buffers_is_decoded_dynamically(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("no such cache")
-
-    monkeypatch.setattr(Buffers, "cache", fail)
-    with capture_logs() as logs:
-        decoding = choose_decoding(make_model(), "static")
-    assert isinstance(decoding, DynamicDecoding)
-    assert logs[0]["reason"] == "ValueError: no such cache"
-
-
-def test_cpus_decode_dynamically_unless_told_otherwise() -> None:
-    model = make_model()
-    assert isinstance(choose_decoding(model), DynamicDecoding)
-    assert isinstance(choose_decoding(model, "dynamic"), DynamicDecoding)
-    assert isinstance(choose_decoding(model, "static"), StaticDecoding)
 
 
 def test_out_of_memory_gives_the_buffers_back() -> None:

@@ -65,10 +65,6 @@ def test_a_run_without_a_rate_gets_what_suits_its_model(model, rate):
     assert grpo_config(load_settings({"model": (model,)}, {})).learning_rate == rate
 
 
-def test_a_rate_that_is_given_counts():
-    assert grpo_config(load_settings({"model": ("gpt2",), "learning_rate": 3e-5}, {})).learning_rate == 3e-5
-
-
 def test_adapters_of_a_model_that_nobody_measured_get_ten_times_the_rate_and_say_so():
     full, adapted = suited_learning_rate("gpt2", FULL), suited_learning_rate("gpt2", LORA)
     assert adapted.rate == pytest.approx(1e-5) == pytest.approx(10 * full.rate)

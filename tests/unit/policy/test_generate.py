@@ -88,12 +88,6 @@ def test_parts_that_fit_into_memory_write_the_same_tokens(max_rows: int) -> None
     ]
 
 
-def test_same_seed_writes_the_same_tokens_and_another_seed_others() -> None:
-    model = make_model()
-    assert write(model, seed=3) == write(model, seed=3)
-    assert write(model, seed=3) != write(model, seed=4)
-
-
 def test_finished_completions_keep_their_end_of_text_and_truncated_ones_have_none() -> None:
     samples = list(chain(*write(make_model(eos_ids=SOME_ENDS), group_size=16)))
     ends = set(SOME_ENDS) | make_model().eos_ids

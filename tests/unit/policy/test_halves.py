@@ -92,14 +92,3 @@ def test_each_external_group_is_held_against_the_own_ones() -> None:
     assert found == pytest.approx(apart, rel=1e-4)
     assert report.gradient is not None
     assert report.gradient.alignment == pytest.approx(sum(apart) / 3, rel=1e-4)
-
-
-def test_an_update_that_was_forgotten_leaves_nothing_behind() -> None:
-    model = make_model()
-    own = own_groups(model)
-    trainer = make_trainer(model, gradient_halves=True)
-    trainer.begin_update(own)
-    trainer.begin_update([QUIET])
-    report = trainer.finish_update(EXTERNAL)
-    assert report.gradient == (None, None, None, None)
-    assert all(math.isnan(value) for value in report.external_alignment)

@@ -58,17 +58,6 @@ def test_path_without_a_folder_is_never_looked_up_on_the_hub(name: str) -> None:
     assert repr(name) in str(caught.value)
 
 
-def test_saved_model_loads_in_fp32_on_the_cpu(tmp_path: Path) -> None:
-    make_module().to(torch.bfloat16).save_pretrained(tmp_path / "my-model")
-    make_tokenizer().save_pretrained(tmp_path / "my-model")
-    model = load_model(str(tmp_path / "my-model"), device="cpu")
-    assert model.name == "my-model"
-    assert {parameter.dtype for parameter in model.module.parameters()} == {torch.float32}
-    assert model.autocast_dtype is None
-    assert not model.module.training
-    assert model.context == 512
-
-
 def test_loaded_policy_generates_and_trains_with_the_threads_asked_for(tmp_path: Path) -> None:
     policy = load_policy(str(save_model(tmp_path)), GrpoConfig(max_new_tokens=3), threads=1, device="cpu")
     assert isinstance(policy, JoinedPolicy)

@@ -10,10 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -100,15 +99,6 @@ def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
     assert all(lengths[block.stop - 1] == block.width for block in blocks)
 
 
-@settings(max_examples=4)
-@given(st.integers(1, 400))
-def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> None:
-    model = make_model()
-    groups = [*RAGGED, QUIET]
-    whole, parts = gradient_of(model, groups), gradient_of(model, groups, micro_batch_tokens=max_positions)
-    assert largest_gap(whole, parts) < 1e-5
-
-
 @given(st.integers(1, 300), st.booleans())
 def test_micro_batches_hold_every_row_once_within_the_budget(max_positions: int, share: bool) -> None:
     rows = encode_groups(RAGGED, make_model(), all_rows=True, use_claims=False).rows
@@ -186,13 +176,6 @@ def test_an_empty_update_leaves_everything_or_lets_adams_momentum_go_on() -> Non
     assert moved["step"] == pytest.approx([0.67, 1.19, 1.61, 1.97, 2.27], abs=0.01)
 
 
-def test_restored_optimizer_forgets_what_was_begun() -> None:
-    trainer = make_trainer(make_model(), empty_update="skip")
-    trainer.begin_update(RAGGED)
-    trainer.load_state(trainer.state())
-    assert not trainer.finish_update([QUIET]).updated
-
-
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_generating_between_the_two_parts_changes_nothing(checkpointing: bool) -> None:
     reports, weights = [], []
@@ -221,14 +204,6 @@ def test_own_completions_keep_the_sampled_ids() -> None:
     odd = Completion("text that these ids do not encode", True, (250, 3, model.eos_id), (-1.0, -2.0, -3.0))
     (row,) = encode_groups([TrainGroup("?", (odd,), (1.0,))], model, all_rows=True, use_claims=False).rows
     assert row.token_ids == (250, 3, model.eos_id)
-
-
-def test_special_tokens_in_a_peers_text_stay_text() -> None:
-    model = make_model()
-    group = make_group("?", ("<|endoftext|> and on",), (1.0,), finished=False)
-    (row,) = encode_groups([group], model, all_rows=True, use_claims=False).rows
-    assert model.eos_id not in row.token_ids
-    assert model.tokenizer.decode(row.token_ids) == "<|endoftext|> and on"
 
 
 def test_groups_longer_than_the_context_are_left_out_and_counted() -> None:
@@ -266,12 +241,6 @@ def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None
     for _ in range(10):
         last = trainer.finish_update([QUIET])
     assert last.kl < first.kl / 2
-
-
-def test_further_iterations_measure_the_ratio_against_the_first_weights() -> None:
-    once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).finish_update(RAGGED) for n in (1, 3))
-    assert once.clip_fraction == 0
-    assert thrice.clip_fraction > 0
 
 
 def test_learning_rate_warms_up_linearly_and_stays() -> None:
@@ -416,20 +385,6 @@ def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monke
     assert [log["size"] for log in logs] == [6, 3, 1]
 
 
-def shifted(groups: Sequence[TrainGroup], shifts: Sequence[float]) -> list[TrainGroup]:
-    """Groups whose completions claim to have been likelier, each by its own number of nats, or less likely."""
-    return [
-        msgspec.structs.replace(
-            group,
-            completions=tuple(
-                msgspec.structs.replace(one, logprobs=tuple(value + shift for value in one.logprobs or ()))
-                for one, shift in zip(group.completions, shifts, strict=True)
-            ),
-        )
-        for group in groups
-    ]
-
-
 def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
     model = make_model()
     completion = Completion("ab", False, tuple(model.tokenizer("ab")["input_ids"]), (-0.001, -0.001))
@@ -438,13 +393,6 @@ def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
     assert report.importance_tokens == 2
     assert 0 < report.importance_mean < 1
     assert report.logprob_drift == 0
-
-
-def test_iterations_keep_the_weights_of_the_first() -> None:
-    model = make_model(eos_ids=SOME_ENDS)
-    groups = shifted(own_groups(model), [-math.log(1.5)] * 4)
-    report = make_trainer(model, importance_cap=3.0, iterations=3, learning_rate=1e-2).finish_update(groups)
-    assert report.importance_mean == pytest.approx(1.5, abs=1e-3)
 
 
 def test_head_that_is_no_matrix_trains_the_same() -> None:
@@ -481,6 +429,7 @@ def test_every_loss_gives_the_same_update_in_micro_batches_and_in_two_parts(loss
     reports.append(parted.finish_update(groups[1:]))
     for name in ("loss", "grad_norm", "clip_fraction", "kl"):
         assert getattr(reports[0], name) == pytest.approx(getattr(reports[1], name), rel=1e-3, abs=1e-6)
+    assert (reports[0].clip_fraction > 0) == (loss != "cispo"), "later iterations are held against the first weights"
     assert largest_gap(weights_of(whole_model), weights_of(parted_model)) < 1e-3
 
 
