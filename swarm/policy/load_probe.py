@@ -27,6 +27,7 @@ from torch import Tensor
 from swarm.errors import ModelError
 from swarm.harmless import printable
 from swarm.policy.batch import BatchRow, stack_rows
+from swarm.policy.decode import logits_while_writing
 from swarm.policy.forward import DynamicDecoding, completion_logprobs
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_completion
@@ -207,19 +208,11 @@ def _found(
 
 
 def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> Tensor:
-    """Returns log-probs [M] as they are while completions are written, these instead of what would be drawn; the first
-    completion is the shorter one."""
-    decoding, (short, long) = DynamicDecoding(model), completions
-    written: list[list[Tensor]] = [[], []]
-    with decoding.region():
-        decoder = decoding.begin(prompts, group_size=1, steps=len(long))
-        for step in range(len(long)):
-            live = [0, 1] if step < len(short) else [1]
-            if step == len(short):
-                decoder.keep(torch.tensor([1], device=model.device))
-            if step:
-                decoder.forward(torch.tensor([completions[row][step - 1] for row in live], device=model.device))
-            logprob_L_V = decoder.logits.log_softmax(dim=1)
-            for place, row in enumerate(live):
-                written[row].append(logprob_L_V[place, completions[row][step]])
-    return torch.stack([logprob for row in written for logprob in row])
+    """Returns log-probs [M] as they are while completions are written, these instead of what would be drawn."""
+    logits = logits_while_writing(DynamicDecoding(model), prompts, completions, model.device)
+    written = [
+        logits[step].log_softmax(dim=1)[row if step < len(completions[0]) else 0, token]
+        for row, ids in enumerate(completions)
+        for step, token in enumerate(ids)
+    ]
+    return torch.stack(written)
