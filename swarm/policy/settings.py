@@ -174,9 +174,9 @@ def lora_config(settings: Settings) -> LoraConfig | None:
 
 def grpo_config(settings: Settings) -> GrpoConfig:
     """Returns the configuration that a node's settings mean for its policy."""
-    options = options_of(settings)
+    options, adapted = options_of(settings), settings.adapter.kind != "none"
     return GrpoConfig(
-        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter.kind).rate,
+        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], adapted=adapted),
         temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=settings.top_k,
