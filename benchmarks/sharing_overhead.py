@@ -229,7 +229,7 @@ def _answers(right: str) -> tuple[Completion, ...]:
 
 def measure(model: str, folder: Path, staleness: int, rounds: int, threads: int) -> dict[str, float]:
     """One worker's life, and its replay."""
-    rate = suited_learning_rate(model).rate
+    rate = suited_learning_rate(model)
     load = partial(
         load_policy,
         str(folder),

@@ -17,7 +17,7 @@ from swarm.config import Settings, variable
 from swarm.errors import ConfigError
 from swarm.judge.asked import Answer, AskedQuestion
 from swarm.judge.asked import ask as ask_model
-from swarm.judge.probe import LEAST, MOST, MeasuredTask, Probed, toml_tables, unaskable, with_levels, without
+from swarm.judge.probe import LEAST, MOST, MeasuredTask, Probed
 from swarm.judge.probe import probe as probe_model
 from swarm.node.process.daemon import run_loop
 from swarm.records.pace import Share
@@ -28,7 +28,6 @@ from swarm.views.text import table
 MOST_ASKED = 1024
 """Questions or answers that anybody means."""
 DEFAULT_QUESTIONS = 16
-HIGHEST_LEVEL = 100
 THINKING_OFF = (
     f"thinking is off: the model's chat template has the switch, and nobody set it; to leave it on: "
     f"""{variable("chat_template_args")}={{"enable_thinking": true}}"""
@@ -101,9 +100,6 @@ def probe(
     *,
     run_flags: RunFlags | None = None,
     questions: Annotated[int, Parameter(help="Held-out questions per task.")] = DEFAULT_QUESTIONS,
-    levels: Annotated[
-        str | None, Parameter(help="Levels of a dataset's own curriculum to measure each task at, such as 0,1,2.")
-    ] = None,
     as_json: Annotated[bool, Parameter("--json", help="JSON instead of a table.")] = False,
 ) -> None:
     """Measure what a model can do of each task, and propose the tasks from whose groups it can learn.
@@ -114,20 +110,7 @@ def probe(
     within("--questions", questions)
     settings = suited_settings(run_flags)
     refuse_unfit(settings, "probe")
-    impossible: dict[str, str] = {}
-    if levels is not None:
-        settings = with_levels(settings, levels_of(levels))
-        if impossible := run_loop(unaskable, settings):
-            settings = without(settings, impossible)
-    print_result(run_loop(probe_model, settings, questions, warn, impossible), render_probed, as_json=as_json)
-
-
-def levels_of(text: str) -> list[int]:
-    """Returns the levels that somebody types. Raises ConfigError."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) <= HIGHEST_LEVEL for part in parts):
-        raise ConfigError(f"--levels must be whole numbers from 0 to {HIGHEST_LEVEL}, such as 0,1,2, got {text!r:.80}")
-    return list(dict.fromkeys(map(int, parts)))
+    print_result(run_loop(probe_model, settings, questions, warn), render_probed, as_json=as_json)
 
 
 def render_probed(found: Probed) -> str:
@@ -160,14 +143,13 @@ def _proposal(found: Probed) -> str:
     if mixture is None:
         return (
             f"No mixture: of no task are {LEAST:.0%} to {MOST:.0%} of the groups informative. Take easier or harder "
-            "questions (--profile, --levels), more completions (--generations), or another model; `swarm ask` shows "
-            "what it writes."
+            "questions (--profile, or the level of a task), more completions (--generations), or another model; "
+            "`swarm ask` shows what it writes."
         )
-    lines = [f"From {LEAST:.0%} to {MOST:.0%} of the groups of these tasks are informative:"]
-    lines += [f"{variable('mixture')}={mixture}", f"--mixture {mixture}"]
-    if found.definitions:
-        lines += ["in the settings file (--config):", "", toml_tables(found.definitions)]
-    return "\n".join(lines)
+    return (
+        f"From {LEAST:.0%} to {MOST:.0%} of the groups of these tasks are informative:\n"
+        f"{variable('mixture')}={mixture}\n--mixture {mixture}"
+    )
 
 
 def _left_out(found: Probed) -> str:

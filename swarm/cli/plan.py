@@ -41,7 +41,7 @@ def plan(
         str | None,
         Parameter(
             help="Plan for a device that is not on this machine, by its memory, such as 16GB or 22GiB (with --device "
-            "cpu: for a machine without a GPU). A folder of the model then needs no weights, only config.json."
+            "cpu: for a machine without a GPU)."
         ),
     ] = None,
     line: Annotated[
@@ -85,7 +85,7 @@ def saving_of(settings: Settings) -> Saving | None:
     """Returns what the largest checkpoint of these models takes; None: that cannot be known."""
     adapted = replace(settings, adapter=replace(settings.adapter, kind="lora"))
     try:
-        shapes = [model_shape(name, hub_token=settings.hub_token, needs_weights=False) for name in settings.model]
+        shapes = [model_shape(name, hub_token=settings.hub_token) for name in settings.model]
         one = max(checkpoint_bytes(shape, settings) for shape in shapes)
         of_adapter = max(checkpoint_bytes(shape, adapted) for shape in shapes)
     except ModelError:

@@ -1,8 +1,8 @@
 """The judge daemon: carries out what JudgeMachine decides. Loads no model and imports no torch.
 
     state/, peers/, judge/answers/ ──wake-up, or each second──▶ look ─▶ JudgeMachine ─▶ Ask          ─▶ judge/questions/
-                                                                           ▲         ├▶ ScoreAnswer  ─▶ scoring children
-                                                                           │         └▶ RecordAnswer ─▶ logs/judge/
+                                                                           ▲         └▶ ScoreAnswer  ─▶ scoring children
+                                                                           │                            ─▶ logs/judge/
                                                                            └── what became of each of them
 
 It is no peer: it registers nowhere, and nobody waits for it or knows whether it is there. All it remembers is in the
@@ -77,8 +77,6 @@ class Judge:
         self._clock = SteadyClock(SETTLE_BEATS * settings.cadence.heartbeat_interval)
         self._events, self._mailbox = anyio.create_memory_object_stream[m.Event](math.inf)
         self._appending = anyio.Lock()
-        self._rows: dict[Slot, JudgedRow] = {}
-        """Scored, and on their way to the disk."""
         self.counts: Counter[str] = Counter()
         """Counts of this process: asked, recorded, overdue, and refused answers by reason."""
         self._scope = anyio.CancelScope()
@@ -173,8 +171,6 @@ class Judge:
                         tasks.start_soon(self._ask, slot)
                     case m.ScoreAnswer(slot):
                         tasks.start_soon(self._score, slot)
-                    case m.RecordAnswer(slot):
-                        tasks.start_soon(self._record, slot)
                     case m.Overdue(slot):
                         self.counts["overdue"] += 1
                         logger.info("answer.overdue", round=slot.round, node=slot.node)
@@ -214,8 +210,7 @@ class Judge:
             logger.warning("answer.refused", round=slot.round, node=slot.node, reason=error.reason, detail=error.detail)
             self._tell(m.AnswerRefused(slot))
             return
-        self._rows[slot] = self._row(slot, answer, score.rewards[0], score.answered[0])
-        self._tell(m.AnswerScored(slot))
+        await self._record(slot, self._row(slot, answer, score.rewards[0], score.answered[0]))
 
     def _row(self, slot: Slot, answer: JudgeAnswer, reward: float, answered: bool) -> JudgedRow:
         request = self._questions.request(slot)
@@ -235,8 +230,7 @@ class Judge:
             finished=answer.finished,
         )
 
-    async def _record(self, slot: Slot) -> None:
-        row = self._rows.pop(slot)
+    async def _record(self, slot: Slot, row: JudgedRow) -> None:
         async with self._appending:
             recorded = await self._blocking(self._append, row)
         if not recorded:

@@ -1,7 +1,7 @@
 """The judge's decisions, pure: looks at the folder in, what to do out. The loop in judge.py carries them out.
 
-    unknown ─Ask─▶ asked ─answer seen, ScoreAnswer─▶ scoring ─AnswerScored, RecordAnswer─▶ recorded
-                     │                            └────────AnswerRefused───────────▶ refused, no row
+    unknown ─Ask─▶ asked ─answer seen, ScoreAnswer─▶ scoring ─┬─ Recorded ──────▶ recorded
+                     │                                        └─ AnswerRefused ─▶ refused, no row
                      ├─ two rounds later: Overdue, once; an answer still counts
                      └─ FORGOTTEN_AFTER rounds later: no longer looked for
 
@@ -66,13 +66,6 @@ class QuestionWritten:
 
 
 @dataclass(frozen=True)
-class AnswerScored:
-    """The answer was read and scored."""
-
-    slot: Slot
-
-
-@dataclass(frozen=True)
 class AnswerRefused:
     """The answer is not what it should be; it gets no row."""
 
@@ -81,7 +74,7 @@ class AnswerRefused:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The row is on disk."""
+    """The answer was read and scored, and its row is on disk."""
 
     slot: Slot
 
@@ -93,7 +86,7 @@ class Failed:
     slot: Slot
 
 
-Event = JudgeLook | QuestionWritten | AnswerScored | AnswerRefused | Recorded | Failed
+Event = JudgeLook | QuestionWritten | AnswerRefused | Recorded | Failed
 
 
 # ── instructions ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,11 +97,8 @@ class Ask:
 
 @dataclass(frozen=True)
 class ScoreAnswer:
-    slot: Slot
+    """Score the answer and record what it earned."""
 
-
-@dataclass(frozen=True)
-class RecordAnswer:
     slot: Slot
 
 
@@ -124,7 +114,7 @@ class FinishRound:
     """Everything is asked, answered and recorded."""
 
 
-Instruction = Ask | ScoreAnswer | RecordAnswer | Overdue | FinishRound
+Instruction = Ask | ScoreAnswer | Overdue | FinishRound
 
 
 class JudgeMachine:
@@ -158,8 +148,6 @@ class JudgeMachine:
             case QuestionWritten(slot) if slot in self._asking:
                 self._asking.discard(slot)
                 self._waiting.add(slot)
-            case AnswerScored(slot) if slot in self._busy:
-                return (RecordAnswer(slot),)
             case Recorded(slot) | AnswerRefused(slot) if slot in self._busy:
                 self._busy.discard(slot)
                 self._closed.add(slot)

@@ -13,28 +13,23 @@ MeasuredTask of each task ─▶ proposed ─▶ Proposal: its tasks are the uni
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from anyio import to_thread
 
 from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
-from swarm.config.task_table import SCORING, WEIGHT, as_mixture, newest
-from swarm.errors import ConfigError, ModelError, ProtocolError
+from swarm.config.task_table import as_mixture
+from swarm.errors import ModelError, ProtocolError
 from swarm.judge.exam import answers_of, score_all
 from swarm.records.pace import Share, wilson
 from swarm.records.round_forecast import RoundForecast
-from swarm.tasks.definitions import full_name
 from swarm.tasks.family import QuestionRequest
-from swarm.tasks.gym.names import DATASET, LEVEL
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.scoring import FULL_ANSWER, GroupScore, Scorer
 from swarm.tasks.universe import Universe, universe_of
@@ -131,32 +126,6 @@ def _why_left_out(one: MeasuredTask) -> str:
     return f"{said}: too easy, {one.pass_at_1.mean:.0%} of the completions are right"
 
 
-def toml_tables(table: Mapping[str, Mapping[str, Any]]) -> str:
-    """Definitions of tasks as a settings file has them."""
-    return "\n\n".join(
-        "\n".join([f"[tasks.{_key(name)}]", *(f"{_key(key)} = {_value(value)}" for key, value in parameters.items())])
-        for name, parameters in table.items()
-    )
-
-
-def _key(name: str) -> str:
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else _text(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    return _text(value)
-
-
-def _text(value: object) -> str:
-    """Returns a text, number or truth value: as JSON has it, but for a character that TOML wants escaped too."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-NONE_UNASKED: Mapping[str, str] = MappingProxyType({})
 TRAINED_ON = 4
 """Groups whose gradient is timed."""
 Tell = Callable[[str], None]
@@ -169,8 +138,6 @@ class Probed(msgspec.Struct, frozen=True):
     model: str
     measured: tuple[MeasuredTask, ...]
     proposal: Proposal
-    definitions: dict[str, dict[str, Any]]
-    """Definitions of those proposed tasks that a settings file has to define."""
     forecast: RoundForecast
     """How long a run's round takes to be answered, at this pace, and how many answers earned a reward."""
 
@@ -180,60 +147,11 @@ class _Written(NamedTuple):
     seconds: float
 
 
-def with_levels(settings: Settings, levels: Sequence[int]) -> Settings:
-    """Returns the same tasks, those of reasoning-gym once per level of the library's curriculum."""
-    table = settings.task_table or NO_TASKS
-    defined = {full_name(name, parameters): name for name, parameters in table.items()}
-    found: dict[str, dict[str, Any]] = {}
-    tasks = list[str]()
-    for task in universe_of(settings).profiles:
-        name = defined.get(task, task)
-        if "/" in task:  # of another family, which has no levels
-            tasks.append(task)
-            found |= {name: dict(table[name])} if name in table else {}
-            continue
-        own = {DATASET: name, **(table[name] if name in table else newest({}))}
-        for level in levels:
-            found[f"{name}-level-{level}"] = {**own, LEVEL: level}
-            tasks.append(f"{name}-level-{level}")
-    return replace(settings, task_table=found or None, tasks=tuple(tasks))
-
-
-def without(settings: Settings, tasks: Iterable[str]) -> Settings:
-    """Returns a run without these tasks. Raises ConfigError: there is no other."""
-    gone = set(tasks)
-    kept = tuple(task for task in universe_of(settings).profiles if task not in gone)
-    if not kept:
-        raise ConfigError(f"nothing can be asked: there is no task but {', '.join(sorted(gone))}")
-    table = settings.task_table or NO_TASKS
-    left = {name: dict(asked) for name, asked in table.items() if full_name(name, asked) not in gone}
-    return replace(settings, tasks=kept, task_table=left or None)
-
-
-async def unaskable(settings: Settings) -> dict[str, str]:
-    """Defined task -> why its definition cannot be asked, as far as a scoring process can tell; starts one each where
-    all together fail. Raises ScoringError."""
-    table = settings.task_table or NO_TASKS
-    if not await _problem(settings, table):
-        return {}
-    problems = {name: await _problem(settings, {name: asked}) for name, asked in table.items()}
-    return {full_name(name, table[name]): problem for name, problem in problems.items() if problem}
-
-
-async def _problem(settings: Settings, table: Mapping[str, Mapping[str, Any]]) -> str:
-    try:
-        async with Scorer(1, settings.task_families, table):
-            return ""
-    except ConfigError as error:
-        return str(error)
-
-
-async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping[str, str] = NONE_UNASKED) -> Probed:
+async def probe(settings: Settings, questions: int, tell: Tell) -> Probed:
     """Measure every task of the settings on held-out questions, and say what can be learned from.
 
     Args:
         questions: of each task; which ones follows from the settings' seed, and no run draws them.
-        unasked: what was left out already, and why.
 
     Raises:
         ModelError: the model cannot be loaded or used.
@@ -254,9 +172,8 @@ async def probe(settings: Settings, questions: int, tell: Tell, unasked: Mapping
             measured.append(measure(task, scores, written[task].groups, seconds=written[task].seconds))
     proposal = proposed(measured, universe)
     unmade = {task: found for task, found in made.items() if isinstance(found, str)}
-    proposal = msgspec.structs.replace(proposal, left_out={**unasked, **unmade, **proposal.left_out})
-    definitions = _definitions(settings, proposal)
-    return Probed(settings.model[0], tuple(measured), proposal, definitions, _forecast(settings, measured, learning))
+    proposal = msgspec.structs.replace(proposal, left_out={**unmade, **proposal.left_out})
+    return Probed(settings.model[0], tuple(measured), proposal, _forecast(settings, measured, learning))
 
 
 def _forecast(settings: Settings, measured: Sequence[MeasuredTask], learning: float | None) -> RoundForecast:
@@ -324,17 +241,3 @@ def _learning(policy: Policy, asked: Sequence[tuple[Question, tuple[Completion, 
         tell(f"how long an update takes is not known: {error}")
         return None
     return (time.perf_counter() - began) / len(groups)
-
-
-def _definitions(settings: Settings, proposal: Proposal) -> dict[str, dict[str, Any]]:
-    table = settings.task_table or NO_TASKS
-    return {
-        name: {key: value for key, value in _with_scoring(asked).items() if key != WEIGHT or value != 1}
-        for name, asked in table.items()
-        if full_name(name, asked) in proposal.tasks
-    }
-
-
-def _with_scoring(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a definition as a settings file has to say it, whose tables without a scoring get the newest one."""
-    return dict(asked) if newest(asked) == asked else {**asked, SCORING: 1}

@@ -104,14 +104,12 @@ class Way(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Footprint(msgspec.Struct, frozen=True):
-    """Holds the activations of a model, and how many numbers it has."""
+    """Holds the activations of a model, and how many numbers its adapter has."""
 
     shared: Way
     checkpointed: Way
     reading: Peak = Peak(NO_BYTES, NO_BYTES)
     """Activations of reading prompts before the first token is written, with the cache that comes of it."""
-    parameters: int = 0
-    """Numbers of the whole model, tied ones once."""
     adapter: int = 0
     """Numbers that an adapter trains; 0: there is none, and all of the model's are trained."""
 

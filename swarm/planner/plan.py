@@ -29,12 +29,8 @@ LEAST_MICRO_BATCH = 64
 _MOST_NODES = 4096
 _MOST_TOKENS = 2**15
 """Tokens of a completion that are tried."""
-_RESIDENT = (
-    ("weights", "weights"),
-    ("reference", "reference"),
-    ("optimizer", "optimizer"),
-    ("gradients", "gradients"),
-)
+_RESIDENT = ("weights", "reference", "optimizer", "gradients")
+"""Fields of NodeMemory that are lines of the plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,9 +222,9 @@ def _parts(
     if largest.base:
         bases = {memory.model: memory.base for memory in nodes}.values() if in_process else [m.base for m in nodes]
         yield Part(name="frozen base", one=largest.base, all=sum(bases))
-    for name, title in _RESIDENT:
+    for name in _RESIDENT:
         if one := getattr(largest, name):
-            yield Part(name=title, one=one, all=sum(getattr(memory, name) for memory in nodes))
+            yield Part(name=name, one=one, all=sum(getattr(memory, name) for memory in nodes))
     lease = settings.device_lease == "on" or (settings.device_lease == "auto" and device.is_gpu)
     if largest.buffers:
         yield Part(name="static buffers", one=largest.buffers, all=sum(memory.buffers for memory in at_work))

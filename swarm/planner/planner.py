@@ -2,7 +2,7 @@
 
 Settings ─▶ sizes of the models (shape), activations (footprint), free memory (device_memory) ─▶ plan.choose ─▶ Plan
 
-remedies finds what would fit where a plan does not: the same nodes in one process, with adapters, or with less.
+remedies_of finds what would fit where a plan does not: the same nodes in one process, with adapters, or with less.
 
 Plan that does not fit ─▶ other plans of the same device ─▶ Remedy: the flags, and what it would come to
 
@@ -16,8 +16,8 @@ Settings ─▶ problems, a line each ─▶ up, its --dry-run, plan, node, join
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -46,27 +46,14 @@ def make_plan(
         ModelError: the size of a model, or the memory of the device, cannot be known.
     """
     device = device or device_memory(settings.device)
-    models = sized_models(settings, nodes, device)
+    models = [sized_model(name, settings, device) for name in settings.model[:nodes]]
     return choose(models, settings, device, nodes=nodes, in_process=in_process, talk=talk)
 
 
 def sized_model(name: str, settings: Settings, device: DeviceMemory) -> SizedModel:
     """Returns what a plan must know of a model. Raises ModelError if it cannot be known."""
-    shape = model_shape(name, hub_token=settings.hub_token, needs_weights=not device.elsewhere)
-    found = footprint(shape, settings, bf16=computes_in_half(settings, device))
-    return SizedModel(replace(shape, parameters=shape.parameters or found.parameters), found)
-
-
-def sized_models(settings: Settings, nodes: int, device: DeviceMemory) -> list[SizedModel]:
-    """Returns the models that so many nodes are dealt in turn. Raises ModelError."""
-    return [sized_model(name, settings, device) for name in settings.model[:nodes]]
-
-
-def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[Remedy]:
-    """Returns what would make these nodes fit into their device."""
-    return remedies(
-        made, settings, lambda tried, in_process: make_plan(tried, made.nodes, in_process, talk, made.device)
-    )
+    shape = model_shape(name, hub_token=settings.hub_token)
+    return SizedModel(shape, footprint(shape, settings, bf16=computes_in_half(settings, device)))
 
 
 def plan_for(settings: Settings, nodes: int, in_process: bool, talk: Talk = ONE_TURN) -> Plan | None:
@@ -91,33 +78,25 @@ class Remedy(NamedTuple):
     """What it would come to; None: it is the plan's own count."""
 
 
-Planning = Callable[[Settings, bool], Plan]
-"""The plan for these settings, of nodes that are in one process or not."""
-
-
-def remedies(made: Plan, settings: Settings, planning: Planning) -> list[Remedy]:
+def remedies_of(made: Plan, settings: Settings, talk: Talk = ONE_TURN) -> list[Remedy]:
     """Returns the changes with which a plan fits that does not; those come first that change nothing of what is
     learned."""
-    tried = [Remedy(flags, plan) for flags, plan in _other_plans(made, settings, planning) if plan.fits]
-    if made.longest_completion:
-        tried.append(Remedy(f"--max-new-tokens {made.longest_completion}"))
-    if made.most_nodes:
-        tried.append(Remedy(f"--nodes {made.most_nodes}"))
-    return tried
-
-
-def _other_plans(made: Plan, settings: Settings, planning: Planning) -> Iterator[tuple[str, Plan]]:
+    adapted = settings.with_values({"adapter": LORA})
     several = made.nodes > 1 and not made.in_process
-    try:
-        if several:
-            yield "--in-process", planning(settings, True)
-        if settings.adapter.kind != LORA:
-            adapted = settings.with_values({"adapter": LORA})
-            yield f"--adapter {LORA}", planning(adapted, made.in_process)
-            if several:
-                yield f"--adapter {LORA} --in-process", planning(adapted, True)
-    except ModelError:  # this model cannot be adapted as the settings say
-        return
+    tries = [("--in-process", settings, True)] if several else []
+    if settings.adapter.kind != LORA:
+        tries.append((f"--adapter {LORA}", adapted, made.in_process))
+        tries += [(f"--adapter {LORA} --in-process", adapted, True)] if several else []
+    found = []
+    for flags, tried, in_process in tries:
+        with suppress(ModelError):  # this model cannot be adapted as the settings say
+            plan = make_plan(tried, made.nodes, in_process, talk, made.device)
+            found += [Remedy(flags, plan)] if plan.fits else []
+    if made.longest_completion:
+        found.append(Remedy(f"--max-new-tokens {made.longest_completion}"))
+    if made.most_nodes:
+        found.append(Remedy(f"--nodes {made.most_nodes}"))
+    return found
 
 
 def problems(settings: Settings) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,9 +31,7 @@ from swarm.policy.model_files import (
 from swarm.policy.peft_form import adapter_of, is_adapter
 from swarm.policy.settings import DEFAULT_MAX_NEW_TOKENS, suited_length
 
-"""Length limit of a completion where neither the settings nor the model name one."""
 _NO_CONTEXT_LIMIT = 2**31
-_BYTES = {"float32": 4, "float": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 _NO_SIZE = ("_token_id", "_version", "_name_or_path", "dtype", "architectures", "use_cache")
 
@@ -47,7 +45,7 @@ class ModelShape:
 
     name: str
     parameters: int
-    """Numbers of the model, tied ones once; 0: not known yet."""
+    """Numbers of the model, tied ones once."""
     layers: int
     hidden: int
     """D: width of the residual stream."""
@@ -62,11 +60,8 @@ class ModelShape:
     """Digest of what config.json says of the architecture: models of equal digest have equal activations."""
 
 
-def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool = True) -> ModelShape:
+def model_shape(name: str, *, hub_token: str | None = None) -> ModelShape:
     """Returns the sizes of an embedded model, a local folder (of an adapter: of its base) or a hub id.
-
-    Args:
-        needs_weights: a folder without weights is none; else it has 0 parameters, and a trace counts them.
 
     Raises:
         ModelError: not there, no network, or its files do not say.
@@ -79,13 +74,12 @@ def model_shape(name: str, *, hub_token: str | None = None, needs_weights: bool 
             base = adapter_of(folder).base_model_name_or_path
             if (beneath := local_folder(base)) and is_adapter(beneath):
                 raise ValueError(f"its base {base!r} is an adapter, too")
-            return replace(model_shape(base, hub_token=hub_token, needs_weights=needs_weights), name=name)
-        return _from_folder(name, folder, needs_weights) if folder else _from_hub(resolve_model(name), hub_token)
+            return replace(model_shape(base, hub_token=hub_token), name=name)
+        return _from_folder(name, folder) if folder else _from_hub(resolve_model(name), hub_token)
     except _UNREADABLE as error:
-        beside = " with model.safetensors or pytorch_model.bin beside it" if needs_weights else ""
         raise ModelError(
             f"model {name!r}: its size cannot be known from {folder or 'the hub'}: {error}; "
-            f"expected config.json{beside}; check MODEL_NAME"
+            "expected config.json with model.safetensors beside it; check MODEL_NAME"
         ) from error
 
 
@@ -117,28 +111,13 @@ def _digest(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _from_folder(name: str, folder: Path, needs_weights: bool) -> ModelShape:
-    config = read_json(folder / CONFIG)
-    generation = folder / "generation_config.json"
-    try:
-        tensors = dict(_folder_tensors(folder, config))
-    except FileNotFoundError:
-        if needs_weights:
-            raise
-        tensors = {}
-    return shape_from(name, config, read_json(generation) if generation.is_file() else {}, tensors)
-
-
-def _folder_tensors(folder: Path, config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    if files := safetensors_files(folder):
-        for file in files:
-            yield from tensor_shapes(file)
-        return
-    torch_files = sorted(folder.glob("pytorch_model*.bin"))
-    if not torch_files:
+def _from_folder(name: str, folder: Path) -> ModelShape:
+    config, generation = read_json(folder / CONFIG), folder / "generation_config.json"
+    files = safetensors_files(folder)
+    if not files:
         raise FileNotFoundError(f"no weights in {folder}")
-    width = _BYTES[str(config.get("dtype") or config.get("torch_dtype") or "float32")]
-    yield "all", (sum(file.stat().st_size for file in torch_files) // width,)  # pickles name no shapes unless run
+    tensors = {tensor: shape for file in files for tensor, shape in tensor_shapes(file)}
+    return shape_from(name, config, read_json(generation) if generation.is_file() else {}, tensors)
 
 
 def _from_hub(name: str, token: str | None) -> ModelShape:

@@ -102,34 +102,30 @@ def trace(
     shared = [MicroBatch(prompts=k, rows=n, prompt_tokens=p, new_tokens=t) for k, n, p, t in _SIZES]
     plain = [replace(batch, prompts=0) for batch in shared[1:]]
     read = [MicroBatch(prompts=k, rows=0, prompt_tokens=p, new_tokens=0) for k, p in _READ]
-    models = [Traced(config, layers=_LAYERS + more, bf16=bf16, eager=eager, lora=lora) for more in (0, 1)]
-    reading = _peak(read, [(one, two) for one, two in zip(*(m.reading(read) for m in models), strict=True)])
-    shallow, deep = ([model.peaks(batch) for batch in [*shared, *plain]] for model in models)
-
-    def way(batches: Sequence[MicroBatch], first: int) -> Way:
-        ends = zip(shallow[first : first + len(batches)], deep[first : first + len(batches)], strict=True)
-        pairs = [list(zip(one, two, strict=True)) for one, two in ends]  # per batch: forward, backward
-        return Way(*(_peak(batches, [pair[i] for pair in pairs]) for i in (0, 1)))
-
-    parameters, adapter = _sizes(config, lora)
+    shallow, deep = (Traced(config, layers=_LAYERS + more, bf16=bf16, eager=eager, lora=lora) for more in (0, 1))
+    ends_read = [(shallow.reading(batch), deep.reading(batch)) for batch in read]
+    ends_shared = [(shallow.peaks(batch), deep.peaks(batch)) for batch in shared]
+    ends_plain = [(shallow.peaks(batch), deep.peaks(batch)) for batch in plain]  # last: they switch recomputing on
     return Footprint(
-        shared=way(shared, 0),
-        checkpointed=way(plain, len(shared)),
-        reading=reading,
-        parameters=parameters,
-        adapter=adapter,
+        shared=_way(shared, ends_shared),
+        checkpointed=_way(plain, ends_plain),
+        reading=_peak(read, ends_read),
+        adapter=_adapter_numbers(config, lora) if lora else 0,
     )
 
 
-def _sizes(config: Any, lora: LoraConfig | None) -> tuple[int, int]:
-    """Returns numbers of the model, tied ones once, and of the adapter."""
+def _adapter_numbers(config: Any, lora: LoraConfig) -> int:
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config)
-    parameters = sum(parameter.numel() for parameter in module.parameters())
-    if lora is None:
-        return parameters, 0
     adapted = adapted_layers("traced", module, lora.targets)
-    return parameters, sum(lora.rank * sum(layer_size(layer)) for layer in adapted.values())
+    return sum(lora.rank * sum(layer_size(layer)) for layer in adapted.values())
+
+
+def _way(batches: Sequence[MicroBatch], ends: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> Way:
+    """Fits the (forward, backward) peaks of models of _LAYERS and of one more."""
+    forward = [(one[0], two[0]) for one, two in ends]
+    backward = [(one[1], two[1]) for one, two in ends]
+    return Way(_peak(batches, forward), _peak(batches, backward))
 
 
 def _peak(batches: Sequence[MicroBatch], ends: Sequence[tuple[int, int]]) -> Peak:
@@ -191,11 +187,9 @@ class Traced:
             adapter=adapter,
         )
 
-    def reading(self, batches: Sequence[MicroBatch]) -> list[int]:
-        """Returns the highest points of reading prompts into a cache, which is part of them, bytes."""
-        return [self._read(batch.prompts, batch.prompt_tokens) for batch in batches]
-
-    def _read(self, prompts: int, tokens: int) -> int:
+    def reading(self, batch: MicroBatch) -> int:
+        """Returns the highest point of reading prompts into a cache, which is part of it, bytes."""
+        prompts, tokens = batch.prompts, batch.prompt_tokens
         with self._mode, torch.no_grad():
             gauge = LiveBytes([*self._weights, *self._model.module.buffers()])
             ids, mask = torch.zeros(prompts, tokens, dtype=torch.long), torch.ones(prompts, tokens, dtype=torch.bool)

@@ -78,6 +78,33 @@ def choose_decoding(model: LanguageModel, kind: str = "auto") -> Decoding:
     return DynamicDecoding(model)
 
 
+def logits_while_writing(
+    decoding: Decoding,
+    prompts: Sequence[Sequence[int]],
+    completions: Sequence[Sequence[int]],
+    device: torch.device,
+    *,
+    several: bool = False,
+) -> list[Tensor]:
+    """Returns the logits [L, V] of each next token while two completions are written, of which the first ends first.
+
+    Args:
+        several: the model uses several adapters; here all rows use the first one.
+    """
+    short, long = map(len, completions)
+    owner_K = torch.zeros(2, dtype=torch.long, device=device) if several else None
+    with decoding.region():
+        decoder = decoding.begin(prompts, group_size=1, steps=long, owner_K=owner_K)
+        seen = [decoder.logits.clone()]
+        for step in range(1, long):
+            if step == short:
+                decoder.keep(torch.tensor([1], device=device))
+            live = completions if step < short else completions[1:]
+            decoder.forward(torch.tensor([ids[step - 1] for ids in live], device=device))
+            seen.append(decoder.logits.clone())
+    return seen
+
+
 def _obstacle(model: LanguageModel) -> str:
     """Returns why the model's cache cannot be one buffer in which every token sees all before it; empty if it can."""
     config = model.module.config
@@ -89,27 +116,19 @@ def _obstacle(model: LanguageModel) -> str:
 
 def _disagreement(model: LanguageModel, static: Decoding) -> str:
     """Returns how static decoding of two short prompts differs from the dynamic one; empty: they agree."""
+    size = model.module.get_input_embeddings().num_embeddings
+    first, second, third = (token % size for token in (7, 11, 13))
+    several = isinstance(model.adapter, StackedAdapters)
     try:
+        ours, theirs = (
+            logits_while_writing(
+                way, [[first], [second, third]], [[third], [third, first, second]], model.device, several=several
+            )
+            for way in (static, DynamicDecoding(model))
+        )
         gap = max(
-            ((ours - theirs).abs().max() / theirs.abs().max()).item()
-            for ours, theirs in zip(_try_out(model, static), _try_out(model, DynamicDecoding(model)), strict=True)
+            ((one - other).abs().max() / other.abs().max()).item() for one, other in zip(ours, theirs, strict=True)
         )
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:  # what a foreign cache or mask leads to
         return f"{type(error).__name__}: {error}"
     return "" if gap <= _TOLERANCE[model.autocast_dtype] else f"logits differ by {gap:.3g} of the largest"
-
-
-def _try_out(model: LanguageModel, decoding: Decoding) -> list[Tensor]:
-    """Logits before and after each of three steps, on prompts of different lengths; one row ends on the way."""
-    size = model.module.get_input_embeddings().num_embeddings
-    several = isinstance(model.adapter, StackedAdapters)
-    owner_K = torch.zeros(2, dtype=torch.long, device=model.device) if several else None
-    first, second, third = (token % size for token in (7, 11, 13))
-    with decoding.region():
-        decoder = decoding.begin([[first], [second, third]], group_size=1, steps=4, owner_K=owner_K)
-        seen = [decoder.logits.clone()]
-        for token, kept in ((third, [0, 1]), (first, [1]), (second, [0])):
-            decoder.keep(torch.tensor(kept, device=model.device))
-            decoder.forward(torch.full((len(kept),), token, device=model.device))
-            seen.append(decoder.logits.clone())
-    return seen

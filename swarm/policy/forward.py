@@ -30,17 +30,6 @@ from swarm.policy.model import LanguageModel
 
 
 @dataclass(frozen=True, eq=False)
-class PromptsRead:
-    """Prompts that have been read, before anything is written to them."""
-
-    prompts: PaddedPrompts
-    cache: Any
-    """A DynamicCache of K rows and P columns."""
-    last: Tensor
-    """[K, 1, D], each prompt's last hidden state."""
-
-
-@dataclass(frozen=True, eq=False)
 class Prefilled:
     """Prompts that have been read, and the rows that are written to them."""
 
@@ -58,51 +47,41 @@ class Prefilled:
 def prefill(
     model: LanguageModel, prompts: Sequence[Sequence[int]], group_size: int, owner_K: Tensor | None = None
 ) -> Prefilled:
-    """Read each prompt once, padded on the left; where several adapters are used, each by its own."""
-    return begin_rows(model, read_prompts(model, pad_prompts(prompts, model), owner_K), group_size, owner_K)
+    """Read each prompt once, padded on the left, and begin group_size rows for each; where several adapters are used,
+    each prompt is read by its own."""
+    padded = pad_prompts(prompts, model)
+    cache, last_K_1_D = _read_prompts(model, padded, owner_K)
+    row_R = torch.arange(len(prompts), device=model.device).repeat_interleave(group_size)
+    owner_R = None if owner_K is None else owner_K[row_R]
+    return Prefilled(padded, cache, model.logits(last_K_1_D[:, 0])[row_R], row_R, owner_R)
 
 
-def read_prompts(model: LanguageModel, prompts: PaddedPrompts, owner_K: Tensor | None = None) -> PromptsRead:
-    """Read each prompt once, for sampling or for training."""
+def _read_prompts(
+    model: LanguageModel, prompts: PaddedPrompts, owner_K: Tensor | None = None
+) -> tuple[DynamicCache, Tensor]:
+    """Returns the cache of K rows and P columns, and each prompt's last hidden state [K, 1, D]."""
     cache = DynamicCache()
     hidden_K_P_D = model.hidden(
         prompts.ids, mask=prompts.mask, positions_B_T=prompts.positions, cache=cache, owner_B=owner_K
     )
-    return PromptsRead(prompts, cache, hidden_K_P_D[:, -1:])
-
-
-def begin_rows(model: LanguageModel, read: PromptsRead, group_size: int, owner_K: Tensor | None = None) -> Prefilled:
-    """Begin group_size rows for each prompt. The cache is what was read, not a copy."""
-    row_R = torch.arange(len(read.last), device=model.device).repeat_interleave(group_size)
-    owner_R = None if owner_K is None else owner_K[row_R]
-    return Prefilled(read.prompts, read.cache, model.logits(read.last[:, 0])[row_R], row_R, owner_R)
+    return cache, hidden_K_P_D[:, -1:]
 
 
 def completion_logprobs(model: LanguageModel, batch: TensorBatch, *, temperature: float, share_prompts: bool) -> Tensor:
     """Returns fp32 log-probs [M] at the temperature, row after row, of the real completion tokens alone."""
     with model.autocast():  # one region around all parts casts the weights once
         hidden_M_D = hidden_states(model, batch, share_prompts=share_prompts)
-        return token_logprobs(model, hidden_M_D, batch.token_ids, temperature=temperature)
-
-
-def token_logprobs(model: LanguageModel, hidden_M_D: Tensor, token_ids_M: Tensor, *, temperature: float) -> Tensor:
-    """Returns fp32 log-probs [M] at the temperature of the tokens that these hidden states predict."""
-    if head := LinearHead.of(model):
-        return linear_logprobs(hidden_M_D, token_ids_M, head, temperature=temperature)
-    vocabulary = model.module.get_output_embeddings().out_features
-    return chosen_logprobs(hidden_M_D, token_ids_M, head=model.logits, vocabulary=vocabulary, temperature=temperature)
+        if head := LinearHead.of(model):
+            return linear_logprobs(hidden_M_D, batch.token_ids, head, temperature=temperature)
+        return chosen_logprobs(hidden_M_D, batch.token_ids, head=model.logits, temperature=temperature)
 
 
 def hidden_states(model: LanguageModel, batch: TensorBatch, *, share_prompts: bool) -> Tensor:
     """Hidden states [M, D] that predict each completion token, row after row."""
-    if share_prompts:
-        return hidden_behind(model, batch, read_prompts(model, batch.prompts))
-    return _plain_hidden(model, batch)
-
-
-def hidden_behind(model: LanguageModel, batch: TensorBatch, read: PromptsRead) -> Tensor:
-    """Returns the same where the batch's prompts have been read, each once. Their cache stays as it is."""
-    return torch.cat([_block_hidden(model, batch, block, read) for block in batch.blocks])
+    if not share_prompts:
+        return torch.cat([_plain_hidden(model, batch, block) for block in batch.blocks])
+    cache, last_K_1_D = _read_prompts(model, batch.prompts)
+    return torch.cat([_shared_hidden(model, batch, block, cache, last_K_1_D) for block in batch.blocks])
 
 
 def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
@@ -112,14 +91,17 @@ def select_rows(cache: DynamicCache, index_N: Tensor) -> None:
         layer.values = layer.values.index_select(0, index_N)
 
 
-def _block_hidden(model: LanguageModel, batch: TensorBatch, block: Block, read: PromptsRead) -> Tensor:
-    """Hidden states [m, D] of the real tokens of some rows: the prompt predicts the first, each token the next."""
+def _shared_hidden(
+    model: LanguageModel, batch: TensorBatch, block: Block, read: DynamicCache, last_K_1_D: Tensor
+) -> Tensor:
+    """Hidden states [m, D] of the real tokens of some rows: the prompt predicts the first, each token the next. The
+    cache `read` stays as it is."""
     prompt_of_row_n = batch.prompt_of_row[block.rows]
-    first_n_1_D = read.last.index_select(0, prompt_of_row_n)
+    first_n_1_D = last_K_1_D.index_select(0, prompt_of_row_n)
     if block.width == 1:
         return first_n_1_D[:, 0]
-    cache = copy.copy(read.cache)
-    cache.layers = [copy.copy(layer) for layer in read.cache.layers]
+    cache = copy.copy(read)
+    cache.layers = [copy.copy(layer) for layer in read.layers]
     select_rows(cache, prompt_of_row_n)
     mask, positions_n_t = _completion_frame(batch, block)
     inputs_n_t = batch.completion_ids[block.rows, : block.width - 1]  # the last token predicts nothing that is trained
@@ -128,13 +110,8 @@ def _block_hidden(model: LanguageModel, batch: TensorBatch, block: Block, read: 
     return hidden_nT_D.index_select(0, batch.token_places(block, width=block.width))
 
 
-def _plain_hidden(model: LanguageModel, batch: TensorBatch) -> Tensor:
-    """Returns the same from one forward pass per block over prompt + completion of each row."""
-    return torch.cat([_plain_block_hidden(model, batch, block) for block in batch.blocks])
-
-
-def _plain_block_hidden(model: LanguageModel, batch: TensorBatch, block: Block) -> Tensor:
-    """Hidden states [m, D] of the real tokens of some rows."""
+def _plain_hidden(model: LanguageModel, batch: TensorBatch, block: Block) -> Tensor:
+    """Returns the same from one forward pass over prompt + completion of each row."""
     prompts, prompt_of_row_n = batch.prompts, batch.prompt_of_row[block.rows]
     mask, positions_n_t = _completion_frame(batch, block)
     hidden_n_S_D = model.hidden(

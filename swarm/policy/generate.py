@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -174,6 +173,13 @@ def sample_in_parts(
     longest_first = sorted(range(len(prompts)), key=lambda k: -len(prompts[k]))
     for start in range(0, len(prompts), width):
         part = longest_first[start : start + width]
+
+        def told(k: int, rows: list[GeneratedSample], part: Sequence[int] = part) -> None:
+            """Tells of a group that was parted once it is complete."""
+            group = samples[part[k]] + rows
+            if ended and len(group) == group_size:
+                ended(part[k], group)
+
         for uniform_k_g_T in torch.split(uniform_K_G_T[part], max_rows, dim=1):
             written = sample(
                 model,
@@ -181,7 +187,7 @@ def sample_in_parts(
                 uniform_K_G_T=uniform_k_g_T,
                 sampling=sampling,
                 decoding=decoding,
-                ended=partial(_told, ended, part, samples, group_size) if ended else None,
+                ended=told if ended else None,
                 stops=stops,
                 reasoning=reasoning,
                 owner_K=None if owner_K is None else owner_K[part],
@@ -189,20 +195,6 @@ def sample_in_parts(
             for k, group in zip(part, written, strict=True):
                 samples[k] += group
     return samples
-
-
-def _told(
-    ended: Ended,
-    part: Sequence[int],
-    samples: list[list[GeneratedSample]],
-    group_size: int,
-    k: int,
-    rows: list[GeneratedSample],
-) -> None:
-    """Adds rows to a group that was parted, and tells of the group once it is complete."""
-    group = samples[part[k]] + rows
-    if len(group) == group_size:
-        ended(part[k], group)
 
 
 def sample(

@@ -31,7 +31,7 @@ from swarm.policy.prompt import (
     switches_thinking_off,
 )
 from swarm.policy.settings import GrpoConfig
-from swarm.policy.shared_base import SharedBase, owners
+from swarm.policy.shared_base import SharedBase
 from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready
 
 logger = get_logger(__name__)
@@ -93,11 +93,8 @@ class ModelGenerator:
         BatchingGenerator."""
         if self._shared is None:
             return None
-        config = self._config
-        return (
-            *(id(self._shared), self._model.max_new_tokens, self._sampling, config.stop),
-            *(config.max_reasoning_tokens, config.decoding),
-        )
+        config, longest = self._config, self._model.max_new_tokens
+        return id(self._shared), longest, self._sampling, config.stop, config.max_reasoning_tokens, config.decoding
 
     @property
     def batch_size(self) -> int:
@@ -183,7 +180,8 @@ class _Writing:
         context = generator._model.context
         self._told = dict[int, tuple[Completion, ...]]()
         self._error: ModelError | None = None
-        self._written: list[list[GeneratedSample]] = []
+        self.written: list[list[GeneratedSample]] = []
+        """The group to each of `prompts`, once all are there."""
         encoded = [generator.encode(prompt) for prompt in call.prompts]
         self._fitting = [index for index, ids in enumerate(encoded) if len(ids) < context]
         self.prompts = [encoded[index] for index in self._fitting]
@@ -212,10 +210,6 @@ class _Writing:
             self._error = self.generator.diverged()
         return self._error is None
 
-    def take(self, written: list[list[GeneratedSample]]) -> None:
-        """All groups are written."""
-        self._written = written
-
     def groups(self) -> Groups | ModelError:
         """Returns the groups that the call returns, or the error that it raises."""
         if self._error:
@@ -223,7 +217,7 @@ class _Writing:
         nothing = (_NO_ROOM,) * self.call.group_size
         groups = [() if isinstance(prompt, Dialogue) else nothing for prompt in self.call.prompts]
         try:
-            for index, samples in zip(self._fitting, self._written, strict=True):
+            for index, samples in zip(self._fitting, self.written, strict=True):
                 groups[index] = self._told.get(index) or self.generator.completions(samples)
         except ModelError as error:
             return error
@@ -233,8 +227,7 @@ class _Writing:
 def _write(writings: Sequence[_Writing]) -> None:
     """Sample what all of them ask for, as one batch."""
     first = writings[0].generator
-    counts = [len(writing.prompts) for writing in writings]
-    model, decoding, owner_K = _means(writings, counts)
+    model, decoding, owner_K = _means(writings)
     places = [(writing, position) for writing in writings for position in range(len(writing.prompts))]
     prompts = [writing.prompts[position] for writing, position in places]
     uniform_K_G_T = torch.cat([writing.uniform_F_G_T for writing in writings])
@@ -262,12 +255,12 @@ def _write(writings: Sequence[_Writing]) -> None:
     )
     for writing in writings:
         writing.generator._rows.size = budget.size
-        writing.take(samples[: len(writing.prompts)])
+        writing.written = samples[: len(writing.prompts)]
         samples = samples[len(writing.prompts) :]
 
 
-def _means(writings: Sequence[_Writing], counts: list[int]) -> tuple[LanguageModel, Decoding, torch.Tensor | None]:
-    """Model, decoding, and the adapter of each prompt where several are used."""
+def _means(writings: Sequence[_Writing]) -> tuple[LanguageModel, Decoding, torch.Tensor | None]:
+    """Model, decoding, and the number of each prompt's adapter where several are used."""
     first = writings[0].generator
     if first._decoding is not None:
         return first._model, first._decoding, None
@@ -276,4 +269,7 @@ def _means(writings: Sequence[_Writing], counts: list[int]) -> tuple[LanguageMod
     adapters = [writing.generator._model.adapter for writing in writings]
     own = [adapter for adapter in adapters if isinstance(adapter, Adapter)]
     model, decoding, numbers = shared.together(own, first._config.decoding)
-    return model, decoding, None if numbers is None else owners(numbers, counts, model.device)
+    if numbers is None:
+        return model, decoding, None
+    counts = torch.tensor([len(writing.prompts) for writing in writings])
+    return model, decoding, torch.tensor(numbers).repeat_interleave(counts).to(model.device)

@@ -156,13 +156,14 @@ class GradientSum:
             self._torn = False
 
         longest = max(len(row.prompt_ids) + len(row.token_ids) for row in self._rows)
+        whole = padded_positions(self._rows, self._shares_prompts)
         with self._recomputing(), self._model.adapted():
-            self.budget.run(attempt, floor=longest, whole=padded_positions(self._rows, self._shares_prompts))
+            self.budget.run(attempt, floor=longest, whole=whole)
             while self.loss_scale > 1 and not self._is_finite():
                 self.loss_scale /= 2
                 self._torn = True
                 logger.info("train.loss_scale_halved", scale=self.loss_scale)
-                self.budget.run(attempt, floor=longest, whole=padded_positions(self._rows, self._shares_prompts))
+                self.budget.run(attempt, floor=longest, whole=whole)
 
     def _is_finite(self) -> bool:
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]

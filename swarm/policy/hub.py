@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from swarm.errors import ModelError
 from swarm.harmless import printable, quoted
@@ -37,8 +37,6 @@ from swarm.policy.model_files import (
 
 TIMEOUT = 10.0
 """Seconds that the hub has for an answer."""
-REPORT_EVERY = 5.0
-"""Seconds between two lines about a download."""
 _SMALL = re.compile(r"[^/]+\.(json|txt|model|jinja|tiktoken)|additional_chat_templates/[^/]+\.jinja")
 _MB = 1e6
 
@@ -193,7 +191,7 @@ def fetch(name: str, report: Callable[[str], None], token: str | None = None) ->
     """Returns the folder of a model of the hub, fetched as far as this machine's cache lacks it.
 
     Args:
-        report: told of the download every few seconds.
+        report: told when the download begins and ends; the hub's client shows its progress at a terminal.
 
     Raises:
         ModelError: it cannot be had, or there is no room for it.
@@ -226,12 +224,7 @@ def _download(name: str, found: HubModel, report: Callable[[str], None], token: 
     report(f"{name}: fetching {found.bytes_missing / _MB:.1f} MB in {len(found.missing)} files from the hub")
     files = [file for file, _ in found.missing]
     try:
-        folder = snapshot_download(
-            name,
-            allow_patterns=files,
-            token=token,
-            tqdm_class=_reporting(name, found.bytes_missing, report),
-        )
+        folder = snapshot_download(name, allow_patterns=files, token=token)
     except Exception as error:
         raise ModelError(
             f"model {name!r}: its download broke off: {type(error).__name__}: {_line(error)}. The same command goes on "
@@ -239,27 +232,6 @@ def _download(name: str, found: HubModel, report: Callable[[str], None], token: 
         ) from error
     report(f"{name}: fetched in {time.monotonic() - began:.1f} s")
     return Path(folder)
-
-
-def _reporting(name: str, total: int, report: Callable[[str], None]) -> type[Any]:
-    """Returns a progress bar, as the hub's client takes them, that says in lines how far a download is."""
-    from tqdm.auto import tqdm  # type: ignore[import-untyped]
-
-    begun = said = time.monotonic()
-
-    class Lines(tqdm):  # type: ignore[misc]
-        def display(self, *_: object, **__: object) -> None:
-            nonlocal said
-            now = time.monotonic()
-            if self.unit != "B" or not self.n or now - said < REPORT_EVERY:
-                return
-            said = now
-            report(
-                f"{name}: {self.n / _MB:.1f} of {total / _MB:.1f} MB ({min(1.0, self.n / max(1, total)):.0%}), "
-                f"{self.n / _MB / (now - begun):.1f} MB/s"
-            )
-
-    return Lines
 
 
 def own_model(name: str, models: Sequence[str] = ()) -> str:

@@ -8,8 +8,8 @@
 Of the two kinds of training pass those are tried that the node trains with.
 
 In fp32 they are equal up to the order of additions. Weights that are held in less are allowed their own noise: how far
-transformers' own pass moves when a row stands alone, and what their dtype rounds off. A start waits for all of it: what
-it costs is how often the weights are read, so that no pass is there twice.
+transformers' own pass moves when a row stands alone, and what their dtype rounds off. A start waits for all of it, so
+the sequences are as short as can be.
 Sizes: B sequences of T tokens, M tokens behind the prompts, V vocabulary.
 """
 
@@ -27,16 +27,8 @@ from torch import Tensor
 from swarm.errors import ModelError
 from swarm.harmless import printable
 from swarm.policy.batch import BatchRow, stack_rows
-from swarm.policy.forward import (
-    DynamicDecoder,
-    DynamicDecoding,
-    PromptsRead,
-    begin_rows,
-    hidden_behind,
-    hidden_states,
-    read_prompts,
-    token_logprobs,
-)
+from swarm.policy.decode import logits_while_writing
+from swarm.policy.forward import DynamicDecoding, completion_logprobs
 from swarm.policy.model import LanguageModel
 from swarm.policy.prompt import encode_completion
 
@@ -106,14 +98,12 @@ def refuse_unlike(model: LanguageModel, training: Collection[str] = tuple(TRAINI
     coarse = exact.autocast_dtype is not None
     prompts, completions = _tokens(model, _IN_LESS if coarse else _IN_FP32)
     with _bounded(model, "transformers' own pass over a few tokens fails"):
-        sequences = _of_one_length(prompts, completions)
-        plain = _plain(exact, sequences)
-        noise = _noise(exact, sequences, plain) if coarse else None
+        expected_M, spread, noise = _expected(exact, prompts, completions)
     with _bounded(model, "it fails where prompts are padded and kept in a cache"):
         found = _found(exact, prompts, completions, training)
-    expected_M, spread = _expected(plain, prompts, completions)
     gaps = {way: _gap(logprob_M, expected_M, spread) for way, logprob_M in found.items()}
-    if problem := verdict(gaps, noise=noise, rounding=_rounding(exact)):
+    rounding = _ROUNDING[exact.autocast_dtype] if exact.autocast_dtype else 0.0
+    if problem := verdict(gaps, noise=noise if coarse else None, rounding=rounding):
         raise ModelError(_said(model, problem))
 
 
@@ -141,10 +131,6 @@ def _in_fp32(model: LanguageModel) -> LanguageModel:
     return model if flash or held != {torch.float32} else replace(model, autocast_dtype=None)
 
 
-def _rounding(model: LanguageModel) -> float:
-    return _ROUNDING[model.autocast_dtype] if model.autocast_dtype else 0.0
-
-
 def _tokens(model: LanguageModel, lengths: _Lengths) -> tuple[list[list[int]], list[list[int]]]:
     """Prompts, and what follows each: a text's tokens, without those that mean more than text."""
     rows = model.module.get_input_embeddings().num_embeddings
@@ -155,13 +141,32 @@ def _tokens(model: LanguageModel, lengths: _Lengths) -> tuple[list[list[int]], l
     return prompts, completions
 
 
-def _of_one_length(prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Returns the sequences as far as a pass has to read them: their last token predicts nothing."""
-    whole = [[*prompt, *rest] for prompt, rest in zip(prompts, completions, strict=True)]
-    return [sequence[: max(map(len, whole)) - 1] for sequence in whole]
-
-
 @torch.no_grad()
+def _expected(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]
+) -> tuple[Tensor, float, float]:
+    """Returns what transformers makes of the sequences side by side: log-probs [M] of the tokens behind the prompts,
+    what tokens differ by, and its noise: the mean gap where the first sequence stands alone.
+
+    What tokens differ by is the standard deviation of a position's log-probs over the vocabulary, in the mean of all.
+    """
+    whole = [[*prompt, *rest] for prompt, rest in zip(prompts, completions, strict=True)]
+    length = max(map(len, whole)) - 1  # the last token predicts nothing; the other sequence is as long as that
+    sequences = [sequence[:length] for sequence in whole]
+    beside_B_T_V = _plain(model, sequences)
+    spread = beside_B_T_V.std(dim=2).mean().item()
+    behind = [
+        _chosen(beside_T_V[len(prompt) - 1 :], ids)
+        for beside_T_V, prompt, ids in zip(beside_B_T_V, prompts, completions, strict=True)
+    ]
+    if model.autocast_dtype is None:
+        return torch.cat(behind), spread, 0.0
+    following = sequences[0][1:]
+    alone = _chosen(_plain(model, sequences[:1])[0], following)
+    noise = _gap(_chosen(beside_B_T_V[0], following), alone, spread).mean
+    return torch.cat(behind), spread, noise
+
+
 def _plain(model: LanguageModel, sequences: Sequence[Sequence[int]]) -> Tensor:
     """Returns log-probs [B, T, V] of each next token of B sequences of one length, as transformers has them."""
     with model.autocast():
@@ -170,31 +175,10 @@ def _plain(model: LanguageModel, sequences: Sequence[Sequence[int]]) -> Tensor:
     return logprob_B_T_V
 
 
-def _noise(model: LanguageModel, sequences: Sequence[Sequence[int]], plain_B_T_V: Tensor) -> float:
-    """Measures how far the first sequence's log-probs move where it stands alone: nothing is padded, and nothing is
-    cached."""
-    first = sequences[0]
-    chosen = torch.tensor(first[1:], device=model.device)[:, None]
-    alone, beside = (
-        logprob_T_V[:-1].gather(1, chosen).squeeze(1) for logprob_T_V in (_plain(model, [first])[0], plain_B_T_V[0])
-    )
-    return _gap(beside, alone, _spread(plain_B_T_V)).mean
-
-
-def _expected(
-    plain_B_T_V: Tensor, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]
-) -> tuple[Tensor, float]:
-    """Returns log-probs [M] of the tokens behind the prompts, and what tokens differ by."""
-    parts = []
-    for logprob_T_V, prompt, ids in zip(plain_B_T_V, prompts, completions, strict=True):
-        chosen = torch.tensor(ids, device=logprob_T_V.device)[:, None]
-        parts.append(logprob_T_V[len(prompt) - 1 :][: len(ids)].gather(1, chosen).squeeze(1))
-    return torch.cat(parts), _spread(plain_B_T_V)
-
-
-def _spread(logprob_B_T_V: Tensor) -> float:
-    """Standard deviation of a position's log-probs, over the vocabulary; the mean of all positions."""
-    return logprob_B_T_V.std(dim=2).mean().item()
+def _chosen(logprob_T_V: Tensor, ids: Sequence[int]) -> Tensor:
+    """Returns the log-probs of these tokens, one after the other from the first position on."""
+    column = torch.tensor(ids, device=logprob_T_V.device)[:, None]
+    return logprob_T_V[: len(ids)].gather(1, column).squeeze(1)
 
 
 def _gap(found_M: Tensor, expected_M: Tensor, spread: float) -> Gap:
@@ -210,50 +194,25 @@ def _found(
     completions: Sequence[Sequence[int]],
     training: Collection[str],
 ) -> dict[str, Tensor]:
-    """Returns log-probs [M] as swarm computes them, by where it does. Sampling and training read prompts in one way, so
-    that they are read once here."""
+    """Returns log-probs [M] as swarm computes them, by where it does."""
     rows = [
         BatchRow(group, tuple(prompt), tuple(rest), range(len(rest)), 1.0, True, None)
         for group, (prompt, rest) in enumerate(zip(prompts, completions, strict=True))
     ]
     batch = stack_rows(rows, model)
-    with model.autocast():  # one region around all parts casts the weights once
-        read = read_prompts(model, batch.prompts)
-        trained = {
-            TRAINING[kind]: hidden_behind(model, batch, read)
-            if kind == "shared"
-            else hidden_states(model, batch, share_prompts=False)
-            for kind in training
-        }
-        found = _logprobs(model, trained, batch.token_ids)
-    return {"while it samples": _sampling(model, read, completions), **found}
+    trained = {
+        TRAINING[kind]: completion_logprobs(model, batch, temperature=1.0, share_prompts=kind == "shared")
+        for kind in training
+    }
+    return {"while it samples": _sampling(model, prompts, completions), **trained}
 
 
-def _logprobs(model: LanguageModel, hidden: Mapping[str, Tensor], token_ids_M: Tensor) -> dict[str, Tensor]:
-    """Returns log-probs [M] of the same tokens by each of some hidden states [M, D], which pass the head together."""
-    if not hidden:
-        return {}
-    ids = token_ids_M.repeat(len(hidden))
-    together = token_logprobs(model, torch.cat([*hidden.values()]), ids, temperature=1.0)
-    return dict(zip(hidden, together.chunk(len(hidden)), strict=True))
-
-
-def _sampling(model: LanguageModel, read: PromptsRead, completions: Sequence[Sequence[int]]) -> Tensor:
+def _sampling(model: LanguageModel, prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]]) -> Tensor:
     """Returns log-probs [M] as they are while completions are written, these instead of what would be drawn."""
-    written: list[list[Tensor]] = [[] for _ in completions]
-    longest, live = max(map(len, completions)), [*range(len(completions))]
-    with DynamicDecoding(model).region():
-        decoder = DynamicDecoder(model, begin_rows(model, read, group_size=1), steps=longest)
-        for step in range(longest):
-            logprob_L_V = decoder.logits.log_softmax(dim=1)
-            for place, row in enumerate(live):
-                written[row].append(logprob_L_V[place, completions[row][step]])
-            token_L = torch.tensor([completions[row][step] for row in live], device=model.device)
-            kept = [place for place, row in enumerate(live) if len(completions[row]) > step + 1]
-            if not kept:
-                break
-            if len(kept) < len(live):
-                decoder.keep(torch.tensor(kept, device=model.device))
-                live, token_L = [live[place] for place in kept], token_L[kept]
-            decoder.forward(token_L)
-    return torch.stack([logprob for row in written for logprob in row])
+    logits = logits_while_writing(DynamicDecoding(model), prompts, completions, model.device)
+    written = [
+        logits[step].log_softmax(dim=1)[row if step < len(completions[0]) else 0, token]
+        for row, ids in enumerate(completions)
+        for step, token in enumerate(ids)
+    ]
+    return torch.stack(written)

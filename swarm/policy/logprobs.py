@@ -1,4 +1,4 @@
-"""Log-probs of chosen tokens, without ever holding the logits of all of them.
+"""Log-probs of chosen tokens, without holding the logits of all of them.
 
 The head, which turns hidden states into logits, is almost always one matrix:
 
@@ -7,9 +7,9 @@ The head, which turns hidden states into logits, is almost always one matrix:
 
 At V = 151,936 full logits are most of a training step's memory. Parting the vocabulary rather than the tokens reads
 every weight once per pass and writes its gradient once; it is the idea of Cut Cross-Entropy, arXiv:2411.09009.
-For a head of any other kind the model is asked, and more tokens than fit pass it in chunks.
+For a head of any other kind the model is asked.
 
-Sizes: M completion tokens, D hidden size, V vocabulary, v entries of one block of it; m tokens of one chunk.
+Sizes: M completion tokens, D hidden size, V vocabulary, v entries of one block of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.utils.checkpoint import checkpoint
 
 from swarm.policy.model import LanguageModel
 
@@ -30,8 +29,6 @@ MAX_LOGITS = 2**22
 It also stays within the second-level cache of a large GPU."""
 _MIN_WIDTH = 256
 """Narrower blocks would starve the matrix products. So many logits weigh less than the token's activations anyway."""
-_MAX_CHUNK_LOGITS = 2**24
-"""Logits of one chunk where the head is no matrix, 64 MB of fp32."""
 
 
 @dataclass(frozen=True)
@@ -224,27 +221,8 @@ def _add_product(target: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def chosen_logprobs(
-    hidden_M_D: Tensor,
-    chosen_M: Tensor,
-    *,
-    head: Callable[[Tensor], Tensor],
-    vocabulary: int,
-    temperature: float,
-    max_logits: int = _MAX_CHUNK_LOGITS,
+    hidden_M_D: Tensor, chosen_M: Tensor, *, head: Callable[[Tensor], Tensor], temperature: float
 ) -> Tensor:
-    """Returns fp32 log-prob [M] of each chosen token under softmax(head(hidden) / temperature).
-
-    Above max_logits, the backward pass computes each chunk's logits again, so that neither pass ever holds [M, V].
-    A plain matrix does better: see linear_logprobs.
-    """
-
-    def of_chunk(hidden_m_D: Tensor, chosen_m: Tensor) -> Tensor:
-        logits_m_V = head(hidden_m_D).float() / temperature
-        chosen_logit_m = logits_m_V.gather(1, chosen_m[:, None]).squeeze(1)
-        return chosen_logit_m - logits_m_V.logsumexp(dim=1)
-
-    rows = max(1, max_logits // vocabulary)
-    if len(chosen_M) <= rows:
-        return of_chunk(hidden_M_D, chosen_M)
-    chunks = zip(torch.split(hidden_M_D, rows), torch.split(chosen_M, rows), strict=True)
-    return torch.cat([checkpoint(of_chunk, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks])
+    """Returns the same for a head that is no plain matrix. It holds all logits [M, V] at once."""
+    logits_M_V = head(hidden_M_D).float() / temperature
+    return logits_M_V.gather(1, chosen_M[:, None]).squeeze(1) - logits_M_V.logsumexp(dim=1)

@@ -24,7 +24,7 @@ from swarm.policy.load_probe import refuse_unlike
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.prompt import SWITCH, switches_thinking_off, writes_date
 from swarm.policy.settings import GrpoConfig
-from swarm.policy.shared_base import SharedBases
+from swarm.policy.shared_base import SharedBase, SharedBases
 from swarm.policy.trainer import ModelTrainer
 from swarm.types import BatchingGenerator, Bill, GenerationCall, Generator, Groups, RemoteGenerator, Trainer
 
@@ -79,31 +79,14 @@ class JoinedPolicy:
         return self.generator.bill
 
 
-def make_policy(model: LanguageModel, config: GrpoConfig) -> JoinedPolicy:
-    """Returns a policy that generates with the weights it trains."""
-    halvings = Halvings()
-    return JoinedPolicy(ModelGenerator(model, config, halvings), ModelTrainer(model, config, halvings))
+def make_policy(model: LanguageModel, config: GrpoConfig, shared: SharedBase | None = None) -> JoinedPolicy:
+    """Returns a policy that generates with the weights it trains.
 
-
-def make_adapted_policy(
-    model_name: str,
-    config: GrpoConfig,
-    bases: SharedBases,
-    *,
-    threads: int | None = None,
-    first_day: Callable[[], str] | None = None,
-    **loading: Any,
-) -> JoinedPolicy:
-    """Returns a policy that trains an adapter beside a base that the others of `bases` use, too. Otherwise as
-    load_policy."""
-    assert config.adapter is not None
-    if threads is not None:
-        torch.set_num_threads(threads)
-    shared, model = bases.join(model_name, config.adapter, max_new_tokens=config.max_new_tokens, **loading)
-    model, config = asked_well(model, config, first_day)
+    Args:
+        shared: the base beside which the model's adapter is.
+    """
     halvings = Halvings()
-    generator = ModelGenerator(model, config, halvings, shared)
-    return JoinedPolicy(generator, ModelTrainer(model, config, halvings))
+    return JoinedPolicy(ModelGenerator(model, config, halvings, shared), ModelTrainer(model, config, halvings))
 
 
 def load_generator(
@@ -112,16 +95,15 @@ def load_generator(
     *,
     trained: Path | None = None,
     first_day: Callable[[], str] | None = None,
-    **options: Any,
+    **loading: Any,
 ) -> ModelGenerator:
     """Load a model that generates and is not trained: no optimizer, no gradients. Otherwise as load_policy.
 
     Args:
         trained: what a training made of it, anybody's: the model's folder of a checkpoint, of which weights alone are
             taken.
-        first_day: as of load_policy.
     """
-    model = _loaded(model_name, config, training=(), **options)
+    model = _loaded(model_name, config, training=(), **loading)
     if trained:
         take_weights(model.name, model.module, trained)
     return ModelGenerator(*asked_well(model, config, first_day))
@@ -132,50 +114,41 @@ def load_policy(
     config: GrpoConfig,
     *,
     threads: int | None = None,
-    device: str | None = None,
-    hub_token: str | None = None,
-    precision: str = "auto",
-    attention: str = "auto",
     bases: SharedBases | None = None,
     first_day: Callable[[], str] | None = None,
+    **loading: Any,
 ) -> JoinedPolicy:
     """Load a model and make it trainable. Call it in the thread that will use the policy.
 
     Args:
         model_name: an embedded model, a local folder, or a hub id.
         threads: CPU threads of torch in this thread; None leaves torch's own choice.
-        device: "cpu", "cuda", "cuda:1" ...; None: a GPU if there is one.
-        hub_token: Hugging Face access token, for gated models.
-        precision: "fp32" or "bf16", what the model computes in; "auto": bf16 on GPUs that have it.
-        attention: back-end of transformers; "auto": the fastest that device and model have.
         bases: where an adapter is trained, the frozen models that are there already; None: none.
         first_day: the date that stays in prompts whose chat template writes today's, as 2026-01-31; None: today's.
+        loading: device, hub_token, precision and attention, as of load_model.
 
     Raises:
         ModelError: the model cannot be loaded or used.
         ConfigError: the loss is a function of the user's own and cannot be had.
     """
-    loading: dict[str, Any] = {
-        "threads": threads,
-        "device": device,
-        "hub_token": hub_token,
-        "precision": precision,
-        "attention": attention,
-    }
-    if config.adapter:
-        return make_adapted_policy(model_name, config, bases or SharedBases(), first_day=first_day, **loading)
-    training = ("shared",) if config.shares_prompts else ("plain",)
-    model = _loaded(model_name, config, training=training, **loading)
-    return make_policy(*asked_well(model, config, first_day))
+    if not config.adapter:
+        training = ("shared",) if config.shares_prompts else ("plain",)
+        model = _loaded(model_name, config, training=training, threads=threads, **loading)
+        return make_policy(*asked_well(model, config, first_day))
+    if threads is not None:
+        torch.set_num_threads(threads)
+    bases = bases or SharedBases()
+    shared, model = bases.join(model_name, config.adapter, max_new_tokens=config.max_new_tokens, **loading)
+    return make_policy(*asked_well(model, config, first_day), shared)
 
 
 def _loaded(
-    model_name: str, config: GrpoConfig, *, training: Collection[str], threads: int | None = None, **options: Any
+    model_name: str, config: GrpoConfig, *, training: Collection[str], threads: int | None = None, **loading: Any
 ) -> LanguageModel:
     """Returns a model that has been tried out, by the kinds of training pass that it is used in, too."""
     if threads is not None:
         torch.set_num_threads(threads)
-    model = load_model(model_name, max_new_tokens=config.max_new_tokens, **options)
+    model = load_model(model_name, max_new_tokens=config.max_new_tokens, **loading)
     refuse_unlike(model, training)
     if switches_thinking_off(model.tokenizer, config.asking):
         logger.info("model.thinking_off", model=model.name, to_leave_it_on=LEAVE_ON)

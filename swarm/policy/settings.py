@@ -1,12 +1,11 @@
-"""The settings of a policy, checked. Imports no torch, so that a command can check settings in milliseconds.
+"""The settings of a policy. Imports no torch, so that a command can read them in milliseconds.
 
 The memory plan needs the sizes, too, to which buffers of static decoding are rounded up.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
@@ -17,39 +16,6 @@ from swarm.errors import ConfigError
 from swarm.instruction import OURS, Asking
 from swarm.policy.embedded import EMBEDDED, suited_learning_rate
 from swarm.policy.parts import MakePart, options_of, parts_of
-
-_RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
-    (
-        "a finite number above 0",
-        ("learning_rate", "clip_low", "clip_high", "temperature", "top_p"),
-        lambda value: math.isfinite(value) and value > 0,
-    ),
-    (
-        "a finite number of at least 0",
-        ("weight_decay", "max_grad_norm", "kl_weight", "min_p", "importance_cap"),
-        lambda value: math.isfinite(value) and value >= 0,
-    ),
-    ("at least 1", ("iterations", "micro_batch_tokens"), lambda value: value >= 1),
-    ("at least 0", ("warmup_steps", "decay_steps", "top_k"), lambda value: value >= 0),
-    ("below 1", ("clip_low",), lambda value: value < 1),
-    ("at most 1", ("top_p", "min_p"), lambda value: value <= 1),
-    ("auto, dynamic or static", ("decoding",), lambda value: value in ("auto", "dynamic", "static")),
-    ("whole or answer", ("external_reasoning",), lambda value: value in ("whole", "answer")),
-    ("none, linear or cosine", ("rate_decay",), lambda value: value in ("none", "linear", "cosine")),
-    ("skip or step", ("empty_update",), lambda value: value in ("skip", "step")),
-    (
-        "a finite number below 0, or unset",
-        ("external_logprob_floor",),
-        lambda value: value is None or (math.isfinite(value) and value < 0),
-    ),
-    (
-        "a finite number of at most 0, or unset",
-        ("external_negative_floor",),
-        lambda value: value is None or (math.isfinite(value) and value <= 0),
-    ),
-    ("at least 1, or unset", ("max_new_tokens", "max_reasoning_tokens"), lambda value: value is None or value >= 1),
-)
-"""(what is expected, of which settings, whether a value is)."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +71,12 @@ def suited_length(named: int | None) -> int:
 
 @dataclass(frozen=True)
 class GrpoConfig:
-    """Sampling and optimisation settings of one policy.
+    """Sampling and optimisation settings of one policy; swarm.config has their ranges.
 
     As in SAPO (arXiv:2509.08721, section 4.2): asymmetric clipping, no KL term, Adam; its learning rate is 1e-3.
 
     Raises:
-        ConfigError: a value is out of its range.
+        ConfigError: the advantages are scaled over the batch beside a KL term.
     """
 
     learning_rate: float = 1e-6
@@ -189,10 +155,6 @@ class GrpoConfig:
         return self.external_reasoning != "whole" or floors != (None, None)
 
     def __post_init__(self) -> None:
-        for expected, names, holds in _RANGES:
-            for name in names:
-                if not holds(value := getattr(self, name)):
-                    raise ConfigError(f"{name}: expected {expected}, got {value!r}")
         if self.batch_std and self.kl_weight > 0:
             raise ConfigError(
                 f"{variable('advantage_scaling')}=std_batch divides the whole update, a KL term too: expected "
@@ -216,9 +178,9 @@ def lora_config(settings: Settings) -> LoraConfig | None:
 
 def grpo_config(settings: Settings) -> GrpoConfig:
     """Returns the configuration that a node's settings mean for its policy."""
-    options = options_of(settings)
+    options, adapted = options_of(settings), settings.adapter.kind != "none"
     return GrpoConfig(
-        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], settings.adapter.kind).rate,
+        learning_rate=settings.learning_rate or suited_learning_rate(settings.model[0], adapted=adapted),
         temperature=settings.temperature,
         top_p=settings.top_p,
         top_k=settings.top_k,

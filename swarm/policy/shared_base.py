@@ -11,9 +11,6 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.forward import DynamicDecoding
 from swarm.policy.load_probe import refuse_unlike
@@ -87,8 +84,3 @@ class SharedBases:
             refuse_unlike(model)
             self._loaded[key] = SharedBase(model, AdaptedBase(lasting_name(name), model.module, config.targets))
         return self._loaded[key], self._loaded[key].join(config)
-
-
-def owners(numbers: list[int], prompts: list[int], device: torch.device) -> Tensor:
-    """[K]: the number of each prompt's adapter, of so many prompts for each of them."""
-    return torch.tensor(numbers).repeat_interleave(torch.tensor(prompts)).to(device)

@@ -169,72 +169,46 @@ def capture(
     )
 
 
-def read(directory: str, model: LanguageModel) -> tuple[dict[str, Tensor], OptimizerState]:
-    """Read a checkpoint and check that it is complete and of this very model; changes nothing.
+def read(
+    directory: str, model: LanguageModel, parts: Sequence[TrainerPart]
+) -> tuple[dict[str, Tensor], OptimizerState, dict[str, dict[str, Tensor]]]:
+    """Read a checkpoint and check that it is complete and of this very model and its parts; changes nothing.
 
     Returns:
-        Weights by name, and the optimizer's memory.
+        Weights by name, the optimizer's memory, and of each part its file's tensors, none where it remembers nothing.
 
     Raises:
-        CheckpointError: missing, torn, of another version, or of another model.
+        CheckpointError: missing, torn, of another version, of another model, or a part's file is not there or too many.
     """
     root = Path(directory)
     manifest = _read_manifest(root)
     _expect(root, "format", FORMAT, manifest.format, "Use the version of swarm that wrote it.")
-    _expect(root, "model", model.name, manifest.model, _OTHER_MODEL, other_model=True)
-    architecture = type(model.module).__name__
-    _expect(root, "architecture", architecture, manifest.architecture, _OTHER_MODEL, other_model=True)
-    expected, got = trained_as(_config_of(model)), trained_as(manifest.adapter)
-    _expect(root, "what was trained", expected, got, _OTHER_ADAPTER, other_model=True)
-    base = model.base.digest if model.base else ""
-    _expect(root, "SHA-256 of the frozen base", base, manifest.base, _OTHER_BASE, other_model=True)
     live, weights_file = live_weights(model), _ADAPTER if model.base else WEIGHTS
-    for name in (weights_file, OPTIMIZER):
-        stamp = _stamp(root / name, _most_bytes(live)) if (root / name).is_file() else None
-        _expect(root, f"stamp of {name}", manifest.files.get(name), stamp, _TORN)
-    weights, moments = _load(root / weights_file), _load(root / OPTIMIZER)
-    _expect_layout(root / weights_file, _layout(live), weights)
+    states = {part.file: part.state() for part in parts}
+    of_model = [
+        ("model", model.name, manifest.model, _OTHER_MODEL),
+        ("architecture", type(model.module).__name__, manifest.architecture, _OTHER_MODEL),
+        ("what was trained", trained_as(_config_of(model)), trained_as(manifest.adapter), _OTHER_ADAPTER),
+        ("SHA-256 of the frozen base", model.base.digest if model.base else "", manifest.base, _OTHER_BASE),
+        *((part.file, bool(states[part.file]), part.file in manifest.files, part.remedy) for part in parts),
+    ]
+    unknown = manifest.files.keys() - {WEIGHTS, _ADAPTER, OPTIMIZER, *states}
+    of_model += [(name, False, True, _OFF_HERE) for name in sorted(unknown)]
+    for what, expected, got, remedy in of_model:
+        _expect(root, what, expected, got, remedy, other_model=True)
+    weights = _load(root, weights_file, manifest, _layout(live), live)
     trained = {name: live[name] for name in manifest.steps if name in live}
     _expect(root, "optimized parameters", sorted(manifest.steps), sorted(trained), _TORN)
     moment_layout = {prefix + name: kind for prefix in (_FIRST, _SECOND) for name, kind in _layout(trained).items()}
-    _expect_layout(root / OPTIMIZER, moment_layout, moments)
+    moments = _load(root, OPTIMIZER, manifest, moment_layout, live)
     optimizer = OptimizerState(
         updates=manifest.updates,
         steps=manifest.steps,
         first_moments={name: moments[_FIRST + name] for name in manifest.steps},
         second_moments={name: moments[_SECOND + name] for name in manifest.steps},
     )
-    return weights, optimizer
-
-
-def read_parts(directory: str, model: LanguageModel, parts: Sequence[TrainerPart]) -> dict[str, dict[str, Tensor]]:
-    """Read what the parts of a trainer remembered, of a checkpoint that `read` has taken; changes nothing.
-
-    Returns:
-        File -> tensors, of each part; empty for one that remembers nothing.
-
-    Raises:
-        CheckpointError: a file is torn, or is there and no part has one, or the other way round.
-    """
-    root = Path(directory)
-    stamps = _read_manifest(root).files
-    expected = {part.file: (part.state(), part.remedy) for part in parts}
-    known = {WEIGHTS, _ADAPTER, OPTIMIZER, *expected}
-    for name in sorted(stamps.keys() - known):
-        _expect(root, name, False, True, _OFF_HERE, other_model=True)
-    found = {}
-    for name, (state, remedy) in expected.items():
-        _expect(root, name, bool(state), name in stamps, remedy, other_model=True)
-        found[name] = _read_part(root, name, stamps[name], state, _most_bytes(model.trained)) if state else {}
-    return found
-
-
-def _read_part(root: Path, name: str, stamp: FileStamp, state: Mapping[str, Tensor], most: int) -> dict[str, Tensor]:
-    there = _stamp(root / name, most) if (root / name).is_file() else None
-    _expect(root, f"stamp of {name}", stamp, there, _TORN)
-    tensors = _load(root / name)
-    _expect_layout(root / name, _layout(state), tensors)
-    return tensors
+    kept = {name: _load(root, name, manifest, _layout(state), live) if state else {} for name, state in states.items()}
+    return weights, optimizer, kept
 
 
 @torch.no_grad()
@@ -286,12 +260,6 @@ def _expect(path: Path, what: str, expected: object, got: object, remedy: str, *
         raise CheckpointError(said, other_model=other_model)
 
 
-def _expect_layout(path: Path, expected: _Layout, tensors: Mapping[str, Tensor]) -> None:
-    got = _layout(tensors)
-    for name in sorted(expected.keys() | got.keys()):
-        _expect(path, f"tensor {name!r}", expected.get(name), got.get(name), _OTHER_MODEL, other_model=True)
-
-
 def _layout(tensors: Mapping[str, Tensor]) -> _Layout:
     return {name: (str(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
 
@@ -319,13 +287,27 @@ def _digest(file: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _load(path: Path) -> dict[str, Tensor]:
-    """Read, not mapped: whoever cuts a mapped file ends the process that looks into it (SIGBUS)."""
+def _load(
+    root: Path, name: str, manifest: CheckpointManifest, expected: _Layout, live: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Returns the tensors of a file that is as its stamp says, and holds exactly what is expected.
+
+    It is read, not mapped: whoever cuts a mapped file ends the process that looks into it (SIGBUS).
+
+    Args:
+        live: the weights that are trained, beside whose size no file may be far larger.
+    """
+    path = root / name
+    stamp = _stamp(path, _most_bytes(live)) if path.is_file() else None
+    _expect(root, f"stamp of {name}", manifest.files.get(name), stamp, _TORN)
     try:
         tensors: dict[str, Tensor] = load_file(path, backend="pread")
-        return tensors
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {path}: cannot be read: {error}. {_TORN}") from error
+    got = _layout(tensors)
+    for key in sorted(expected.keys() | got.keys()):
+        _expect(path, f"tensor {key!r}", expected.get(key), got.get(key), _OTHER_MODEL, other_model=True)
+    return tensors
 
 
 def _most_bytes(live: Mapping[str, Tensor]) -> int:

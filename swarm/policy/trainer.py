@@ -103,8 +103,7 @@ class ModelTrainer:
         Raises:
             CheckpointError: it does not fit; nothing has changed then.
         """
-        weights, optimizer = snapshots.read(snapshot_dir, self._model)
-        states = snapshots.read_parts(snapshot_dir, self._model, list(self._parts.values()))
+        weights, optimizer, states = snapshots.read(snapshot_dir, self._model, list(self._parts.values()))
         snapshots.load_weights(self._model, weights)
         self.load_state(optimizer)
         for part in self._parts.values():

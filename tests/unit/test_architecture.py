@@ -155,7 +155,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/plugins/slurm/job.py": "the user's private folder of jobs",
     "swarm/planner/footprint.py": "the package's own table, the user's cache",
     "swarm/planner/free_memory.py": "/proc and /sys",
-    "swarm/planner/shape.py": "the model folder that the user names",
     "swarm/plugins/hub/hub_push.py": "a folder that the command has just written",
     "swarm/policy/model_files.py": "the model folder that the user names",
     "swarm/policy/peft_form.py": "the model folder that the user names",
@@ -285,7 +284,6 @@ def test_a_run_by_name_is_found_however_it_is_written(code: str) -> None:
 # ── one library's name ──────────────────────────────────────────────────────────────────────────────────────────────
 GYM = re.compile(r"reasoning.gym|gym", re.IGNORECASE)
 NAMES_OF_GYM = {
-    "swarm/judge/probe.py": 1,
     "swarm/types.py": 2,
     "swarm/tasks/definitions.py": 1,
     "swarm/tasks/registry.py": 2,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.advantages import is_informative
-from swarm.algo.drawing import EMPTY, FEWEST, NO_GROUP, Drawing, DrawnSample, NoGroup, Ranks, random_ranks
+from swarm.algo.drawing import FEWEST, NO_GROUP, Drawing, DrawnSample, NoGroup, Ranks, random_ranks
 from swarm.types import ScoredGroup
 from tests.unit.algo.factories import INFORMATIVE, UNINFORMATIVE, make_scored
 
@@ -197,14 +197,6 @@ def test_what_was_known_before_makes_no_difference(
     assert known == Looking(pool).through(Drawing(peers, seeded(seed), count))
 
 
-@given(kinds, st.integers())
-def test_without_a_number_everything_is_looked_at(letters: dict[str, str], seed: int) -> None:
-    pool = pool_of(letters)
-    sample = Looking(pool).through(Drawing(sorted(letters), seeded(seed), None))
-    assert sample.slots == sample.of == len(letters) * SLOTS
-    assert len(sample.groups) == sample.pool_groups == len(pool)
-
-
 def test_what_is_unknown_at_the_end_is_passed_over() -> None:
     pool = pool_of({"a": "ii", "b": "ii"})
     looking, drawing = Looking(pool), Drawing(["a", "b"], seeded(0, 2), 3)
@@ -223,11 +215,6 @@ def test_where_groups_are_copied_the_draw_goes_on_until_enough_are_originals() -
 
     sample = Looking(pool).through(Drawing("abcdef", seeded(1, 2), 4, of_one_peer_once))
     assert len({scored.group.peer_id for scored in sample.groups}) == len(sample.groups) == 4
-
-
-def test_without_anybody_there_is_nothing() -> None:
-    assert Looking({}).through(Drawing([], seeded(0), 4)) == EMPTY
-    assert (EMPTY.pool_groups, EMPTY.pool_informative, EMPTY.informative) == (0, 0, [])
 
 
 @given(

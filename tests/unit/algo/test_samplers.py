@@ -81,11 +81,6 @@ def test_the_newest_rounds_come_first() -> None:
     assert rounds == [5, 5, 4, 4, 3]
 
 
-def test_what_is_alike_is_drawn_by_chance() -> None:
-    pool = [make_scored("anna", slot) for slot in range(4)]
-    assert len({balanced(pool, 1, Random(seed))[0].group.slot for seed in range(40)}) == 4
-
-
 # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_ours_are_found_by_name() -> None:
     assert named.sampler("whole-pool") is whole_pool

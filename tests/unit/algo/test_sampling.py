@@ -66,13 +66,6 @@ def test_what_arrived_first_makes_no_difference(
     assert sample_external(shuffled, count, Random(seed)) == sample_external(pool, count, Random(seed))
 
 
-def test_the_pool_is_left_as_it_was() -> None:
-    pool = make_pool(8)[::-1]
-    before = pool.copy()
-    sample_external(pool, 3, Random(0))
-    assert pool == before
-
-
 def test_every_pair_of_groups_is_sampled_about_as_often() -> None:
     draws, pool = 6_000, make_pool(6)
     rng = derive_random(42, "test")
@@ -107,11 +100,6 @@ def test_another_sampler_sees_only_informative_groups_in_a_fixed_order() -> None
     ]
     assert chosen_slots(sample_external(pool, 2, Random(0), last)) == [("ben", 0), ("ben", 1)]
     assert chosen_slots(sample_external(pool, 9, Random(0), last)) == [("zoe", 9), ("anna", 1), ("ben", 0), ("ben", 1)]
-
-
-def test_the_whole_pool_gives_everything_where_less_is_there() -> None:
-    pool = make_pool(3)
-    assert sorted(chosen_slots(whole_pool(pool, 5, Random(1)))) == sorted(chosen_slots(pool))
 
 
 def test_specialties_are_drawn_with_replacement_and_all_of_them_in_time() -> None:

@@ -110,7 +110,7 @@ LINES: dict[str, list[str]] = {
         "web --export x.html --experiment epx",
         "web --port 70000",
     ],
-    "ask": ["ask --task bf --samples 0", "probe --questions 9999", "probe --levels high", "ask --task bf --model a,b"],
+    "ask": ["ask --task bf --samples 0", "probe --questions 9999", "ask --task bf --model a,b"],
     "model export": [
         *("model export alice --experiment torn", "model export bob", "model export alice --rounds 2"),
         *("model export alice", "model export alice -o there"),

@@ -232,7 +232,6 @@ judge exam --samples 0            --samples must be from 1
 ask --task bf --samples 0         --samples must be from 1
 ask --task bf --model a,b         --model
 probe --questions 9999            --questions must be from 1
-probe --levels high               0,1,2
 plan --nodes 0                    --nodes
 plan --device-memory 16           16
 plan --tasks typo                 typo

@@ -71,19 +71,6 @@ def test_pass_at_k_is_the_share_of_draws_of_k_completions_that_hold_a_right_one(
     assert exam.pass_at(k, right, samples) == pytest.approx(sum(map(any, draws)) / len(draws))
 
 
-def test_the_table_has_pass_at_the_largest_k_and_the_means_of_earlier_checkpoints() -> None:
-    rows = [make_row(done, "bf", passed) for done, passed in ((0, 0.1), (5, 0.2), (10, 0.3))]
-    for row in rows:
-        row.pass_at_2, row.pass_at_4 = row.pass_at_1 + 0.1, row.pass_at_1 + 0.2
-    lines = render(rows).splitlines()
-    assert "pass@4: before" in lines[0]
-    assert [line.split()[:7] for line in lines[1:]] == [
-        ["anna", "bf", "10", "0.100", "0.300", "0.300", "0.500"],
-        ["anna", "all", "tasks", "5", "0.100", "0.200", "0.300"],
-        ["anna", "all", "tasks", "10", "0.100", "0.300", "0.300"],
-    ]
-
-
 def test_a_model_that_is_not_embedded_is_found_by_the_last_part_of_its_name(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "exp")
     save(layout, "anna", 3, model="Qwen2.5-0.5B")

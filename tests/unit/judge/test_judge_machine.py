@@ -29,10 +29,6 @@ def test_every_live_worker_is_asked_for_the_open_round_and_the_next() -> None:
     assert asks == [m.Ask(Slot(round_, node)) for round_ in (3, 4) for node in ("anna", "ben")]
 
 
-def test_before_the_first_round_only_that_one_is_asked_for() -> None:
-    assert JudgeMachine().handle(look(-1, live=frozenset({"anna"}))) == [m.Ask(A0)]
-
-
 def test_nothing_is_asked_beyond_the_last_round() -> None:
     assert {ask.slot.round for ask in JudgeMachine().handle(look(9))} == {9}
     assert JudgeMachine().handle(look(10, finished=True)) == [m.FinishRound()]
@@ -42,17 +38,6 @@ def test_a_worker_that_joins_is_asked_from_then_on() -> None:
     machine = JudgeMachine()
     machine.handle(look(0, live=frozenset({"anna"})))
     assert machine.handle(look(0)) == [m.Ask(Slot(0, "ben")), m.Ask(Slot(1, "ben"))]
-
-
-def test_a_refused_answer_gets_no_row_and_is_not_looked_for_again() -> None:
-    machine = make_asked(A0)
-    machine.handle(look(0, live=frozenset(), answers=frozenset({A0})))
-    assert machine.handle(m.AnswerRefused(A0)) == ()
-    assert machine.awaited_rounds == []
-
-
-def test_an_answer_to_nothing_that_was_asked_is_left_alone() -> None:
-    assert JudgeMachine().handle(look(0, live=frozenset(), answers=frozenset({A0}))) == []
 
 
 def test_a_missing_answer_is_counted_once_and_still_counts_when_it_comes() -> None:
@@ -79,13 +64,11 @@ def test_a_clock_that_went_back_asks_nothing_again() -> None:
     assert {*machine.handle(look(5, max_rounds=0))} <= {*asked}
 
 
-@pytest.mark.parametrize("phase", ["asking", "scoring", "recording"])
+@pytest.mark.parametrize("phase", ["asking", "scoring"])
 def test_what_the_folder_did_not_allow_comes_again(phase: str) -> None:
     machine = JudgeMachine() if phase == "asking" else make_asked(A0, Slot(1, "anna"))
     seen = look(0, live=frozenset({"anna"}), answers=frozenset({A0}))
     (first, *_) = machine.handle(seen)
-    if phase == "recording":
-        machine.handle(m.AnswerScored(A0))
     assert machine.handle(seen) == []
     machine.handle(m.Failed(A0))
     assert machine.handle(seen) == [first]
@@ -97,7 +80,6 @@ def test_it_ends_when_no_live_worker_owes_an_answer() -> None:
     assert machine.handle(look(1, **over)) == []
     assert machine.handle(look(1, **over, answers=frozenset({A0}), live=frozenset({"ben"}))) == [m.ScoreAnswer(A0)]
     assert machine.handle(look(1, **over, live=frozenset())) == [], "an answer is still being scored"
-    machine.handle(m.AnswerScored(A0))
     assert machine.handle(m.Recorded(A0)) == (m.FinishRound(),)
     assert machine.handle(look(1, **over)) == (), "it is over"
 
@@ -118,11 +100,11 @@ class Folder:
 
     def tell(self, event: m.Event) -> None:
         new = list(self.machine.handle(event))
-        slots = [i.slot for i in self.pending if isinstance(i, m.Ask | m.ScoreAnswer | m.RecordAnswer)]
+        slots = [i.slot for i in self.pending if isinstance(i, m.Ask | m.ScoreAnswer)]
         for instruction in new:
-            if isinstance(instruction, m.Ask | m.ScoreAnswer | m.RecordAnswer):
+            if isinstance(instruction, m.Ask | m.ScoreAnswer):
                 assert instruction.slot not in slots, "one thing at a time for each question"
-        self.pending += [i for i in new if isinstance(i, m.Ask | m.ScoreAnswer | m.RecordAnswer)]
+        self.pending += [i for i in new if isinstance(i, m.Ask | m.ScoreAnswer)]
 
     def carry_out(self, index: int, *, works: bool) -> None:
         if not self.pending:
@@ -138,8 +120,6 @@ class Folder:
                 self.tell(m.QuestionWritten(slot))
             case m.ScoreAnswer(slot):
                 assert slot in self.answers
-                self.tell(m.AnswerScored(slot))
-            case m.RecordAnswer(slot):
                 assert slot not in self.rows, "no row is written twice"
                 self.rows.add(slot)
                 self.tell(m.Recorded(slot))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.config.task_table import weights_of
-from swarm.judge.probe import LEAST, MOST, MeasuredTask, Share, measure, proposed, toml_tables, wilson
+from swarm.judge.probe import LEAST, MOST, MeasuredTask, Share, measure, proposed, wilson
 from swarm.tasks.scoring import GroupScore
 from swarm.tasks.universe import Universe
 from swarm.types import Completion, Question
@@ -56,12 +54,6 @@ def test_the_interval_is_wilsons() -> None:
     assert wilson([0.0] * 16) == Share(0.0, 0.0, pytest.approx(0.1936, abs=1e-4))
 
 
-@given(st.lists(SHARES, min_size=1, max_size=40))
-def test_an_interval_holds_its_mean_and_stays_between_0_and_1(values: list[float]) -> None:
-    share = wilson(values)
-    assert 0 <= share.low <= share.mean <= share.high <= 1
-
-
 def test_tasks_are_left_out_with_the_reason() -> None:
     tasks = {
         "right": measured("right", 0.5),
@@ -105,15 +97,3 @@ def test_a_proposal_is_a_mixture_of_the_universe_and_depends_on_no_order(
         assert universe.mixture_of(weights_of(proposal.mixture, "SWARM_MIXTURE")).tasks == proposal.tasks
     else:
         assert proposal.tasks == ()
-
-
-@given(
-    st.dictionaries(
-        st.text("ab-_.1", min_size=1),
-        st.dictionaries(
-            st.text("ab-_. ", min_size=1), st.integers(-9, 9) | st.booleans() | st.text() | st.lists(st.text())
-        ),
-    )
-)
-def test_definitions_are_read_back_from_a_settings_file_as_they_were(table: dict[str, dict[str, object]]) -> None:
-    assert tomllib.loads(toml_tables(table)).get("tasks", {}) == table

@@ -8,14 +8,9 @@ from pathlib import Path
 import pytest
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
-from swarm.cli.ask import levels_of
 from swarm.cli.main import run
-from swarm.config import Settings
-from swarm.errors import ConfigError
 from swarm.judge.asked import why
-from swarm.judge.probe import with_levels, without
 from swarm.tasks.scoring import GroupScore
-from swarm.tasks.universe import universe_of
 from swarm.types import Question
 
 SHORT = ["--model", "tiny-2-qwen2-content", "--device", "cpu", "--max-new-tokens", "24"]
@@ -37,31 +32,6 @@ def score(reward: float = 0.0, *, answered: bool = True, killed: int = 0, errors
 )
 def test_a_score_comes_with_its_reason(text: str, scored: GroupScore, said: str) -> None:
     assert said in why(text, scored)
-
-
-def test_levels_make_tasks_of_reasoning_gyms_alone() -> None:
-    rows = {"dataset": "rows.jsonl", "sha256": "0" * 64}
-    table = {"sums": {"gym": "chain_sum", "max_terms": 3, "weight": 2}, "rows": rows}
-    settings = with_levels(Settings(task_table=table, tasks=("sums", "rows")), [0, 2])
-    assert settings.tasks == ("sums-level-0", "sums-level-2", "dataset/rows")
-    assert settings.task_table == {
-        "sums-level-0": {"gym": "chain_sum", "max_terms": 3, "weight": 2, "level": 0},
-        "sums-level-2": {"gym": "chain_sum", "max_terms": 3, "weight": 2, "level": 2},
-        "rows": rows,
-    }
-    assert [*universe_of(without(settings, ["dataset/rows"])).profiles] == ["sums-level-0", "sums-level-2"]
-
-
-def test_where_no_level_can_be_asked_nothing_is_measured() -> None:
-    settings = with_levels(Settings(tasks=("bf",)), [7])
-    with pytest.raises(ConfigError, match="nothing can be asked"):
-        without(settings, ["bf-level-7"])
-
-
-@pytest.mark.parametrize("text", ["", "a", "-1", "1.5", "101", "0,,1"])
-def test_levels_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="--levels"):
-        levels_of(text)
 
 
 def test_a_question_is_shown_as_the_model_gets_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,13 +60,12 @@ def test_what_a_user_says_instead_is_what_the_model_gets(
     assert any("<" in answer["text"] and answer["finished"] for answer in found["answers"])
 
 
-def test_a_probe_measures_levels_and_says_which_cannot_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["probe", *SHORT, "--tasks", "bf", "--levels", "0,9", "--questions", "2", "--generations", "2"]
+def test_a_probe_measures_each_task_and_says_how_long_a_round_would_take(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["probe", *SHORT, "--tasks", "bf", "--questions", "2", "--generations", "2"]
     assert run([*command, "--external", "4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     (one,) = found["measured"]
-    assert (one["task"], one["questions"], one["generations"]) == ("bf-level-0", 2, 2)
-    assert "bf-level-9" in found["proposal"]["left_out"]
+    assert (one["task"], one["questions"], one["generations"]) == ("bf", 2, 2)
     assert 0 < found["forecast"]["learning"] < 600
     assert run([*command, "--external", "0"]) == 0  # no group of this model's is informative, and none comes from peers
     assert "0.0 s to learn" in capsys.readouterr().out

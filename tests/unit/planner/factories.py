@@ -37,25 +37,6 @@ QWEN = SizedModel(
 }"""),
 )
 """Qwen2.5-0.5B under bf16."""
-GPT2 = SizedModel(
-    ModelShape(
-        name="someone/gpt2",
-        parameters=124_000_000,
-        layers=12,
-        hidden=768,
-        kv_heads=12,
-        head_dim=64,
-        vocabulary=50_257,
-        context=1024,
-    ),
-    traced("""{
-  "shared": [[[-59400.306,15883.482,-551.135,1.258],[346886.851,84887.815,5707.924,7.493]],
-    [[9165151.513,42654.07,-2812.981,1.261],[346886.851,84887.815,5707.924,7.493]]],
-  "checkpointed": [[[10829614.302,31691.373,31691.373,2.373],[489894.137,1509.263,1509.263,0.064]],
-    [[226030202.788,51825.34,51825.34,16.018],[489894.137,1509.263,1509.263,0.064]]]
-}"""),
-)
-"""GPT-2 in fp32."""
 
 ADAPTED = QWEN._replace(footprint=msgspec.structs.replace(QWEN.footprint, adapter=8_798_208))
 """The same beside which an adapter of rank 16 on all linear layers but the head is trained."""

@@ -93,22 +93,25 @@ def test_eager_attention_holds_scores_and_bf16_holds_less() -> None:
     assert footprint(shape, Settings(), bf16=True).shared.bytes(long, shape.layers) < plain
 
 
-def test_a_model_of_ones_own_is_traced_once_and_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_ones_own_is_traced_once_for_each_adapter_and_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_module("llama").save_pretrained(tmp_path / "mine")
     shape, calls = model_shape(str(tmp_path / "mine")), []
 
     def traced(settings: Settings, *, bf16: bool) -> Footprint:
-        calls.append((settings.model, bf16))
+        calls.append((settings.model, settings.adapter.kind, settings.adapter.rank))
         return FLAT
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "trace_in_child", traced)
-    assert footprint(shape, Settings(), bf16=True) == footprint(shape, Settings(), bf16=True) == FLAT
-    assert calls == [((shape.name,), True)]
-    (kept,) = (tmp_path / "cache/swarm/footprints").iterdir()
-    kept.write_text("torn")
-    assert footprint(shape, Settings(), bf16=True) == FLAT
-    assert len(calls) == 2, "what cannot be read is traced again"
+    for adapter in (AdapterTable(), AdapterTable(kind="lora"), AdapterTable(kind="lora", rank=4)) * 2:
+        assert footprint(shape, Settings(adapter=adapter), bf16=False) == FLAT
+    assert calls == [((shape.name,), *adapter) for adapter in (("none", 16), ("lora", 16), ("lora", 4))]
+    for kept in (tmp_path / "cache/swarm/footprints").iterdir():
+        kept.write_text("torn")
+    assert footprint(shape, Settings(), bf16=False) == FLAT
+    assert len(calls) == 4, "what cannot be read is traced again"
 
 
 @pytest.mark.engine
@@ -136,33 +139,15 @@ def test_an_adapter_without_data_takes_what_a_real_one_takes(architecture: str, 
 
 
 @pytest.mark.engine
-def test_a_trace_counts_the_numbers_of_a_model_without_weights_and_of_its_adapter(tmp_path: Path) -> None:
+def test_a_trace_counts_the_numbers_of_an_adapter_without_weights(tmp_path: Path) -> None:
     module = make_module("qwen2")
     module.config.save_pretrained(tmp_path)
     found = trace(str(tmp_path), bf16=False, eager=False, lora=LoraConfig(rank=3, targets=("q_proj", "down_proj")))
-    assert found.parameters == sum(parameter.numel() for parameter in module.parameters())
     layer = module.model.layers[0]
     sizes = (*layer.self_attn.q_proj.weight.shape, *layer.mlp.down_proj.weight.shape)
     assert found.adapter == 3 * sum(sizes) * len(module.model.layers)
     with pytest.raises(ModelError, match="no linear layer's name ends so"):
         trace(str(tmp_path), bf16=False, eager=False, lora=LoraConfig(targets=("nothing",)))
-
-
-def test_an_adapter_is_traced_apart_from_the_whole_model_and_from_other_ranks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_module("llama").save_pretrained(tmp_path / "mine")
-    shape, calls = model_shape(str(tmp_path / "mine")), []
-
-    def traced(settings: Settings, *, bf16: bool) -> Footprint:
-        calls.append((settings.adapter.kind, settings.adapter.rank))
-        return FLAT
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "trace_in_child", traced)
-    for adapter in (AdapterTable(), AdapterTable(kind="lora"), AdapterTable(kind="lora", rank=4)) * 2:
-        footprint(shape, Settings(adapter=adapter), bf16=False)
-    assert calls == [("none", 16), ("lora", 16), ("lora", 4)]
 
 
 def test_reading_prompts_holds_their_cache_and_the_activations_of_one_layer() -> None:

@@ -67,10 +67,10 @@ def test_a_run_of_conversations_is_planned_with_all_their_turns_and_replies() ->
 
 def test_every_task_has_a_measured_length_and_the_longest_chosen_counts() -> None:
     for profile, tasks in PROFILES.items():
-        assert node_memory._LONGEST[profile].keys() == tasks.keys()
+        assert all(0 < node_memory.longest_prompt("tiny-qwen2", profile, (task,)) < 600 for task in tasks)
     assert node_memory.longest_prompt("tiny-qwen2", "tiny", ("base_conversion", "arc_1d")) == 41
     assert node_memory.longest_prompt("someone/model", "paper", None) == 523 + node_memory.FRAME_TOKENS
-    assert node_memory.longest_prompt("tiny-qwen2-rare", "tiny", None) == 59, "the tokenizer of tiny-qwen2"
+    assert node_memory.longest_prompt("tiny-qwen2-rare", "tiny", None) == 67, "the tokenizer of tiny-qwen2"
 
 
 def test_a_reference_and_a_bf16_copy_are_held_where_they_are_needed() -> None:
@@ -88,25 +88,6 @@ def test_a_reference_and_a_bf16_copy_are_held_where_they_are_needed() -> None:
     assert (memory(CPU).weights, memory(GPU).weights) == (4 * shape.parameters, 6 * shape.parameters)
     assert memory(CPU).optimizer == 8 * shape.parameters
     assert (memory(CPU).reference, memory(CPU, kl_weight=0.1).reference) == (0, 4 * shape.parameters)
-
-
-def test_the_cache_grows_with_rows_and_length() -> None:
-    shape = shape_of(make_model())
-
-    def cache(groups: int = 2, **settings: int) -> int:
-        return cache_bytes(
-            shape, Settings().with_values({"local_groups": groups, **settings}), half=False, static=False
-        )
-
-    assert cache(max_new_tokens=200) > cache(max_new_tokens=20)
-    assert cache(groups=4) == 2 * cache(groups=2)
-
-
-def test_a_static_cache_is_rounded_up_and_stays() -> None:
-    model = SizedModel(shape_of(make_model()), FLAT)
-    memory = node_memory.node_memory(model, Settings(), GPU, micro_batch_tokens=4096, checkpointing=False)
-    assert memory.generation == node_memory.sampler_bytes(model.shape, Settings(), rows_of(Settings()))
-    assert memory.resident > memory.buffers > 0
 
 
 def test_static_buffers_are_those_that_decoding_allocates() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from swarm.config import Settings, load_settings
 from swarm.errors import ModelError
+from swarm.planner import planner
 from swarm.planner.device_memory import DeviceMemory, far_device
-from swarm.planner.node_memory import SCORER, SizedModel
+from swarm.planner.node_memory import SizedModel
 from swarm.planner.plan import CUDA_CONTEXT, PROCESS, RESERVE, Plan, choose
-from swarm.planner.planner import Remedy, remedies, sized_model
+from swarm.planner.planner import Remedy, sized_model
 from swarm.policy.embedded import EMBEDDED
 from tests.unit.planner.factories import ADAPTED, QWEN
 
@@ -87,12 +88,6 @@ def test_one_process_has_one_context_and_one_node_at_work() -> None:
     assert part(one, "weights") == part(many, "weights") == 8 * part(plan(500), "weights")
 
 
-def test_nodes_in_one_process_share_one_scorer() -> None:
-    many, one = plan(500, nodes=8, scorer_processes=2), plan(500, nodes=8, scorer_processes=2, in_process=True)
-    assert part(many, "scorer") == 8 * part(one, "scorer") == 8 * 2 * SCORER
-    assert part(one, "checkpoint copy") == part(many, "checkpoint copy")
-
-
 def test_no_micro_batch_is_smaller_than_the_settings_allow() -> None:
     made = plan(0.01, embedded("tiny-qwen2"), tasks=("basic_arithmetic",), gpu=False)
     assert made.prompt_tokens + made.new_tokens < made.micro_batch_tokens
@@ -165,12 +160,6 @@ def test_a_frozen_base_counts_once_for_every_process() -> None:
     assert part(plan(900), "frozen base") == 0
 
 
-def test_two_models_in_one_process_are_two_bases() -> None:
-    other = ADAPTED._replace(shape=replace(ADAPTED.shape, name="someone/other"))
-    made = plan(900, ADAPTED, other, nodes=5, in_process=True, adapter="lora")
-    assert part(made, "frozen base") == 2 * 2 * ADAPTED.shape.parameters
-
-
 def test_adapters_of_one_process_generate_together_and_are_trained_one_at_a_time() -> None:
     settings: dict[str, Any] = {"gpu": False, "local_groups": 2, "micro_batch_tokens": 1024}
     one, eight = (adapted(900, n, in_process=True, **settings) for n in (1, 8))
@@ -199,45 +188,44 @@ def test_of_a_device_elsewhere_nothing_of_its_host_is_known() -> None:
 
 
 # ── where nothing fits ────────────────────────────────────────────────────────────────────────────────────────────────
-def planned(memory: str, settings: Settings, in_process: bool, nodes: int) -> Plan:
-    model = ADAPTED if settings.adapter.kind == "lora" else QWEN
-    return choose((model,), settings, far_device(memory, None), nodes=nodes, in_process=in_process)
+def remedies(
+    monkeypatch: pytest.MonkeyPatch, memory: str, nodes: int, *, in_process: bool = False, **asked: object
+) -> list[Remedy]:
+    """For nodes that do not fit into a GPU of this memory."""
 
+    def planned(tried: Settings, nodes: int, in_process: bool, *_: object) -> Plan:
+        if "refused" in (tried.adapter.targets or ()) and tried.adapter.kind == "lora":
+            raise ModelError("no layer has that name")
+        model = ADAPTED if tried.adapter.kind == "lora" else QWEN
+        return choose((model,), tried, far_device(memory, None), nodes=nodes, in_process=in_process)
 
-def found(memory: str, nodes: int, *, in_process: bool = False, **asked: object) -> list[Remedy]:
+    monkeypatch.setattr(planner, "make_plan", planned)
     settings = Settings().with_values(asked)
-    made = planned(memory, settings, in_process, nodes)
+    made = planned(settings, nodes, in_process)
     assert not made.fits
-    return remedies(made, settings, lambda tried, together: planned(memory, tried, together, nodes))
+    return planner.remedies_of(made, settings)
 
 
-def test_eight_whole_models_on_a_small_card_are_told_of_adapters_in_one_process() -> None:
-    ways = found("16GB", 8)
-    assert [remedy.flags for remedy in ways] == ["--adapter lora --in-process", "--nodes 1"]
-    assert ways[0].plan is not None
-    assert (ways[0].plan.fits, ways[0].plan.adapter, ways[0].plan.in_process) == (True, "lora", True)
+@pytest.mark.parametrize(
+    ("memory", "nodes", "asked", "flags"),
+    [
+        ("16GB", 8, {}, ["--adapter lora --in-process", "--nodes 1"]),
+        ("16GB", 8, {"in_process": True, "adapter_targets": ("refused",)}, ["--nodes 1"]),
+        ("1GB", 1, {}, []),
+    ],
+)
+def test_who_does_not_fit_is_told_of_what_would(
+    memory: str, nodes: int, asked: dict[str, Any], flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways = remedies(monkeypatch, memory, nodes, **asked)
+    assert [remedy.flags for remedy in ways] == flags
+    assert all(remedy.plan is None or remedy.plan.fits for remedy in ways)
 
 
-def test_what_changes_nothing_of_what_is_learned_comes_first() -> None:
-    assert found("92GB", 8)[0].flags == "--in-process"
+def test_what_changes_nothing_of_what_is_learned_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert remedies(monkeypatch, "92GB", 8)[0].flags == "--in-process"
 
 
-def test_nodes_of_one_process_with_adapters_have_fewer_and_shorter_left() -> None:
-    ways = [
-        remedy.flags.split()[0] for remedy in found("10GB", 8, in_process=True, adapter="lora", max_new_tokens=4000)
-    ]
-    assert ways == ["--max-new-tokens", "--nodes"]
-
-
-def test_where_nothing_fits_nothing_is_named() -> None:
-    assert found("1GB", 1) == []
-
-
-def test_a_model_that_takes_no_adapter_is_told_of_the_rest() -> None:
-    settings = Settings()
-    made = planned("16GB", settings, True, 8)
-
-    def planning(tried: Settings, together: bool) -> Plan:
-        raise ModelError("no layer has that name")
-
-    assert [remedy.flags for remedy in remedies(made, settings, planning)] == ["--nodes 1"]
+def test_nodes_of_one_process_with_adapters_have_fewer_and_shorter_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = remedies(monkeypatch, "10GB", 8, in_process=True, adapter="lora", max_new_tokens=4000)
+    assert [remedy.flags.split()[0] for remedy in ways] == ["--max-new-tokens", "--nodes"]

@@ -11,12 +11,11 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-import torch
 
 from swarm.errors import ModelError
 from swarm.planner.shape import DEFAULT_MAX_NEW_TOKENS, model_shape, shape_from
 from swarm.policy.model import load_model
-from tests.unit.policy.factories import make_config, make_module
+from tests.unit.policy.factories import make_module
 
 LLAMA = {
     "hidden_size": 32,
@@ -55,13 +54,6 @@ def test_a_folder_has_the_size_of_what_was_saved_in_it(tmp_path: Path, architect
     assert shape.parameters == parameters_of(module)
     assert (shape.layers, shape.hidden, shape.head_dim) == (2, 32, 8)
     assert shape.kv_heads == (4 if architecture == "gpt2" else 2)
-
-
-def test_a_folder_of_torch_files_is_sized_by_their_bytes(tmp_path: Path) -> None:
-    module = make_module("llama", config=make_config("llama", vocabulary=4096))
-    module.config.to_json_file(tmp_path / "config.json")
-    torch.save(module.state_dict(), tmp_path / "pytorch_model.bin")
-    assert model_shape(str(tmp_path)).parameters == pytest.approx(parameters_of(module), rel=0.03)
 
 
 def test_masks_and_a_repeated_head_are_no_parameters() -> None:
@@ -129,13 +121,6 @@ def test_a_hub_id_that_was_downloaded_is_sized_without_the_network(
     assert model_shape("someone/model").parameters == parameters_of(module)
 
 
-def test_a_hub_that_does_not_answer_is_a_model_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
-    monkeypatch.setattr(huggingface_hub, "get_safetensors_metadata", raising(RuntimeError("no route to host")))
-    with pytest.raises(ModelError, match="no route to host"):
-        model_shape("someone/model")
-
-
 def test_a_folder_of_an_adapter_has_the_size_of_its_base(tmp_path: Path) -> None:
     saved = {"peft_type": "LORA", "base_model_name_or_path": "tiny-qwen2", "r": 4, "lora_alpha": 8}
     (tmp_path / "adapter_config.json").write_text(json.dumps(saved | {"target_modules": ["q_proj"]}))
@@ -145,12 +130,4 @@ def test_a_folder_of_an_adapter_has_the_size_of_its_base(tmp_path: Path) -> None
         json.dumps(saved | {"target_modules": ["q_proj"], "base_model_name_or_path": str(tmp_path)})
     )
     with pytest.raises(ModelError, match="is an adapter, too"):
-        model_shape(str(tmp_path))
-
-
-def test_without_weights_a_configuration_is_a_shape_whose_numbers_are_not_known(tmp_path: Path) -> None:
-    make_config("llama").save_pretrained(tmp_path)
-    shape = model_shape(str(tmp_path), needs_weights=False)
-    assert (shape.parameters, shape.layers, shape.hidden) == (0, 2, 32)
-    with pytest.raises(ModelError, match="no weights in"):
         model_shape(str(tmp_path))

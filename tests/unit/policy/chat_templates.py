@@ -216,13 +216,6 @@ DEEPSEEK_R1 = (
     "{{'<|Assistant|>' + content + '<|end_of_sentence|>'}}{%- endif %}{%- endfor -%}"
     "{% if add_generation_prompt %}{{'<|Assistant|><think>\\n'}}{% endif %}"
 )
-ZEPHYR = (
-    "{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
-    "{{ '<|user|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n"
-    "{{ '<|system|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'assistant' %}\n"
-    "{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n"
-    "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}"
-)
 GPT_OSS = """\
 {{- "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\\n" }}
 {{- "Knowledge cutoff: 2024-06\\nCurrent date: " + strftime_now("%Y-%m-%d") + "\\n\\nReasoning: medium<|end|>" }}
@@ -255,7 +248,6 @@ FAMILIES = CHATS | {
     "DeepSeek-R1-Distill": Chat(
         DEEPSEEK_R1, ("<|end_of_sentence|>", "<|User|>", "<|Assistant|>", "<|begin|>"), "<|begin|>"
     ),
-    "Zephyr": Chat(ZEPHYR, ("</s>", "<s>", "<|user|>", "<|assistant|>", "<|system|>")),
     "gpt-oss": Chat(GPT_OSS, ("<|return|>", "<|end|>", "<|start|>", "<|message|>", "<|channel|>")),
 }
 """Those, and more families as their model cards have them, by whom no conversation of several turns is tried."""

@@ -11,7 +11,7 @@ from swarm.errors import ModelError
 from swarm.instruction import INSTRUCTION, OURS, Asking
 from swarm.policy.asked_well import closing_id, suited
 from swarm.policy.policy import asked_well, load_generator, load_policy
-from swarm.policy.prompt import encode_prompt, encode_turn, reply_ids, shown_prompt
+from swarm.policy.prompt import encode_prompt, encode_turn, shown_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion
 from tests.unit.policy.chat_templates import FAMILIES, GPT_OSS, LLAMA_3_2, PHI_4_MINI, Chat
@@ -65,11 +65,6 @@ def test_an_instruction_that_a_template_drops_moves_into_the_users_turn() -> Non
     )
 
 
-def test_a_system_prompt_of_ones_own_that_a_template_drops_moves_there_too() -> None:
-    text = prompt(tokenizer_of(FAMILIES["Phi-3"]), Asking(system_prompt="You count."))
-    assert text.startswith(f"<s><|user|>\nYou count.\n\n{INSTRUCTION}\n\n{QUESTION}<|end|>")
-
-
 PARTS = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
     "{% for part in message['content'] %}{% if part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}"
@@ -81,12 +76,6 @@ def test_a_template_that_loops_over_parts_is_given_parts() -> None:
     plain = prompt(make_tokenizer(chat_template=CHAT_TEMPLATE))
     assert QUESTION in plain
     assert prompt(make_tokenizer(chat_template=PARTS)) == plain
-
-
-def test_what_an_environment_says_later_is_given_as_parts_too() -> None:
-    model = make_model(tokenizer=make_tokenizer(chat_template=PARTS))
-    asking = suited("m", model.tokenizer)
-    assert "Try again." in shown_prompt(model.tokenizer, reply_ids(model, "Try again.", asking, closed=False))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -172,11 +161,6 @@ def test_generator_and_trainer_ask_in_the_form_that_was_found(tmp_path: Path) ->
     assert QUESTION in text
     (group,) = policy.generate([QUESTION], group_size=2, seed=1)
     assert len(group) == 2
-
-
-def test_embedded_models_are_asked_without_instruction_as_they_were_made() -> None:
-    generator = load_generator("tiny-2-qwen2", GrpoConfig(), threads=1, device="cpu")
-    assert generator.shown_prompt(QUESTION)[0] == f"<|user|>{QUESTION}<|assistant|>"
 
 
 def test_an_instruction_of_ones_own_reaches_an_embedded_model() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -17,9 +17,9 @@ from swarm.config import LOSSES
 from swarm.policy import gradient
 from swarm.policy.batch import encode_groups
 from swarm.policy.model import LanguageModel
-from swarm.policy.prompt import encode_prompt
 from swarm.types import Completion, TrainGroup, Turn
 from tests.unit.policy.factories import gradient_of, largest_gap, make_group, make_model, make_trainer
+from tests.unit.policy.reference import Naive, reference, written_out
 
 PEERS = [
     make_group("What is 1 + 1?", ("Buy gold now. <answer>2</answer>", "three", "no"), (1.0, -0.25, -0.75)),
@@ -28,59 +28,24 @@ PEERS = [
 OWN = [msgspec.structs.replace(make_group("2 + 2?", ("4", "<answer>4</answer>"), (-1.0, 1.0)), external=False)]
 
 
+def logprobs_of(model: LanguageModel, one: Naive) -> list[float]:
+    module = copy.deepcopy(model.module).double()
+    return [logprob.item() for logprob in one.logprobs(module, 1.0)] if one.places else []
+
+
 def floor_of(model: LanguageModel, groups: Sequence[TrainGroup]) -> float:
     """In the middle of the widest gap between log-probs near the median, so that no rounding decides."""
-    found = sorted(value for _, values, _ in written_out(model, groups) for value in values.tolist())
+    found = sorted(value for one in written_out(model, groups) for value in logprobs_of(model, one))
     near = found[len(found) // 3 : 2 * len(found) // 3]
     low, high = max(pairwise(near), key=lambda pair: pair[1] - pair[0])
     return (low + high) / 2
-
-
-def written_out(model: LanguageModel, groups: Sequence[TrainGroup]) -> list[tuple[TrainGroup, torch.Tensor, float]]:
-    """Group, log-probs in float64 and advantage of each completion, one unpadded sequence at a time."""
-    module = copy.deepcopy(model.module).double()
-    return [
-        (group, logprobs_of(module, model, group.prompt, completion.text, completion.finished), advantage)
-        for group in groups
-        for completion, advantage in zip(group.completions, group.advantages, strict=True)
-    ]
-
-
-def logprobs_of(module: torch.nn.Module, model: LanguageModel, prompt: str, text: str, finished: bool) -> torch.Tensor:
-    begun = encode_prompt(model.tokenizer, prompt)
-    tokens = list(model.tokenizer(text, add_special_tokens=False)["input_ids"])
-    tokens += [model.tokenizer.eos_token_id] if finished else []
-    logits = module(input_ids=torch.tensor([begun + tokens]), use_cache=False).logits[0]
-    picked = [logits[len(begun) + i - 1].log_softmax(-1)[token] for i, token in enumerate(tokens)]
-    return torch.stack(picked) if picked else logits.new_zeros(0)
-
-
-def expected_gradient(
-    model: LanguageModel, groups: Sequence[TrainGroup], learned: Callable[[float, float], bool]
-) -> dict[str, torch.Tensor]:
-    """Of the mean over all tokens of -advantage x log-prob, which GRPO's is where the ratio is 1, some left out.
-
-    Args:
-        learned: of the log-prob and the advantage of an external token, whether it counts.
-    """
-    module = copy.deepcopy(model.module).double()
-    loss, tokens = torch.zeros((), dtype=torch.float64), 0
-    for group in groups:
-        for completion, advantage in zip(group.completions, group.advantages, strict=True):
-            logprobs = logprobs_of(module, model, group.prompt, completion.text, completion.finished)
-            tokens += len(logprobs)
-            for logprob in logprobs:
-                if not group.external or learned(logprob.item(), advantage):
-                    loss = loss - advantage * logprob
-    (loss / tokens).backward()
-    return {name: parameter.grad.float() for name, parameter in module.named_parameters()}
 
 
 def test_tokens_below_the_floor_add_nothing_and_still_count_in_the_mean() -> None:
     model = make_model()
     groups = [*PEERS, *OWN]
     floor = floor_of(model, PEERS)
-    expected = expected_gradient(model, groups, lambda logprob, _: logprob >= floor)
+    _, expected = reference(model, groups, learned=lambda _, logprob, __: logprob >= floor)
     assert largest_gap(expected, gradient_of(model, groups, external_logprob_floor=floor)) < 1e-5
     assert largest_gap(expected, gradient_of(model, groups)) > 1e-2
 
@@ -89,7 +54,7 @@ def test_the_floor_of_negative_advantages_spares_the_positive_ones() -> None:
     model = make_model("gpt2")
     groups = [*PEERS, *OWN]
     floor = floor_of(model, PEERS)
-    expected = expected_gradient(model, groups, lambda logprob, advantage: advantage > 0 or logprob >= floor)
+    _, expected = reference(model, groups, learned=lambda one, logprob, _: one.advantage > 0 or logprob >= floor)
     assert largest_gap(expected, gradient_of(model, groups, external_negative_floor=floor)) < 1e-5
     assert largest_gap(expected, gradient_of(model, groups, external_logprob_floor=floor)) > 1e-3
 
@@ -132,14 +97,6 @@ def test_later_iterations_leave_out_the_tokens_of_the_first(monkeypatch: pytest.
     assert all(torch.equal(mask, masks[0]) for mask in masks)
 
 
-def test_micro_batches_and_halves_of_an_update_leave_out_the_same_tokens() -> None:
-    model = make_model()
-    floors = {"external_logprob_floor": floor_of(model, PEERS), "external_negative_floor": 0.0}
-    whole = gradient_of(model, [*OWN, *PEERS], **floors)
-    assert largest_gap(whole, gradient_of(model, [*OWN, *PEERS], micro_batch_tokens=64, **floors)) < 1e-5
-    assert largest_gap(whole, gradient_of(model, [*OWN, *PEERS], gradient_checkpointing=True, **floors)) < 1e-5
-
-
 ANSWERS = [
     make_group(
         "What is 1 + 1?",
@@ -151,37 +108,19 @@ LEARNED = ("<answer>2</answer>", "", "<answer>2</answer>", "")
 """Of each of these completions."""
 
 
-def answers_learned(text: str, learned: str, tokens: list[str]) -> list[bool]:
-    """By the characters of each token, in a tokenizer that leaves none out."""
-    start, end = (text.rfind(learned), text.rfind(learned) + len(learned)) if learned else (0, 0)
-    places = [sum(map(len, tokens[:k])) for k in range(len(tokens))]
-    return [place < end and place + len(token) > start for place, token in zip(places, tokens, strict=True)]
-
-
-def expected_of_answers(model: LanguageModel) -> dict[str, torch.Tensor]:
-    module = copy.deepcopy(model.module).double()
-    (group,), loss, count = ANSWERS, torch.zeros((), dtype=torch.float64), 0
-    for completion, advantage, learned in zip(group.completions, group.advantages, LEARNED, strict=True):
-        logprobs = logprobs_of(module, model, group.prompt, completion.text, finished=True)
-        ids = model.tokenizer(completion.text, add_special_tokens=False)["input_ids"]
-        marks = answers_learned(completion.text, learned, [model.tokenizer.decode([token]) for token in ids])
-        count += len(logprobs)
-        for logprob, of_answer in zip(logprobs, [*marks, bool(learned)], strict=True):
-            loss = loss - advantage * logprob * of_answer
-    (loss / count).backward()
-    return {name: parameter.grad.float() for name, parameter in module.named_parameters()}
-
-
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
 def test_of_external_completions_only_the_last_closed_answer_and_its_end_of_text_are_learned(architecture: str) -> None:
     model = make_model(architecture)
-    assert largest_gap(expected_of_answers(model), gradient_of(model, ANSWERS, external_reasoning="answer")) < 1e-5
 
+    def of_answer(one: Naive, _: float, number: int) -> bool:
+        """By its character: a token is one, in this tokenizer."""
+        text = model.tokenizer.decode([one.ids[place] for place in one.places[:-1]])
+        answer = LEARNED[[completion.text for completion in ANSWERS[0].completions].index(text)]
+        start = text.rfind(answer)
+        return bool(answer) and (start <= number < start + len(answer) or number == len(text))
 
-def test_own_reasoning_is_learned_whatever_is_taken_of_peers() -> None:
-    model = make_model()
-    own = [msgspec.structs.replace(ANSWERS[0], external=False)]
-    assert largest_gap(gradient_of(model, own), gradient_of(model, own, external_reasoning="answer")) == 0
+    _, expected = reference(model, ANSWERS, learned=of_answer)
+    assert largest_gap(expected, gradient_of(model, ANSWERS, external_reasoning="answer")) < 1e-5
 
 
 def test_of_a_conversation_the_answer_of_each_turn_is_learned() -> None:
@@ -207,16 +146,13 @@ def test_tokens_that_are_left_out_are_counted() -> None:
 @pytest.mark.parametrize("bounds", [{}, {"external_logprob_floor": -1e-6}, {"external_reasoning": "answer"}])
 def test_how_likely_peers_right_answers_are_is_told_by_group_before_the_update(bounds: dict[str, float]) -> None:
     model = make_model()
-    told = {id(group): [0.0, 0] for group in PEERS}
-    for group, logprobs, advantage in written_out(model, PEERS):
-        if advantage > 0:
-            told[id(group)][0] += logprobs.sum().item()
-            told[id(group)][1] += len(logprobs)
+    praised = [[one for one in written_out(model, [group]) if one.advantage > 0] for group in PEERS]
+    told = [[value for one in group for value in logprobs_of(model, one)] for group in praised]
     trainer = make_trainer(model, iterations=2, learning_rate=1e-2, **bounds)
     trainer.begin_update(OWN)
     found = trainer.finish_update(PEERS).external_likeliness
-    assert [one.tokens for one in found] == [told[id(group)][1] for group in PEERS]
-    assert [one.logprobs for one in found] == pytest.approx([told[id(group)][0] for group in PEERS], abs=1e-4)
+    assert [one.tokens for one in found] == [len(values) for values in told]
+    assert [one.logprobs for one in found] == pytest.approx([sum(values) for values in told], abs=1e-4)
 
 
 TOKENS = st.tuples(st.floats(-20, 0, width=32), st.floats(-3, 3, width=32), st.booleans())
@@ -233,13 +169,3 @@ def test_a_higher_floor_never_lets_a_token_in(
     assert not (high & ~low).any()
     assert low[own].all()
     assert learned_tokens(logprobs, advantages, own, Floors()).all()
-
-
-def test_the_share_of_clipped_tokens_is_of_those_that_a_clip_could_touch() -> None:
-    """A KL term has groups without advantage pass as well: they are no tokens that a clip could have touched."""
-    idle = [msgspec.structs.replace(group, advantages=(0.0,) * len(group.advantages)) for group in PEERS]
-    settings = {"kl_weight": 1e-9, "iterations": 3, "learning_rate": 1e-2}
-    alone = make_trainer(make_model(), **settings).finish_update(OWN)
-    beside = make_trainer(make_model(), **settings).finish_update([*OWN, *idle])
-    assert alone.clip_fraction > 0
-    assert beside.clip_fraction == pytest.approx(alone.clip_fraction, rel=0.2)

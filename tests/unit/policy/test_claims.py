@@ -98,11 +98,6 @@ def test_nothing_is_learnt_of_a_closing_that_was_forced_upon_a_peers_model(closi
     assert row.behaviour_logprobs == (*said.logprobs[:2], *said.logprobs[end:])
 
 
-def test_of_a_text_without_ids_all_is_learnt() -> None:
-    text = Completion(CLOSED.text, True)
-    assert len(row_of(group_of(text)).written) == len(CLOSED.text) + 1
-
-
 def test_claims_are_not_looked_at_unless_asked_for() -> None:
     row = row_of(group_of(claim()), use_claims=False)
     assert row.behaviour_logprobs is None

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 import pytest
 import torch
 
 from swarm.algo.losses import LOSSES
-from swarm.instruction import OURS
 from swarm.policy.batch import EXTERNAL_LENGTHS, encode_groups
 from swarm.policy.embedded import EMBEDDED
 from swarm.policy.model import LanguageModel, load_model
@@ -28,6 +25,7 @@ from tests.unit.policy.factories import (
     make_model,
     make_trainer,
 )
+from tests.unit.policy.reference import reference
 
 SOME_ENDS = tuple(range(40))
 REPLIES = (("too small", "no, too large"), (), ("?",), ("almost", ""))
@@ -69,86 +67,6 @@ def groups_of(model: LanguageModel, **settings: int) -> list[TrainGroup]:
     ]
 
 
-@dataclass
-class Naive:
-    """One conversation, token by token."""
-
-    ids: list[int]
-    trained: list[bool]
-    behaviour: list[float | None]
-    advantage: float
-    external: bool
-
-
-def written_out(model: LanguageModel, group: TrainGroup, completion: Completion, advantage: float) -> Naive:
-    tokenizer = model.tokenizer
-    prompt = tokenizer(OURS.as_plain_text(group.prompt))["input_ids"]
-    one = Naive(list(prompt), [False] * len(prompt), [None] * len(prompt), advantage, group.external)
-    for turn in (*completion.earlier, completion):
-        if turn.token_ids is not None and turn.logprobs is not None:
-            ids, behaviour = list(turn.token_ids), list(turn.logprobs)
-        else:
-            ids = tokenizer(turn.text)["input_ids"] + [tokenizer.eos_token_id] * turn.finished
-            behaviour = [None] * len(ids)
-        start, many = turn.forced or (0, 0)
-        one.ids += ids
-        one.trained += [not start <= place < start + many for place in range(len(ids))]
-        one.behaviour += behaviour
-        if isinstance(turn, Turn):
-            words = tokenizer(f"\n\n{turn.reply}\nAnswer:")["input_ids"]
-            one.ids += words
-            one.trained += [False] * len(words)
-            one.behaviour += [None] * len(words)
-    return one
-
-
-def reference(
-    model: LanguageModel, before: Any, groups: Sequence[TrainGroup], loss: str, *, kl: float, cap: float
-) -> tuple[float, dict[str, torch.Tensor]]:
-    """Loss and gradient in float64, a whole conversation at a time, token after token."""
-    module, initial = copy.deepcopy(model.module).double(), copy.deepcopy(before).double()
-    conversations = [
-        written_out(model, group, completion, advantage)
-        for group in groups
-        for completion, advantage in zip(group.completions, group.advantages, strict=True)
-    ]
-    tokens = sum(sum(one.trained) for one in conversations)
-    total = torch.zeros((), dtype=torch.float64)
-    for one in conversations:
-        if not any(one.trained):
-            continue
-        ours, theirs = (
-            (m(input_ids=torch.tensor([one.ids]), use_cache=False).logits[0] / TEMPERATURE).log_softmax(-1)
-            for m in (module, initial)
-        )
-        places = [place for place, trained in enumerate(one.trained) if trained]
-        logprobs = [ours[place - 1, one.ids[place]] for place in places]
-        shift = sum(logprob - logprob.detach() for logprob in logprobs) / len(places)
-        mean = sum(logprob.item() for logprob in logprobs) / len(places)
-        losses = []
-        for place, logprob in zip(places, logprobs, strict=True):
-            ratio = (shift if loss == "gspo" else logprob - logprob.detach()).exp()
-            gain = one.advantage * (logprob if loss == "cispo" else ratio)
-            behaviour = one.behaviour[place]
-            if cap and behaviour is not None:
-                gain = gain * min(cap, (logprob.detach() - behaviour).exp().item())
-            if loss == "grpo_masked" and one.external and one.advantage < 0 and mean < -2:
-                gain = 0.0 * gain
-            gap = theirs[place - 1, one.ids[place]].detach() - logprob
-            losses.append(-gain + kl * (gap.exp() - gap - 1))
-        share = {
-            "grpo": 1 / tokens,
-            "cispo": 1 / tokens,
-            "grpo_masked": 1 / tokens,
-            "grpo_sequence": 1 / len(places) / len(conversations),
-            "gspo": 1 / len(places) / len(conversations),
-            "dr_grpo": 1 / len(conversations) / model.max_new_tokens,
-        }[loss]
-        total = total + share * sum(losses)
-    total.backward()
-    return total.item(), {name: parameter.grad.float() for name, parameter in module.named_parameters()}
-
-
 def moved(model: LanguageModel) -> None:
     """Weights that are no longer those which have generated, nor those of the KL term."""
     torch.manual_seed(1)
@@ -185,7 +103,7 @@ def assert_equals_reference(
     trainer = make_trainer(model, **settings)
     moved(model)
     held = groups if cap else [group for group in groups if not (group.external and group.tokenizer)]
-    expected_loss, expected = reference(model, before, held, loss, kl=kl, cap=cap)
+    expected_loss, expected = reference(model, held, loss, before=before, kl=kl, cap=cap, temperature=TEMPERATURE)
     report = trainer.finish_update(held)
     ours = {name: moment / 0.1 for name, moment in trainer.state().first_moments.items()}
     assert largest_gap(expected, ours) < 2e-5
@@ -261,18 +179,3 @@ def test_a_conversation_may_be_long_but_no_turn_of_a_strangers_much_longer_than_
     assert left_out(most, "on", most, "on", most) == 0
     assert left_out(most, "on", f"{most}x", "on", "7") == 1
     assert left_out("5", "on" * 300, "7") == 1, "the context has 512 tokens"
-
-
-def test_a_second_iteration_measures_conversations_against_the_log_probs_of_the_first() -> None:
-    def written(**settings: int) -> tuple[dict[str, torch.Tensor], float]:
-        model = make_model(eos_ids=SOME_ENDS)
-        trainer = make_trainer(model, temperature=TEMPERATURE, **settings)
-        report = trainer.finish_update(groups_of(model))
-        return model.module.state_dict(), report.loss
-
-    (once, _), (twice, loss), (parted, same_loss) = (
-        written(**more) for more in ({}, {"iterations": 2}, {"iterations": 2, "micro_batch_tokens": 64})
-    )
-    assert largest_gap(once, twice) > 1e-4
-    assert largest_gap(twice, parted) < 1e-4
-    assert loss == pytest.approx(same_loss, abs=1e-5)

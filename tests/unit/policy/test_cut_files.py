@@ -19,16 +19,16 @@ from tests.unit.policy.test_snapshot import identical, some_policy, train, weigh
 policy = some_policy()
 train(policy, 1)
 write(policy, folder)
-load = snapshot._load
+load = snapshot.load_file
 
-def cut(path):
+def cut(path, **options):
     if when == "before":
         os.truncate(path, 100)
-    found = load(path)
+    found = load(path, **options)
     os.truncate(path, 0)
     return found
 
-snapshot._load = cut
+snapshot.load_file = cut
 resumed = some_policy()
 try:
     resumed.restore(str(folder))

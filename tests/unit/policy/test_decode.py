@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 import pytest
@@ -15,12 +14,10 @@ from torch import Tensor
 from swarm.policy import static_decode
 from swarm.policy.decode import Decoding, choose_decoding
 from swarm.policy.forward import DynamicDecoding
-from swarm.policy.generate import GeneratedSample, Sampling, draw_uniforms, sample, sample_in_parts
+from swarm.policy.generate import GeneratedSample, Sampling, draw_uniforms, sample
 from swarm.policy.model import LanguageModel
 from swarm.policy.static_decode import (
-    Buffers,
     DecodeWeights,
-    GraphedSteps,
     Replay,
     StaticDecoding,
     Step,
@@ -88,19 +85,6 @@ def test_buffers_of_an_earlier_call_leave_no_trace() -> None:
     assert_same_samples(write(model, decoding), before)
 
 
-def test_longest_part_comes_first_so_that_buffers_and_graphs_serve_all() -> None:
-    model, capture = make_ending_model(), FakeCapture()
-    uniforms, decoding = draw_uniforms(3, 5, model.max_new_tokens, 1), StaticDecoding(model, capture)
-    recorded = []
-    for _ in range(2):
-        parts = sample_in_parts(
-            model, RAGGED, uniform_K_G_T=uniforms, sampling=Sampling(0.9), max_rows=5, decoding=decoding
-        )
-        assert_same_samples(list(chain(*parts)), write(model, DynamicDecoding(model)))
-        recorded.append(capture.recorded)
-    assert recorded[0] == recorded[1] > 3
-
-
 def test_every_step_is_recorded_once_and_then_replayed_for_good() -> None:
     model, capture = make_ending_model(), FakeCapture()
     decoding = StaticDecoding(model, capture)
@@ -161,16 +145,6 @@ def test_graph_that_computes_something_else_is_refused_and_changes_no_token(
     assert capture.recorded == 1
 
 
-def test_capture_without_memory_is_the_callers_to_repeat_and_refuses_no_graph() -> None:
-    def full(step: Step) -> Replay:
-        raise torch.OutOfMemoryError("no room for a graph")
-
-    graphs = GraphedSteps(full)
-    with capture_logs() as logs, pytest.raises(torch.OutOfMemoryError):
-        graphs.run((1, 64), lambda: torch.zeros(1, 2))
-    assert not logs
-
-
 def test_capture_that_fails_is_refused_for_good() -> None:
     calls = []
 
@@ -188,15 +162,6 @@ def test_capture_that_fails_is_refused_for_good() -> None:
     assert len(calls) == 1
 
 
-def test_shapes_beyond_the_bound_run_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.policy.static_decode._MOST_GRAPHS", 2)
-    capture = FakeCapture()
-    steps, outputs = GraphedSteps(capture), {rows: torch.empty(rows) for rows in (1, 2, 3)}
-    for rows in (1, 2, 3, 1, 2, 3, 1, 2, 3):
-        assert steps.run((rows, 64), partial(outputs[rows].fill_, rows)).tolist() == [rows] * rows
-    assert capture.recorded == 2
-
-
 def test_sliding_windows_are_decoded_dynamically() -> None:
     with capture_logs() as logs:
         decoding = choose_decoding(make_model("sliding"), "static")
@@ -212,24 +177,6 @@ def test_model_that_reads_static_buffers_wrongly_is_decoded_dynamically(monkeypa
         decoding = choose_decoding(make_model(), "static")
     assert isinstance(decoding, DynamicDecoding)
     assert "of the largest" in logs[0]["reason"]
-
-
-def test_model_that_fails_on_static_buffers_is_decoded_dynamically(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("no such cache")
-
-    monkeypatch.setattr(Buffers, "cache", fail)
-    with capture_logs() as logs:
-        decoding = choose_decoding(make_model(), "static")
-    assert isinstance(decoding, DynamicDecoding)
-    assert logs[0]["reason"] == "ValueError: no such cache"
-
-
-def test_cpus_decode_dynamically_unless_told_otherwise() -> None:
-    model = make_model()
-    assert isinstance(choose_decoding(model), DynamicDecoding)
-    assert isinstance(choose_decoding(model, "dynamic"), DynamicDecoding)
-    assert isinstance(choose_decoding(model, "static"), StaticDecoding)
 
 
 def test_out_of_memory_gives_the_buffers_back() -> None:
@@ -274,14 +221,6 @@ def test_bf16_decoding_sees_each_update_and_never_touches_the_trained_weights() 
     changed = write(model, decoding)
     assert changed != first
     assert changed == write(model, StaticDecoding(model, None))
-
-
-def test_untrained_parts_are_shared_with_the_bf16_copy() -> None:
-    model = replace(make_model("llama"), autocast_dtype=torch.bfloat16)
-    copy = DecodeWeights(model).model.module
-    assert copy.get_input_embeddings().weight is model.module.get_input_embeddings().weight
-    assert copy.get_output_embeddings().weight.dtype == torch.bfloat16
-    assert model.module.get_output_embeddings().weight.dtype == torch.float32
 
 
 def test_sizes_are_rounded_up_to_few() -> None:

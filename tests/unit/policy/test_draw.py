@@ -13,13 +13,6 @@ PLAIN = Sampling()
 PROBS = torch.tensor([[0.1, 0.5, 0.15, 0.25]])
 
 
-def test_top_p_keeps_the_smallest_set_that_reaches_p() -> None:
-    assert (truncate(PROBS, Sampling(top_p=0.74)) > 0).tolist() == [[False, True, False, True]]
-    assert (truncate(PROBS, Sampling(top_p=0.76)) > 0).tolist() == [[False, True, True, True]]
-    assert (truncate(PROBS, Sampling(top_p=0.01)) > 0).tolist() == [[False, True, False, False]]
-    assert (truncate(PROBS, Sampling(top_k=3, top_p=0.95)) > 0).tolist() == [[False, True, True, True]]
-
-
 def test_frequencies_follow_the_tempered_distribution() -> None:
     logits, count = torch.tensor([2.0, 0.0, 1.0, -1.0]), 20_000
     uniforms = draw_uniforms(1, count, 1, seed=0).flatten()
@@ -43,12 +36,6 @@ def test_uniform_next_to_one_draws_the_last_possible_token() -> None:
     assert draw_tokens(logits, uniform, PLAIN)[0].item() == 2
 
 
-def test_min_p_keeps_what_is_likely_beside_the_likeliest() -> None:
-    assert (truncate(PROBS, Sampling(min_p=0.29)) > 0).tolist() == [[False, True, True, True]]
-    assert (truncate(PROBS, Sampling(min_p=0.31)) > 0).tolist() == [[False, True, False, True]]
-    assert (truncate(PROBS, Sampling(min_p=1.0)) > 0).tolist() == [[False, True, False, False]]
-
-
 @given(st.integers(0, 2**32), st.integers(0, 12), st.floats(0.05, 1), st.floats(0, 1))
 def test_truncations_together_are_each_after_the_other(seed: int, top_k: int, top_p: float, min_p: float) -> None:
     probs = torch.randn(3, 9, generator=torch.Generator().manual_seed(seed)).softmax(dim=1)
@@ -66,22 +53,6 @@ def test_truncations_together_are_each_after_the_other(seed: int, top_k: int, to
             before += row[token]
     decided = expected.isfinite()
     assert torch.equal(together[decided], expected[decided])
-
-
-def test_without_truncation_nothing_is_computed() -> None:
-    assert truncate(PROBS, PLAIN) is PROBS
-
-
-@pytest.mark.parametrize("sampling", [Sampling(top_k=3), Sampling(top_p=0.5), Sampling(top_k=3, top_p=0.5)])
-def test_at_most_one_sort(sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    for name in ("sort", "topk", "argsort"):
-        plain = getattr(torch.Tensor, name)
-        monkeypatch.setattr(
-            torch.Tensor, name, lambda *args, _plain=plain, **options: calls.append(1) or _plain(*args, **options)
-        )
-    truncate(PROBS, sampling)
-    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("sampling", [Sampling(0.7, top_k=2), Sampling(0.7, top_p=0.7), Sampling(0.7, min_p=0.3)])

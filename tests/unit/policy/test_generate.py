@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 
 from swarm.errors import ModelError
 from swarm.policy import generator
-from swarm.policy.forward import DynamicDecoder, DynamicDecoding
 from swarm.policy.generate import Ended, GeneratedSample, Sampling, StopStrings, draw_uniforms, sample, sample_in_parts
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
@@ -88,32 +86,6 @@ def test_parts_that_fit_into_memory_write_the_same_tokens(max_rows: int) -> None
     assert [[one.token_ids for one in group] for group in parts] == [
         [one.token_ids for one in group] for group in whole
     ]
-
-
-def test_prompts_of_similar_length_go_together_and_results_keep_the_callers_order() -> None:
-    model, parts = make_model(), []
-
-    class Recording(DynamicDecoding):
-        def begin(self, prompts: Sequence[Sequence[int]], **sizes: Any) -> DynamicDecoder:
-            parts.append([len(prompt) for prompt in prompts])
-            return super().begin(prompts, **sizes)
-
-    prompts = [[7] * length for length in (3, 50, 4, 48, 5, 49)]
-    uniforms = draw_uniforms(6, 2, model.max_new_tokens, 7)
-    written = sample_in_parts(
-        model, prompts, uniform_K_G_T=uniforms, sampling=PLAIN, max_rows=6, decoding=Recording(model)
-    )
-    assert parts == [[50, 49, 48], [5, 4, 3]]
-    whole = sample(model, prompts, uniform_K_G_T=uniforms, sampling=PLAIN)
-    assert [[one.token_ids for one in group] for group in written] == [
-        [one.token_ids for one in group] for group in whole
-    ]
-
-
-def test_same_seed_writes_the_same_tokens_and_another_seed_others() -> None:
-    model = make_model()
-    assert write(model, seed=3) == write(model, seed=3)
-    assert write(model, seed=3) != write(model, seed=4)
 
 
 def test_finished_completions_keep_their_end_of_text_and_truncated_ones_have_none() -> None:

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from swarm.algo.gradient_bias import GradientProducts, estimated
-from swarm.policy import gradient as gradient_module
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
 from swarm.policy.settings import GrpoConfig
@@ -93,43 +92,3 @@ def test_each_external_group_is_held_against_the_own_ones() -> None:
     assert found == pytest.approx(apart, rel=1e-4)
     assert report.gradient is not None
     assert report.gradient.alignment == pytest.approx(sum(apart) / 3, rel=1e-4)
-
-
-def test_later_iterations_do_not_count() -> None:
-    model = make_model()
-    own = own_groups(model)
-    once, _ = updated(model, own, EXTERNAL, gradient_halves=True)
-    thrice, _ = updated(model, own, EXTERNAL, gradient_halves=True, iterations=3)
-    assert thrice.gradient == once.gradient
-
-
-def test_an_update_that_was_forgotten_leaves_nothing_behind() -> None:
-    model = make_model()
-    own = own_groups(model)
-    trainer = make_trainer(model, gradient_halves=True)
-    trainer.begin_update(own)
-    trainer.begin_update([QUIET])
-    report = trainer.finish_update(EXTERNAL)
-    assert report.gradient == (None, None, None, None)
-    assert all(math.isnan(value) for value in report.external_alignment)
-
-
-def test_running_out_of_memory_in_between_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = make_model()
-    own = own_groups(model)
-    whole, _ = updated(model, own, EXTERNAL, gradient_halves=True)
-    calls, real = 0, gradient_module.completion_logprobs
-
-    def failing(*args: Any, **more: Any) -> torch.Tensor:
-        nonlocal calls
-        calls += 1
-        if calls in {2, 5}:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(*args, **more)
-
-    monkeypatch.setattr(gradient_module, "completion_logprobs", failing)
-    report, _ = updated(model, own, EXTERNAL, gradient_halves=True)
-    assert report.memory_halvings
-    assert report.gradient is not None
-    assert whole.gradient is not None
-    assert list(report.gradient) == pytest.approx([*whole.gradient], rel=1e-3)

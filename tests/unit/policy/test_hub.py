@@ -79,13 +79,6 @@ def test_a_model_is_fetched_once_and_loads_without_the_hub(hub: FakeHub) -> None
     assert said == []
 
 
-def test_a_download_says_how_far_it_is(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "REPORT_EVERY", 0.0)
-    said: list[str] = []
-    fetch(NAME, said.append)
-    assert any("MB/s" in line and "%" in line for line in said)
-
-
 @pytest.mark.parametrize(
     ("mode", "name", "token", "said"),
     [
@@ -178,11 +171,6 @@ def test_an_index_that_is_none_is_said_in_a_line(hub: FakeHub) -> None:
     assert "its model.safetensors.index.json at the hub cannot be read" in refusal()
 
 
-def test_an_empty_cache_offline_names_the_switch(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert "is not asked, for HF_HUB_OFFLINE is set, and this machine's cache holds no whole copy" in refusal()
-
-
 @pytest.mark.parametrize("gone", ["config.json", "model.safetensors"])
 def test_a_repository_that_is_no_model_is_refused_with_what_it_holds(hub: FakeHub, gone: str) -> None:
     (hub.folder / gone).rename(hub.folder / "weights.gguf")
@@ -203,15 +191,6 @@ def test_a_disk_without_room_is_refused_before_a_byte_is_fetched(hub: FakeHub, m
     with pytest.raises(ModelError, match=r"MB are to be fetched to .*cache, which has 0 MB free.*HF_HOME"):
         fetch(NAME, ignore)
     assert not [asked for asked in hub.asked if asked.startswith("GET") and "/resolve/" in asked]
-
-
-def test_a_download_that_breaks_off_says_that_it_goes_on(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise OSError("connection reset")
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", broken)
-    with pytest.raises(ModelError, match=r"its download broke off: OSError: connection reset\. The same command"):
-        fetch(NAME, ignore)
 
 
 @pytest.mark.parametrize(

@@ -93,21 +93,6 @@ def test_positions_that_are_one_off_are_found_in_any_precision(
         refuse_unlike(model)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "training", "passes"),
-    [(None, (), 4), (None, ("shared",), 5), (None, ("shared", "plain"), 6), (torch.bfloat16, ("shared", "plain"), 9)],
-)
-def test_a_start_waits_for_few_passes_over_the_weights(
-    dtype: torch.dtype | None, training: tuple[str, ...], passes: int
-) -> None:
-    model = make_model() if dtype is None else in_half("qwen2", dtype)
-    seen: list[int] = []
-    model.module.base_model.register_forward_hook(lambda _module, _inputs, output: seen.append(output[0].shape[1]))
-    refuse_unlike(model, training)
-    assert len(seen) <= passes
-    assert seen.count(1) >= 2  # one token behind another that was written
-
-
 Pass = dict[str, Any]
 
 
@@ -186,21 +171,6 @@ def kind_of(inputs: Pass) -> str:
     if not cache.get_seq_length():
         return "prompts"
     return "tokens one by one" if inputs["input_ids"].shape[1] == 1 else "completions behind prompts"
-
-
-def test_weights_in_fp32_are_tried_in_fp32_whatever_is_computed_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = replace(make_model(), autocast_dtype=torch.bfloat16)
-    seen: list[torch.dtype] = []
-    whole = torch.nn.functional.linear
-
-    def watched(*arguments: Any) -> Any:
-        result = whole(*arguments)
-        seen.append(result.dtype)
-        return result
-
-    monkeypatch.setattr(torch.nn.functional, "linear", watched)
-    refuse_unlike(model)
-    assert set(seen) == {torch.float32}
 
 
 def test_no_weight_and_no_random_number_is_other_behind_the_trial() -> None:

@@ -25,7 +25,7 @@ from swarm.policy.policy import JoinedPolicy
 from swarm.policy.settings import GrpoConfig, LoraConfig
 from swarm.policy.shared_base import SharedBase, SharedBases
 from swarm.policy.trainer import ModelTrainer
-from swarm.types import GenerationCall, TrainReport
+from swarm.types import GenerationCall
 from tests.unit.policy.factories import ARCHITECTURES, CPU, make_group, make_model, make_module, make_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # which PEFT asks for
@@ -218,14 +218,6 @@ def test_recomputed_activations_give_the_same_gradient() -> None:
     assert all(close(plain[name], recomputed[name]) for name in plain)
 
 
-def test_several_iterations_and_micro_batches_train_the_adapter() -> None:
-    whole = gradient_of(policy_of(shared := shared_base(), trained_model(shared, 1)))
-    parts = gradient_of(policy_of(shared := shared_base(), trained_model(shared, 1), micro_batch_tokens=64))
-    assert all(close(whole[name], parts[name]) for name in whole)
-    report = policy_of(shared := shared_base(), trained_model(shared, 1), iterations=3).finish_update(GROUPS)
-    assert report.updated
-
-
 # ── half precision ──────────────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16)])
 def test_a_frozen_base_is_held_in_what_it_computes_in(precision: str, dtype: torch.dtype) -> None:
@@ -266,25 +258,6 @@ def test_training_goes_on_bit_for_bit_after_restore(tmp_path: Path) -> None:
     assert [resumed.finish_update(GROUPS) for _ in range(2)] == expected
     ours, theirs = policy.snapshot().weights, resumed.snapshot().weights
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-def test_nodes_of_one_base_measure_their_own_gradients_halves() -> None:
-    def alone(seed: int) -> TrainReport:
-        shared = shared_base()
-        policy = policy_of(shared, trained_model(shared, seed), gradient_halves=True)
-        policy.begin_update(GROUPS)
-        return policy.finish_update(GROUPS)
-
-    shared = shared_base()
-    policies = [policy_of(shared, trained_model(shared, seed), gradient_halves=True) for seed in (1, 2)]
-    for policy in policies:
-        policy.begin_update(GROUPS)
-    together = [policy.finish_update(GROUPS) for policy in policies]
-    assert together[0].gradient != together[1].gradient
-    for seed, report in zip((1, 2), together, strict=True):
-        assert report.gradient is not None
-        assert report.gradient == alone(seed).gradient
-        assert None not in report.gradient
 
 
 def test_a_checkpoint_holds_the_adapter_alone_as_peft_has_it(tmp_path: Path) -> None:

@@ -24,23 +24,9 @@ def tried_sizes(budget: MemoryBudget, *, fits: int, floor: int = 1, whole: int =
     return sizes
 
 
-def test_size_halves_until_it_fits_and_is_remembered() -> None:
-    budget = MemoryBudget("training", 64, Halvings())
-    with capture_logs() as logs:
-        assert tried_sizes(budget, fits=20) == [64, 32, 16]
-        assert tried_sizes(budget, fits=20) == [16]
-    assert [(log["event"], log["size"]) for log in logs] == [("memory.halved", 32), ("memory.halved", 16)]
-
-
 def test_work_smaller_than_the_budget_is_halved_at_once() -> None:
     with capture_logs():
         assert tried_sizes(MemoryBudget("training", 2**20, Halvings()), fits=60) == [2**20, 50]
-
-
-def test_small_work_leaves_the_budget_as_it_is() -> None:
-    budget = MemoryBudget("training", 64, Halvings())
-    tried_sizes(budget, fits=100, whole=2)
-    assert budget.size == 64
 
 
 def test_work_that_cannot_be_parted_further_ends_with_advice() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections.abc import Callable
@@ -24,7 +23,6 @@ from swarm.policy import settings as policy_settings
 from swarm.policy.model import LanguageModel, load_model, wrap_model
 from swarm.policy.model_files import folder_problem, resolve_model
 from swarm.policy.policy import JoinedPolicy, load_generator, load_policy
-from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from tests.unit.policy.chat_templates import QWEN_3
 from tests.unit.policy.factories import CPU, make_config, make_model, make_module, make_tokenizer
@@ -58,17 +56,6 @@ def test_path_without_a_folder_is_never_looked_up_on_the_hub(name: str) -> None:
     with pytest.raises(ModelError, match="tiny-qwen2") as caught:
         resolve_model(name)
     assert repr(name) in str(caught.value)
-
-
-def test_saved_model_loads_in_fp32_on_the_cpu(tmp_path: Path) -> None:
-    make_module().to(torch.bfloat16).save_pretrained(tmp_path / "my-model")
-    make_tokenizer().save_pretrained(tmp_path / "my-model")
-    model = load_model(str(tmp_path / "my-model"), device="cpu")
-    assert model.name == "my-model"
-    assert {parameter.dtype for parameter in model.module.parameters()} == {torch.float32}
-    assert model.autocast_dtype is None
-    assert not model.module.training
-    assert model.context == 512
 
 
 def test_loaded_policy_generates_and_trains_with_the_threads_asked_for(tmp_path: Path) -> None:
@@ -107,13 +94,6 @@ def test_a_length_of_a_chat_in_the_generation_config_is_left_aside_and_the_log_s
 
 def test_empty_folder_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"it has no config.json.*Check MODEL_NAME"):
-        load_model(str(tmp_path), device="cpu")
-
-
-def test_torn_weights_are_a_model_error(tmp_path: Path) -> None:
-    save_model(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"torn")
-    with pytest.raises(ModelError, match=r"its weights in .*model.safetensors cannot be read"):
         load_model(str(tmp_path), device="cpu")
 
 
@@ -166,26 +146,6 @@ def test_a_model_some_of_whose_weights_would_be_made_up_is_refused(
     save_file(changed(load_file(file)), file, metadata={"format": "pt"})
     with pytest.raises(ModelError, match=said):
         load_model(str(tmp_path), device="cpu")
-
-
-def test_an_index_that_leaves_a_shard_out_and_a_head_that_is_nowhere_are_refused(tmp_path: Path) -> None:
-    sharded, headless = tmp_path / "sharded", tmp_path / "headless"
-    save_model(sharded)
-    (sharded / "model.safetensors").unlink()
-    make_module().save_pretrained(sharded, max_shard_size="20KB")
-    assert load_model(str(sharded), device="cpu").module.num_parameters() == make_module().num_parameters()
-    index = json.loads((sharded / model_files.INDEX).read_text())
-    gone = index["weight_map"]["model.norm.weight"]
-    index["weight_map"] = {name: file for name, file in index["weight_map"].items() if file != gone}
-    (sharded / model_files.INDEX).write_text(json.dumps(index))
-    with pytest.raises(ModelError, match=r"lack model\.layers\.1\..* which would be random numbers"):
-        load_model(str(sharded), device="cpu")
-    save_model(headless, "llama")
-    weights = load_file(headless / "model.safetensors")
-    del weights["lm_head.weight"]
-    save_file(weights, headless / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"lack lm_head\.weight, which would be random numbers"):
-        load_model(str(headless), device="cpu")
 
 
 def test_code_in_a_models_folder_never_runs_and_nobody_is_asked_whether_it_may(
@@ -278,19 +238,6 @@ def test_gpus_compute_in_bf16_from_ampere_on(
         devices.refuse_unsuited("m", gpu, "bf16", "auto")
 
 
-@torch.no_grad()
-def test_bf16_logprobs_drift_from_fp32_by_less_than_the_grid_of_its_logits() -> None:
-    """Between 16 and 32, bf16 has steps of 1/8: rounding moves a logit by up to 1/16, the layers below as far again."""
-    exact, coarse = (load_model("tiny-qwen2", device="cpu", precision=precision) for precision in ("fp32", "bf16"))
-    ids = torch.tensor([encode_prompt(exact.tokenizer, "Sort these letters: d b a c. " * 8)])
-    positions = torch.arange(ids.shape[1])[None]
-    logits, rounded = (model.logits(model.hidden(ids, mask=None, positions_B_T=positions)) for model in (exact, coarse))
-    assert 16 < logits.abs().max() < 32
-    drift = (logits.log_softmax(dim=2) - rounded.log_softmax(dim=2))[:, :-1].gather(2, ids[:, 1:, None]).abs()
-    assert 0 < drift.max() < 1 / 8
-    assert drift.mean() < 1 / 32
-
-
 def test_attention_is_sdpa_where_there_is_one_and_what_was_asked_for_otherwise(tmp_path: Path) -> None:
     folder = str(save_model(tmp_path))
     used = [
@@ -379,31 +326,6 @@ def test_saved_dropout_stays_in_the_configuration(tmp_path: Path) -> None:
     assert AutoConfig.from_pretrained(tmp_path).attn_pdrop == 0.1
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("learning_rate", 0.0),
-        ("learning_rate", float("nan")),
-        ("clip_low", 1.0),
-        ("clip_high", -0.1),
-        ("kl_weight", -1.0),
-        ("temperature", 0.0),
-        ("top_p", 1.5),
-        ("top_k", -1),
-        ("min_p", 1.5),
-        ("decoding", "fast"),
-        ("iterations", 0),
-        ("max_new_tokens", 0),
-        ("max_reasoning_tokens", 0),
-        ("max_grad_norm", float("inf")),
-        ("external_logprob_floor", 0.0),
-        ("external_logprob_floor", float("-inf")),
-        ("external_negative_floor", 0.5),
-        ("external_negative_floor", float("nan")),
-    ],
-)
-def test_settings_out_of_range_are_named(setting: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"^{setting}: expected .*, got {value!r}"):
-        GrpoConfig(**{setting: value})  # type: ignore[arg-type]
+def test_a_batch_wide_scaling_beside_a_kl_term_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"std_batch divides .*SWARM_KL_WEIGHT=0 beside it, got 0.1"):
         GrpoConfig(batch_std=True, kl_weight=0.1)

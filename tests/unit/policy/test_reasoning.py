@@ -6,9 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-import torch
 
-from swarm.policy.generate import Sampling, draw_uniforms, sample_in_parts
 from swarm.policy.model import LanguageModel, load_model
 from swarm.policy.policy import make_policy
 from swarm.policy.prompt import ReasoningBudget, encode_prompt
@@ -58,35 +56,6 @@ def test_at_the_budget_an_answer_is_begun_and_completions_that_have_one_or_have_
     assert counted["tagged"] > 0
     assert counted["forced"] > 0
     assert (counted["ended"] > 0) == (budget > 1)
-
-
-@pytest.mark.parametrize("decoding", ["dynamic", "static"])
-def test_behind_the_closing_the_model_goes_on_from_what_was_forced(decoding: str) -> None:
-    model = make_model(max_new_tokens=16)
-    prompt = encode_prompt(model.tokenizer, QUESTION)
-    for one in answers(model, max_reasoning_tokens=BUDGET, decoding=decoding)[:6]:
-        assert one.forced == (BUDGET, len(CLOSING))
-        assert one.token_ids is not None
-        logits = model.module(input_ids=torch.tensor([[*prompt, *one.token_ids]]), use_cache=False).logits[0]
-        places = range(len(prompt) - 1, len(prompt) + len(one.token_ids) - 1)
-        expected = logits.log_softmax(dim=1)[places, list(one.token_ids)]
-        expected[BUDGET : BUDGET + len(CLOSING)] = 0.0
-        torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize("max_rows", [1, 5])
-def test_parts_that_fit_into_memory_force_the_same_tokens(max_rows: int) -> None:
-    model, prompts = make_model(max_new_tokens=16, eos_ids=tuple(range(200, 240))), [[5, 6, 7], [9] * 40]
-    options: dict[str, Any] = {
-        "uniform_K_G_T": draw_uniforms(2, 4, 16, 7),
-        "sampling": Sampling(),
-        "reasoning": ReasoningBudget(model.tokenizer, BUDGET),
-    }
-    whole, parts = (sample_in_parts(model, prompts, max_rows=rows, **options) for rows in (8, max_rows))
-    assert [[(one.token_ids, one.forced) for one in group] for group in parts] == [
-        [(one.token_ids, one.forced) for one in group] for group in whole
-    ]
-    assert {one.forced for group in whole for one in group} == {None, (BUDGET, len(CLOSING))}
 
 
 def test_where_the_closing_and_an_answer_have_no_room_nothing_is_forced() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import math
 from collections.abc import Sequence
@@ -11,10 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -26,10 +24,10 @@ from swarm.policy.batch import encode_groups, length_blocks, split_rows, stack_r
 from swarm.policy.gradient import Optimizer
 from swarm.policy.model import LanguageModel
 from swarm.policy.policy import make_policy
-from swarm.policy.prompt import encode_prompt
 from swarm.policy.settings import GrpoConfig
 from swarm.types import Completion, TrainGroup, TrainReport
 from tests.unit.policy.factories import ARCHITECTURES, gradient_of, largest_gap, make_group, make_model, make_trainer
+from tests.unit.policy.reference import reference
 
 SOME_ENDS = tuple(range(40))
 ADVANTAGES = (1.0, -0.5, 0.25, -0.75)
@@ -57,39 +55,11 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def reference_gradient(
-    model: LanguageModel, groups: Sequence[TrainGroup], temperature: float
-) -> tuple[float, dict[str, torch.Tensor]]:
-    """GRPO written out: float64, one unpadded sequence at a time, token by token, log-softmax by its definition."""
-    module = copy.deepcopy(model.module).double()
-    sequences = []
-    for group in groups:
-        prompt = encode_prompt(model.tokenizer, group.prompt)
-        for completion, advantage in zip(group.completions, group.advantages, strict=True):
-            tokens = list(model.tokenizer(completion.text, add_special_tokens=False)["input_ids"])
-            tokens += [model.tokenizer.eos_token_id] if completion.finished else []
-            sequences.append((prompt, tokens, advantage))
-    total = sum(len(tokens) for _, tokens, _ in sequences)
-    loss = torch.zeros((), dtype=torch.float64)
-    for prompt, tokens, advantage in sequences:
-        if not tokens:
-            continue
-        logits = module(input_ids=torch.tensor([prompt + tokens]), use_cache=False).logits[0]
-        for i, token in enumerate(tokens):
-            scores = logits[len(prompt) + i - 1] / temperature
-            logprob = scores[token] - scores.exp().sum().log()
-            ratio = (logprob - logprob.detach()).exp()
-            gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
-            loss = loss - gain / total
-    loss.backward()
-    return loss.item(), {name: parameter.grad.float() for name, parameter in module.named_parameters()}
-
-
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, "sliding"])
 def test_loss_and_gradient_equal_an_independent_implementation(architecture: str) -> None:
     model = make_model(architecture)
     groups = [*RAGGED, QUIET]
-    loss, expected = reference_gradient(model, groups, temperature=0.7)
+    loss, expected = reference(model, groups, temperature=0.7)
     ours = gradient_of(model, groups, temperature=0.7)
     assert largest_gap(expected, ours) < 1e-5
     assert make_trainer(model, temperature=0.7).finish_update(groups).loss == pytest.approx(loss, abs=1e-6)
@@ -118,7 +88,7 @@ def test_rows_of_very_different_length_are_padded_apart_and_give_the_same_gradie
     )
     blocks = stack_rows(part, model).blocks
     assert [block.width for block in blocks] == [4, 4, 4, 31, 37]
-    _, expected = reference_gradient(model, groups, temperature=1.0)
+    _, expected = reference(model, groups)
     assert largest_gap(expected, gradient_of(model, groups)) < 1e-5
 
 
@@ -128,25 +98,6 @@ def test_blocks_hold_every_row_once_and_whole(lengths: list[int]) -> None:
     blocks = length_blocks(lengths, block_cost=20)
     assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(len(lengths)))
     assert all(lengths[block.stop - 1] == block.width for block in blocks)
-
-
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_rows_of_different_length_pass_in_blocks_with_and_without_checkpointing(checkpointing: bool) -> None:
-    model = make_model()
-    rows: list[int] = []
-    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
-    group = make_group("?", ("a", "b", "c" * 40, "d" * 40), (1.0, -1.0, 2.0, -2.0))
-    make_trainer(model, gradient_checkpointing=checkpointing).finish_update([group])
-    assert rows == ([2, 2] if checkpointing else [1, 2, 2])
-
-
-@settings(max_examples=4)
-@given(st.integers(1, 400))
-def test_micro_batches_give_the_gradient_of_one_batch(max_positions: int) -> None:
-    model = make_model()
-    groups = [*RAGGED, QUIET]
-    whole, parts = gradient_of(model, groups), gradient_of(model, groups, micro_batch_tokens=max_positions)
-    assert largest_gap(whole, parts) < 1e-5
 
 
 @given(st.integers(1, 300), st.booleans())
@@ -183,20 +134,6 @@ def report_and_weights(
     trainer = make_trainer(model, **settings)
     trainer.begin_update(begun)
     return trainer.finish_update(finished), weights_of(model)
-
-
-@pytest.mark.parametrize(("split", "settings"), [(1, {}), (4, {}), (1, {"max_grad_norm": 1e-3})])
-def test_update_in_two_parts_is_the_update_on_all_groups_together(split: int, settings: dict[str, Any]) -> None:
-    groups = [*RAGGED, QUIET]
-    joint, joint_weights = report_and_weights([], groups, **settings)
-    ours, weights = report_and_weights(groups[:split], groups[split:], **settings)
-    for name in ("tokens", "trained_tokens", "groups_too_long", "updated"):
-        assert getattr(ours, name) == getattr(joint, name)
-    for name in ("loss", "grad_norm", "clip_fraction", "kl", "logprob_drift"):
-        assert getattr(ours, name) == pytest.approx(getattr(joint, name), rel=1e-3, abs=1e-5)
-    if not settings:  # Adam's first step has the gradient's sign, so that only its own size can be compared tightly
-        assert ours.grad_norm == pytest.approx(joint.grad_norm, rel=1e-6)
-    assert largest_gap(joint_weights, weights) < 1e-4
 
 
 def test_beginning_changes_no_weight_and_beginning_again_forgets() -> None:
@@ -240,21 +177,6 @@ def test_an_empty_update_leaves_everything_or_lets_adams_momentum_go_on() -> Non
     assert moved["step"] == pytest.approx([0.67, 1.19, 1.61, 1.97, 2.27], abs=0.01)
 
 
-def test_an_empty_update_counts_as_a_step_of_adam_from_the_beginning() -> None:
-    model = make_model()
-    trainer, before = make_trainer(model, empty_update="step"), weights_of(model)
-    assert trainer.finish_update([QUIET]).updated
-    assert same(weights_of(model), before), "there is no momentum yet"
-    assert set(trainer.state().steps.values()) == {1}
-
-
-def test_restored_optimizer_forgets_what_was_begun() -> None:
-    trainer = make_trainer(make_model(), empty_update="skip")
-    trainer.begin_update(RAGGED)
-    trainer.load_state(trainer.state())
-    assert not trainer.finish_update([QUIET]).updated
-
-
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_generating_between_the_two_parts_changes_nothing(checkpointing: bool) -> None:
     reports, weights = [], []
@@ -283,14 +205,6 @@ def test_own_completions_keep_the_sampled_ids() -> None:
     odd = Completion("text that these ids do not encode", True, (250, 3, model.eos_id), (-1.0, -2.0, -3.0))
     (row,) = encode_groups([TrainGroup("?", (odd,), (1.0,))], model, all_rows=True, use_claims=False).rows
     assert row.token_ids == (250, 3, model.eos_id)
-
-
-def test_special_tokens_in_a_peers_text_stay_text() -> None:
-    model = make_model()
-    group = make_group("?", ("<|endoftext|> and on",), (1.0,), finished=False)
-    (row,) = encode_groups([group], model, all_rows=True, use_claims=False).rows
-    assert model.eos_id not in row.token_ids
-    assert model.tokenizer.decode(row.token_ids) == "<|endoftext|> and on"
 
 
 def test_groups_longer_than_the_context_are_left_out_and_counted() -> None:
@@ -328,24 +242,6 @@ def test_kl_pulls_a_moved_policy_back_even_in_groups_without_advantage() -> None
     for _ in range(10):
         last = trainer.finish_update([QUIET])
     assert last.kl < first.kl / 2
-
-
-def test_further_iterations_measure_the_ratio_against_the_first_weights() -> None:
-    once, thrice = (make_trainer(make_model(), iterations=n, learning_rate=3e-3).finish_update(RAGGED) for n in (1, 3))
-    assert once.clip_fraction == 0
-    assert thrice.clip_fraction > 0
-
-
-def test_each_group_passes_once_an_iteration_and_one_without_advantage_never() -> None:
-    model = make_model()
-    rows: list[int] = []
-    model.module.model.register_forward_hook(lambda _, args, out: rows.append(len(out.last_hidden_state)))
-    trainer = make_trainer(model, iterations=2)
-    trainer.begin_update([QUIET, make_group()])
-    assert rows == [1, 3]  # the prompt and its completions; old log-probs have no pass of their own
-    trainer.finish_update([make_group("?", ("a", "b"), (1.0, -1.0))])
-    assert rows[2:4] == [1, 2], "the remaining groups alone"
-    assert sum(rows[4:]) == 4 + 3
 
 
 def test_learning_rate_warms_up_linearly_and_stays() -> None:
@@ -479,14 +375,6 @@ def test_out_of_memory_at_any_point_of_either_part_loses_no_row_and_counts_none_
     assert ours.trained_tokens == expected.trained_tokens
 
 
-def test_single_row_that_does_not_fit_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = make_trainer(model := make_model())
-    fail_above(0, monkeypatch)
-    with capture_logs(), pytest.raises(ModelError, match=r"training: out of GPU memory even at a batch of [1-9]"):
-        trainer.finish_update(RAGGED)
-    assert all(parameter.grad is None for parameter in model.module.parameters())
-
-
 def test_no_memory_for_the_optimizer_ends_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(make_model())
 
@@ -519,41 +407,6 @@ def test_generation_halves_its_rows_when_out_of_memory_and_writes_the_same(monke
     assert [log["size"] for log in logs] == [6, 3, 1]
 
 
-def shifted(groups: Sequence[TrainGroup], shifts: Sequence[float]) -> list[TrainGroup]:
-    """Groups whose completions claim to have been likelier, each by its own number of nats, or less likely."""
-    return [
-        msgspec.structs.replace(
-            group,
-            completions=tuple(
-                msgspec.structs.replace(one, logprobs=tuple(value + shift for value in one.logprobs or ()))
-                for one, shift in zip(group.completions, shifts, strict=True)
-            ),
-        )
-        for group in groups
-    ]
-
-
-def test_importance_weights_are_truncated_ratios_of_policy_to_behaviour() -> None:
-    model = make_model(eos_ids=SOME_ENDS)
-    groups = own_groups(model)
-    weights = (0.5, 1.25, 2.0, 2.0)
-    behaved = shifted(groups, [-math.log(ratio) for ratio in (0.5, 1.25, 2.5, 50.0)])
-    expected = gradient_of(
-        model,
-        [
-            msgspec.structs.replace(group, advantages=tuple(a * w for a, w in zip(ADVANTAGES, weights, strict=True)))
-            for group in groups
-        ],
-    )
-    assert largest_gap(expected, gradient_of(model, behaved, importance_cap=2.0)) < 1e-4
-    report = make_trainer(model, importance_cap=2.0).finish_update(behaved)
-    lengths = [[len(one.token_ids or ()) for one in group.completions] for group in groups]
-    total = sum(map(sum, lengths))
-    mean = sum(n * w for group in lengths for n, w in zip(group, weights, strict=True)) / total
-    assert report.importance_tokens == report.trained_tokens == total
-    assert report.importance_mean == pytest.approx(mean, abs=1e-4)
-
-
 def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
     model = make_model()
     completion = Completion("ab", False, tuple(model.tokenizer("ab")["input_ids"]), (-0.001, -0.001))
@@ -562,21 +415,6 @@ def test_a_peers_logprobs_weigh_its_tokens_but_are_no_drift() -> None:
     assert report.importance_tokens == 2
     assert 0 < report.importance_mean < 1
     assert report.logprob_drift == 0
-
-
-def test_iterations_keep_the_weights_of_the_first() -> None:
-    model = make_model(eos_ids=SOME_ENDS)
-    groups = shifted(own_groups(model), [-math.log(1.5)] * 4)
-    report = make_trainer(model, importance_cap=3.0, iterations=3, learning_rate=1e-2).finish_update(groups)
-    assert report.importance_mean == pytest.approx(1.5, abs=1e-3)
-
-
-def test_plain_head_is_never_asked_for_logits() -> None:
-    model = make_model()
-    asked: list[int] = []
-    model.module.get_output_embeddings().register_forward_hook(lambda *_: asked.append(1))
-    assert make_trainer(model).finish_update(RAGGED).updated
-    assert not asked
 
 
 def test_head_that_is_no_matrix_trains_the_same() -> None:
@@ -613,6 +451,7 @@ def test_every_loss_gives_the_same_update_in_micro_batches_and_in_two_parts(loss
     reports.append(parted.finish_update(groups[1:]))
     for name in ("loss", "grad_norm", "clip_fraction", "kl"):
         assert getattr(reports[0], name) == pytest.approx(getattr(reports[1], name), rel=1e-3, abs=1e-6)
+    assert (reports[0].clip_fraction > 0) == (loss != "cispo"), "later iterations are held against the first weights"
     assert largest_gap(weights_of(whole_model), weights_of(parted_model)) < 1e-3
 
 
@@ -634,13 +473,6 @@ def test_batch_scaling_divides_by_the_spread_of_all_groups_those_without_advanta
     spread = math.sqrt(fmean(advantage**2 for advantage in everything))
     assert plain.grad_norm / scaled.grad_norm == pytest.approx(spread, rel=1e-5)
     assert plain.loss / scaled.loss == pytest.approx(spread, rel=1e-5)
-
-
-def test_batch_scaling_in_two_parts_is_that_of_all_groups_together() -> None:
-    whole, parted = (make_trainer(make_model(), batch_std=True) for _ in range(2))
-    parted.begin_update(RAGGED[:1])
-    reports = [whole.finish_update([*RAGGED, QUIET]), parted.finish_update([*RAGGED[1:], QUIET])]
-    assert reports[0].grad_norm == pytest.approx(reports[1].grad_norm, rel=1e-5)
 
 
 def test_a_loss_of_ones_own_is_trained_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

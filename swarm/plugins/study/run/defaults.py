@@ -34,7 +34,7 @@ from swarm.config.settings import FIELDS
 from swarm.config.sources import parse
 from swarm.plugins.study.record import ConfigurationRecord, StudyRecord
 from swarm.plugins.study.run.matrix import DEFAULTS, FREE, OWNED, Matrix, stated
-from swarm.policy.embedded import FOR_OTHERS, FULL, any_embedded
+from swarm.policy.embedded import FOR_OTHERS, any_embedded
 
 PROFILE, RATE = "profile", "learning_rate"
 
@@ -90,7 +90,7 @@ def suited(matrix: Matrix, shared: Settings, named: Collection[str], there: Stud
     embedded, settings = any_embedded(models_of(matrix, shared)), dict(matrix.settings)
     if not embedded and PROFILE not in named and (matrix.built_in or PROFILE not in settings):
         settings[PROFILE] = stated(there)[PROFILE] if there else FOR_OTHERS
-    other_rate = not embedded or shared.adapter.kind != FULL
+    other_rate = not embedded or shared.adapter.kind != "none"
     if other_rate and matrix.built_in and there is None and RATE not in named:
         settings.pop(RATE, None)
     return replace(matrix, settings=settings)

@@ -79,7 +79,7 @@ def test_an_adapter_that_is_named_is_a_part_of_the_study_with_the_rate_that_suit
     record = begun(tmp_path, monkeypatch, "--adapter", "lora")
     assert record["settings"]["adapter"] == "lora"
     assert "learning_rate" not in record["settings"], "the matrix's is for all weights"
-    assert suited_learning_rate("tiny-2-qwen2-rare", "lora").rate > 2e-4
+    assert suited_learning_rate("tiny-2-qwen2-rare", adapted=True) > 2e-4
     assert run([*THESIS, str(tmp_path), "--adapter", "none"]) == 2
     assert "adapter was 'lora', now 'none'" in capsys.readouterr().err
 
