@@ -15,7 +15,7 @@ from swarm.harmless import printable, quoted
 from swarm.instruction import OURS, Asking
 from swarm.remote.generation import Terms
 from swarm.remote.key import Key, check_url, checked_key, is_loopback, key_in_file
-from swarm.remote.limits import Breaker, Budget, Prices, ServerLimits, Usage, Window
+from swarm.remote.limits import Breaker, Budget, Prices, ServerLimits, Usage
 
 Form = Literal["chat", "chat-user", "completions"]
 FORMS: tuple[Form, ...] = ("chat", "chat-user", "completions")
@@ -30,11 +30,7 @@ OWN_FIELDS = (
 
 _RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     ("at least 1", ("max_tokens", "concurrency", "breaker_failures"), lambda value: value >= 1),
-    (
-        "at least 1, or unset",
-        ("requests_per_minute", "tokens_per_minute", "cap_tokens", "max_characters"),
-        lambda value: value >= 1,
-    ),
+    ("at least 1, or unset", ("cap_tokens",), lambda value: value >= 1),
     ("at least 0", ("retries",), lambda value: value >= 0),
     (
         "a finite number of at least 0",
@@ -90,8 +86,6 @@ class EndpointConfig:
     """A JSON object of further fields, such as `{"chat_template_kwargs": {"enable_thinking": false}}`."""
     reasoning: Literal["drop", "keep"] = "drop"
     """What a server gives apart as reasoning is left out, or stands in front between `<think>` and `</think>`."""
-    max_characters: int | None = None
-    """A reply is cut there; None: 64 for each token of max_tokens, which is what peers take."""
     key_variable: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; empty: none is sent. Where it is not set, none is."""
     key_file: str | None = None
@@ -100,10 +94,6 @@ class EndpointConfig:
     """Whether the key may be sent without encryption to another machine."""
     concurrency: int = 8
     """Most requests under way at once."""
-    requests_per_minute: int | None = None
-    """In any 60 seconds; None: no limit on this side."""
-    tokens_per_minute: int | None = None
-    """Tokens of prompts and replies together, in any 60 seconds: estimated when a request is sent, then as counted."""
     request_timeout: float = 120.0
     """Seconds for one request, from the connection to the last byte."""
     patience: float = 45.0
@@ -141,8 +131,6 @@ class EndpointConfig:
             raise _refused("model", "a model's name", self.model)
         if self.cap_money is not None and not (self.price_in or self.price_out):
             raise ConfigError("endpoint: cap_money needs price_in and price_out, which are 0")
-        if self.tokens_per_minute is not None and self.tokens_per_minute < self.max_tokens:
-            raise _refused("tokens_per_minute", f"at least max_tokens ({self.max_tokens})", self.tokens_per_minute)
         keeps_stop = self.extra.get("include_stop_str_in_output")
         if any(part and part in "</answer>" for part in self.stop) and not keeps_stop:
             raise _refused(
@@ -173,8 +161,8 @@ class EndpointConfig:
 
     @property
     def characters(self) -> int:
-        """Longest text of a completion."""
-        return self.max_characters or CHARACTERS_PER_TOKEN * self.max_tokens
+        """Longest text of a completion; a reply is cut there."""
+        return CHARACTERS_PER_TOKEN * self.max_tokens
 
     @property
     def local(self) -> bool:
@@ -197,8 +185,6 @@ class EndpointConfig:
         return ServerLimits(
             Budget(usage, Prices(self.price_in, self.price_out), self.cap_tokens, self.cap_money),
             Breaker(self.breaker_failures, self.breaker_rest, self.breaker_longest_rest),
-            Window(self.requests_per_minute),
-            Window(self.tokens_per_minute),
         )
 
     @property

@@ -15,7 +15,7 @@ from typing import Any
 from swarm.harmless import quoted
 from swarm.instruction import OURS, Asking
 from swarm.remote.endpoint_config import EndpointConfig, Form
-from swarm.remote.outcomes import Failure, Reply, RequestCost, Tokens
+from swarm.remote.outcomes import Failure, Reply, Tokens
 from swarm.types import Completion, Dialogue
 
 TEMPLATE_TOKENS = 256
@@ -71,12 +71,10 @@ def request_body(
     return {**body, **{name: value for name, value in optional.items() if value is not None}, **config.extra}
 
 
-def cost_of(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> RequestCost:
-    """Bounds the tokens of a request: no tokenizer of these models makes more tokens of a text than it has bytes. What
-    is likely is for limits that correct themselves."""
+def cost_of(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> Tokens:
+    """Bounds the tokens of a request: no tokenizer of these models makes more tokens of a text than it has bytes."""
     texts = turns(form, prompt, asking)
-    worst = sum(map(_size, texts)) + TEMPLATE_TOKENS * -(-len(texts) // 2)
-    return RequestCost(Tokens(worst, max_tokens), Tokens(sum(map(_estimated, texts)), max_tokens))
+    return Tokens(sum(map(_size, texts)) + TEMPLATE_TOKENS * -(-len(texts) // 2), max_tokens)
 
 
 def _estimated(text: str) -> int:
@@ -109,7 +107,7 @@ def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Di
     finished = whole and choice.get("finish_reason") in FINISHED
     spent, estimated = _spent(reply.get("usage"), form, prompt, config.asking, _encodable(reasoning + rest + beyond))
     completion = Completion(_encodable(kept[: config.characters]), finished)
-    return Reply((completion,), spent, estimated, trimmed=rest != text)
+    return Reply((completion,), spent, estimated)
 
 
 def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, written: str) -> tuple[Tokens, int]:
@@ -119,7 +117,7 @@ def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, writt
         written: all that the model wrote, with what was left out.
     """
     counted = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    guessed = cost_of(form, prompt, _estimated(written), asking).likely
+    guessed = sum(map(_estimated, turns(form, prompt, asking))), _estimated(written)
     spent = Tokens(*(guess if count is None else count for count, guess in zip(counted, guessed, strict=True)))
     return spent, sum(guess for count, guess in zip(counted, guessed, strict=True) if count is None)
 

@@ -131,7 +131,8 @@ class Families:
         except ConfigError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: somebody's scorer may raise anything
-            problem = f"its first question cannot be made, or its own answer not be scored: {error!r:.300}"
+            said = f"{type(error).__name__}: {error}"
+            problem = f"its first question cannot be made, or its own answer not be scored: {said:.500}"
             raise malformed(request.task, problem) from None
 
     def make(self, request: QuestionRequest) -> Question:

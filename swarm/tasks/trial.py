@@ -41,8 +41,8 @@ from swarm.tasks.bounded import (
     ChildBeside,
     Emit,
     Limits,
-    attended,
     beside,
+    forked,
     read_frame,
     run_bounded,
     seconds_of_children,
@@ -144,7 +144,7 @@ class Nursery:
 def opened_nursery() -> Iterator[Nursery]:
     """A nursery. To be forked by a process that holds no question yet, and has one thread."""
     ours, theirs = socket.socketpair()
-    with ours, theirs, attended(_work, (theirs.fileno(), _STDERR)):
+    with ours, theirs, forked(_work, None, (theirs.fileno(), _STDERR)):
         theirs.close()
         yield Nursery(ours)
 
@@ -193,4 +193,4 @@ def _by_a_signal(child: BoundedChild) -> bool:
 def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
     """Serves, in the candidate."""
     _confine(bars)
-    serve(functools.partial(read_frame, PASSED_FD, MESSAGE_LIMIT), emit)
+    serve(receiver(PASSED_FD), emit)

@@ -51,8 +51,8 @@ Say = Callable[[str], None]
 def check(task: LoadedTask, say: Say, seconds: float = SECONDS) -> None:
     """Score the rows' own answers, and say which do not earn 1. Raises ConfigError: most of them do not."""
     kind, name = task.definition.kind, task.definition.name
-    if not kind.answers or task.definition.options.get("schema"):
-        return  # the column holds a pattern, a schema or tests, and no answer
+    if not kind.answers:
+        return  # the column holds a pattern or tests
     looked_at = _problems(task, seconds)
     wrong = {number: problem for number, problem in looked_at.items() if problem}
     if wrong:

@@ -54,8 +54,8 @@ def test_requests_have_the_form_that_the_endpoint_takes() -> None:
 
 @given(st.text(), st.sampled_from(FORMS))
 def test_the_worst_case_is_at_least_a_token_for_each_byte(question: str, form: Form) -> None:
-    assert cost_of(form, question, 9).worst.prompt >= len(question.encode()) + len(INSTRUCTION) + TEMPLATE_TOKENS
-    assert cost_of(form, question, 9).worst.reply == 9
+    assert cost_of(form, question, 9).prompt >= len(question.encode()) + len(INSTRUCTION) + TEMPLATE_TOKENS
+    assert cost_of(form, question, 9).reply == 9
 
 
 def test_an_endpoint_is_told_what_the_user_says_and_that_is_paid_for_and_cut_off_again() -> None:
@@ -63,7 +63,7 @@ def test_an_endpoint_is_told_what_the_user_says_and_that_is_paid_for_and_cut_off
     system, user = "You sort.", f"{asking.instruction}\n\n1?"
     messages = request_body(config(asking=asking), "chat", "1?")["messages"]
     assert [turn["content"] for turn in messages] == [system, user]
-    assert cost_of("chat", "1?", 9, asking).worst.prompt == len(system) + len(user) + TEMPLATE_TOKENS
+    assert cost_of("chat", "1?", 9, asking).prompt == len(system) + len(user) + TEMPLATE_TOKENS
     assert without_prompt(f"<|im_start|>system\n{system}<|im_end|>\n{user}<|im_end|>7", "chat", "1?", asking) == "7"
 
 
@@ -81,7 +81,7 @@ def test_a_dialogue_is_sent_turn_by_turn_and_every_turn_is_paid_for() -> None:
     plain = OURS.as_plain_text("1?") + "2\n\nmore\nAnswer:3\n\nless\nAnswer:"
     assert request_body(config(), "completions", DIALOGUE)["prompt"] == plain
     for form in FORMS:
-        assert cost_of(form, DIALOGUE, 9).worst.prompt >= cost_of(form, "1?", 9).worst.prompt + len("2more3less")
+        assert cost_of(form, DIALOGUE, 9).prompt >= cost_of(form, "1?", 9).prompt + len("2more3less")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,6 @@ def test_no_more_of_a_reply_is_looked_into_than_can_be_kept() -> None:
     tracemalloc.stop()
     assert most < 40 * 2**20
     assert cut.completions == (Completion("", finished=False),)
-    assert cut.trimmed
     assert cut.spent.reply > 600_000, "what was written may have to be paid for"
 
 
@@ -268,7 +267,6 @@ def test_the_servers_own_words_are_told(body: bytes, said: str) -> None:
         ({"temperature": -1.0}, "temperature must be a finite number of at least 0, got -1"),
         ({"top_p": 0.0}, "top_p must be"),
         ({"cap_money": 1.0}, "cap_money needs price_in and price_out"),
-        ({"tokens_per_minute": 10}, r"at least max_tokens \(256\), got 10"),
         ({"extra_body": "{"}, "extra_body is not JSON"),
         ({"extra_body": "[]"}, "must be a JSON object, got list"),
         ({"extra_body": '{"n": 8}'}, "must not set n"),

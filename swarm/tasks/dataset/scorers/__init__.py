@@ -70,7 +70,7 @@ SCORERS: Mapping[str, DatasetScorer] = {
     "exact": DatasetScorer(f"{_HERE}.text:EXACT", {"ignore_case": bool}),
     "number": DatasetScorer(f"{_HERE}.number:NUMBER", {"tolerance": float, "relative": float}, newest=2),
     "choice": DatasetScorer(f"{_HERE}.text:CHOICE"),
-    "json": DatasetScorer(f"{_HERE}.json_text:JSON", {"schema": bool}),
+    "json": DatasetScorer(f"{_HERE}.json_text:JSON"),
     "regex": DatasetScorer(f"{_HERE}.text:REGEX", {"ignore_case": bool}, answers=False),
     "math": DatasetScorer(
         f"{_HERE}.math_text:MATH", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math", newest=2
