@@ -81,14 +81,6 @@ def modules() -> dict[str, str]:
     return {dataset: _module(found[dataset]) for dataset in sorted(found)}
 
 
-def module_of(dataset: str) -> str:
-    """Returns the module of one that there is; without a look at all files, where its file is called as it is."""
-    for path in _folder().glob(f"*/{dataset}.py"):
-        if _registered(path.read_bytes()) == dataset:
-            return _module(path)
-    return modules()[dataset]
-
-
 def _folder() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
