@@ -19,7 +19,6 @@ from swarm.errors import ConfigError, ProtocolError
 from swarm.node.sharing.admission import Admission, AssignedQuestions
 from swarm.node.sharing.verification import score_groups, verify
 from swarm.provenance import versions
-from swarm.tasks import registry
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import FAMILIES, Families
@@ -238,11 +237,3 @@ def test_a_scorer_of_ones_own_is_bounded_like_any_other(tmp_path: Path) -> None:
     kinds = list(hostile.values())
     assert (score.killed, score.errors) == (kinds.count("killed"), kinds.count("error"))
     assert not marker.exists()
-
-
-def test_files_of_the_first_family_are_those_of_earlier_versions() -> None:
-    origin = Origin("bf", "tiny", 1, 0, "0.1.25")
-    old = b'{"task":"bf","profile":"tiny","seed":1,"index":0,"gym_version":"0.1.25"}'
-    assert msgspec.json.encode(origin) == old
-    assert msgspec.json.decode(old, type=Origin) == origin
-    assert registry.full_task(origin.family, origin.task) == "bf"
