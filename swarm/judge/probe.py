@@ -27,7 +27,7 @@ from anyio import to_thread
 
 from swarm.algo.seeds import held_out_seed
 from swarm.config import Settings
-from swarm.config.task_table import SCORING, WEIGHT, as_mixture, newest
+from swarm.config.task_table import WEIGHT, as_mixture, newest
 from swarm.errors import ConfigError, ModelError, ProtocolError
 from swarm.judge.exam import answers_of, score_all
 from swarm.records.pace import Share, wilson
@@ -329,12 +329,7 @@ def _learning(policy: Policy, asked: Sequence[tuple[Question, tuple[Completion, 
 def _definitions(settings: Settings, proposal: Proposal) -> dict[str, dict[str, Any]]:
     table = settings.task_table or NO_TASKS
     return {
-        name: {key: value for key, value in _with_scoring(asked).items() if key != WEIGHT or value != 1}
+        name: {key: value for key, value in asked.items() if key != WEIGHT or value != 1}
         for name, asked in table.items()
         if full_name(name, asked) in proposal.tasks
     }
-
-
-def _with_scoring(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a definition as a settings file has to say it, whose tables without a scoring get the newest one."""
-    return dict(asked) if newest(asked) == asked else {**asked, SCORING: 1}

@@ -114,7 +114,7 @@ def as_row(definition: DatasetDefinition, columns: Mapping[str, Any]) -> ScorerR
         if not mark:
             raise ValueError(f"{definition.answer!r} holds no {definition.answer_after!r} (answer_after)")
         truth = after.strip()
-    return ScorerRow(columns, truth, definition.options, definition.scoring)
+    return ScorerRow(columns, truth, definition.options)
 
 
 def is_held_out(prompt: str, share: float) -> bool:

@@ -63,15 +63,8 @@ def check(name: str, parameters: Parameters) -> None:
     level = parameters.get(LEVEL, 0)
     if type(level) is not int or level < 0:
         raise malformed(name, f"{LEVEL} must be a whole number from 0, got {level!r:.80}")
-    scoring_of(name, parameters)
-
-
-def scoring_of(name: str, parameters: Parameters) -> int:
-    """Returns which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
-    scoring = parameters.get(SCORING, 1)
-    if type(scoring) is not int or not 1 <= scoring <= NEWEST_SCORING:
-        raise malformed(name, f"{SCORING} must be 1 to {NEWEST_SCORING}, got {scoring!r:.80}")
-    return scoring
+    if (scoring := parameters.get(SCORING)) != NEWEST_SCORING:
+        raise malformed(name, f"{SCORING} must be {NEWEST_SCORING}, the only one of this version, got {scoring!r:.80}")
 
 
 @functools.cache

@@ -5,7 +5,7 @@ the key as a part of it the share that it has, a decimal number may be off by on
 the mean reward rises without any right answer, and that a mean reward of 0.1 is knowledge cannot be told. Here a reward
 is a right answer, and the mean reward is the share of them (pass@1).
 
-**Scoring 2**, which new runs ask the library's datasets with (is_right, asked):
+**Scoring 2**, which runs ask the library's datasets with (is_right, asked):
 
     answer ──CHECKS──▶ ──the library's own score, at its full value──▶ right
 
@@ -264,13 +264,6 @@ DECIDES = frozenset(
     {"countdown", "fraction_simplification", "game_of_life_halting", "gsm_symbolic", "puzzle24", "rush_hour"}
 )
 """Datasets whose check alone says what is right."""
-CAN_BE_RIGHT: Mapping[str, Check] = {
-    "complex_arithmetic": _is_no_nan,
-    "game_of_life_halting": _same_text,
-    "puzzle24": _uses_its_numbers,
-}
-"""Dataset -> whether an answer is scored at all in the first scoring, where the library pays in full for wrong ones:
-for `nan`, from which no number differs; for any text, as none is false; for 24 out of any four numbers."""
 
 
 def is_right(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:

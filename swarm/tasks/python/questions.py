@@ -109,7 +109,9 @@ def _parts(drawn: object) -> tuple[str, str, dict[str, Any]]:
             return prompt, answer, {}
         case (str(prompt), str(answer), dict(metadata)):
             return prompt, answer, metadata
-    raise ValueError(f"expected (question, answer) as text, or (question, answer, metadata), got {drawn!r:.200}")
+    raise ValueError(
+        f"expected of draw (question, answer) as text, or (question, answer, metadata), got {drawn!r:.200}"
+    )
 
 
 # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────────────

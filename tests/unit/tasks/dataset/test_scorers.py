@@ -16,7 +16,7 @@ from swarm.tasks.dataset.scorers import SCORERS, ScorerFunctions, ScorerRow, num
 
 
 def row(truth: Any, **options: Any) -> ScorerRow:
-    return ScorerRow({"answer": truth}, truth, options, options.pop("scoring", 1))
+    return ScorerRow({"answer": truth}, truth, options)
 
 
 def functions(scorer: str) -> ScorerFunctions:
@@ -26,7 +26,6 @@ def functions(scorer: str) -> ScorerFunctions:
 
 
 def reward(scorer: str, truth: Any, answer: str, **options: Any) -> float:
-    options = {"scoring": SCORERS[scorer].newest} | options
     found = functions(scorer)
     found.check(row(truth, **options))
     return float(found.score(row(truth, **options), answer))
@@ -55,7 +54,6 @@ def reward(scorer: str, truth: Any, answer: str, **options: Any) -> float:
         ("number", "9500", {}, ["$9{,}500$", "9\u202f500", "9\u00a0500.0"], ["9 500", r"95{,}00"]),
         ("number", r"\boxed{9{,}500}", {}, ["9500"], []),
         ("number", "0.05", {}, [r"5\%"], []),
-        ("number", "5", {"scoring": 1}, ["5"], ["$5$"]),
         ("choice", "B", {}, ["(b)", "B."], ["A or B", "", "(B"]),
         ("choice", 1, {}, ["b)"], []),
         ("choice", "(C)", {}, ["C"], []),

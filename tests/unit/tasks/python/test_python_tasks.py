@@ -58,7 +58,7 @@ def test_completing_a_definition_imports_nothing(tmp_path: Path) -> None:
         ("raise SystemExit(7)", "line 1: SystemExit: 7"),
         ("def draw(rng): return 'a', 'b'", "has no function score; see docs/tasks.md"),
         (SUMS.replace("top=9", "most=9"), "draw failed: TypeError: .*'top'"),
-        (SUMS.replace("str(a + b)", "a + b"), r"ValueError: expected \(question, answer\) as text"),
+        (SUMS.replace("str(a + b)", "a + b"), r"ValueError: expected of draw \(question, answer\) as text"),
         (SUMS.replace("str(a + b)", "str(a / 0)"), "draw failed: line 4: ZeroDivisionError"),
         (SUMS.replace("[a, b]", "draw"), "TypeError: Encoding objects of type function"),
         (SUMS.replace("str(a + b)", "'x' * 20_001"), "the answer has 20001 characters"),
