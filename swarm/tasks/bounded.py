@@ -114,9 +114,12 @@ def run_bounded(
 def beside(job: Callable[[Emit], None], limits: Limits) -> Iterator[ChildBeside]:
     """A child that runs until the block ends, and is killed then."""
     its_end, our_end = os.pipe()
-    with open(our_end, "wb", buffering=0), contextlib.ExitStack() as alive:
-        with open(its_end, "rb", buffering=0):
-            child = alive.enter_context(forked(job, limits, (its_end,)))
+    with contextlib.ExitStack() as open_:
+        open_.callback(os.close, our_end)
+        try:
+            child = open_.enter_context(forked(job, limits, (its_end,)))
+        finally:
+            os.close(its_end)
         yield ChildBeside(child, our_end)
 
 

@@ -1,6 +1,7 @@
 """`json`: the answer is JSON of the same value as the column's.
 
-Numbers are equal by value (1 and 1.0), and true is no 1. Names of an object may come in any order, and none twice.
+Numbers are equal by value (1 and 1.0), and true is no 1. Names of an object may come in any order; of one that
+stands twice the last counts.
 """
 
 from __future__ import annotations
