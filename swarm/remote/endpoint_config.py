@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
@@ -28,36 +29,16 @@ OWN_FIELDS = (
 )
 """Fields of a request that have a setting of their own, or would change the form of the reply."""
 
-_RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
-    ("at least 1", ("max_tokens", "concurrency", "breaker_failures"), lambda value: value >= 1),
-    ("at least 1, or unset", ("cap_tokens",), lambda value: value >= 1),
-    ("at least 0", ("retries",), lambda value: value >= 0),
-    (
-        "a finite number of at least 0",
-        ("temperature", "price_in", "price_out"),
-        lambda value: math.isfinite(value) and value >= 0,
-    ),
-    ("a number above 0 and at most 1", ("top_p",), lambda value: 0 < value <= 1),
-    (
-        "a finite number above 0",
-        (
-            "request_timeout",
-            "patience",
-            "backoff",
-            "longest_backoff",
-            "breaker_rest",
-            "breaker_longest_rest",
-            "cap_money",
-        ),
-        lambda value: math.isfinite(value) and value > 0,
-    ),
-)
-"""(what is expected, of which settings, whether a value is); None is "unset" where a setting may be."""
+Count = Annotated[int, Meta(ge=1)]
+Amount = Annotated[float, Meta(ge=0, le=1e12)]
+Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConfig:
     """An OpenAI-compatible endpoint as a generator. Times are seconds. Holds no key, only where it lies.
+
+    What comes from settings is converted by msgspec, which holds the types and their bounds.
 
     Raises:
         ConfigError: a value is out of its range, or contradicts another.
@@ -72,11 +53,11 @@ class EndpointConfig:
     api: Literal["auto", "chat", "chat-user", "completions"] = "auto"
     """`chat`: a system and a user turn; `chat-user`: all in the user's, for templates without a system role;
     `completions`: plain text, for base models; `auto`: the first of them that the endpoint takes."""
-    temperature: float | None = 1.0
+    temperature: Amount | None = 1.0
     """None: not sent."""
-    top_p: float | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     """None: not sent."""
-    max_tokens: int = 256
+    max_tokens: Count = 256
     """Most tokens of a reply."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """How that is called: some providers take the second alone."""
@@ -92,39 +73,34 @@ class EndpointConfig:
     """A file that holds the key and nothing else; used instead of the variable."""
     plain_http_key: bool = False
     """Whether the key may be sent without encryption to another machine."""
-    concurrency: int = 8
+    concurrency: Count = 8
     """Most requests under way at once."""
-    request_timeout: float = 120.0
+    request_timeout: Seconds = 120.0
     """Seconds for one request, from the connection to the last byte."""
-    patience: float = 45.0
+    patience: Seconds = 45.0
     """Seconds for one generation: groups that are not complete by then are left out."""
-    retries: int = 4
+    retries: Annotated[int, Meta(ge=0)] = 4
     """How often one request is repeated after a failure; throttling does not count."""
-    backoff: float = 0.5
+    backoff: Seconds = 0.5
     """Before the first repetition; twice as long each time."""
-    longest_backoff: float = 30.0
-    breaker_failures: int = 20
+    longest_backoff: Seconds = 30.0
+    breaker_failures: Count = 20
     """After so many failures without a reply in between the endpoint counts as down."""
-    breaker_rest: float = 10.0
+    breaker_rest: Seconds = 10.0
     """An endpoint that is down is left alone for so long, then tried with one request; twice as long each time."""
-    breaker_longest_rest: float = 300.0
-    price_in: float = 0.0
+    breaker_longest_rest: Seconds = 300.0
+    price_in: Amount = 0.0
     """Money per million tokens of prompts."""
-    price_out: float = 0.0
+    price_out: Amount = 0.0
     """Money per million tokens of replies."""
-    cap_tokens: int | None = None
+    cap_tokens: Count | None = None
     """Most tokens to be used up, of prompts and replies, all lives of the node together."""
-    cap_money: float | None = None
+    cap_money: Annotated[float, Meta(gt=0, le=1e12)] | None = None
     """Most money to be spent, likewise."""
     asking: Asking = OURS
     """System prompt and instruction; in a run those of the node's settings, whatever stands here."""
 
     def __post_init__(self) -> None:
-        for expected, names, fits in _RANGES:
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and not fits(value):
-                    raise _refused(name, expected, value)
         check_url(self.base_url, "endpoint: base_url")
         _check_key_variable(self.key_variable)
         if not self.model or len(self.model) > 500 or not self.model.isprintable():

@@ -223,7 +223,7 @@ def test_an_endpoint_that_hangs_costs_one_generation_its_patience_and_the_next_o
         ),
         (refused(400, "Unsupported parameter: max_tokens"), "Unsupported parameter: max_tokens"),
         (refused(429, "insufficient_quota"), "HTTP 429: insufficient_quota"),
-        (stubs.raw(b"<html>Welcome</html>"), "no JSON: '<html>Welcome</html>'"),
+        (stubs.raw(b"<html>Welcome</html>"), "of another form: .*'<html>Welcome</html>'"),
         (
             stubs.redirecting("http://elsewhere.example/v1"),
             r"redirects to http://elsewhere\.example/v1; none is followed",
