@@ -87,16 +87,8 @@ class BoundedChild(NamedTuple):
     """Where what it emits is read."""
 
 
-class ChildBeside(NamedTuple):
-    """A child that runs beside this process, and is spoken to."""
-
-    child: BoundedChild
-    write_fd: int
-    """Where to write to it; it reads that at PASSED_FD."""
-
-
 def run_bounded(
-    job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = (), talks_to: BoundedChild | None = None
+    job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = (), talks_to: int | None = None
 ) -> list[bytes]:
     """Run job(emit) in a fork of this process; returns the frames that it emitted before it ended or was killed.
 
@@ -104,23 +96,10 @@ def run_bounded(
 
     Args:
         passed: descriptors that the child has too, from PASSED_FD on.
-        talks_to: a child that it exchanges messages with: it is killed, too, once both do nothing but wait.
+        talks_to: a process that it exchanges messages with: it is ended, too, once both do nothing but wait.
     """
     with forked(job, limits, passed) as child:
-        return split_frames(_read_until_end(child.read_fd, limits, (child.pid, talks_to.pid) if talks_to else ()))
-
-
-@contextlib.contextmanager
-def beside(job: Callable[[Emit], None], limits: Limits) -> Iterator[ChildBeside]:
-    """A child that runs until the block ends, and is killed then."""
-    its_end, our_end = os.pipe()
-    with contextlib.ExitStack() as open_:
-        open_.callback(os.close, our_end)
-        try:
-            child = open_.enter_context(forked(job, limits, (its_end,)))
-        finally:
-            os.close(its_end)
-        yield ChildBeside(child, our_end)
+        return split_frames(_read_until_end(child.read_fd, limits, (child.pid, talks_to) if talks_to else ()))
 
 
 class _OutOfTime(BaseException):
