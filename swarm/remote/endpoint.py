@@ -136,7 +136,7 @@ class EndpointGenerator(RemoteWriter):
         if failure.status == 404:
             hint = " (is that the model's name there, and does base_url end as the server wants it, mostly in /v1?)"
         elif failure.status in (401, 403):
-            hint = f" (the key is read from {self._config.key_file or self._config.key_place})"
+            hint = f" (the key is read from the variable {self._config.key_variable or '(none)'})"
         return f"endpoint: {self._config.base_url} refuses model {self._config.model!r}: {failure.detail}{hint}"
 
     # ── a generation ────────────────────────────────────────────────────────────────────────────────────────────────

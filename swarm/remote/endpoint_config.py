@@ -15,7 +15,7 @@ from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
 from swarm.instruction import OURS, Asking
 from swarm.remote.generation import Terms
-from swarm.remote.key import Key, check_url, checked_key, is_loopback, key_in_file
+from swarm.remote.key import Key, check_url, checked_key, is_loopback
 from swarm.remote.limits import Breaker, Budget, Prices, ServerLimits, Usage
 
 Form = Literal["chat", "chat-user", "completions"]
@@ -69,8 +69,6 @@ class EndpointConfig:
     """What a server gives apart as reasoning is left out, or stands in front between `<think>` and `</think>`."""
     key_variable: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; empty: none is sent. Where it is not set, none is."""
-    key_file: str | None = None
-    """A file that holds the key and nothing else; used instead of the variable."""
     plain_http_key: bool = False
     """Whether the key may be sent without encryption to another machine."""
     concurrency: Count = 8
@@ -163,23 +161,17 @@ class EndpointConfig:
             Breaker(self.breaker_failures, self.breaker_rest, self.breaker_longest_rest),
         )
 
-    @property
-    def key_place(self) -> str:
-        """Returns where the key lies, in words."""
-        return f"the file {self.key_file}" if self.key_file else f"the variable {self.key_variable or '(none)'}"
-
     def read_key(self, environ: Mapping[str, str]) -> Key | None:
         """Returns the key, or None where there is none to send.
 
         Raises:
-            ConfigError: the file cannot be read, what is there can be no key, or it would go unencrypted over a
-                network.
+            ConfigError: what is there can be no key, or it would go unencrypted over a network.
         """
         return checked_key(
-            key_in_file(self.key_file) if self.key_file else environ.get(self.key_variable or " ", ""),
+            environ.get(self.key_variable or " ", ""),
             self.base_url,
-            holder=f"endpoint: what {self.key_place} holds",
-            key=f"endpoint: the key of {self.key_place}",
+            holder=f"endpoint: what the variable {self.key_variable} holds",
+            key=f"endpoint: the key of the variable {self.key_variable}",
             ways="a tunnel to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours",
             plain_http=self.plain_http_key,
         )

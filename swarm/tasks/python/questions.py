@@ -20,7 +20,7 @@ from swarm.errors import ConfigError
 from swarm.tasks.conversation import Conversing, Said
 from swarm.tasks.definitions import Parameters, malformed, refuse_other
 from swarm.tasks.python import DIGEST, FILE
-from swarm.types import MOST_TURNS, Origin, Question
+from swarm.types import Origin, Question
 
 PROMPT_LIMIT = 20_000
 """Characters of a question, and of its answer."""
@@ -157,12 +157,6 @@ def load(name: str, path: Path, digest: str) -> TaskFile:
         if not callable(getattr(module, function, None)):
             raise malformed(name, f"{path} has no function {function}; see docs/tasks.md, or `swarm task new`")
     how = Conversing(getattr(module, TURNS, 0), getattr(module, READS, "answer")) if converses else None
-    if how and not how.possible:
-        raise malformed(
-            name,
-            f"{path}: a file with {REPLY} has {TURNS}, 2 to {MOST_TURNS}, and {READS}, answer or text, or none; "
-            f"got {how.turns!r:.40} and {how.reads!r:.40}",
-        )
     return TaskFile(path, {function: getattr(module, function) for function in functions}, how)
 
 
