@@ -22,6 +22,7 @@ import msgspec
 import structlog
 
 from benchmarks.common import arguments_of, keep
+from swarm.config.task_table import newest
 from swarm.errors import ConfigError, ProtocolError
 from swarm.tasks.answer import ANSWER_LIMIT, key_of
 from swarm.tasks.bounded import Limits
@@ -77,7 +78,8 @@ async def examine(dataset: str, questions: int) -> Row:
 
 
 async def _measured(dataset: str, parameters: Parameters, questions: int) -> Row:
-    tasks, profile = {dataset: parameters}, profile_of(dataset, parameters)
+    tasks = {dataset: newest(parameters)}
+    profile = profile_of(dataset, tasks[dataset])
     requests = [QuestionRequest(dataset, profile, 7_919 * n + 1, 3 if n % 4 == 3 else 0) for n in range(questions)]
     async with Scorer(1, tasks=tasks, limits=LIMITS) as one, Scorer(1, tasks=tasks, limits=LIMITS) as other:
         made, make_ms = await _timed([lambda request=request: one.make([request]) for request in requests])
@@ -122,7 +124,7 @@ async def levels(dataset: str) -> str:
     served = []
     for level in range(100):
         try:
-            async with Scorer(1, tasks={dataset: {"level": level}}, limits=LIMITS):
+            async with Scorer(1, tasks={dataset: newest({"level": level})}, limits=LIMITS):
                 served.append(level)
         except ConfigError as error:
             if "no difficulty levels" in str(error):

@@ -33,7 +33,7 @@ from swarm.tasks.family import QuestionRequest
 from swarm.tasks.scoring import Scorer
 from swarm.types import Question
 
-CHAIN_SUM = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}
+CHAIN_SUM = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "scoring": 2}
 SETTINGS = {
     "dataset": '[tasks.sums]\ndataset = "sums.jsonl"\nscorer = "number"\n',
     "chain_sum": "[tasks.chain_sum]\n" + "".join(f"{name} = {value}\n" for name, value in CHAIN_SUM.items()),

@@ -12,7 +12,7 @@ What all have in common:
 client            one request over HTTP, bounded; the only module that knows httpx
 key               a server's address, and the key for it, which is shown nowhere
 outcomes          a reply, or a failure of a kind that says what follows
-limits            what holds the next request back: caps, limits per minute, failures; usage; the pause before another
+limits            what holds the next request back: caps and failures; usage; the pause before another
 generation        which request is sent next, and when it is over; carries that out
 
 What differs:

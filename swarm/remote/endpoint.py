@@ -1,7 +1,7 @@
 """Completions from any OpenAI-compatible endpoint: vLLM, llama.cpp's server, Ollama, `transformers serve`, a provider.
 
-G requests to each question, within what it may cost. What outlives a call: totals, limits per minute, whether the
-endpoint is down, and the form in which it takes questions, which a short question finds out.
+G requests to each question, within what it may cost. What outlives a call: totals, whether the endpoint is down,
+and the form in which it takes questions, which a short question finds out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from swarm.logs import get_logger
 from swarm.remote.client import HttpClient
 from swarm.remote.endpoint_config import FORMS, EndpointConfig, Form
 from swarm.remote.endpoint_forms import cost_of, most_bytes, path_of, read_reply, request_body
-from swarm.remote.generation import Generation, RemoteWriter, Request, carry_out, settle
+from swarm.remote.generation import Generation, RemoteWriter, Request, carry_out
 from swarm.remote.limits import Usage
 from swarm.remote.outcomes import Failure, Reply
 from swarm.types import Bill, Dialogue, GenerationCall, Groups
@@ -40,13 +40,11 @@ class EndpointGenerator(RemoteWriter):
         self,
         config: EndpointConfig,
         *,
-        usage: Usage | None = None,
         environ: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
-            usage: totals of former lives, as `usage` gave them.
             environ: where the key's variable is looked up, now and never again.
 
         Raises:
@@ -54,7 +52,7 @@ class EndpointGenerator(RemoteWriter):
         """
         self.name = config.shown_name
         self._config, self._clock = config, clock
-        self._limits = config.limits(usage or Usage())
+        self._limits = config.limits(Usage())
         self._open = partial(HttpClient, config.base_url, config.read_key(environ), by_proxy=not config.local)
         self._form: Form | None = None if config.api == "auto" else config.api
         self._down = self._spent = False
@@ -124,14 +122,13 @@ class EndpointGenerator(RemoteWriter):
 
     async def _probe(self, client: HttpClient, form: Form, seconds: float) -> Reply | Failure:
         most = min(PROBE_TOKENS, self._config.max_tokens)
-        cost, limits = cost_of(form, PROBE, most, self._config.asking), self._limits
-        if not limits.budget.allows(cost.worst):
+        cost, budget = cost_of(form, PROBE, most, self._config.asking), self._limits.budget
+        if not budget.allows(cost):
             self._spend_out()
             raise self._cap_error()
-        limits.budget.hold(cost.worst)
-        limits.requests.take(self._clock(), 1)
+        budget.hold(cost)
         outcome = await self._outcome(client, form, PROBE, seconds, most)
-        settle(limits, cost, outcome)
+        budget.settle(cost, outcome)
         return outcome
 
     def _refusal(self, failure: Failure) -> str:
@@ -139,7 +136,7 @@ class EndpointGenerator(RemoteWriter):
         if failure.status == 404:
             hint = " (is that the model's name there, and does base_url end as the server wants it, mostly in /v1?)"
         elif failure.status in (401, 403):
-            hint = f" (the key is read from {self._config.key_file or self._config.key_place})"
+            hint = f" (the key is read from the variable {self._config.key_variable or '(none)'})"
         return f"endpoint: {self._config.base_url} refuses model {self._config.model!r}: {failure.detail}{hint}"
 
     # ── a generation ────────────────────────────────────────────────────────────────────────────────────────────────

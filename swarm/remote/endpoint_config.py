@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from swarm.errors import ConfigError
 from swarm.harmless import printable, quoted
 from swarm.instruction import OURS, Asking
 from swarm.remote.generation import Terms
-from swarm.remote.key import Key, check_url, checked_key, is_loopback, key_in_file
-from swarm.remote.limits import Breaker, Budget, Prices, ServerLimits, Usage, Window
+from swarm.remote.key import Key, check_url, checked_key, is_loopback
+from swarm.remote.limits import Breaker, Budget, Prices, ServerLimits, Usage
 
 Form = Literal["chat", "chat-user", "completions"]
 FORMS: tuple[Form, ...] = ("chat", "chat-user", "completions")
@@ -28,40 +29,16 @@ OWN_FIELDS = (
 )
 """Fields of a request that have a setting of their own, or would change the form of the reply."""
 
-_RANGES: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
-    ("at least 1", ("max_tokens", "concurrency", "breaker_failures"), lambda value: value >= 1),
-    (
-        "at least 1, or unset",
-        ("requests_per_minute", "tokens_per_minute", "cap_tokens", "max_characters"),
-        lambda value: value >= 1,
-    ),
-    ("at least 0", ("retries",), lambda value: value >= 0),
-    (
-        "a finite number of at least 0",
-        ("temperature", "price_in", "price_out"),
-        lambda value: math.isfinite(value) and value >= 0,
-    ),
-    ("a number above 0 and at most 1", ("top_p",), lambda value: 0 < value <= 1),
-    (
-        "a finite number above 0",
-        (
-            "request_timeout",
-            "patience",
-            "backoff",
-            "longest_backoff",
-            "breaker_rest",
-            "breaker_longest_rest",
-            "cap_money",
-        ),
-        lambda value: math.isfinite(value) and value > 0,
-    ),
-)
-"""(what is expected, of which settings, whether a value is); None is "unset" where a setting may be."""
+Count = Annotated[int, Meta(ge=1)]
+Amount = Annotated[float, Meta(ge=0, le=1e12)]
+Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConfig:
     """An OpenAI-compatible endpoint as a generator. Times are seconds. Holds no key, only where it lies.
+
+    What comes from settings is converted by msgspec, which holds the types and their bounds.
 
     Raises:
         ConfigError: a value is out of its range, or contradicts another.
@@ -76,11 +53,11 @@ class EndpointConfig:
     api: Literal["auto", "chat", "chat-user", "completions"] = "auto"
     """`chat`: a system and a user turn; `chat-user`: all in the user's, for templates without a system role;
     `completions`: plain text, for base models; `auto`: the first of them that the endpoint takes."""
-    temperature: float | None = 1.0
+    temperature: Amount | None = 1.0
     """None: not sent."""
-    top_p: float | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     """None: not sent."""
-    max_tokens: int = 256
+    max_tokens: Count = 256
     """Most tokens of a reply."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """How that is called: some providers take the second alone."""
@@ -90,59 +67,44 @@ class EndpointConfig:
     """A JSON object of further fields, such as `{"chat_template_kwargs": {"enable_thinking": false}}`."""
     reasoning: Literal["drop", "keep"] = "drop"
     """What a server gives apart as reasoning is left out, or stands in front between `<think>` and `</think>`."""
-    max_characters: int | None = None
-    """A reply is cut there; None: 64 for each token of max_tokens, which is what peers take."""
     key_variable: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; empty: none is sent. Where it is not set, none is."""
-    key_file: str | None = None
-    """A file that holds the key and nothing else; used instead of the variable."""
     plain_http_key: bool = False
     """Whether the key may be sent without encryption to another machine."""
-    concurrency: int = 8
+    concurrency: Count = 8
     """Most requests under way at once."""
-    requests_per_minute: int | None = None
-    """In any 60 seconds; None: no limit on this side."""
-    tokens_per_minute: int | None = None
-    """Tokens of prompts and replies together, in any 60 seconds: estimated when a request is sent, then as counted."""
-    request_timeout: float = 120.0
+    request_timeout: Seconds = 120.0
     """Seconds for one request, from the connection to the last byte."""
-    patience: float = 45.0
+    patience: Seconds = 45.0
     """Seconds for one generation: groups that are not complete by then are left out."""
-    retries: int = 4
+    retries: Annotated[int, Meta(ge=0)] = 4
     """How often one request is repeated after a failure; throttling does not count."""
-    backoff: float = 0.5
+    backoff: Seconds = 0.5
     """Before the first repetition; twice as long each time."""
-    longest_backoff: float = 30.0
-    breaker_failures: int = 20
+    longest_backoff: Seconds = 30.0
+    breaker_failures: Count = 20
     """After so many failures without a reply in between the endpoint counts as down."""
-    breaker_rest: float = 10.0
+    breaker_rest: Seconds = 10.0
     """An endpoint that is down is left alone for so long, then tried with one request; twice as long each time."""
-    breaker_longest_rest: float = 300.0
-    price_in: float = 0.0
+    breaker_longest_rest: Seconds = 300.0
+    price_in: Amount = 0.0
     """Money per million tokens of prompts."""
-    price_out: float = 0.0
+    price_out: Amount = 0.0
     """Money per million tokens of replies."""
-    cap_tokens: int | None = None
+    cap_tokens: Count | None = None
     """Most tokens to be used up, of prompts and replies, all lives of the node together."""
-    cap_money: float | None = None
+    cap_money: Annotated[float, Meta(gt=0, le=1e12)] | None = None
     """Most money to be spent, likewise."""
     asking: Asking = OURS
     """System prompt and instruction; in a run those of the node's settings, whatever stands here."""
 
     def __post_init__(self) -> None:
-        for expected, names, fits in _RANGES:
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and not fits(value):
-                    raise _refused(name, expected, value)
         check_url(self.base_url, "endpoint: base_url")
         _check_key_variable(self.key_variable)
         if not self.model or len(self.model) > 500 or not self.model.isprintable():
             raise _refused("model", "a model's name", self.model)
         if self.cap_money is not None and not (self.price_in or self.price_out):
             raise ConfigError("endpoint: cap_money needs price_in and price_out, which are 0")
-        if self.tokens_per_minute is not None and self.tokens_per_minute < self.max_tokens:
-            raise _refused("tokens_per_minute", f"at least max_tokens ({self.max_tokens})", self.tokens_per_minute)
         keeps_stop = self.extra.get("include_stop_str_in_output")
         if any(part and part in "</answer>" for part in self.stop) and not keeps_stop:
             raise _refused(
@@ -173,8 +135,8 @@ class EndpointConfig:
 
     @property
     def characters(self) -> int:
-        """Longest text of a completion."""
-        return self.max_characters or CHARACTERS_PER_TOKEN * self.max_tokens
+        """Longest text of a completion; a reply is cut there."""
+        return CHARACTERS_PER_TOKEN * self.max_tokens
 
     @property
     def local(self) -> bool:
@@ -197,27 +159,19 @@ class EndpointConfig:
         return ServerLimits(
             Budget(usage, Prices(self.price_in, self.price_out), self.cap_tokens, self.cap_money),
             Breaker(self.breaker_failures, self.breaker_rest, self.breaker_longest_rest),
-            Window(self.requests_per_minute),
-            Window(self.tokens_per_minute),
         )
-
-    @property
-    def key_place(self) -> str:
-        """Returns where the key lies, in words."""
-        return f"the file {self.key_file}" if self.key_file else f"the variable {self.key_variable or '(none)'}"
 
     def read_key(self, environ: Mapping[str, str]) -> Key | None:
         """Returns the key, or None where there is none to send.
 
         Raises:
-            ConfigError: the file cannot be read, what is there can be no key, or it would go unencrypted over a
-                network.
+            ConfigError: what is there can be no key, or it would go unencrypted over a network.
         """
         return checked_key(
-            key_in_file(self.key_file) if self.key_file else environ.get(self.key_variable or " ", ""),
+            environ.get(self.key_variable or " ", ""),
             self.base_url,
-            holder=f"endpoint: what {self.key_place} holds",
-            key=f"endpoint: the key of {self.key_place}",
+            holder=f"endpoint: what the variable {self.key_variable} holds",
+            key=f"endpoint: the key of the variable {self.key_variable}",
             ways="a tunnel to 127.0.0.1, no key (key_variable empty), or plain_http_key if the network is yours",
             plain_http=self.plain_http_key,
         )

@@ -1,21 +1,23 @@
 """What an endpoint is sent for a question, what that may cost, and what its reply says. Pure; it is a stranger.
 
 question | Dialogue ─turns─▶ body of a request
-bytes ─JSON─▶ first choice ─▶ text ─without the prompt, if it begins with it─▶ cut, no lone surrogates ─▶ Reply
-  any "no": Failure `unreadable`
+bytes ─JSON─▶ first choice ─▶ text ─without the prompt, if it begins with it─▶ cut ─▶ Reply
+  of another form: Failure `unreadable`
 """
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import chain, cycle
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+
+from swarm import forms
 from swarm.harmless import quoted
 from swarm.instruction import OURS, Asking
 from swarm.remote.endpoint_config import EndpointConfig, Form
-from swarm.remote.outcomes import Failure, Reply, RequestCost, Tokens
+from swarm.remote.outcomes import Failure, Reply, Tokens
 from swarm.types import Completion, Dialogue
 
 TEMPLATE_TOKENS = 256
@@ -35,8 +37,28 @@ _MARKS = rf"((?:{_TOKEN}|\b(?:system|user|assistant|model)\b:?(?=\s)|\s)*)"
 """Between a prompt's turns: marks, or their roles alone where the marks are left out of a text."""
 
 
-class _Unreadable(Exception):  # noqa: N818 - never leaves this module
-    pass
+class _Part(msgspec.Struct):
+    text: Any = None
+
+
+class _Message(msgspec.Struct):
+    content: str | list[_Part] | None = None
+    """None: a model that wrote nothing, or reasoning alone."""
+    reasoning_content: Any = None
+    reasoning: Any = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message = msgspec.field(default_factory=_Message)
+    """Of a chat."""
+    text: str | None = None
+    """Of plain completions."""
+    finish_reason: Any = None
+
+
+class _Replied(msgspec.Struct):
+    choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
+    usage: Any = None
 
 
 # ── what is sent ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -71,12 +93,10 @@ def request_body(
     return {**body, **{name: value for name, value in optional.items() if value is not None}, **config.extra}
 
 
-def cost_of(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> RequestCost:
-    """Bounds the tokens of a request: no tokenizer of these models makes more tokens of a text than it has bytes. What
-    is likely is for limits that correct themselves."""
+def cost_of(form: Form, prompt: str | Dialogue, max_tokens: int, asking: Asking = OURS) -> Tokens:
+    """Bounds the tokens of a request: no tokenizer of these models makes more tokens of a text than it has bytes."""
     texts = turns(form, prompt, asking)
-    worst = sum(map(_size, texts)) + TEMPLATE_TOKENS * -(-len(texts) // 2)
-    return RequestCost(Tokens(worst, max_tokens), Tokens(sum(map(_estimated, texts)), max_tokens))
+    return Tokens(sum(map(_size, texts)) + TEMPLATE_TOKENS * -(-len(texts) // 2), max_tokens)
 
 
 def _estimated(text: str) -> int:
@@ -97,19 +117,20 @@ def most_bytes(config: EndpointConfig) -> int:
 def read_reply(body: bytes, config: EndpointConfig, form: Form, prompt: str | Dialogue) -> Reply | Failure:
     """Reads the answer to one request: a reply, or why it is none."""
     try:
-        reply = _object(_json(body), "the reply")
-        choice = _object(_first(reply.get("choices")), "a choice")
-        whole_text, reasoning = _texts(choice, form)
-    except _Unreadable as error:
-        return Failure("unreadable", str(error), billed=True, status=200)
+        reply = forms.decode(body, _Replied)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        shown = quoted(body[:80].decode("utf-8", "replace"))
+        return Failure("unreadable", f"a reply of another form: {error}: {shown}", billed=True, status=200)
+    choice = reply.choices[0]
+    whole_text, reasoning = _texts(choice, form)
     text, beyond = _cut(whole_text, form, prompt, config)
     rest = without_prompt(text, form, prompt, config.asking)
     kept = f"<think>\n{reasoning}\n</think>\n\n{rest}" if reasoning and config.reasoning == "keep" else rest
     whole = len(kept) <= config.characters and not beyond
-    finished = whole and choice.get("finish_reason") in FINISHED
-    spent, estimated = _spent(reply.get("usage"), form, prompt, config.asking, _encodable(reasoning + rest + beyond))
-    completion = Completion(_encodable(kept[: config.characters]), finished)
-    return Reply((completion,), spent, estimated, trimmed=rest != text)
+    finished = whole and choice.finish_reason in FINISHED
+    spent, estimated = _spent(reply.usage, form, prompt, config.asking, reasoning + rest + beyond)
+    completion = Completion(kept[: config.characters], finished)
+    return Reply((completion,), spent, estimated)
 
 
 def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, written: str) -> tuple[Tokens, int]:
@@ -119,7 +140,7 @@ def _spent(usage: Any, form: Form, prompt: str | Dialogue, asking: Asking, writt
         written: all that the model wrote, with what was left out.
     """
     counted = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    guessed = cost_of(form, prompt, _estimated(written), asking).likely
+    guessed = sum(map(_estimated, turns(form, prompt, asking))), _estimated(written)
     spent = Tokens(*(guess if count is None else count for count, guess in zip(counted, guessed, strict=True)))
     return spent, sum(guess for count, guess in zip(counted, guessed, strict=True) if count is None)
 
@@ -152,51 +173,17 @@ def without_prompt(text: str, form: Form, prompt: str | Dialogue, asking: Asking
     return text[end:] if marked else text
 
 
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise _Unreadable(f"a reply that is no JSON: {quoted(body[:80].decode('utf-8', 'replace'))}") from None
-
-
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _Unreadable(f"{what} is no object: {quoted(value)}")
-    return value
-
-
-def _first(choices: Any) -> Any:
-    if not isinstance(choices, list) or not choices:
-        raise _Unreadable(f"a reply without choices: {quoted(choices)}")
-    return choices[0]
-
-
-def _texts(choice: dict[str, Any], form: Form) -> tuple[str, str]:
+def _texts(choice: _Choice, form: Form) -> tuple[str, str]:
     """Returns the text, and what the server gives apart as reasoning."""
     if form == "completions":
-        return _text(choice.get("text")), ""
-    message = _object(choice.get("message"), "a message")
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
-    return _text(message.get("content")), reasoning if isinstance(reasoning, str) else ""
-
-
-def _text(content: Any) -> str:
-    """Returns a content's text; a model that wrote nothing, or reasoning alone, leaves None."""
-    if content is None:
-        return ""
+        return choice.text or "", ""
+    message = choice.message
+    content, reasoning = message.content, message.reasoning_content or message.reasoning
     if isinstance(content, list):
-        texts = [_object(part, "a part").get("text") for part in content]
-        return "".join(text for text in texts if isinstance(text, str))
-    if not isinstance(content, str):
-        raise _Unreadable(f"a content that is no text: {quoted(content)}")
-    return content
+        content = "".join(part.text for part in content if isinstance(part.text, str))
+    return content or "", reasoning if isinstance(reasoning, str) else ""
 
 
 def _count(usage: Any, name: str) -> int | None:
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
-
-
-def _encodable(text: str) -> str:
-    """Returns a text without halves of surrogate pairs, which JSON may hold and which are no text."""
-    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)

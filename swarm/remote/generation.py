@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 
 import anyio
 
-from swarm.remote.limits import ServerLimits, Taken, backoff
-from swarm.remote.outcomes import FINAL, Failure, Kind, Reply, RequestCost, Tokens
+from swarm.remote.limits import ServerLimits, backoff
+from swarm.remote.outcomes import FINAL, Failure, Kind, Reply, Tokens
 from swarm.types import Bill, Completion, Dialogue, GenerationCall, Groups, Ready, RemoteCompletions, RemoteUse
 
 Reason = Literal["complete", "patience", "down", "spent", "failed"]
@@ -91,11 +91,11 @@ class Generation:
     """The requests of one call, and what came of them."""
 
     def __init__(
-        self, terms: Terms, limits: ServerLimits, costs: Sequence[RequestCost], size: int, seed: int, *, began: float
+        self, terms: Terms, limits: ServerLimits, costs: Sequence[Tokens], size: int, seed: int, *, began: float
     ) -> None:
         """
         Args:
-            costs: of one request to each question.
+            costs: of one request to each question, at worst.
             size: requests to each question.
             seed: of the pauses between attempts.
         """
@@ -105,7 +105,7 @@ class Generation:
         self._groups = [_Group() for _ in costs]
         self._open = set(range(len(costs)))
         self._waiting = {Request(q, n): _Waiting() for q in range(len(costs)) for n in range(size)}
-        self._under_way: dict[Request, tuple[_Waiting, Taken]] = {}
+        self._under_way: dict[Request, _Waiting] = {}
         self.failures: Counter[str] = Counter()
         """By kind."""
         self.last_failure: Failure | None = None
@@ -128,25 +128,22 @@ class Generation:
     def _next_to_send(self, now: float) -> Send | RemoteWait | Done:
         limits, start = self._limits, max(now, self._limits.paused_until)
         request, waiting = min(self._waiting.items(), key=lambda item: (max(item[1].since, start), item[0]))
-        worst, likely = self._costs[request.question]
-        rate = max(limits.requests.wait(now, 1), limits.tokens.wait(now, sum(likely)))
-        due = max(start, waiting.since, now + rate)
+        worst = self._costs[request.question]
+        due = max(start, waiting.since)
         if due > now:
             is_over = due >= self._deadline and not self._under_way
             return Done("patience") if is_over else RemoteWait(min(due, self._deadline))
         if not limits.budget.allows(worst):
             return RemoteWait(self._deadline) if self._under_way else Done("spent")
         limits.budget.hold(worst)
-        limits.requests.take(now, 1)
-        self._under_way[request] = self._waiting.pop(request), limits.tokens.take(now, sum(likely))
+        self._under_way[request] = self._waiting.pop(request)
         return Send(request)
 
     # ── what came of it ─────────────────────────────────────────────────────────────────────────────────────────────
     def replied(self, request: Request, reply: Reply, now: float) -> tuple[Completion, ...]:
         """Takes a reply; returns its group's completions if it was the last of them, else nothing."""
-        _, taken = self._under_way.pop(request)
-        self._settle(request, taken, reply)
-        self._limits.budget.count_reply(trimmed=reply.trimmed)
+        del self._under_way[request]
+        self._settle(request, reply)
         self._limits.breaker.succeeded()
         if self._terms.renewed:
             self._deadline = now + self._terms.patience
@@ -159,8 +156,8 @@ class Generation:
 
     def failed(self, request: Request, failure: Failure, now: float) -> bool:
         """Takes a failure; returns whether the request will be repeated."""
-        waiting, taken = self._under_way.pop(request)
-        self._settle(request, taken, failure)
+        waiting = self._under_way.pop(request)
+        self._settle(request, failure)
         self._note(failure)
         terms = self._terms
         waiting.failures += 1
@@ -187,9 +184,8 @@ class Generation:
         self.failures[failure.kind] += 1
         self.last_failure = failure
 
-    def _settle(self, request: Request, taken: Taken, outcome: Reply | Failure) -> None:
-        cost = self._costs[request.question]
-        self._limits.tokens.correct(taken, sum(settle(self._limits, cost, outcome)))
+    def _settle(self, request: Request, outcome: Reply | Failure) -> None:
+        self._limits.budget.settle(self._costs[request.question], outcome)
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def end(self, now: float) -> Groups:
@@ -200,8 +196,8 @@ class Generation:
         if now >= self._deadline and self._under_way and not any(group.replies for group in self._groups):
             self._note(_HANGS)
             self._limits.breaker.failed(now, at_once=True)
-        for request, (_, taken) in self._under_way.items():
-            self._settle(request, taken, _LEFT)
+        for request in self._under_way:
+            self._settle(request, _LEFT)
         self._under_way.clear()
         return [self._completions(group) for group in self._groups]
 
@@ -209,17 +205,6 @@ class Generation:
         if group.given_up or len(group.replies) < self._size:
             return ()
         return tuple(one for number in range(self._size) for one in group.replies[number].completions)
-
-
-def settle(limits: ServerLimits, cost: RequestCost, outcome: Reply | Failure) -> Tokens:
-    """Notes what a request cost that was held, and returns it: a failure that may be billed costs the worst case."""
-    if isinstance(outcome, Reply):
-        spent, estimated = outcome.spent, outcome.estimated
-    else:
-        spent = cost.worst if outcome.billed else Tokens(0, 0)
-        estimated = sum(spent)
-    limits.budget.settle(cost.worst, spent, estimated=estimated)
-    return spent
 
 
 Ask = Callable[[Request], Awaitable[Reply | Failure]]

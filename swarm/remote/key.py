@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from swarm.errors import ConfigError
@@ -13,7 +12,6 @@ from swarm.harmless import quoted
 HIDDEN = "[key]"
 _SHORTEST_HIDDEN = 8
 """Shorter ones, such as `none` or `EMPTY` for servers that look at none, are words that a text may have."""
-_MOST_BYTES = 8192
 
 
 class Key:
@@ -67,18 +65,6 @@ def checked_key(value: str, url: str, *, holder: str, key: str, ways: str, plain
     if not (parts.scheme == "https" or is_loopback(parts.hostname or "") or plain_http):
         raise ConfigError(f"{key} would go unencrypted to {url}: use https://, {ways}")
     return Key(value)
-
-
-def key_in_file(path: str) -> str:
-    """Returns what a key file holds. Raises ConfigError."""
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"endpoint: the key file {path} cannot be read: {error.strerror}") from None
-    if len(content) > _MOST_BYTES or not content.strip():
-        raise ConfigError(f"endpoint: the key file {path} must hold a key and nothing else, got {len(content)} bytes")
-    return content.decode("latin-1")
 
 
 def check_url(url: str, name: str) -> str:

@@ -1,7 +1,5 @@
-"""Decides what holds the next request back: a limit per minute, failures in a row, the spending cap. Pure; the clock
-is an argument.
+"""Decides what holds the next request back: failures in a row, the spending cap. Pure; the clock is an argument.
 
-    Window    no more than so much in any 60 seconds
     Breaker   closed ── too many failures in a row, or a refusal of everything ─▶ open ── rest over ─▶ trial
               trial ── reply ─▶ closed, or ── failure ─▶ open, for twice the rest
     Budget    hold(worst case) ─▶ request under way ─▶ settle(what it cost)
@@ -12,16 +10,14 @@ worst case; by what a server counts beyond that it can be exceeded, for the requ
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from swarm.algo.seeds import derive_random
-from swarm.remote.outcomes import Tokens
+from swarm.remote.outcomes import Failure, Reply, Tokens
 
-MINUTE = 60.0
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
@@ -32,8 +28,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Sent, repetitions and those that failed included."""
     replies: Count = 0
     """That could be used."""
-    trimmed: Count = 0
-    """Replies among these that began with the prompt."""
     tokens_in: Count = 0
     """Tokens of prompts, as the server counts them, else estimated."""
     tokens_out: Count = 0
@@ -61,54 +55,6 @@ class Prices(NamedTuple):
 
     def of(self, tokens: Tokens) -> float:
         return (tokens.prompt * self.prompt + tokens.reply * self.reply) / 1e6
-
-
-@dataclass(slots=True)
-class Taken:
-    """One amount in the window."""
-
-    at: float
-    amount: int
-
-
-class Window:
-    """Lets no more than `limit` through in any 60 seconds; one amount that is larger by itself goes alone."""
-
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
-        self._taken: deque[Taken] = deque()
-        self._sum = 0
-
-    def wait(self, now: float, amount: int) -> float:
-        """Returns seconds until so much may be taken."""
-        if self._limit is None:
-            return 0.0
-        self._forget(now)
-        left, over = len(self._taken), self._sum + amount - self._limit
-        for taken in self._taken:
-            if over <= 0:
-                break
-            over -= taken.amount
-            left -= 1
-            until = taken.at + MINUTE
-        return max(0.0, until - now) if left < len(self._taken) else 0.0
-
-    def take(self, now: float, amount: int) -> Taken:
-        """Take it; what it turns out to have been is said to `correct`."""
-        taken = Taken(now, amount)
-        if self._limit is not None:
-            self._taken.append(taken)
-            self._sum += amount
-        return taken
-
-    def correct(self, taken: Taken, amount: int) -> None:
-        if any(entry is taken for entry in self._taken):
-            self._sum += amount - taken.amount
-            taken.amount = amount
-
-    def _forget(self, now: float) -> None:
-        while self._taken and self._taken[0].at + MINUTE <= now:
-            self._sum -= self._taken.popleft().amount
 
 
 State = Literal["closed", "open", "trial"]
@@ -168,16 +114,21 @@ class Budget:
         self._held.append(worst)
         self.usage = self.usage.plus(requests=1)
 
-    def settle(self, worst: Tokens, spent: Tokens, *, estimated: int = 0) -> None:
-        """Notes that a request has ended. `estimated`: how many of the tokens spent nobody counted."""
+    def settle(self, worst: Tokens, outcome: Reply | Failure) -> None:
+        """Notes what came of a request that was held: a failure that may be billed costs the worst case."""
         self._held.remove(worst)
-        money = self.prices.of(spent)
+        if isinstance(outcome, Reply):
+            spent, estimated = outcome.spent, outcome.estimated
+        else:
+            spent = worst if outcome.billed else Tokens(0, 0)
+            estimated = sum(spent)
         self.usage = self.usage.plus(
-            tokens_in=spent.prompt, tokens_out=spent.reply, tokens_estimated=estimated, money=money
+            replies=isinstance(outcome, Reply),
+            tokens_in=spent.prompt,
+            tokens_out=spent.reply,
+            tokens_estimated=estimated,
+            money=self.prices.of(spent),
         )
-
-    def count_reply(self, *, trimmed: bool) -> None:
-        self.usage = self.usage.plus(replies=1, trimmed=trimmed)
 
 
 @dataclass
@@ -186,8 +137,6 @@ class ServerLimits:
 
     budget: Budget = field(default_factory=Budget)
     breaker: Breaker = field(default_factory=Breaker)
-    requests: Window = field(default_factory=lambda: Window(None))
-    tokens: Window = field(default_factory=lambda: Window(None))
     paused_until: float = float("-inf")
     """Throttled: nothing is sent before."""
 

@@ -30,17 +30,10 @@ _MOST_SHOWN = 300
 
 
 class Tokens(NamedTuple):
-    """Counts the tokens of one request."""
+    """Counts the tokens of one request, as spent or at worst."""
 
     prompt: int
     reply: int
-
-
-class RequestCost(NamedTuple):
-    """Says what one request may use up."""
-
-    worst: Tokens = Tokens(0, 0)
-    likely: Tokens = Tokens(0, 0)
 
 
 class Reply(NamedTuple):
@@ -50,8 +43,6 @@ class Reply(NamedTuple):
     spent: Tokens = Tokens(0, 0)
     estimated: int = 0
     """How many of the tokens spent nobody counted."""
-    trimmed: bool = False
-    """It began with the prompt."""
 
 
 class Failure(NamedTuple):

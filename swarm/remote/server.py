@@ -38,7 +38,7 @@ from swarm.policy.settings import GrpoConfig
 from swarm.remote.client import HttpClient
 from swarm.remote.generation import Generation, RemoteWriter, Request, carry_out
 from swarm.remote.limits import ServerLimits
-from swarm.remote.outcomes import AWAY, FINAL, Failure, Reply, RequestCost
+from swarm.remote.outcomes import AWAY, FINAL, Failure, Reply, Tokens
 from swarm.remote.server_adapters import Adapters
 from swarm.remote.server_config import API, ServerConfig
 from swarm.remote.server_forms import Card, ExpectedReply, read_completions, read_models, sampling_fields
@@ -229,7 +229,7 @@ class AskedServer:
     async def wait(self) -> None:
         """Waits for all completions; plays on alone where the server is away and the settings say so."""
         of = self._of
-        terms, costs = of.config.terms, [RequestCost()] * len(self._prompts)
+        terms, costs = of.config.terms, [Tokens(0, 0)] * len(self._prompts)
         generation = Generation(terms, ServerLimits(), costs, 1, self._call.seed, began=of.clock())
         async with Server(of.config) as server:
             ask = partial(self._ask, server, anyio.Lock())

@@ -69,11 +69,6 @@ class Limits(msgspec.Struct, frozen=True):
     """All frames together."""
 
 
-_encode_limits = msgspec.msgpack.Encoder().encode
-_decode_limits: Callable[[bytes], Limits] = msgspec.msgpack.Decoder(Limits).decode
-
-MOST_BYTES = 2**32
-"""Bytes of a message to a child: the server, which sends it, has bounded it."""
 LOOK_S = 0.1
 STILL_LOOKS = 20
 """Two seconds, as dear as an answer that computes until it is killed."""
@@ -92,16 +87,8 @@ class BoundedChild(NamedTuple):
     """Where what it emits is read."""
 
 
-class ChildBeside(NamedTuple):
-    """A child that runs beside this process, and is spoken to."""
-
-    child: BoundedChild
-    write_fd: int
-    """Where to write to it; it reads that at PASSED_FD."""
-
-
 def run_bounded(
-    job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = (), talks_to: BoundedChild | None = None
+    job: Callable[[Emit], None], limits: Limits, passed: Sequence[int] = (), talks_to: int | None = None
 ) -> list[bytes]:
     """Run job(emit) in a fork of this process; returns the frames that it emitted before it ended or was killed.
 
@@ -109,94 +96,19 @@ def run_bounded(
 
     Args:
         passed: descriptors that the child has too, from PASSED_FD on.
-        talks_to: a child that it exchanges messages with: it is killed, too, once both do nothing but wait.
+        talks_to: a process that it exchanges messages with: it is ended, too, once both do nothing but wait.
     """
-    with _child(job, limits, passed) as child:
-        return split_frames(_read_until_end(child.read_fd, limits, (child.pid, talks_to.pid) if talks_to else ()))
-
-
-@contextlib.contextmanager
-def beside(job: Callable[[Emit], None], limits: Limits | None) -> Iterator[ChildBeside]:
-    """A child that runs until the block ends, and is killed then. Without limits it sets its own."""
-    its_end, our_end = os.pipe()
-    with contextlib.ExitStack() as open_:
-        open_.callback(os.close, our_end)
-        try:
-            child = open_.enter_context(_child(job, limits, (its_end,)))
-        finally:
-            os.close(its_end)
-        yield ChildBeside(child, our_end)
-
-
-@contextlib.contextmanager
-def attended(job: Callable[[Emit], None], passed: Sequence[int]) -> Iterator[BoundedChild]:
-    """A child without limits that has these descriptors, from PASSED_FD on, and is killed when the block ends."""
-    with _child(job, None, passed) as child:
-        yield child
+    with forked(job, limits, passed) as child:
+        return split_frames(_read_until_end(child.read_fd, limits, (child.pid, talks_to) if talks_to else ()))
 
 
 class _OutOfTime(BaseException):
     """Is raised where a job's processor time is used up."""
 
 
-class Standby:
-    """A child that is forked before anybody waits for it, and does one job with a message, within limits of its own.
-
-        prepare ── fork ──▶ waits ◀── limits, message ── run ──▶ job(message, emit) ──▶ frames; killed
-
-    A fork takes longer than most jobs. To be used in a process with a single thread only.
-    """
-
-    def __init__(self, job: Callable[[bytes, Emit], None]) -> None:
-        self._job = job
-        self._alive = contextlib.ExitStack()
-        self._waiting: ChildBeside | None = None
-
-    def prepare(self) -> None:
-        """Fork the child of the next job, unless it is there. What its job needs must be there before."""
-        if self._waiting is None:
-            memory = _address_space(0)
-            self._waiting = self._alive.enter_context(beside(lambda emit: self._serve(memory, emit), None))
-
-    def run(self, message: bytes, limits: Limits) -> list[bytes]:
-        """Returns the frames that the job emitted before it ended or was killed, as of run_bounded."""
-        for _ in range(2):
-            self.prepare()
-            assert self._waiting is not None
-            child, write_fd = self._waiting
-            try:
-                sender(write_fd)(_encode_limits(limits))
-                sender(write_fd)(message)
-                return split_frames(_read_until_end(child.read_fd, limits))
-            except BrokenPipeError:  # it was killed while it waited
-                continue
-            finally:
-                self.close()
-        return []
-
-    def close(self) -> None:
-        """End the child that waits."""
-        self._waiting = None
-        self._alive.close()
-
-    def _serve(self, memory: int | None, emit: Emit) -> None:
-        """Serves one message, in the child."""
-        try:
-            limits = _decode_limits(read_frame(PASSED_FD, MOST_BYTES))
-            message = read_frame(PASSED_FD, MOST_BYTES)
-        except EOFError:
-            return  # the server has ended, or needs it no more
-        _apply(limits, None if memory is None else memory + limits.memory_bytes)
-        self._job(message, emit)
-
-
 @contextlib.contextmanager
-def _child(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[int]) -> Iterator[BoundedChild]:
-    """A child, alive inside the block.
-
-    Args:
-        limits: None: the job sets its own.
-    """
+def forked(job: Callable[[Emit], None], limits: Limits | None, passed: Sequence[int]) -> Iterator[BoundedChild]:
+    """A child that has these descriptors, from PASSED_FD on, and is killed when the block ends. No limits: None."""
     server = os.getpid()
     memory = _address_space(limits.memory_bytes) if limits else None
     (read_fd, write_fd), (said_fd, stderr_fd) = os.pipe(), _lossy_pipe()

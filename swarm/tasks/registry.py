@@ -7,6 +7,7 @@ Nor is what a place names: code is OwnCode (swarm.config.own_code), which only t
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -26,7 +27,6 @@ from swarm.tasks.definitions import Parameters, check, family_of, malformed
 from swarm.tasks.family import (
     INDEX_LIMIT,
     SEED_LIMIT,
-    Behaviour,
     DefinableFamily,
     ExecutingBehaviour,
     QuestionRequest,
@@ -70,7 +70,7 @@ class Families:
         }
         if len(self._families) < len(loaded):
             raise ConfigError(_because(f"two families of one name in {', '.join(chosen)}"))
-        self._behaviours: dict[str, Behaviour] = {}
+        self._behaviour = functools.cache(lambda name: self._families[name].behaviour())
 
     @property
     def versions(self) -> dict[str, str]:
@@ -131,7 +131,8 @@ class Families:
         except ConfigError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: somebody's scorer may raise anything
-            problem = f"its first question cannot be made, or its own answer not be scored: {error!r:.300}"
+            said = f"{type(error).__name__}: {error}"
+            problem = f"its first question cannot be made, or its own answer not be scored: {said:.500}"
             raise malformed(request.task, problem) from None
 
     def make(self, request: QuestionRequest) -> Question:
@@ -220,11 +221,6 @@ class Families:
                 f"nodes of one run need the same {SETTING}",
             )
         return self._families[name]
-
-    def _behaviour(self, name: str) -> Behaviour:
-        if name not in self._behaviours:
-            self._behaviours[name] = self._families[name].behaviour()
-        return self._behaviours[name]
 
 
 def _load(chosen: str) -> TaskFamily:

@@ -159,7 +159,7 @@ class Scorer:
         for request in requests:
             _check_that_it_can_travel(request)
         await self.start()
-        replies = await self._queue.ask_all(requests)
+        replies = await self._queue.ask(requests)
         for reply in replies:
             if isinstance(reply, RefusedRequest):
                 raise ProtocolError(reply.reason, reply.detail, killed=reply.killed, slow=reply.slow)
@@ -167,13 +167,11 @@ class Scorer:
 
     async def __aenter__(self) -> Self:
         await self.enter()
-        started = False
         try:
             await self.start()
-            started = True
-        finally:
-            if not started:
-                await self._stop()
+        except BaseException:
+            await self._stop()
+            raise
         return self
 
     async def enter(self) -> None:
@@ -187,22 +185,19 @@ class Scorer:
     async def start(self) -> None:
         """Start the servers, once, whoever asks for it. Raises ScoringError: one does not start."""
         async with self._starting:
-            if not self._started:
-                await self._start_all()
-                self._started = True
+            if self._started:
+                return
+            for server in self._servers:  # all at once: each imports for a second or more
+                await server.spawn()
+            for server in self._servers:
+                await server.wait_until_ready()
+                self._tasks.start_soon(self._queue.serve_with, server)
+            self._started = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._stop()
-
-    async def _start_all(self) -> None:
-        """All at once: each imports for a second or more."""
-        for server in self._servers:
-            await server.spawn()
-        for server in self._servers:
-            await server.wait_until_ready()
-            self._tasks.start_soon(self._queue.serve_with, server)
 
     async def _stop(self) -> None:
         """End and reap the servers. The body's own exception is not shown to the group, which would wrap it."""
@@ -246,13 +241,12 @@ class ScoringQueue:
         self._limits = limits
         self._arrivals, self._waiting = anyio.create_memory_object_stream[_Errand](math.inf)
 
-    async def ask(self, request: Request) -> Reply:
-        """Returns the reply to one request. Raises ScoringError if no server could be kept alive."""
-        (reply,) = await self.ask_all([request])
-        return reply
+    async def ask(self, requests: Sequence[Request]) -> list[Reply]:
+        """Returns the replies to requests that share as few children as they can, in order.
 
-    async def ask_all(self, requests: Sequence[Request]) -> list[Reply]:
-        """Returns the replies to requests that share as few children as they can, in order. Raises as `ask`."""
+        Raises:
+            ScoringError: no server could be kept alive.
+        """
         errands = [_Errand(request) for request in requests]
         for errand in errands:
             self._arrivals.send_nowait(errand)

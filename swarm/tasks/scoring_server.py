@@ -5,7 +5,7 @@ bounded, sandboxed fork.
           ──batch──▶ serve ──▶ fork ──▶ regenerate, compare all; score or reply to all ──▶ validate ──replies──▶ stdout
 
     waits for   a batch on stdin; end of file there (the node is gone) ends the server
-    unblocks    one message of replies per batch; then the fork of the next batch is made, and waits for it
+    unblocks    one message of replies per batch
 
 Run as `python -P -m swarm.tasks.scoring_server`. Where the child of a batch does not come to its end, what it
 emitted counts and the node asks for the rest again, one by one. A lone group whose child does not come to its end is
@@ -39,7 +39,6 @@ from swarm.tasks.bounded import (
     HEADER_BYTES,
     Emit,
     Limits,
-    Standby,
     frame,
     payload_length,
     run_bounded,
@@ -84,12 +83,21 @@ BROKEN = (
 def main() -> None:
     """Serve until stdin ends."""
     requests, replies = _take_over_standard_streams()
-    setup = _decode_setup(next(_messages(requests)))
+    messages = _messages(requests)
+    setup = _decode_setup(next(messages))
     with contextlib.ExitStack() as open_:
-        _serve_all(setup, requests, replies, open_)
+        ready = _ready(setup, open_)
+        if isinstance(ready, Unable):
+            replies.write(frame(_encode(ready)))
+            return
+        families, bars = ready.families, ready.bars
+        replies.write(frame(_encode(ServerReady(families.versions, bars.up, families.conversing))))
+        for message in messages:
+            replies.write(frame(_encode(ready.serve(_decode_batch(message)))))
 
 
-def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: contextlib.ExitStack) -> None:
+def _ready(setup: Setup, open_: contextlib.ExitStack) -> Server | Unable:
+    """Returns the server, ready to be asked; what is open for it stays so until `open_` ends."""
     try:
         families = Families(*setup.typed())
         nursery = open_.enter_context(opened_nursery()) if families.executing else None
@@ -97,18 +105,10 @@ def _serve_all(setup: Setup, requests: BinaryIO, replies: BinaryIO, open_: conte
         bars = put_up()
         _require_bars(families, bars)
     except ConfigError as error:  # what only asking can tell
-        replies.write(frame(_encode(Unable(str(error)))))
-        return
+        return Unable(str(error))
     if not _children_work(bars):
-        replies.write(frame(_encode(Unable(BROKEN, machine=True))))
-        return
-    replies.write(frame(_encode(ServerReady(families.versions, bars.up, families.conversing))))
-    standby = Standby(functools.partial(_batch_job, families, bars))
-    standby.prepare()
-    for message in _messages(requests):
-        replies.write(frame(_encode(serve(message, families, bars, standby, nursery))))
-        standby.prepare()
-    standby.close()
+        return Unable(BROKEN, machine=True)
+    return Server(families, bars, nursery)
 
 
 def _children_work(bars: Bars) -> bool:
@@ -151,64 +151,6 @@ def _require_bars(families: Families, bars: Bars) -> None:
         )
 
 
-def serve(
-    message: bytes, families: Families, bars: Bars, standby: Standby, nursery: Nursery | None = None
-) -> Sequence[Reply | Unfinished]:
-    """Answer the requests of a batch, in order.
-
-    Args:
-        nursery: where answers are executed.
-    """
-    batch = _decode_batch(message)
-    before = seconds_of_children()
-    frames = standby.run(message, batch.limits)
-    if not frames and seconds_of_children() - before < SLOW * batch.limits.cpu_s:
-        frames = standby.run(message, batch.limits)  # it was stopped, or this machine was: no question is to blame
-    made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
-    replies = _finished(families, batch.requests, made, frames[1:])
-    if len(batch.requests) == 1 and (not replies or isinstance(replies[0], Unfinished)):
-        if not made and not _children_work(bars):  # not the question's fault: the node starts a new server, or ends
-            sys.exit(BROKEN)
-        each_alone = functools.partial(_each_alone, families, bars, nursery, batch.limits)
-        return [_see_through(batch.requests[0], made, each_alone)]
-    return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
-
-
-def _finished(
-    families: Families, requests: Sequence[Request], made: Sequence[Made | RefusedRequest], raw: Sequence[bytes]
-) -> list[Reply | Unfinished]:
-    """Replies to the requests that the child served, up to the first that it did not."""
-    replies: list[Reply | Unfinished] = []
-    unread = iter(raw)
-    for request, questions in zip(requests, made, strict=False):
-        reply = _reply(families, request, questions, unread)
-        if reply is None:
-            break
-        replies.append(reply)
-    return replies
-
-
-def _reply(
-    families: Families, request: Request, made: Made | RefusedRequest, raw: Iterator[bytes]
-) -> Reply | Unfinished | None:
-    if isinstance(made, RefusedRequest) or isinstance(request, MakeQuestion):
-        return made
-    if families.executes(made.question):
-        return Unfinished()
-    found = _raw_results(next(raw, b""), len(request.distinct))
-    return None if found is None else _settled(request, made, found)
-
-
-def _see_through(
-    request: Request, made: Sequence[Made | RefusedRequest], each_alone: Callable[[Question, Sequence[Item]], Alone]
-) -> Reply:
-    """Returns the reply to a lone request whose child did not come to its end."""
-    if not isinstance(request, MakeQuestion) and made and isinstance(made[0], Made):
-        found, slow = each_alone(made[0].question, request.distinct)
-        return _settled(request, made[0], found, slow)
-    return RefusedRequest("generation_failed", "the question's generator failed or used up its limits")
-
-
 class Bad(Enum):
     """Says why an answer has no reward, or a turn no reply."""
 
@@ -223,12 +165,68 @@ Item = str | Conversation | tuple[Said, ...]
 Found = Raw | Bad
 
 
-class Alone(NamedTuple):
-    """Holds what came of items that each had a child of its own."""
+class Server(NamedTuple):
+    """A server that is ready."""
 
-    found: list[Found]
-    slow: float
-    """In limits of processor time: what those took that came to an end, and took more than SLOW of it each."""
+    families: Families
+    bars: Bars
+    nursery: Nursery | None
+    """Where answers are executed, if a task of the run has that."""
+
+    def serve(self, batch: RequestBatch) -> Sequence[Reply | Unfinished]:
+        """Answer the requests of a batch, in order."""
+        before = seconds_of_children()
+        job = functools.partial(_batch_job, self.families, self.bars, batch.requests)
+        frames = run_bounded(job, batch.limits)
+        if not frames and seconds_of_children() - before < SLOW * batch.limits.cpu_s:
+            frames = run_bounded(job, batch.limits)  # it was stopped, or this machine was: no question is to blame
+        made = _decode_made(frames[0]) if frames else []  # written before any answer was looked at
+        replies = self._finished(batch.requests, made, frames[1:])
+        if len(batch.requests) == 1 and (not replies or isinstance(replies[0], Unfinished)):
+            if not made and not _children_work(self.bars):  # the node starts a new server, or ends
+                sys.exit(BROKEN)
+            return [self._see_through(batch.requests[0], made, batch.limits)]
+        return [*replies, *[Unfinished()] * (len(batch.requests) - len(replies))]
+
+    def _finished(
+        self, requests: Sequence[Request], made: Sequence[Made | RefusedRequest], raw: Sequence[bytes]
+    ) -> list[Reply | Unfinished]:
+        """Replies to the requests that the child served, up to the first that it did not."""
+        replies: list[Reply | Unfinished] = []
+        unread = iter(raw)
+        for request, questions in zip(requests, made, strict=False):
+            if isinstance(questions, RefusedRequest) or isinstance(request, MakeQuestion):
+                replies.append(questions)
+            elif self.families.executes(questions.question):
+                replies.append(Unfinished())
+            elif (found := _raw_results(next(unread, b""), len(request.distinct))) is not None:
+                replies.append(_settled(request, questions, found))
+            else:
+                break
+        return replies
+
+    def _see_through(self, request: Request, made: Sequence[Made | RefusedRequest], limits: Limits) -> Reply:
+        """Returns the reply to a lone request whose child did not come to its end."""
+        if isinstance(request, MakeQuestion) or not made or isinstance(made[0], RefusedRequest):
+            return RefusedRequest("generation_failed", "the question's generator failed or used up its limits")
+        found: list[Found] = []
+        slow = 0.0
+        for item in request.distinct:
+            raw, share = self._alone(made[0].question, item, limits)
+            found.append(raw)
+            slow += share if raw is not Bad.KILLED and share > SLOW else 0
+        return _settled(request, made[0], found, slow)
+
+    def _alone(self, question: Question, item: Item, limits: Limits) -> tuple[Found, float]:
+        """Returns what came of an item that has a child of its own, and its share of the limit of processor time."""
+        before, beside = seconds_of_children(), 0.0
+        if isinstance(item, str) and self.families.executes(question):
+            assert self.nursery is not None
+            frames, beside = run_trial(self.families.trial(question, item), self.nursery, self.bars, limits)
+        else:
+            frames = run_bounded(functools.partial(_items_job, self.families, self.bars, question, [item]), limits)
+        raw = _raw_results(frames[0] if frames else b"", 1)
+        return Bad.KILLED if raw is None else raw[0], (seconds_of_children() - before + beside) / limits.cpu_s
 
 
 def _settled(
@@ -238,8 +236,13 @@ def _settled(
     scorer."""
     found = dict(zip(request.distinct, distinct_found, strict=True))
     if isinstance(request, AskReplies):
-        return _replied([_check_reply(found[turns]) for turns in request.conversations])
-    outcomes = [check_reward(found[answer]) if answer is not None else 0.0 for answer in request.answers]
+        said = [
+            words if isinstance(words, str | Bad | None) else Bad.FAILED
+            for words in map(found.get, request.conversations)
+        ]
+        replies = tuple(None if isinstance(words, Bad) else words for words in said)
+        return Replied(replies, killed=said.count(Bad.KILLED), errors=said.count(Bad.FAILED))
+    outcomes = [0.0 if answer is None else _checked(found[answer]) for answer in request.answers]
     killed = outcomes.count(Bad.KILLED)
     if differs := next((outcome for outcome in outcomes if isinstance(outcome, str)), None):
         return RefusedRequest("reply_mismatch", differs, killed, slow)
@@ -247,44 +250,11 @@ def _settled(
     return ScoredReply(made.question, rewards, killed=killed, errors=outcomes.count(Bad.FAILED), slow=slow)
 
 
-def check_reward(found: Found) -> float | str | Bad:
+def _checked(found: Found) -> float | str | Bad:
     """Returns the reward if it is a finite number in [0, 1], a text if replies differ, FAILED for anything else."""
     if isinstance(found, str | Bad):
         return found
     return found if isinstance(found, float) and math.isfinite(found) and 0.0 <= found <= 1.0 else Bad.FAILED
-
-
-def _check_reply(found: Found) -> str | Bad | None:
-    return found if isinstance(found, str | Bad) or found is None else Bad.FAILED
-
-
-def _replied(found: Sequence[str | Bad | None]) -> Replied:
-    replies = tuple(None if isinstance(words, Bad) else words for words in found)
-    return Replied(replies, killed=found.count(Bad.KILLED), errors=found.count(Bad.FAILED))
-
-
-def _each_alone(
-    families: Families,
-    bars: Bars,
-    nursery: Nursery | None,
-    limits: Limits,
-    question: Question,
-    items: Sequence[Item],
-) -> Alone:
-    found: list[Found] = []
-    slow = 0.0
-    for item in items:
-        before, beside = seconds_of_children(), 0.0
-        if isinstance(item, str) and families.executes(question):
-            assert nursery is not None
-            frames, beside = run_trial(families.trial(question, item), nursery, bars, limits)
-        else:
-            frames = run_bounded(functools.partial(_items_job, families, bars, question, [item]), limits)
-        raw = _raw_results(frames[0] if frames else b"", 1)
-        found.append(Bad.KILLED if raw is None else raw[0])
-        share = (seconds_of_children() - before + beside) / limits.cpu_s
-        slow += share if raw is not None and share > SLOW else 0
-    return Alone(found, slow)
 
 
 def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
@@ -299,9 +269,8 @@ def _raw_results(payload: bytes, count: int) -> list[Raw] | None:
 # ------------------------------------------------------------------------------------- in the child
 
 
-def _batch_job(families: Families, bars: Bars, message: bytes, emit: Emit) -> None:
+def _batch_job(families: Families, bars: Bars, requests: Sequence[Request], emit: Emit) -> None:
     confinement = _confine(bars)
-    requests = _decode_batch(message).requests
     made = [_make(families, request) for request in requests]
     emit(_encode(made))
     with confinement.scoring():

@@ -38,11 +38,9 @@ from swarm.tasks.bars import Bars, put_up
 from swarm.tasks.bounded import (
     PASSED_FD,
     BoundedChild,
-    ChildBeside,
     Emit,
     Limits,
-    attended,
-    beside,
+    forked,
     read_frame,
     run_bounded,
     seconds_of_children,
@@ -81,13 +79,9 @@ def run_trial(trial: Trial, nursery: Nursery, bars: Bars, limits: Limits) -> Tri
         _confine(bars)
         emit(msgspec.msgpack.encode([trial.judge(receiver(PASSED_FD), sender(PASSED_FD + 1))]))
 
-    with nursery.candidate(limits) as candidate:
-        child, write_fd = candidate.process
-        with contextlib.suppress(BrokenPipeError):  # it was killed before it read
-            sender(write_fd)(trial.source.encode(errors="replace"))
-        frames = run_bounded(judge, limits, passed=(child.read_fd, write_fd), talks_to=child)
-    ended = candidate.was_ended and frames[:1] == [msgspec.msgpack.encode([0.0])]
-    return TrialOutcome([] if ended else frames, candidate.seconds)
+    frames, seconds, was_ended = nursery.hear(trial.source, judge, limits)
+    ended = was_ended and frames[:1] == [msgspec.msgpack.encode([0.0])]
+    return TrialOutcome([] if ended else frames, seconds)
 
 
 def _confine(bars: Bars) -> None:
@@ -101,50 +95,43 @@ def receiver(fd: int) -> Receive:
 
 
 # ── the nursery ─────────────────────────────────────────────────────────────────────────────────────────────────────
-class CandidateProcess:
-    """One candidate."""
-
-    def __init__(self, process: ChildBeside) -> None:
-        self.process = process
-        self.seconds = 0.0
-        """Seconds of processor time, once it has ended."""
-        self.was_ended = False
-        """Whether one of its limits ended it."""
-
-
 class Nursery:
     """The server's side."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
 
-    @contextlib.contextmanager
-    def candidate(self, limits: Limits) -> Iterator[CandidateProcess]:
-        """A candidate that waits for its answer, the first message that it reads, and is killed when the block ends.
+    def hear(self, source: str, judge: Callable[[Emit], None], limits: Limits) -> tuple[list[bytes], float, bool]:
+        """Have a candidate run the source while a judge asks it, by PASSED_FD and the one behind it.
 
-        Raises EOFError: the nursery is gone.
+        Returns:
+            the judge's frames, the candidate's seconds of processor time, and whether one of its limits ended it.
+
+        Raises:
+            EOFError: the nursery is gone.
         """
         send, line = sender(self._line.fileno()), self._line.fileno()
         send(_encode(limits))
         said, ends, _, _ = socket.recv_fds(self._line, _PID_BYTES, 2)
         if len(said) < _PID_BYTES or len(ends) < 2:
             raise EOFError("the process that forks candidates has ended")
-        read_fd, write_fd = ends
-        found = CandidateProcess(ChildBeside(BoundedChild(int.from_bytes(said), read_fd), write_fd))
         try:
-            yield found
+            with contextlib.suppress(BrokenPipeError):  # it was killed before it read
+                sender(ends[1])(source.encode(errors="replace"))
+            frames = run_bounded(judge, limits, passed=ends, talks_to=int.from_bytes(said))
         finally:
             for fd in ends:
                 os.close(fd)
             send(b"")
-            found.seconds, found.was_ended = _decode_end(read_frame(line, MESSAGE_LIMIT))
+            seconds, was_ended = _decode_end(read_frame(line, MESSAGE_LIMIT))
+        return frames, seconds, was_ended
 
 
 @contextlib.contextmanager
 def opened_nursery() -> Iterator[Nursery]:
     """A nursery. To be forked by a process that holds no question yet, and has one thread."""
     ours, theirs = socket.socketpair()
-    with ours, theirs, attended(_work, (theirs.fileno(), _STDERR)):
+    with ours, theirs, forked(_work, None, (theirs.fileno(), _STDERR)):
         theirs.close()
         yield Nursery(ours)
 
@@ -168,10 +155,15 @@ def _work(_emit: Emit) -> None:
 
 def _raise_one(line: socket.socket, job: Callable[[Emit], None], limits: Limits) -> None:
     before = seconds_of_children()
-    with beside(job, limits) as (child, write_fd):
-        socket.send_fds(line, [child.pid.to_bytes(_PID_BYTES)], [child.read_fd, write_fd])
-        read_frame(PASSED_FD, MESSAGE_LIMIT)
-        ended = _by_a_signal(child)
+    its_end, our_end = os.pipe()
+    try:
+        with forked(job, limits, (its_end,)) as child:
+            os.close(its_end)  # else who writes to a candidate that is dead would wait
+            socket.send_fds(line, [child.pid.to_bytes(_PID_BYTES)], [child.read_fd, our_end])
+            read_frame(PASSED_FD, MESSAGE_LIMIT)
+            ended = _by_a_signal(child)
+    finally:
+        os.close(our_end)
     sender(PASSED_FD)(_encode((seconds_of_children() - before, ended)))
 
 
@@ -193,4 +185,4 @@ def _by_a_signal(child: BoundedChild) -> bool:
 def _candidate(bars: Bars, serve: Serve, emit: Emit) -> None:
     """Serves, in the candidate."""
     _confine(bars)
-    serve(functools.partial(read_frame, PASSED_FD, MESSAGE_LIMIT), emit)
+    serve(receiver(PASSED_FD), emit)

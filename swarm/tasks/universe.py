@@ -87,25 +87,12 @@ def completed(settings: Settings, folder: Path) -> Settings:
         ConfigError: a definition cannot be used, as far as that can be told without asking.
     """
     table = complete(settings.task_table or NO_TASKS, folder)
-    for task in _by_name(settings, table):
-        with suppress(ConfigError):  # that nobody knows it is said by who asks it: an experiment may have it
-            table |= complete({task: newest({})}, folder)  # a dataset of the first family, at its defaults
-    return replace(settings, task_table=table or None)
-
-
-def with_first_scoring(settings: Settings) -> Settings:
-    """Returns the settings of a record that was made when there was one scoring: datasets that it names alone keep that
-    one."""
-    table = settings.task_table or {}
-    return replace(settings, task_table=(table | {task: {} for task in _by_name(settings, table)}) or None)
-
-
-def _by_name(settings: Settings, table: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Tasks that are neither of the profile nor in the table."""
     known = _profile_tasks(settings, NO_TASKS)
-    return [
-        task for task in settings.tasks or () if "/" not in task and task not in known and _defined(task, table) is None
-    ]
+    for task in settings.tasks or ():
+        if "/" not in task and task not in known and _defined(task, table) is None:
+            with suppress(ConfigError):  # that nobody knows it is said by who asks it: an experiment may have it
+                table |= complete({task: newest({})}, folder)  # a dataset of the first family, at its defaults
+    return replace(settings, task_table=table or None)
 
 
 def universe_of(settings: Settings) -> Universe:
@@ -205,7 +192,7 @@ def _why_neither(task: str) -> str:
     if Path(task).suffix:
         return f"; a file of your own questions ends in {', '.join(KEY_OF_FILE)}"
     try:
-        complete({task: {}}, Path())
+        complete({task: newest({})}, Path())
     except ConfigError as error:
         return f"; and {error}"
     return ""

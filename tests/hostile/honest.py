@@ -77,7 +77,6 @@ ROWS: Mapping[str, tuple[str, Any, dict[str, Any]]] = {
     "number": ("number", "1,234", {"tolerance": 0.5}),
     "choice": ("choice", "B", {}),
     "json": ("json", '{"a": [1, 2]}', {}),
-    "schema": ("json", '{"type": "object", "properties": {"a": {"pattern": "^é"}}}', {"schema": True}),
     "regex": ("regex", r"\w+ é?[0-9]+", {"ignore_case": True}),
     "math": ("math", r"\frac{1}{2}", {}),
     "sums": ("math", r"\sum_{k=1}^{n} k", {}),

@@ -11,7 +11,7 @@ from tests.hostile import honest
 from tests.patience import part_of_today
 
 READ_AS_LITERALS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
-CHEAP = ("exact", "number", "choice", "json", "schema", "regex")
+CHEAP = ("exact", "number", "choice", "json", "regex")
 
 
 def check(asked: tuple[list[honest.QuestionRequest], dict[str, object]]) -> None:

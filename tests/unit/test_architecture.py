@@ -140,7 +140,6 @@ NOT_BELOW_THE_SHARED_PLACE = {
     "swarm/config/declared.py": "the package's own source",
     "swarm/config/sources.py": "the settings file that the user names",
     "swarm/entry_points.py": "names in this package",
-    "swarm/remote/key.py": "the key file that the user names",
     "swarm/node/process/host.py": "/proc",
     "swarm/policy/leased.py": "a private folder of this machine",
     "swarm/node/worker/checkpoints.py": "the local folder of a bundle that the store has opened or takes over",

@@ -12,7 +12,7 @@ Its checkpoints hold no weights, but what the endpoint has cost, so that a cap h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ from swarm.config import Settings, variable
 from swarm.errors import CheckpointError, ConfigError
 from swarm.policy.settings import asking_of
 from swarm.remote.generation import RemoteWriter
+from swarm.spelling import did_you_mean
 from swarm.types import (
     Bill,
     GenerationCall,
@@ -93,6 +94,9 @@ def endpoint_config(settings: Settings) -> EndpointConfig | None:
         return None
     from swarm.remote.endpoint_config import EndpointConfig
 
+    known = [field.name for field in fields(EndpointConfig) if field.name != "asking"]
+    for key in settings.endpoint.keys() - {*known}:
+        raise ConfigError(f"{variable('endpoint')} ([endpoint]): unknown key {key!r:.80}{did_you_mean(key, known)}")
     defaults = {"max_tokens": settings.max_new_tokens} if settings.max_new_tokens else {}
     try:
         config = msgspec.convert({**defaults, **settings.endpoint}, EndpointConfig, strict=True)

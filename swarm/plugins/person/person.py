@@ -19,7 +19,7 @@ from swarm.plugins.person.terminal import Terminal
 from swarm.records.liveness import PERSON
 from swarm.remote.generation import Generation, RemoteWriter, Request, Terms, carry_out
 from swarm.remote.limits import ServerLimits
-from swarm.remote.outcomes import Failure, Reply, RequestCost
+from swarm.remote.outcomes import Failure, Reply, Tokens
 from swarm.tasks.answer import ANSWER_LIMIT, CLOSE_TAG, OPEN_TAG, has_answer
 from swarm.types import Completion, GenerationCall, Groups
 
@@ -133,7 +133,7 @@ class Person(RemoteWriter):
         if self.gone.is_set() or call.group_size < 2 or not questions or len(questions) < len(call.prompts):
             return groups
         asked = self._round = _Round(self._standing.round if self._standing else None, questions, call.group_size)
-        costs = [RequestCost()] * len(questions)
+        costs = [Tokens(0, 0)] * len(questions)
         generation = Generation(TERMS, ServerLimits(), costs, call.group_size, call.seed, began=time.monotonic())
         try:
             with asked.scope, asked.type, asked.typed:

@@ -26,7 +26,7 @@ class _Task(NamedTuple):
 
     def of(self, origin: Origin) -> Any:
         """Returns the library's task that an origin asks."""
-        return self.rows.tasks[row_number(self.rows, origin.seed, origin.index)]
+        return self.rows.tasks[row_number(self.rows.training, self.rows.held_out, origin.seed, origin.index)]
 
 
 class VerifiersQuestions:
@@ -86,7 +86,7 @@ def _prepared(definition: VerifiersDefinition) -> _Task:
     rows = load_rows(opened)
     require(opened, rows)
     player = Player(opened)
-    chosen = [rows.tasks[row_number(rows, seed, 0)] for seed in range(trials.QUESTIONS)]
+    chosen = [rows.tasks[row_number(rows.training, rows.held_out, seed, 0)] for seed in range(trials.QUESTIONS)]
     converses = trials.check(opened, player, chosen)
     if converses and not opened.most_turns:
         raise refused(definition, f"converses and does not say how long: say turns, 2 to {MOST_TURNS}")

@@ -36,7 +36,7 @@ class DatasetDefinition(msgspec.Struct, frozen=True):
     scorer_sha256: str = ""
     """SHA-256 of that module's source."""
     scoring: int = 1
-    """Which of the scorer's ways to reward; a table of a version that had one alone does not say it."""
+    """Version of the scorer's way to reward, which tells runs apart."""
     held_out: float = 0.0
     """Share of the rows that judges and exams alone ask."""
     split: str = ""
@@ -65,9 +65,8 @@ def read_definition(name: str, parameters: Parameters) -> DatasetDefinition:
         raise malformed(name, str(error)) from None
     if not 0 <= definition.held_out < 1:
         raise malformed(name, f"held_out must be a share, 0 <= held_out < 1, got {definition.held_out}")
-    if not 1 <= definition.scoring <= definition.kind.newest:
-        newest = definition.kind.newest
-        raise malformed(name, f"scoring of {definition.scorer} must be 1 to {newest}, got {definition.scoring}")
+    if (only := definition.kind.scoring) != definition.scoring:
+        raise malformed(name, f"scoring of {definition.scorer} must be {only}, got {definition.scoring}")
     return definition
 
 

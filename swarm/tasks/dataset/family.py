@@ -11,6 +11,7 @@ from typing import Any
 from swarm.config.task_table import FITTING
 from swarm.extras import lacking
 from swarm.tasks.dataset.definition import DatasetDefinition, read_definition
+from swarm.tasks.dataset.scorers import CUSTOM, SCORERS
 from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
 from swarm.tasks.family import Behaviour, TaskFamily
 
@@ -70,8 +71,7 @@ class Datasets:
 def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
     """Find the dataset, or fetch it, and hash it. Raises ConfigError.
 
-    A table that has no digest yet is a new run's, which gets the newest scoring. One that has is of a run that was
-    begun: where it names none it has the first, which is not written down, as versions that had no other wrote none.
+    A table that has no digest yet is a new run's, which gets the scoring of this version.
     """
     from swarm.tasks.dataset import files  # hashing is none of a command's that only looks
 
@@ -81,11 +81,9 @@ def complete(name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
     if parameters.get("scorer") == FITTING and "sha256" not in parameters:
         exact = {**parameters, "dataset": str(path), "scorer": "exact"}
         parameters = {**parameters, "scorer": _fitting(name, exact)}
-    newest = read_definition(name, parameters).kind.newest
-    if newest > 1 and "sha256" not in parameters:
-        parameters = {"scoring": newest, **parameters}
-    if parameters.get("scoring") == 1:
-        parameters = {key: value for key, value in parameters.items() if key != "scoring"}
+    scoring = SCORERS.get(str(parameters.get("scorer", "exact")), CUSTOM).scoring
+    if scoring > 1 and "sha256" not in parameters:
+        parameters = {"scoring": scoring, **parameters}
     completed = {**parameters, "dataset": str(path)}
     definition = read_definition(name, completed)
     digests = {"sha256": files.digest(definition)}

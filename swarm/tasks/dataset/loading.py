@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swarm.tasks.dataset import files, strict_json
+from swarm.tasks.dataset import files
 from swarm.tasks.dataset.definition import DatasetDefinition
 from swarm.tasks.dataset.reading import EXAMPLE, PackedRows, UnreadableError, rows_of
 from swarm.tasks.dataset.scorers import CUSTOM, ScorerFunctions, ScorerRow, number
@@ -114,7 +114,7 @@ def as_row(definition: DatasetDefinition, columns: Mapping[str, Any]) -> ScorerR
         if not mark:
             raise ValueError(f"{definition.answer!r} holds no {definition.answer_after!r} (answer_after)")
         truth = after.strip()
-    return ScorerRow(columns, truth, definition.options, definition.scoring)
+    return ScorerRow(columns, truth, definition.options)
 
 
 def is_held_out(prompt: str, share: float) -> bool:
@@ -149,8 +149,10 @@ class _Reader:
 
     def _prompt(self, columns: Mapping[str, Any]) -> str:
         """Returns the question of a row that can be asked and scored. Raises ValueError."""
-        strict_json.check(dict(columns))
-        _check_that_it_can_be_packed(columns)
+        try:
+            msgspec.msgpack.encode(columns)
+        except OverflowError:
+            raise ValueError("a whole number of more than 64 bits; write it as a text") from None
         if sum(map(_length, columns.values())) > ROW_LIMIT:
             raise ValueError(f"the row has more than {ROW_LIMIT} characters")
         prompt = fill(self._definition.question, columns, MOST_FILLED)
@@ -189,14 +191,6 @@ def _kept(columns: Mapping[str, Any], needed: tuple[str, ...], path: Path, line:
         if columns[name] is None:
             raise UnreadableError(f"{path}:{line}: the column {name!r:.80} is null; leave such rows out")
     return {name: columns[name] for name in needed}
-
-
-def _check_that_it_can_be_packed(columns: Mapping[str, Any]) -> None:
-    """Raises ValueError."""
-    try:
-        msgspec.msgpack.encode(columns)
-    except OverflowError:
-        raise ValueError("a whole number of more than 64 bits; write it as a text") from None
 
 
 def _length(value: Any) -> int:

@@ -1,12 +1,13 @@
 """Checks whether a dataset's own answers earn 1: what no model can earn is said with file and line before a run asks
 it.
 
-    rows, spread over the file ─▶ confined children, one after another ─▶ reward of each row's own answer ─▶ OwnAnswers
-                                    at most SECONDS of processor time
+    rows, in any order ─▶ a confined child ─▶ reward of each row's own answer ─▶ what is said
+                          at most SECONDS of processor time
 
 Every row is looked at where that takes no longer, as of the cheap scorers' 100,000 rows. Of a file that takes
-longer as many rows as the time allows are looked at, spread evenly over all of it, and their number is said. What is
-scored is what a completion could say: the answer between its tags, of which a scorer reads so many characters.
+longer as many rows as the time allows are looked at, from all over it, and their number is said. A row that ends the
+child ends the look. What is scored is what a completion could say: the answer between its tags, of which a scorer reads
+so many characters.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarm.tasks import sandbox
 from swarm.tasks.answer import ANSWER_LIMIT, CLOSE_TAG, OPEN_TAG, extract_answer
-from swarm.tasks.bounded import Emit, Limits, at_most, run_bounded, seconds_of_children
+from swarm.tasks.bounded import Emit, Limits, at_most, run_bounded
 from swarm.tasks.dataset import files
 from swarm.tasks.dataset.reading import rows_of
 from swarm.tasks.definitions import malformed
@@ -41,9 +43,8 @@ NAMED = 5
 """Rows that are named; the others are counted."""
 MOST_WRONG = 0.5
 """Share above which a scorer does not fit its column."""
-_OUT_OF_TIME = b"\0"
+_END = "\0"
 """Last word of a child that has looked at as many as it had time for."""
-_PHI = 0.6180339887498949
 
 Say = Callable[[str], None]
 
@@ -51,8 +52,8 @@ Say = Callable[[str], None]
 def check(task: LoadedTask, say: Say, seconds: float = SECONDS) -> None:
     """Score the rows' own answers, and say which do not earn 1. Raises ConfigError: most of them do not."""
     kind, name = task.definition.kind, task.definition.name
-    if not kind.answers or task.definition.options.get("schema"):
-        return  # the column holds a pattern, a schema or tests, and no answer
+    if not kind.answers:
+        return  # the column holds a pattern or tests
     looked_at = _problems(task, seconds)
     wrong = {number: problem for number, problem in looked_at.items() if problem}
     if wrong:
@@ -64,37 +65,25 @@ def check(task: LoadedTask, say: Say, seconds: float = SECONDS) -> None:
 
 def _problems(task: LoadedTask, seconds: float) -> dict[int, str]:
     """Returns row -> why its own answer does not earn 1, empty where it does; as many rows as the time allows."""
-    numbers, found = list(spread(len(task.rows))), list[str]()
-    left, ends = seconds, time.monotonic() + BUSY * seconds
-    while len(found) < len(numbers) and left > 0 and (now := time.monotonic()) < ends:
-        before = seconds_of_children()
-        job = functools.partial(_score, task, numbers[len(found) :], left)
-        frames = run_bounded(job, Limits(math.ceil(left), ends - now))
-        found += [frame.decode() for frame in frames if frame != _OUT_OF_TIME]
-        left = 0 if frames[-1:] == [_OUT_OF_TIME] else left - (seconds_of_children() - before)
-        if not found:
-            break  # no child works here, which is said later: no row is to blame
-        if len(found) < len(numbers) and left > 0 and time.monotonic() < ends:
-            found.append("its scoring had to be ended: it takes too much time or memory")
-    return dict(zip(numbers, found, strict=False))
-
-
-def spread(count: int) -> Iterator[int]:
-    """Yields all numbers below `count`, each once, so that the first few are spread evenly over all of them."""
-    step = max(1, round(count * _PHI))
-    while math.gcd(step, count) > 1:
-        step += 1
-    return (number * step % count for number in range(count))
+    numbers = list(range(len(task.rows)))
+    random.Random(0).shuffle(numbers)
+    job = functools.partial(_score, task, numbers, seconds)
+    found = [frame.decode() for frame in run_bounded(job, Limits(math.ceil(seconds) + 1, 2 * BUSY * seconds))]
+    ended = found[-1:] != [_END]
+    if ended and found:  # where no child works at all, which is said later, no row is to blame
+        found.append("its scoring had to be ended: it takes too much time or memory")
+    return dict(zip(numbers, found if ended else found[:-1], strict=False))
 
 
 def _score(task: LoadedTask, numbers: Sequence[int], seconds: float, emit: Emit) -> None:
     """Scores some rows' own answers, in the child."""
+    until = time.monotonic() + BUSY * seconds
     with sandbox.enter().scoring():
         for number in numbers:
             emit(_problem(task, number).encode())
-            if time.process_time() > seconds:
-                emit(_OUT_OF_TIME)
-                return
+            if time.process_time() > seconds or time.monotonic() > until:
+                break
+    emit(_END.encode())
 
 
 def _problem(task: LoadedTask, number: int) -> str:
@@ -115,11 +104,11 @@ def _problem(task: LoadedTask, number: int) -> str:
 
 def _told(task: LoadedTask, wrong: Mapping[int, str], looked_at: int) -> str:
     """Returns all of it as one text."""
-    named, rows = [*wrong][:NAMED], len(task.rows)
+    named, rows = sorted(wrong)[:NAMED], len(task.rows)
     places = _places(task, named)
     each = "; ".join(f"{places.get(one, f'row {one + 1}')}: {task.own(one)!r:.50} {wrong[one]}" for one in named)
     more = f"; and {len(wrong) - len(named):,} more" if len(wrong) > len(named) else ""
-    of = "" if looked_at == rows else f" (of {rows:,} in all, spread over them)"
+    of = "" if looked_at == rows else f" (of {rows:,} in all)"
     return (
         f"of {looked_at:,} rows{of} the own answer of {len(wrong):,} does not earn 1 by "
         f"{task.definition.scorer}, so no model can learn it: {each}{more}; mend these rows, leave them out, or "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from swarm.algo.seeds import HELD_OUT_SEEDS
 from swarm.tasks.dataset import own_answers
@@ -34,42 +33,32 @@ class DatasetQuestions:
 
     def make(self, origin: Origin) -> Question:
         """Returns the row's question; its number is in the metadata."""
-        task = self._loaded[origin.task]
-        number = row_number(task, origin.seed, origin.index)
+        task, number = self._row(origin)
         row = task.row(number)
         prompt = fill(task.definition.question, row.columns)
         return Question(prompt, origin, text_of(row.truth), {"row": number})
 
     def score(self, question: Question, answer: str) -> float:
         """Returns the reward by the task's scorer. Raises what that raises."""
-        origin = question.known_origin()
-        task = self._loaded[origin.task]
-        return task.scorer.score(task.row(row_number(task, origin.seed, origin.index)), answer)
+        task, number = self._row(question.known_origin())
+        return task.scorer.score(task.row(number), answer)
 
     def trial(self, question: Question, answer: str) -> Trial:
         """Returns how an answer that is code is tried; see swarm.tasks.trial."""
         from swarm.tasks.dataset.scorers import unit_tests  # imported already, where a task has this scorer
 
-        origin = question.known_origin()
+        task, number = self._row(question.known_origin())
+        return unit_tests.trial(task.row(number), answer)
+
+    def _row(self, origin: Origin) -> tuple[LoadedTask, int]:
+        """Returns the task of a question, and the number of its row."""
         task = self._loaded[origin.task]
-        return unit_tests.trial(task.row(row_number(task, origin.seed, origin.index)), answer)
+        return task, row_number(task.training, task.held_out, origin.seed, origin.index)
 
 
-class Parted(Protocol):
-    """Numbers of rows; see swarm.tasks.dataset.loading.LoadedTask."""
-
-    @property
-    def training(self) -> Sequence[int]:
-        """Returns the numbers of the rows that runs ask."""
-
-    @property
-    def held_out(self) -> Sequence[int]:
-        """Returns the numbers of the rows that judges and exams ask."""
-
-
-def row_number(task: Parted, seed: int, index: int) -> int:
-    """Returns which row a seed and an index ask."""
+def row_number(training: Sequence[int], held_out: Sequence[int], seed: int, index: int) -> int:
+    """Returns which row a seed and an index ask, of those that runs ask and of those that judges and exams ask."""
     first, end = HELD_OUT_SEEDS
-    numbers = task.held_out if first <= seed < end else task.training
+    numbers = held_out if first <= seed < end else training
     hashed = int.from_bytes(hashlib.sha256(str(seed).encode()).digest()[:8])
     return numbers[(hashed + index) % len(numbers)]

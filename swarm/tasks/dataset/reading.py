@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import csv
-import json
 import mmap
 import os
 import subprocess
@@ -67,19 +66,14 @@ def json_lines(file: IO[bytes], path: Path) -> Rows:
         if not text.strip():
             continue
         try:
-            row = strict_json.loads(text.rstrip())
-        except json.JSONDecodeError as error:
-            got = repr(error.doc[error.pos :][:LONGEST_SHOWN]) if error.pos < len(error.doc) else "the end of the line"
-            raise UnreadableError(
-                f"{path}:{number}:{error.pos + 1}: expected an object of JSON in each line, such as {EXAMPLE}, got "
-                f"{got} in column {error.pos + 1} ({error.msg})"
-            ) from None
+            row = strict_json.loads(text)
+            problem = ""
         except ValueError as error:
-            raise UnreadableError(f"{path}:{number}: {error}") from None
+            row, problem = None, f": {error}"
         if not isinstance(row, dict):
             raise UnreadableError(
-                f"{path}:{number}:1: expected an object of JSON in each line, such as {EXAMPLE}, got "
-                f"{text.strip()[:LONGEST_SHOWN]!r}"
+                f"{path}:{number}: expected an object of JSON in each line, such as {EXAMPLE}, got "
+                f"{text.strip()[:LONGEST_SHOWN]!r}{problem}"
             )
         yield number, row
 

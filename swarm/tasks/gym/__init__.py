@@ -14,6 +14,6 @@
     safe_eval        what stands in for `eval` and for sympy's
 
 Holes of reasoning-gym that are closed here: answers that it evaluates (binary_matrix, spiral_matrix, string_insertion,
-n_queens, and by sympy countdown, puzzle24 and the algebra), questions that it evaluates, and code that it makes. Under
-scoring 1 and in the profiles of replications rewards stay reasoning-gym's, which pay for some wrong answers.
+n_queens, and by sympy countdown, puzzle24 and the algebra), questions that it evaluates, and code that it makes. In the
+profiles of replications rewards stay reasoning-gym's, which pay for some wrong answers.
 """

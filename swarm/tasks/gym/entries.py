@@ -21,7 +21,7 @@ from swarm.tasks.family import SEED_LIMIT
 from swarm.tasks.gym import strict
 from swarm.tasks.gym.disarm import disarm, keep_files
 from swarm.tasks.gym.imports import import_datasets, make_sympy_ready
-from swarm.tasks.gym.names import LEVEL, OF_THE_ORIGIN, OWN_KEYS, dataset_of, scoring_of
+from swarm.tasks.gym.names import LEVEL, OF_THE_ORIGIN, OWN_KEYS, dataset_of
 
 SEED_STEP = 1_000_003
 Entry = tuple[Any, dict[str, Any]]
@@ -39,8 +39,8 @@ class Scoring(NamedTuple):
     """Seeds that are tried for an entry that can be asked."""
 
 
-SCORINGS = {1: Scoring(), 2: Scoring(strict.is_right, strict.asked, 256)}
-"""What a definition can say; 19 of 20 questions of string_insertion have no meaning."""
+STRICT = Scoring(strict.is_right, strict.asked, 256)
+"""Scoring of what a run defines; 19 of 20 questions of string_insertion have no meaning."""
 
 
 class GymDefinition(NamedTuple):
@@ -50,7 +50,7 @@ class GymDefinition(NamedTuple):
     dataset: str
     options: Mapping[str, Any]
     """Keyword arguments for `create_dataset`."""
-    scoring: Scoring = SCORINGS[1]
+    scoring: Scoring = STRICT
 
 
 def entry(definition: GymDefinition, seed: int, index: int = 0) -> Entry:
@@ -90,11 +90,10 @@ def _entry(definition: GymDefinition, seeds: strict.Seeds, index: int) -> Entry:
 
 def score(definition: GymDefinition, made: Entry, answer: str) -> float:
     """Returns the reward of an answer, by the definition's scoring. Raises whatever the dataset's own scorer raises."""
-    raw, dataset = functools.partial(_raw, made), definition.dataset
+    raw = functools.partial(_raw, made)
     if definition.scoring.is_right:
-        return float(definition.scoring.is_right(dataset, made[1], answer, raw))
-    check = strict.CAN_BE_RIGHT.get(dataset)
-    return 0.0 if check and not check(answer, made[1]) else raw(answer)
+        return float(definition.scoring.is_right(definition.dataset, made[1], answer, raw))
+    return raw(answer)
 
 
 def _raw(made: Entry, answer: str) -> float:
@@ -134,8 +133,8 @@ def _use(definition: GymDefinition) -> None:
 # ── definitions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 def definition_of(name: str, parameters: Parameters) -> GymDefinition:
     """Returns the definition that a table is; the dataset's module has been imported. Raises ConfigError."""
-    dataset, scoring = dataset_of(name, parameters), scoring_of(name, parameters)
-    return GymDefinition(name, dataset, _configuration(name, dataset, parameters), SCORINGS[scoring])
+    dataset = dataset_of(name, parameters)
+    return GymDefinition(name, dataset, _configuration(name, dataset, parameters))
 
 
 def _configuration(name: str, dataset: str, parameters: Parameters) -> dict[str, Any]:

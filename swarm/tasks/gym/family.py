@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from swarm.config.task_table import SCORING
 from swarm.tasks.definitions import Parameters, profile_of
 from swarm.tasks.family import Behaviour
 from swarm.tasks.gym import names
@@ -44,12 +43,9 @@ class ReasoningGym:
         return GymQuestions(self._tasks)
 
     def complete(self, name: str, parameters: Parameters, folder: Path) -> dict[str, Any]:
-        """Returns the definition, if the installed version has its dataset. Raises ConfigError.
-
-        The first scoring is not written down, as versions that had no other wrote none.
-        """
+        """Returns the definition as it is, if the installed version has its dataset. Raises ConfigError."""
         names.check(name, parameters)
-        return {key: value for key, value in parameters.items() if (key, value) != (SCORING, 1)}
+        return dict(parameters)
 
     def define(self, tasks: Mapping[str, Parameters]) -> ReasoningGym:
         """This family with these tasks too. Their parameters are checked where they are asked first."""

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from swarm.tasks.gym.names import PACKAGE, module_of
+from swarm.tasks.gym.names import PACKAGE, modules
 
 _LAZY = re.compile(r"^[ \t]+(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w.]+))", re.MULTILINE)
 _NOT_FOR_QUESTIONS = re.compile(
@@ -36,7 +36,7 @@ def import_datasets(datasets: Iterable[str]) -> None:
         ImportError: reasoning-gym is absent, or its modules lie elsewhere than in the versions that we know.
         ConfigError: reasoning-gym is absent.
     """
-    found = [module_of(dataset) for dataset in datasets]
+    found = [modules()[dataset] for dataset in datasets]
     _stand_in(PACKAGE)
     importlib.import_module(f"{PACKAGE}.coaching")  # first: it and `factory` import each other
     for package in sorted({module.split(".")[1] for module in found}):

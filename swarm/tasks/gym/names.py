@@ -63,15 +63,8 @@ def check(name: str, parameters: Parameters) -> None:
     level = parameters.get(LEVEL, 0)
     if type(level) is not int or level < 0:
         raise malformed(name, f"{LEVEL} must be a whole number from 0, got {level!r:.80}")
-    scoring_of(name, parameters)
-
-
-def scoring_of(name: str, parameters: Parameters) -> int:
-    """Returns which of the ways to reward a definition has. Raises ConfigError: this version does not know it."""
-    scoring = parameters.get(SCORING, 1)
-    if type(scoring) is not int or not 1 <= scoring <= NEWEST_SCORING:
-        raise malformed(name, f"{SCORING} must be 1 to {NEWEST_SCORING}, got {scoring!r:.80}")
-    return scoring
+    if (scoring := parameters.get(SCORING)) != NEWEST_SCORING:
+        raise malformed(name, f"{SCORING} must be {NEWEST_SCORING}, the only one of this version, got {scoring!r:.80}")
 
 
 @functools.cache
@@ -79,14 +72,6 @@ def modules() -> dict[str, str]:
     """Dataset -> its module. Raises ConfigError: reasoning-gym is not installed."""
     found = {dataset: path for path in _folder().rglob("*.py") if (dataset := _registered(path.read_bytes()))}
     return {dataset: _module(found[dataset]) for dataset in sorted(found)}
-
-
-def module_of(dataset: str) -> str:
-    """Returns the module of one that there is; without a look at all files, where its file is called as it is."""
-    for path in _folder().glob(f"*/{dataset}.py"):
-        if _registered(path.read_bytes()) == dataset:
-            return _module(path)
-    return modules()[dataset]
 
 
 def _folder() -> Path:

@@ -80,4 +80,4 @@ def _scoring(profile: str) -> Scoring:
     def asked(task: str, entry: strict.Entry, seeds: strict.Seeds, _raw: strict.Raw) -> strict.Entry | None:
         return strict.with_meaning(task, entry, seeds.asked, told)
 
-    return Scoring(strict.is_key_or_follows, asked, DRAWS)
+    return Scoring(strict.is_right, asked, DRAWS)

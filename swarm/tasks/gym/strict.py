@@ -5,7 +5,7 @@ the key as a part of it the share that it has, a decimal number may be off by on
 the mean reward rises without any right answer, and that a mean reward of 0.1 is knowledge cannot be told. Here a reward
 is a right answer, and the mean reward is the share of them (pass@1).
 
-**Scoring 2**, which new runs ask the library's datasets with (is_right, asked):
+**Scoring 2**, which runs ask the library's datasets with (is_right, asked):
 
     answer ──CHECKS──▶ ──the library's own score, at its full value──▶ right
 
@@ -18,14 +18,13 @@ decides by itself (DECIDES) the library is not asked.
     meaning         a question is drawn again whose key earns nothing, is too long to be said or stands in the question,
                     and one to which any text, or none, is right
 
-**The strict profiles** of the nine tasks (is_key, is_key_or_follows, with_meaning):
+**The strict profiles** of the nine tasks reward likewise (is_right, with_meaning; tiny-2: is_key):
 
     decimal_arithmetic        the key's number exactly, in any notation; the key rounds halves up, as the question asks
     fraction_simplification   one fraction in lowest terms and nothing else, or the whole number that it is
     propositional_logic       in tiny-2 what follows from the premises, and not from nothing, with one connective at
                               most; in tiny-3 and paper-2 what follows from all of them together (together.py)
     arc_1d                    in tiny-3 and paper-2 the rule changes something in every example and in the test
-    all others                the key, as the task writes it
 
 What stays in tiny-2: a premise that is copied follows from the premises; of 0.3 % of the questions of
 propositional_logic nothing follows that says anything; in arc_1d two rules may explain one example.
@@ -72,20 +71,7 @@ _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
 _PROBABILITY = re.compile(
     r"\d{1,30}\s*/\s*[1-9]\d{0,30}|(?:\d{1,30}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,2})?", re.ASCII
 )
-
-
-_LITERAL = r"\s*(?:¬\s*)*[A-Z]\s*"
-_BINARY = rf"{_LITERAL}[∧∨→↔]{_LITERAL}"
-_VARIABLE = re.compile(r"\s*[A-Z]\s*")
-_FORMS = {
-    "propositional_logic": re.compile(rf"{_LITERAL}|{_BINARY}|\s*(?:¬\s*)*\({_BINARY}\)\s*"),
-    "fraction_simplification": re.compile(
-        r"\s*(?:\d+|\$?\s*(?:\d+\s*/\s*\d+|\\d?frac\s*{\s*\d+\s*}\s*{\s*\d+\s*})\s*\$?)\s*", re.ASCII
-    ),
-}
-"""Task -> the form of an answer that is looked at: what else its own scorer takes is no answer here."""
-TRIVIAL = 0.25
-"""What propositional_logic pays for a conclusion that follows and is a variable, or always true."""
+_FRACTION = re.compile(r"\s*(?:\d+|\$?\s*(?:\d+\s*/\s*\d+|\\d?frac\s*{\s*\d+\s*}\s*{\s*\d+\s*})\s*\$?)\s*", re.ASCII)
 
 
 def _form(pattern: str, flags: int = 0) -> Check:
@@ -150,7 +136,7 @@ def _candidate(answer: str, entry: Entry) -> bool:
 
 
 def _fraction(answer: str, entry: Entry) -> bool:
-    if not _FORMS["fraction_simplification"].fullmatch(answer):
+    if not _FRACTION.fullmatch(answer):
         return False
     metadata = entry["metadata"]
     parts = [int(each) for each in re.findall(r"\d+", answer, re.ASCII)]
@@ -278,13 +264,6 @@ DECIDES = frozenset(
     {"countdown", "fraction_simplification", "game_of_life_halting", "gsm_symbolic", "puzzle24", "rush_hour"}
 )
 """Datasets whose check alone says what is right."""
-CAN_BE_RIGHT: Mapping[str, Check] = {
-    "complex_arithmetic": _is_no_nan,
-    "game_of_life_halting": _same_text,
-    "puzzle24": _uses_its_numbers,
-}
-"""Dataset -> whether an answer is scored at all in the first scoring, where the library pays in full for wrong ones:
-for `nan`, from which no number differs; for any text, as none is false; for 24 out of any four numbers."""
 
 
 def is_right(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
@@ -341,24 +320,20 @@ def _earns(dataset: str, entry: Entry, answer: str, raw: Raw) -> bool:
         return False
 
 
-# ── the nine tasks in the strict profiles ───────────────────────────────────────────────────────────────────────────
+# ── propositional_logic in tiny-2 ───────────────────────────────────────────────────────────────────────────────────
+_LITERAL = r"\s*(?:¬\s*)*[A-Z]\s*"
+_BINARY = rf"{_LITERAL}[∧∨→↔]{_LITERAL}"
+_VARIABLE = re.compile(r"\s*[A-Z]\s*")
+_CONCLUSION = re.compile(rf"{_LITERAL}|{_BINARY}|\s*(?:¬\s*)*\({_BINARY}\)\s*")
+"""The form of a conclusion that is looked at: what else the library takes is no answer here."""
+TRIVIAL = 0.25
+"""What the library pays for a conclusion that follows and is a variable, or always true."""
+
+
 def is_key(task: str, entry: Entry, answer: str, raw: Raw) -> bool:
-    """Tells whether an answer is right in a strict profile. Raises what the library raises on odd input."""
-    form = _FORMS.get(task)
-    if form and not form.fullmatch(answer):
-        return False
-    found, key = raw(answer), entry["answer"]
-    if task == "propositional_logic" and _VARIABLE.fullmatch(answer):
-        return found >= TRIVIAL
-    if task == "fraction_simplification" and "/" not in answer and "frac" not in answer:
-        return bool(f"{int(answer)}/1" == key)
-    if task == "decimal_arithmetic":
-        return found >= 1 and Decimal(answer) == Decimal(key)
-    return found >= 1
-
-
-def is_key_or_follows(task: str, entry: Entry, answer: str, raw: Raw) -> bool:
-    """Tells the same in the profiles whose questions have a meaning: what follows has to follow from all statements."""
-    if task == "propositional_logic":
+    """Tells the same in tiny-2, where a conclusion may follow from one statement alone."""
+    if task != "propositional_logic":
         return is_right(task, entry, answer, raw)
-    return is_key(task, entry, answer, raw)
+    if not _CONCLUSION.fullmatch(answer):
+        return False
+    return raw(answer) >= (TRIVIAL if _VARIABLE.fullmatch(answer) else 1)

@@ -12,24 +12,27 @@ A truth table is a whole number: bit k says whether the statement holds in the k
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
+import operator
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from swarm.tasks.gym.safe_eval import Reader
 
 TOLD = "\nGive a conclusion of one connective at most that follows from the statements together, and from none alone."
 TOLD_BRIEFLY = "\nTogether, not alone."
 """What the question says besides; briefly to models of a million parameters, which spell it letter by letter."""
 FIRST = "P"
 """The library names variables from here on, in the alphabet's order."""
-_LITERAL = r"((?:¬\s*)*)([P-Z])"
-_JOINED = rf"{_LITERAL}\s*([∧∨→↔])\s*{_LITERAL}"
-_ALONE = re.compile(_LITERAL)
-_BARE = re.compile(_JOINED)
-_CLOSED = re.compile(rf"((?:¬\s*)*)\(\s*{_JOINED}\s*\)")
-_TOKENS = re.compile(r"[¬∧∨→↔()]|[P-Z]")
+_LITERAL = "¬*[P-Z]"
+_BINARY = f"{_LITERAL}[∧∨→↔]{_LITERAL}"
+_ANSWER = re.compile(rf"{_LITERAL}|{_BINARY}|¬*\({_BINARY}\)")
+_AS_PYTHON = str.maketrans({"¬": "~", "∧": "&", "∨": "|", "→": ">>", "↔": "^"})
+"""Signs that Python reads, which stand for what `table` makes of them."""
 
 
 class Names(NamedTuple):
@@ -47,76 +50,44 @@ def names(count: int) -> Names:
     return Names(tables, (1 << len(assignments)) - 1)
 
 
-def _join(how: str, left: int, right: int, always: int) -> int:
-    joins: Mapping[str, Callable[[], int]] = {
-        "∧": lambda: left & right,
-        "∨": lambda: left | right,
-        "→": lambda: always & ~left | right,
-        "↔": lambda: always & ~(left ^ right),
-    }
-    return joins[how]()
-
-
 def table(statement: str, known: Names) -> int:
     """Returns the truth table of a statement in which every connective of two has its parentheses, as the library
-    writes them.
+    writes them; the outermost pair may be left out.
 
-    Raises ValueError: it is none.
+    Raises SyntaxError, ValueError: it is none.
     """
-    values: list[int] = []
-    waiting: list[str] = []
-    for token in _TOKENS.findall(statement):
-        if token in known.tables:
-            values.append(known.tables[token])
-        elif token != ")":
-            waiting.append(token)
-            continue
-        else:
-            _close(values, waiting, known.always)
-        while waiting and waiting[-1] == "¬":
-            waiting.pop()
-            values.append(known.always & ~values.pop())
-    if len(values) == 2 and len(waiting) == 1:  # the outermost pair may be left out
-        _close(values, ["(", *waiting], known.always)
-    if len(values) != 1:
+    always = known.always
+
+    def leaf(node: ast.expr, reader: Reader) -> int:
+        match node:
+            case ast.UnaryOp(op=ast.Invert()):
+                return always & ~int(reader.value(node.operand))
+            case ast.Name(id=name) if name in known.tables:
+                return known.tables[name]
         raise ValueError(f"no statement: {statement!r:.200}")
-    return values[0]
 
-
-def _close(values: list[int], waiting: list[str], always: int) -> None:
-    if len(waiting) < 2 or len(values) < 2 or waiting[-2] != "(" or waiting[-1] in "¬(":
-        raise ValueError("parentheses that do not hold two statements")
-    how, _ = waiting.pop(), waiting.pop()
-    right, left = values.pop(), values.pop()
-    values.append(_join(how, left, right, always))
+    joins: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+        ast.BitAnd: operator.and_,
+        ast.BitOr: operator.or_,
+        ast.RShift: lambda left, right: always & ~left | right,
+        ast.BitXor: lambda left, right: always & ~(left ^ right),
+    }
+    return int(Reader(joins, leaf).read(statement.translate(_AS_PYTHON)))
 
 
 def table_of_answer(answer: str, known: Names) -> int | None:
     """Returns the truth table of an answer, or None: it has another form, or a variable that the question has not."""
-    answer = answer.strip()
-    if (alone := _ALONE.fullmatch(answer)) is not None:
-        return _literal(alone.groups(), known)
-    if (bare := _BARE.fullmatch(answer)) is not None:
-        outer, parts = "", bare.groups()
-    elif (closed := _CLOSED.fullmatch(answer)) is not None:
-        outer, parts = closed.group(1), closed.groups()[1:]
-    else:
+    plain = "".join(answer.split())
+    if not _ANSWER.fullmatch(plain):
         return None
-    left, right = _literal(parts[:2], known), _literal(parts[3:], known)
-    if left is None or right is None:
+    try:
+        return table(plain.replace("¬¬", ""), known)
+    except ValueError:
         return None
-    found = _join(parts[2], left, right, known.always)
-    return known.always & ~found if outer.count("¬") % 2 else found
 
 
 def _literals(known: Names) -> set[int]:
     return {*known.tables.values(), *(known.always & ~one for one in known.tables.values())}
-
-
-def _literal(parts: Sequence[str], known: Names) -> int | None:
-    if (value := known.tables.get(parts[1])) is None:
-        return None
-    return known.always & ~value if parts[0].count("¬") % 2 else value
 
 
 def is_right(answer: str, premises: Sequence[str], variables: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
 import random
 import sys
 import traceback
@@ -18,10 +17,10 @@ import msgspec
 
 from swarm.config.task_table import WEIGHT
 from swarm.errors import ConfigError
-from swarm.tasks.conversation import Conversing, Said, checked_reply
-from swarm.tasks.definitions import Parameters, malformed, profile_of, refuse_other
-from swarm.tasks.python import DIGEST, FAMILY, FILE, VERSION
-from swarm.types import MOST_TURNS, Origin, Question
+from swarm.tasks.conversation import Conversing, Said
+from swarm.tasks.definitions import Parameters, malformed, refuse_other
+from swarm.tasks.python import DIGEST, FILE
+from swarm.types import Origin, Question
 
 PROMPT_LIMIT = 20_000
 """Characters of a question, and of its answer."""
@@ -34,12 +33,21 @@ REPLY, TURNS, READS = "reply", "turns", "reads"
 each."""
 
 
+class TaskFileError(Exception):
+    """A function of a task's file failed; says which, where and why."""
+
+
 class _Task(NamedTuple):
-    draw: Callable[..., Any]
-    score: Callable[[Question, Any], float]
+    file: TaskFile
     parameters: dict[str, Any]
-    reply: Callable[[Question, list[Said]], str | None] | None
-    conversing: Conversing | None
+
+    def call(self, function: str, *arguments: object, **parameters: object) -> Any:
+        """Call a function of the file. Raises TaskFileError for whatever it raises."""
+        try:
+            return self.file.functions[function](*arguments, **parameters)
+        except Exception as error:  # the boundary: somebody's function may raise anything
+            path = self.file.path
+            raise TaskFileError(f"{path}: {function} failed: {where(error, path)}") from error
 
 
 class PythonQuestions:
@@ -50,64 +58,37 @@ class PythonQuestions:
         self._tasks: dict[str, _Task] = {}
 
     def prepare(self) -> None:
-        """Import all files, and see that each draws and scores a question. Raises ConfigError."""
+        """Import all files. Raises ConfigError."""
         for name, parameters in self._definitions.items():
-            path = Path(parameters[FILE])
             own = {key: value for key, value in parameters.items() if key not in (FILE, DIGEST, WEIGHT)}
-            functions, conversing = load(name, path, parameters[DIGEST])
-            self._tasks[name] = _Task(functions["draw"], functions["score"], own, functions.get("reply"), conversing)
-            self._try(name, path)
+            self._tasks[name] = _Task(load(name, Path(parameters[FILE]), parameters[DIGEST]), own)
 
     def make(self, origin: Origin) -> Question:
-        """Makes the question that `draw` gives. Raises what that raises, and ValueError if it gives something else."""
+        """Makes the question that `draw` gives. Raises TaskFileError, and ValueError if `draw` gives something else."""
         task = self._tasks[origin.task]
-        drawn = task.draw(random.Random(f"{origin.seed} {origin.index}"), **task.parameters)
-        return question_of(drawn, origin)
+        rng = random.Random(f"{origin.seed} {origin.index}")
+        return question_of(task.call("draw", rng, **task.parameters), origin)
 
     def score(self, question: Question, answer: str) -> float:
-        """Returns the reward that `score` gives, in a copy of the question: it may change that. Raises what that
-        raises."""
-        return float(self._tasks[question.known_origin().task].score(question, answer))
+        """Returns the reward that `score` gives, which may change the question. Raises TaskFileError."""
+        return float(self._of(question).call("score", question, answer))
 
     @property
     def conversing(self) -> dict[str, Conversing]:
         """Returns the tasks whose file has `reply`."""
-        return {name: task.conversing for name, task in self._tasks.items() if task.conversing}
+        return {name: task.file.conversing for name, task in self._tasks.items() if task.file.conversing}
 
     def reply(self, question: Question, answers: Sequence[Said]) -> str | None:
-        """Returns the words that `reply` gives. Raises what that raises."""
-        reply = self._tasks[question.known_origin().task].reply
-        return reply(question, list(answers)) if reply else None
+        """Returns the words that `reply` gives, whatever they are. Raises TaskFileError."""
+        words: str | None = self._of(question).call(REPLY, question, list(answers))
+        return words
 
     def score_conversation(self, question: Question, answers: Sequence[Said]) -> float:
-        """Returns the reward that `score` gives for all turns. Raises what that raises."""
-        return float(self._tasks[question.known_origin().task].score(question, list(answers)))
+        """Returns the reward that `score` gives for all turns. Raises TaskFileError."""
+        return float(self._of(question).call("score", question, list(answers)))
 
-    def _try(self, name: str, path: Path) -> None:
-        """One question, as a run will ask it, so that what is wrong is known before anything starts."""
-        task = self._tasks[name]
-        try:
-            inspect.signature(task.draw).bind(None, **task.parameters)
-        except TypeError as error:
-            taken = ", ".join(list(inspect.signature(task.draw).parameters)[1:])
-            raise malformed(name, f"{path}: draw does not take these parameters: {error}; it has {taken}") from None
-        profile = profile_of(name, self._definitions[name])
-        try:
-            question = self.make(Origin(name, profile, 0, 0, VERSION, FAMILY))
-        except Exception as error:  # noqa: BLE001 - the boundary: somebody's function may raise anything
-            raise malformed(name, f"{path}: draw failed: {where(error, path)}") from None
-        if task.reply:
-            self._attempt("reply", lambda: checked_reply(self.reply(question, [question.answer])), name, path)
-            self._attempt("score", lambda: self.score_conversation(question, [question.answer]), name, path)
-        else:
-            self._attempt("score", lambda: self.score(question, question.answer or ""), name, path)
-
-    @staticmethod
-    def _attempt(what: str, call: Callable[[], object], name: str, path: Path) -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 - as above
-            raise malformed(name, f"{path}: {what} failed at the answer of draw: {where(error, path)}") from None
+    def _of(self, question: Question) -> _Task:
+        return self._tasks[question.known_origin().task]
 
 
 def question_of(drawn: object, origin: Origin) -> Question:
@@ -128,7 +109,9 @@ def _parts(drawn: object) -> tuple[str, str, dict[str, Any]]:
             return prompt, answer, {}
         case (str(prompt), str(answer), dict(metadata)):
             return prompt, answer, metadata
-    raise ValueError(f"expected (question, answer) as text, or (question, answer, metadata), got {drawn!r:.200}")
+    raise ValueError(
+        f"expected of draw (question, answer) as text, or (question, answer, metadata), got {drawn!r:.200}"
+    )
 
 
 # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,14 +132,15 @@ def digest_of(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-class LoadedSource(NamedTuple):
+class TaskFile(NamedTuple):
     """Holds what a task's file defines."""
 
+    path: Path
     functions: dict[str, Callable[..., Any]]
     conversing: Conversing | None
 
 
-def load(name: str, path: Path, digest: str) -> LoadedSource:
+def load(name: str, path: Path, digest: str) -> TaskFile:
     """Run the very bytes that have this digest, and return its functions. Raises ConfigError."""
     text = read(name, path)
     refuse_other(name, str(path), digest, digest_of(text))
@@ -173,13 +157,7 @@ def load(name: str, path: Path, digest: str) -> LoadedSource:
         if not callable(getattr(module, function, None)):
             raise malformed(name, f"{path} has no function {function}; see docs/tasks.md, or `swarm task new`")
     how = Conversing(getattr(module, TURNS, 0), getattr(module, READS, "answer")) if converses else None
-    if how and not how.possible:
-        raise malformed(
-            name,
-            f"{path}: a file with {REPLY} has {TURNS}, 2 to {MOST_TURNS}, and {READS}, answer or text, or none; "
-            f"got {how.turns!r:.40} and {how.reads!r:.40}",
-        )
-    return LoadedSource({function: getattr(module, function) for function in functions}, how)
+    return TaskFile(path, {function: getattr(module, function) for function in functions}, how)
 
 
 def turns_of(path: Path) -> int:
@@ -201,7 +179,8 @@ def turns_of(path: Path) -> int:
 
 def where(error: BaseException, path: Path) -> str:
     """Returns in words what was raised, and in which line of the file."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    frames = traceback.walk_tb(error.__traceback__)  # reads no source, which a scoring child may not
+    lines = [line for frame, line in frames if frame.f_code.co_filename == str(path)]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
     said = f"{type(error).__name__}: {error}"
     return f"line {line}: {said:.300}" if line else f"{said:.300}"

@@ -153,7 +153,7 @@ def test_tasks_of_ones_own_are_asked_of_any_model_as_they_were_defined(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "make_ready", lambda _: None)
-    begin(place, "tiny-2", task_table={"sums": {"gym": "chain_sum", "max_terms": 3}})
+    begin(place, "tiny-2", task_table={"sums": {"gym": "chain_sum", "max_terms": 3, "scoring": 2}})
     assert started("worker", model=REAL).profile == "tiny-2"
 
 

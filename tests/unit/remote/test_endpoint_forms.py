@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm.config import Settings
 from swarm.errors import ConfigError
 from swarm.instruction import INSTRUCTION, OURS, Asking
+from swarm.node.process.generator_only import endpoint_config
 from swarm.remote.endpoint_config import FORMS, EndpointConfig, Form
 from swarm.remote.endpoint_forms import TEMPLATE_TOKENS, cost_of, read_reply, request_body, without_prompt
 from swarm.remote.key import Key
@@ -54,8 +56,8 @@ def test_requests_have_the_form_that_the_endpoint_takes() -> None:
 
 @given(st.text(), st.sampled_from(FORMS))
 def test_the_worst_case_is_at_least_a_token_for_each_byte(question: str, form: Form) -> None:
-    assert cost_of(form, question, 9).worst.prompt >= len(question.encode()) + len(INSTRUCTION) + TEMPLATE_TOKENS
-    assert cost_of(form, question, 9).worst.reply == 9
+    assert cost_of(form, question, 9).prompt >= len(question.encode()) + len(INSTRUCTION) + TEMPLATE_TOKENS
+    assert cost_of(form, question, 9).reply == 9
 
 
 def test_an_endpoint_is_told_what_the_user_says_and_that_is_paid_for_and_cut_off_again() -> None:
@@ -63,7 +65,7 @@ def test_an_endpoint_is_told_what_the_user_says_and_that_is_paid_for_and_cut_off
     system, user = "You sort.", f"{asking.instruction}\n\n1?"
     messages = request_body(config(asking=asking), "chat", "1?")["messages"]
     assert [turn["content"] for turn in messages] == [system, user]
-    assert cost_of("chat", "1?", 9, asking).worst.prompt == len(system) + len(user) + TEMPLATE_TOKENS
+    assert cost_of("chat", "1?", 9, asking).prompt == len(system) + len(user) + TEMPLATE_TOKENS
     assert without_prompt(f"<|im_start|>system\n{system}<|im_end|>\n{user}<|im_end|>7", "chat", "1?", asking) == "7"
 
 
@@ -81,7 +83,7 @@ def test_a_dialogue_is_sent_turn_by_turn_and_every_turn_is_paid_for() -> None:
     plain = OURS.as_plain_text("1?") + "2\n\nmore\nAnswer:3\n\nless\nAnswer:"
     assert request_body(config(), "completions", DIALOGUE)["prompt"] == plain
     for form in FORMS:
-        assert cost_of(form, DIALOGUE, 9).worst.prompt >= cost_of(form, "1?", 9).worst.prompt + len("2more3less")
+        assert cost_of(form, DIALOGUE, 9).prompt >= cost_of(form, "1?", 9).prompt + len("2more3less")
 
 
 @pytest.mark.parametrize(
@@ -135,15 +137,7 @@ def test_no_more_of_a_reply_is_looked_into_than_can_be_kept() -> None:
     tracemalloc.stop()
     assert most < 40 * 2**20
     assert cut.completions == (Completion("", finished=False),)
-    assert cut.trimmed
     assert cut.spent.reply > 600_000, "what was written may have to be paid for"
-
-
-def test_halves_of_surrogate_pairs_become_text() -> None:
-    text = read(rb'{"choices": [{"message": {"content": "a\ud800b\udc00 \ud83d\ude00"}}]}').text
-    text.encode()
-    assert text.startswith("a")
-    assert text.endswith(" \U0001f600")
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -265,10 +259,14 @@ def test_the_servers_own_words_are_told(body: bytes, said: str) -> None:
         ({"base_url": "ftp://x/v1"}, "base_url must be a URL such as"),
         ({"base_url": "http://[::1/v1"}, "base_url is no URL"),
         ({"model": ""}, "model must be a model's name"),
-        ({"temperature": -1.0}, "temperature must be a finite number of at least 0, got -1"),
-        ({"top_p": 0.0}, "top_p must be"),
+        ({"temperature": -1.0}, r"Expected `float` >= 0.0 - at `\$.temperature`"),
+        ({"top_p": 0.0}, r"Expected `float` > 0.0 - at `\$.top_p`"),
+        ({"patience": math.inf}, r"at `\$.patience`"),
+        ({"retries": -1}, r"at `\$.retries`"),
+        ({"cap_tokens": 0}, r"at `\$.cap_tokens`"),
+        ({"requests_per_minute": 5}, "unknown key 'requests_per_minute'"),
+        ({"max_token": 5}, "unknown key 'max_token'; did you mean 'max_tokens'"),
         ({"cap_money": 1.0}, "cap_money needs price_in and price_out"),
-        ({"tokens_per_minute": 10}, r"at least max_tokens \(256\), got 10"),
         ({"extra_body": "{"}, "extra_body is not JSON"),
         ({"extra_body": "[]"}, "must be a JSON object, got list"),
         ({"extra_body": '{"n": 8}'}, "must not set n"),
@@ -277,8 +275,9 @@ def test_the_servers_own_words_are_told(body: bytes, said: str) -> None:
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, Any], said: str) -> None:
+    endpoint = {"base_url": "http://127.0.0.1:1/v1", "model": "m", **settings}
     with pytest.raises(ConfigError, match=said):
-        config(**settings)
+        endpoint_config(Settings(endpoint=endpoint))
 
 
 def test_answers_may_be_stopped_at_by_servers_that_keep_the_string() -> None:
@@ -310,24 +309,15 @@ def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(settings: dict[str
     assert SECRET not in str(error.value)
 
 
-def test_a_key_comes_from_the_variable_that_is_named_or_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_text(f"{SECRET}\n")
-    for key in (config().read_key({"OPENAI_API_KEY": SECRET}), config(key_file=str(file)).read_key({})):
-        assert key
-        assert key.reveal() == SECRET
+def test_a_key_comes_from_the_variable_that_is_named() -> None:
+    key = config().read_key({"OPENAI_API_KEY": f"{SECRET}\n"})
+    assert key
+    assert key.reveal() == SECRET
+    for no_key in ("two words", "schl\u00fcssel"):
+        with pytest.raises(ConfigError, match="is no key"):
+            config().read_key({"OPENAI_API_KEY": no_key})
     assert config(key_variable="MINE").read_key({"OPENAI_API_KEY": SECRET}) is None
     assert config(key_variable="").read_key({"OPENAI_API_KEY": SECRET, "": SECRET}) is None
-
-
-@pytest.mark.parametrize("content", [b"", b"x" * 10_000, b"two words", "schl\u00fcssel".encode()])
-def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "key"
-    file.write_bytes(content)
-    with pytest.raises(ConfigError, match="key"):
-        config(key_file=str(file)).read_key({})
-    with pytest.raises(ConfigError, match="cannot be read"):
-        config(key_file=str(tmp_path / "none")).read_key({})
 
 
 @pytest.mark.parametrize(

@@ -98,39 +98,26 @@ def test_text_and_end_are_read_off_the_ids(tmp_path: Path) -> None:
             assert one.text == model.tokenizer.decode(one.token_ids, skip_special_tokens=True)
 
 
-def test_a_stop_string_ends_a_completion_and_stays_in_it(tmp_path: Path) -> None:
-    with serving(MODEL) as stub:
-        policy = served(stub, tmp_path, replace(CONFIG, max_new_tokens=40, stop=("e",)))
-        completions = [one for group in ask(policy, size=8) for one in group]
-        stopped = [one for one in completions if "e" in one.text]
-        assert stopped
-        model = policy.generator.own.model  # type: ignore[attr-defined]
-        for one in stopped:
-            assert one.finished
-            assert one.token_ids
-            assert "e" not in model.tokenizer.decode(one.token_ids[:-1]), "it ends with the token that completes it"
-        assert {body["include_stop_str_in_output"] for body in stub.completions} == {True}
-
-
-def test_what_a_server_writes_behind_a_stop_string_is_left_out(tmp_path: Path) -> None:
+def test_a_stop_string_ends_a_completion_and_what_a_server_writes_behind_it_is_left_out(tmp_path: Path) -> None:
     def deaf(handler: Any, body: dict[str, Any]) -> None:
         body["stop"] = []
         good(handler, body)
 
     stopping = replace(CONFIG, max_new_tokens=40, stop=("e",))
     with serving(MODEL) as stub:
-        expected = ask(served(stub, tmp_path / "hears", stopping))
+        policy = served(stub, tmp_path / "hears", stopping)
+        expected = [one for group in ask(policy) for one in group]
+        tokenizer = policy.generator.own.model.tokenizer  # type: ignore[attr-defined]
+    stopped = [one for one in expected if "e" in one.text]
+    assert all(one.finished and "e" not in tokenizer.decode((one.token_ids or ())[:-1]) for one in stopped)
+    assert stopped
     with serving(MODEL, *[deaf] * 3) as stub:
-        found = ask(served(stub, tmp_path / "deaf", stopping))
-    for one, same in zip(flat(found), flat(expected), strict=True):
+        found = [one for group in ask(served(stub, tmp_path / "deaf", stopping)) for one in group]
+    for one, same in zip(found, expected, strict=True):
         assert (one.text, one.token_ids, one.finished) == (same.text, same.token_ids, same.finished)
         assert one.logprobs == pytest.approx(same.logprobs, abs=1e-4), (
             "the server's batches differ, and its sums with them"
         )
-
-
-def flat(groups: Groups) -> list[Completion]:
-    return [one for group in groups for one in group]
 
 
 def test_every_default_that_a_server_may_have_is_overruled(tmp_path: Path) -> None:
@@ -261,7 +248,3 @@ def test_a_node_that_is_cancelled_lets_go_of_a_server_that_hangs(tmp_path: Path,
     with serving(MODEL, *[until_the_end] * 3) as stub:
         asyncio.run(main(served(stub, tmp_path), lambda: len(stub.completions) == 3))
         assert all(let_go.acquire(timeout=PATIENCE) for _ in range(3)), "it would write on for nobody"
-
-
-def test_a_policy_without_a_server_is_no_remote_generator() -> None:
-    assert not isinstance(policy_of(), RemoteGenerator)

@@ -26,13 +26,6 @@ PASSING: dict[str, Fault] = {
     "begun anew": forgetting,
     "garbage": raw(b"<html>"),
     "too few": changed(lambda reply: reply["choices"].pop()),
-    "of the base": changed(lambda reply: reply.update(model="base")),
-    "another prompt": changed(lambda reply: reply["choices"][0]["prompt_token_ids"].pop()),
-    "a wild id": changed(lambda reply: reply["choices"][1]["token_ids"].__setitem__(0, 10**6)),
-    "a log-prob of nothing": changed(
-        lambda reply: reply["choices"][1]["logprobs"]["token_logprobs"].__setitem__(0, -9999.0)
-    ),
-    "log-probs missing": changed(lambda reply: reply["choices"][1]["logprobs"]["token_logprobs"].pop()),
 }
 
 

@@ -48,12 +48,8 @@ def test_ids_and_logprobs_come_in_the_order_of_their_seeds() -> None:
     value = reply()
     value["choices"].reverse()
     assert read(value) == [((1, EOS), (-0.5, -0.5)), ((1, 2, 3), (-0.5, -0.5, -0.5))]
-
-
-def test_a_logprob_that_rounding_put_above_zero_is_zero() -> None:
-    value = reply()
-    value["choices"][0]["logprobs"]["token_logprobs"] = [1e-6, -1.0]
-    assert read(value)[0][1] == (0.0, -1.0)
+    value["choices"][1]["logprobs"]["token_logprobs"] = [1e-6, -1.0]
+    assert read(value)[0][1] == (0.0, -1.0), "rounding put it above zero"
 
 
 def in_first(**changes: Any) -> Callable[[dict[str, Any]], object]:
@@ -105,12 +101,6 @@ def test_what_is_no_reply_is_none(body: bytes) -> None:
     assert isinstance(read_models(body), Failure)
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_not_finite_are_none(number: str) -> None:
-    body = json.dumps(reply()).replace("-0.5", number, 1).encode()
-    assert isinstance(read_completions(body, EXPECTED), Failure)
-
-
 def test_a_stop_string_ends_a_completion_where_there_are_some() -> None:
     value = reply()
     value["choices"][0] |= choice(0, [1, 2], finish_reason="stop")
@@ -152,11 +142,6 @@ def test_whatever_stands_in_a_reply_it_is_believed_only_if_all_of_it_holds(place
         assert all(math.isfinite(value) and value <= 0 for value in values)
         assert EOS not in ids[:-1]
         assert ids[-1] == EOS or len(ids) == EXPECTED.limit
-
-
-@given(st.binary(max_size=200))
-def test_no_bytes_raise(body: bytes) -> None:
-    assert isinstance(read_completions(body, EXPECTED), Failure)
 
 
 def test_a_server_says_which_are_adapters() -> None:

@@ -172,12 +172,12 @@ def score(question, texts): return float(texts[-1] == "a")
 @pytest.mark.parametrize(
     ("changed", "by", "problem"),
     [
-        ("turns = 3", "turns = 1", "a file with reply has turns, 2 to 16, .* got 1 and"),
-        ("turns = 3", "", "a file with reply has turns"),
-        ("turns = 3", "turns, reads = 3, 'words'", "got 3 and 'words'"),
-        ("        return None\n", "        return 7\n", "reply failed at the answer of draw: .*got 7"),
-        ("        return None\n", "        1 / 0\n", "reply failed .*line [0-9]+: Zero"),
-        ("    secret, largest =", "    1 / 0\n    secret, largest =", "score failed at the answer of draw"),
+        ("turns = 3", "turns = 1", "a conversation has 2 to 16 turns and .*turns=1"),
+        ("turns = 3", "", "a conversation has 2 to 16 turns"),
+        ("turns = 3", "turns, reads = 3, 'words'", "reads='words'"),
+        ("        return None\n", "        return 7\n", "a reply is text or None, got 7"),
+        ("        return None\n", "        1 / 0\n", "reply failed: line [0-9]+: Zero"),
+        ("    secret, largest =", "    1 / 0\n    secret, largest =", "score failed: line"),
     ],
 )
 def test_a_file_that_cannot_converse_is_refused_before_anything_starts(

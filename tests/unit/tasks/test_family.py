@@ -19,7 +19,6 @@ from swarm.errors import ConfigError, ProtocolError
 from swarm.node.sharing.admission import Admission, AssignedQuestions
 from swarm.node.sharing.verification import score_groups, verify
 from swarm.provenance import versions
-from swarm.tasks import registry
 from swarm.tasks.bounded import Limits
 from swarm.tasks.family import QuestionRequest
 from swarm.tasks.registry import FAMILIES, Families
@@ -90,27 +89,16 @@ def test_the_cores_families_look_no_plugin_up(monkeypatch: pytest.MonkeyPatch) -
     assert Families([*FAMILIES]).versions.keys() == FAMILIES.keys()
 
 
-@pytest.mark.parametrize("family", sorted({*TASK_FAMILIES} - FAMILIES.keys()))
-def test_a_family_of_a_plugin_that_is_not_there_is_said_with_what_to_install(
-    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_family_of_ours_that_is_not_there_is_taken_from_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(install(tmp_path / "bare", "swarm-sapo", {}))
-    with pytest.raises(ConfigError, match=rf"{family}, which SWARM_TASK_FAMILIES .* install swarm again"):
-        Families([family])
-    gone = {"swarm.tasks": {family: "swarm.plugins.deleted.family:FAMILY"}}
-    monkeypatch.syspath_prepend(install(tmp_path / "cut", "swarm-sapo", gone))
-    with pytest.raises(ConfigError, match=rf"{family} \(swarm.tasks\) of swarm-sapo .* install swarm-sapo again"):
-        Families([family])
-
-
-def test_an_entry_point_of_somebody_else_takes_no_name_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("swarm-sapo", "theirs"):
-        groups = {"swarm.tasks": dict.fromkeys(TASK_FAMILIES, "tests.unit.tasks.sums:SUMS")} if name == "theirs" else {}
+    theirs = {"swarm.tasks": dict.fromkeys(TASK_FAMILIES, "tests.unit.tasks.sums:SUMS")}
+    for name, groups in (("swarm-sapo", {}), ("theirs", theirs)):
         monkeypatch.syspath_prepend(install(tmp_path / name, name, groups))
     families = load_settings({}, {"SWARM_TASK_FAMILIES": ",".join(TASK_FAMILIES)}).task_families
     assert families == TASK_FAMILIES
     for family in {*TASK_FAMILIES} - FAMILIES.keys():
-        with pytest.raises(ConfigError, match="install swarm again"):
+        with pytest.raises(ConfigError, match=rf"{family}, which SWARM_TASK_FAMILIES .* install swarm again"):
             Families([family])
 
 
@@ -238,11 +226,3 @@ def test_a_scorer_of_ones_own_is_bounded_like_any_other(tmp_path: Path) -> None:
     kinds = list(hostile.values())
     assert (score.killed, score.errors) == (kinds.count("killed"), kinds.count("error"))
     assert not marker.exists()
-
-
-def test_files_of_the_first_family_are_those_of_earlier_versions() -> None:
-    origin = Origin("bf", "tiny", 1, 0, "0.1.25")
-    old = b'{"task":"bf","profile":"tiny","seed":1,"index":0,"gym_version":"0.1.25"}'
-    assert msgspec.json.encode(origin) == old
-    assert msgspec.json.decode(old, type=Origin) == origin
-    assert registry.full_task(origin.family, origin.task) == "bf"

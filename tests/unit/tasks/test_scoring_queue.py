@@ -78,7 +78,7 @@ async def ask_all(queue: ScoringQueue, names: list[str]) -> dict[str, str]:
 
     async def ask(name: str) -> None:
         try:
-            reply = await queue.ask(request(name))
+            (reply,) = await queue.ask([request(name)])
         except ScoringError as error:
             replies[name] = str(error)
         else:
@@ -106,7 +106,7 @@ def test_what_waits_together_travels_together_in_order_up_to_the_limit_and_each_
 def test_a_second_server_serves_what_waits_while_the_first_is_busy() -> None:
     async def body(queue: ScoringQueue) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(queue.ask, request("slow"))
+            tasks.start_soon(queue.ask, [request("slow")])
             await anyio.wait_all_tasks_blocked()
             assert await ask_all(queue, ["quick"]) == {"quick": "quick"}
             go.set()
@@ -137,9 +137,9 @@ def test_what_a_batch_left_unfinished_is_asked_again_alone() -> None:
 def test_a_caller_that_gave_up_before_its_turn_is_left_out_and_one_that_gives_up_later_harms_nobody() -> None:
     async def body(queue: ScoringQueue) -> None:
         async with anyio.create_task_group() as tasks, anyio.create_task_group() as cancelled:
-            cancelled.start_soon(queue.ask, request("sent"))
+            cancelled.start_soon(queue.ask, [request("sent")])
             await anyio.wait_all_tasks_blocked()
-            cancelled.start_soon(queue.ask, request("waiting"))
+            cancelled.start_soon(queue.ask, [request("waiting")])
             tasks.start_soon(ask_and_note, queue, "patient")
             await anyio.wait_all_tasks_blocked()
             cancelled.cancel_scope.cancel()
@@ -183,10 +183,10 @@ def test_a_batch_may_take_the_time_of_one_child_and_a_lone_group_that_of_one_mor
     server = NotingServer()
 
     async def body(queue: ScoringQueue) -> None:
-        await queue.ask(group)
+        await queue.ask([group])
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(queue.ask, group)
-            tasks.start_soon(queue.ask, group)
+            tasks.start_soon(queue.ask, [group])
+            tasks.start_soon(queue.ask, [group])
 
     with_queue(body, server)
     wall_s = Limits().wall_s

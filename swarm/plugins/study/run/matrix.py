@@ -25,7 +25,7 @@ from swarm.errors import ConfigError
 from swarm.plugins.study.measures import TESTED
 from swarm.plugins.study.record import TESTS, ConfigurationRecord, DeclaredComparison, RunRecord, StudyRecord
 from swarm.spelling import did_you_mean
-from swarm.tasks.universe import with_first_scoring
+from swarm.tasks.universe import completed
 
 CONFIGURATION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,39}")
 OWNED = {
@@ -301,8 +301,11 @@ def run_settings(record: StudyRecord, run: RunRecord, path: Path, *, hub_token: 
     said = {**stated(record), **configuration.settings}
     refuse_owned(said, f"study {record.study!r}")
     settings = load_settings({}, {}, None, **said)
-    if record.scoring is msgspec.UNSET:
-        settings = with_first_scoring(settings)
+    if record.scoring is msgspec.UNSET and completed(settings, path).task_table:
+        raise ConfigError(
+            f"study {record.study!r} was begun by a version that scored its datasets in another way: go on with that "
+            "version, or begin the study anew"
+        )
     return replace(
         settings,
         path=str(path),

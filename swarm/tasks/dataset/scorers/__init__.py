@@ -21,8 +21,6 @@ class ScorerRow(NamedTuple):
     """What is in the answer's column; after `answer_after`, where that is given."""
     options: Mapping[str, Any]
     """Options of the scorer, as the settings have them."""
-    scoring: int = 1
-    """Which of the scorer's ways to reward the run has."""
 
     @property
     def text(self) -> str:
@@ -58,8 +56,8 @@ class DatasetScorer(NamedTuple):
     """Extra of ours, which brings it."""
     executes: bool = False
     """Answers are executed: see swarm.tasks.trial."""
-    newest: int = 1
-    """The newest of its ways to reward, from 1 on. A run keeps the one that it was begun with; see the module."""
+    scoring: int = 1
+    """Version of its way to reward: tables say it from 2 on, and a run of another one is refused."""
     answers: bool = True
     """The column holds an answer, which earns 1."""
     strict: bool = True
@@ -68,12 +66,12 @@ class DatasetScorer(NamedTuple):
 
 SCORERS: Mapping[str, DatasetScorer] = {
     "exact": DatasetScorer(f"{_HERE}.text:EXACT", {"ignore_case": bool}),
-    "number": DatasetScorer(f"{_HERE}.number:NUMBER", {"tolerance": float, "relative": float}, newest=2),
+    "number": DatasetScorer(f"{_HERE}.number:NUMBER", {"tolerance": float, "relative": float}, scoring=2),
     "choice": DatasetScorer(f"{_HERE}.text:CHOICE"),
-    "json": DatasetScorer(f"{_HERE}.json_text:JSON", {"schema": bool}),
+    "json": DatasetScorer(f"{_HERE}.json_text:JSON"),
     "regex": DatasetScorer(f"{_HERE}.text:REGEX", {"ignore_case": bool}, answers=False),
     "math": DatasetScorer(
-        f"{_HERE}.math_text:MATH", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math", newest=2
+        f"{_HERE}.math_text:MATH", packages=("math-verify", "latex2sympy2_extended", "sympy"), extra="math", scoring=2
     ),
     "tests": DatasetScorer(
         f"{_HERE}.unit_tests:TESTS",

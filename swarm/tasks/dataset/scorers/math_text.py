@@ -5,8 +5,7 @@ intervals, matrices, equations and more. It reads LaTeX with a grammar and execu
 is replaced as for reasoning-gym (swarm.tasks.gym.disarm), what it imports late is imported here, and its time-outs,
 which are signals, give way to the limits of swarm.tasks.bounded.
 
-Scoring 1 is the library's own. Scoring 2 reads `\\$18` as a number, as the MATH datasets write it, and takes no answer
-that only looks equal to the library:
+`\\$18` is read as a number, as the MATH datasets write it, and no answer is taken that only looks equal to the library:
 
     0.4999999999 for 1/2      decimals are compared to as many places as are written, six at least
     0.5,0.5 for 1/2           a list of several things is no single one, also where they are the same
@@ -27,8 +26,6 @@ from swarm.tasks.gym import safe_eval
 from swarm.tasks.gym.disarm import disarm
 from swarm.tasks.gym.imports import make_sympy_ready
 
-STRICT = 2
-"""The first scoring that is stricter than the library."""
 LEAST_PLACES = 6
 """Places of decimals, as the library compares them."""
 MOST_PLACES = 100
@@ -53,9 +50,6 @@ def score(row: ScorerRow, answer: str) -> float:
     """1 for the same value."""
     import math_verify  # seconds, and an extra: only who asks such a task has it, since `prepare`
 
-    if row.scoring < STRICT:
-        given = _read(answer)
-        return float(bool(given) and math_verify.verify(_read(row.text), given, timeout_seconds=None))
     if _WORDS.fullmatch(row.text.strip()):
         return float(_words(row.text) == _words(answer))
     wanted, given = _read(_without_money(row.text)), _read(_without_money(answer))

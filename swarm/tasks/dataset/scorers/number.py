@@ -2,10 +2,8 @@
 
 Taken are integers, decimals, an exponent, thousands in threes ("1,234"), a currency before it or a percent sign
 behind it ("5%" is 0.05), fractions ("3/4", "1 1/2"), white space around it and a full stop behind it. Values are
-compared exactly, as fractions: 0.1 + 0.2 is 0.3.
-
-Scoring 2 takes what LaTeX and typography add as well: `\\boxed{5}`, `$5$`, `\\$5`, `9{,}500`, a currency behind the
-number ("5 €"), and spaces that do not break, between threes of digits too. Scoring 1 takes none of it.
+compared exactly, as fractions: 0.1 + 0.2 is 0.3. What LaTeX and typography add is taken as well: `\\boxed{5}`, `$5$`,
+`\\$5`, `9{,}500`, a currency behind the number ("5 €"), and spaces that do not break, between threes of digits too.
 """
 
 from __future__ import annotations
@@ -16,8 +14,6 @@ from fractions import Fraction
 
 from swarm.tasks.dataset.scorers import ScorerFunctions, ScorerRow
 
-TYPESET = 2
-"""The first scoring that reads LaTeX's and typography's forms."""
 DIGITS_LIMIT = 400
 """Digits before or behind the point, and the largest exponent: a number of a gigabyte is a few characters long."""
 
@@ -40,7 +36,7 @@ _CURRENCY_BEHIND = re.compile(r"(?P<number>[^$€£¥]*[0-9])\s*[$€£¥]")
 
 def score(row: ScorerRow, answer: str) -> float:
     """1 within the tolerance, which is the larger of the absolute and the relative one."""
-    given, wanted = parse(_written(row, answer)), _wanted(row)
+    given, wanted = parse(plain(answer)), _wanted(row)
     allowed = max(Fraction(row.options.get("tolerance", 0.0)), Fraction(row.options.get("relative", 0.0)) * abs(wanted))
     return float(given is not None and abs(given - wanted) <= allowed)
 
@@ -77,11 +73,6 @@ def _magnitude(found: re.Match[str]) -> Fraction | None:
     return int(found["whole"] or 0) + Fraction(int(found["over"].replace(",", "")), under)
 
 
-def _written(row: ScorerRow, text: str) -> str:
-    """Returns the text as the row's scoring reads it."""
-    return plain(text) if row.scoring >= TYPESET else text
-
-
 def plain(text: str) -> str:
     """Returns a number without what LaTeX and typography put around and into it; any other text as it may be."""
     if len(text) > 2 * DIGITS_LIMIT:
@@ -96,7 +87,7 @@ def plain(text: str) -> str:
 
 
 def _wanted(row: ScorerRow) -> Fraction:
-    value = None if isinstance(row.truth, bool) else parse(_written(row, row.text))
+    value = None if isinstance(row.truth, bool) else parse(plain(row.text))
     if value is None:
         raise ValueError(f"expected a number as the answer, got {row.truth!r:.80}")
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -256,11 +257,13 @@ def test_an_adaptive_rule_that_nobody_switched_on_is_refused_as_it_is_by_swarm_u
         resolved(make_matrix(configuration("lone", adaptive_rule="supply")))
 
 
-def test_a_study_that_was_begun_with_one_scoring_keeps_it_for_datasets_that_it_names() -> None:
-    record = resolved(make_matrix(settings={"tasks": ["leg_counting", "bf"]}))
-    before = msgspec.structs.replace(record, scoring=msgspec.UNSET)
-    assert run_settings(record, record.runs[0], Path("/shared")).task_table is None, "its nodes take the newest"
-    assert run_settings(before, before.runs[0], Path("/shared")).task_table == {"leg_counting": {}}
+def test_a_study_that_was_begun_with_another_scoring_of_the_datasets_that_it_names_is_refused() -> None:
+    for tasks, known in ((["bf"], True), (["leg_counting", "bf"], False)):
+        record = resolved(make_matrix(settings={"tasks": tasks}))
+        assert run_settings(record, record.runs[0], Path("/shared")).task_table is None
+        before = msgspec.structs.replace(record, scoring=msgspec.UNSET)
+        with nullcontext() if known else pytest.raises(ConfigError, match="begin the study anew"):
+            run_settings(before, before.runs[0], Path("/shared"))
 
 
 GOOD = """

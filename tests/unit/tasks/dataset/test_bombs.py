@@ -12,7 +12,7 @@ import pytest
 
 from swarm.errors import ConfigError
 from swarm.tasks import bounded
-from swarm.tasks.dataset import loading, own_answers, reading, strict_json
+from swarm.tasks.dataset import loading, own_answers, reading
 from tests.unit.tasks.dataset.making import json_lines, prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -124,12 +124,6 @@ def test_a_template_that_repeats_a_long_column_is_not_filled() -> None:
 def test_a_template_in_a_table_of_a_stranger_is_refused_with_file_and_line(tmp_path: Path) -> None:
     row = {"question": "x" * 100_000, "answer": "1"}
     refused(tmp_path, row, r"q\.jsonl:1: the question has more than 200000 characters", question="{question}" * 100)
-
-
-def test_a_name_twice_among_very_many_is_found_in_one_pass() -> None:
-    names = [f'"{n}":1' for n in range(100_000)]
-    with pytest.raises(ValueError, match="'99999' twice"):
-        strict_json.loads("{" + ",".join([*names, names[-1]]) + "}")
 
 
 def test_rows_that_a_small_file_swells_to_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

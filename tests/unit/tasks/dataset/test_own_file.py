@@ -75,20 +75,18 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "where", "got"),
+    ("line", "why"),
     [
-        ('{"question": "a", "answer": "1"', "32", "the end of the line"),
-        ('{"question": "a" "answer": "1"}', "18", '\'"answer": "1"}\''),
-        ("{'question': 'a'}", "2", "\"'question': 'a'}\""),
-        ("What is 2 + 3?", "1", "'What is 2 \\+ 3"),
-        ('["a", "1"]', "1", "a"),
+        ('{"question": "a", "answer": "1"', "truncated"),
+        ('{"question": "a" "answer": "1"}', r"\(byte 17\)"),
+        ("{'question': 'a'}", r"object keys must be strings \(byte 1\)"),
+        ("What is 2 + 3?", r"'What is 2 \+ 3\?': .*\(byte 0\)"),
+        ('["a", "1"]', "got"),
     ],
 )
-def test_a_bad_line_is_said_with_line_and_column_before_anything_starts(
-    tmp_path: Path, line: str, where: str, got: str
-) -> None:
+def test_a_bad_line_is_said_with_what_is_wrong_before_anything_starts(tmp_path: Path, line: str, why: str) -> None:
     (tmp_path / "mine.jsonl").write_text(f"{NUMBERS}\n{line}\n")
-    with pytest.raises(ConfigError, match=rf"mine\.jsonl:4:{where}.*{got}") as refused:
+    with pytest.raises(ConfigError, match=rf"mine\.jsonl:4: .*{why}") as refused:
         settings_from(RunFlags(tasks="mine.jsonl"), {})
     assert '{"question": "What is 2 + 3?", "answer": "5"}' in str(refused.value), "a line as it should be"
 
