@@ -198,8 +198,8 @@ class Rounds:
     async def _generate(self, half: OwnHalf) -> None:
         """Ask I questions and sample G completions to each, or take up what was made or published before."""
         rounds_trained = self.rounds_trained
-        questions = await self.own_groups.ask(half, self._intake.clean if not half.ahead else frozenset())
-        await self.own_groups.generate(half, questions, rounds_trained)
+        asked, left = await self.own_groups.ask(half, self._intake.clean if not half.ahead else frozenset())
+        await self.own_groups.generate(half, asked, left, rounds_trained)
 
     async def _score(self, half: OwnHalf) -> Own:
         """Score the own completions, as boundedly as anybody's, unless they are."""

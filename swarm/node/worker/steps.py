@@ -68,8 +68,6 @@ class Sampled:
     """Of `groups`, as far as dynamic sampling had to know them."""
     published: bool = False
     """The node died in this round after it had published: its groups are in the folder."""
-    named: Mapping[int, str] = field(default_factory=dict)
-    """Slot -> SHA-256, as the file says that a former life published."""
     earlier: Mapping[int, str] = field(default_factory=dict)
     """Slot -> SHA-256 of the groups that were published before the file that names them."""
     bytes_published: int = 0
