@@ -159,10 +159,8 @@ def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_on
 ) -> None:
     claim(layout, adaptive=True, adaptive_rule=rule)
     recorded_as(layout, rule)
-    with pytest.raises(ExperimentError) as refusal:
+    with pytest.raises(ExperimentError, match=f"SWARM_ADAPTIVE_RULE was '{rule}-scaled', now '{rule}'"):
         claim(layout, adaptive=True, adaptive_rule=rule)
-    assert f"SWARM_ADAPTIVE_RULE was '{rule}-scaled', now '{rule}'" in str(refusal.value)
-    assert f"the version that began it called this rule '{rule}', which is another one now" in str(refusal.value)
     assert not claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
 
 
