@@ -174,11 +174,6 @@ def test_a_node_asks_what_its_mixture_has_and_nothing_else(weights: dict[str, fl
     assert [question.seed for question in asked] == [question.seed for question in usual]
 
 
-def test_equal_weights_of_all_tasks_are_no_mixture_of_ones_own() -> None:
-    assert UNIVERSE.mixture_of(dict.fromkeys(TASKS, 2.0)) == UNIVERSE.mixture
-    assert Universe(UNIVERSE.profiles, {"bf": 3.0, "arc_1d": 1.0, "base_conversion": 1.0}).mixture != UNIVERSE.mixture
-
-
 # ── which questions a node asks itself ────────────────────────────────────────────────────────────────────────────────
 R3 = RoundKey(3)
 

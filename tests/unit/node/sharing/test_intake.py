@@ -517,19 +517,6 @@ NO_FILES: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", NO_FILES)
-async def test_what_is_no_rollout_file_is_refused_and_no_file_at_all_is_no_arrival(layout: Layout, kind: str) -> None:
-    reason, make = NO_FILES[kind]
-    intake = TestedIntake(layout)
-    publish(layout, make_rollouts("bob", R0))
-    make(layout.rollout_file(R0, "mallory"))
-    await intake.look()
-    assert intake.refused() == {"mallory": {reason: 1}}
-    assert len(intake.groups("bob")) == 2
-    assert (R0, "mallory") in (intake.silent if reason == "not_a_file" else intake.arrived)
-    assert (R0, "bob") in intake.arrived
-
-
 # ── what lies at a peer's name before its file does ─────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("kind", NO_FILES)
 async def test_a_peers_file_is_taken_in_whatever_lay_at_its_name_before(layout: Layout, kind: str) -> None:

@@ -45,18 +45,10 @@ def copied(groups: list[ScoredGroup], *owners: GroupName) -> list[GroupName]:
     return [name_of(group) for group in copies(groups, lambda group: name_of(group) in owners)]
 
 
-def test_of_two_equal_groups_the_one_that_was_drawn_counts() -> None:
-    assert copied([scored("abe", 0, 7), scored("bob", 0, 7)], at(0, "bob", 0)) == [at(0, "abe", 0)]
-
-
 def test_where_none_was_drawn_the_first_counts() -> None:
     alike = [scored("bob", 0, 7), scored("bob", 1, 7), scored("carol", 0, 7)]
     assert copied(alike) == [at(0, "bob", 1), at(0, "carol", 0)]
     assert copied(alike[::-1]) == [at(0, "bob", 1), at(0, "bob", 0)]
-
-
-def test_equal_groups_that_were_both_drawn_are_chance_and_both_count() -> None:
-    assert copied([scored("abe", 0, 7), scored("bob", 3, 7)], at(0, "abe", 0), at(0, "bob", 3)) == []
 
 
 def test_a_copy_of_an_older_round_is_one() -> None:
@@ -205,10 +197,6 @@ def test_what_cannot_come_again_is_forgotten() -> None:
     trained.add(pool)
     trained.forget_before(4)
     assert {name.key.round for name in trained.names} == {4}
-
-
-def test_names_are_those_of_the_metrics_column() -> None:
-    assert str(name_of(trained_pool("bob", 3)[1].group)) == "bob/3/0/1"
 
 
 def test_what_is_no_name_is_left_out_of_what_a_row_says() -> None:
