@@ -11,6 +11,7 @@ peer, and named in the log as far as there is room (selection.py).
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,15 @@ from swarm.node.sharing.admission import Admission, Mixtures
 from swarm.node.sharing.contexts import CONTEXT_GONE
 from swarm.node.sharing.pool import GroupName, Pool, name_of
 from swarm.node.sharing.reading import MISSING, Listed, PeersFile, PeersFiles, Reading
-from swarm.node.sharing.selection import NOT_ITS_OWN, OTHERS, IntakeCounts, PriorityLock, Refusals
+from swarm.node.sharing.selection import (
+    NOT_ITS_OWN,
+    OTHERS,
+    IntakeCounts,
+    PriorityLock,
+    Refusals,
+    Selection,
+    random_order,
+)
 from swarm.node.sharing.verification import Cost, GroupVerdict, TaskSource, verify
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims
@@ -54,6 +63,11 @@ class FileNews(Enum):
 class StageFiles:
     """What is known of the peers' files of one stage."""
 
+    selection: Selection
+    listed: frozenset[str] = frozenset()
+    """Nodes that had a file when the stage was listed last."""
+    listed_at: float = -math.inf
+    """When that was, monotonic seconds."""
     tags: dict[str, str] = field(default_factory=dict)
     """Tags of the files that may be read; "" where what is listed is no file."""
     readings: dict[str, Reading] = field(default_factory=dict)
@@ -92,27 +106,22 @@ class Examination:
         self.pool = Pool(most_bytes=ctx.settings.limits.pool_bytes)
         self.line = PriorityLock()
         """Whose turn it is: one file at a time."""
-        self._stages: defaultdict[RoundKey, StageFiles] = defaultdict(StageFiles)
+        self.stages: dict[RoundKey, StageFiles] = {}
         self.counts = IntakeCounts()
         self._refusals = Refusals()
+
+    def stage(self, key: RoundKey) -> StageFiles:
+        """Returns what is known of a stage's files, from the first look on."""
+        if key not in self.stages:
+            order = random_order(self._ctx.process.secret, key)
+            self.stages[key] = StageFiles(Selection(self._ctx.settings.limits.max_peers, order))
+        return self.stages[key]
 
     # ── what is listed ──────────────────────────────────────────────────────────────────────────────────────────────
     async def list(self, key: RoundKey, only: Set[str] | None) -> Listed:
         """Lists a stage's files as PeersFiles.tags does, and spares those that were read and may not be read again."""
-        read = {peer for peer, reading in self._stages[key].readings.items() if reading.may_be_read_again}
+        read = {peer for peer, reading in self.stage(key).readings.items() if reading.may_be_read_again}
         return await self._ctx.blocking.run(self._files.tags, key, read, only)
-
-    def may_read(self, key: RoundKey, peers: Sequence[str]) -> None:
-        """The files of these peers are read where they are drawn."""
-        self._stages[key].tags.update(dict.fromkeys(peers, ""))
-
-    def to_read(self, key: RoundKey) -> Mapping[str, str]:
-        """Returns peers whose files may be read, each with its tag."""
-        return self._stages[key].tags
-
-    def came(self, key: RoundKey, peers: Set[str]) -> None:
-        """Files of these peers are listed now, and were not at the look before."""
-        self._stages[key].came.update(dict.fromkeys(peers, self._ctx.clock.wall()))
 
     async def follow(self, key: RoundKey, tags: Mapping[str, str], known: Set[str]) -> None:
         """Takes note of what is listed at the names of peers whose files may be read now.
@@ -120,19 +129,19 @@ class Examination:
         Args:
             known: those that are alive, or have a clean record.
         """
-        stage, there = self._stages[key], set[str]()
+        stage, there = self.stage(key), set[str]()
         for peer in stage.tags.keys() & tags.keys():
             if await self._is_to_read(key, peer, tags[peer], is_known=peer in known):
                 stage.tags[peer] = tags[peer]
                 there |= {peer} if tags[peer] else set()
-            if self._stages.get(key) is not stage:
+            if self.stages.get(key) is not stage:
                 return  # the clock went on meanwhile
         self._are_there(key, there)
 
     async def _is_to_read(self, key: RoundKey, peer: str, tag: str, *, is_known: bool) -> bool:
         """Tells whether it was not read yet, or what was read is none of the peer's files, and something else lies
         there."""
-        readings = self._stages[key].readings
+        readings = self.stage(key).readings
         before = readings.get(peer)
         if before is None:
             return True
@@ -147,7 +156,7 @@ class Examination:
         return False
 
     def _are_there(self, key: RoundKey, peers: Set[str]) -> None:
-        there = self._stages[key].there
+        there = self.stage(key).there
         if new := peers - there:
             there |= new
             self._tell(key, new, FileNews.THERE)
@@ -169,7 +178,7 @@ class Examination:
 
     async def _take(self, key: RoundKey, peer: str, *, is_stranger: bool) -> None:
         """Put the groups of a file into the pool that may come in."""
-        stage = self._stages[key]
+        stage = self.stage(key)
         if peer not in stage.tags:
             return self.pool.empty(key, peer)
         if is_stranger and stage.of_strangers >= self._ctx.settings.limits.max_file_bytes:
@@ -207,7 +216,7 @@ class Examination:
 
     async def _read(self, key: RoundKey, peer: str, tag: str) -> PeersFile | None:
         """Reads a peer's file; None: it is gone, or cannot be taken, which is counted the first time."""
-        readings = self._stages[key].readings
+        readings = self.stage(key).readings
         fetched = await self._ctx.blocking.run(self._files.fetch, key, peer, tag)
         before = readings.get(peer)
         readings[peer] = replace(fetched.reading, again=before.again + 1 if before else 0)
@@ -222,9 +231,9 @@ class Examination:
 
     async def _verify(self, key: RoundKey, peer: str, groups: Sequence[tuple[RolloutGroup, Claims]], rank: int) -> None:
         """Raises ProtocolError where a file abuses the scorer: none at all of its groups may come in."""
-        cost, names = self._stages[key].cost, [name_of(group) for group, _ in groups]
+        cost, names = self.stage(key).cost, [name_of(group) for group, _ in groups]
         accepted, done = 0, 0
-        looked_again = self._stages[key].context_missed[peer]
+        looked_again = self.stage(key).context_missed[peer]
         verdicts_of = verify(
             self._task_source,
             [group for group, _ in groups],
@@ -249,7 +258,7 @@ class Examination:
 
     def _is_left_for_later(self, name: GroupName, verdict: GroupVerdict, before: int) -> bool:
         """The context of a group is not there, and may come yet; `before`: looks at its file that ended so."""
-        stage = self._stages[name.key]
+        stage = self.stage(name.key)
         stage.without_context.discard(name)
         if verdict.refusal is None or verdict.refusal.reason != CONTEXT_GONE or before + 1 >= MOST_TIMES_MISSED:
             return False
@@ -259,7 +268,7 @@ class Examination:
 
     def waits_for_context(self, key: RoundKey, peer: str, slots: Set[int]) -> bool:
         """Tells whether the context of one of these groups was looked for, and is to be looked for again."""
-        return any(GroupName(key, peer, slot) in self._stages[key].without_context for slot in slots)
+        return any(GroupName(key, peer, slot) in self.stage(key).without_context for slot in slots)
 
     def _counted(self, key: RoundKey, peer: str, verdict: GroupVerdict) -> ScoredGroup | None:
         self.counts.killed += verdict.killed
@@ -272,7 +281,7 @@ class Examination:
 
     async def _look_again(self, key: RoundKey, peer: str, before: Reading) -> None:
         """A published file never changes: one that does told different readers different things."""
-        readings = self._stages[key].readings
+        readings = self.stage(key).readings
         now = await self._ctx.blocking.run(self._files.read_again, key, peer, before)
         if readings.get(peer) != before:
             return
@@ -294,6 +303,5 @@ class Examination:
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds."""
         self.pool.forget_before(key)
-        for earlier in [k for k in self._stages if k < key]:
-            del self._stages[earlier]
+        self.stages = {k: stage for k, stage in self.stages.items() if k >= key}
         self._refusals.forget_before(key.round)

@@ -34,9 +34,9 @@ from swarm.node.base.context import NodeContext, Timeline
 from swarm.node.base.looking import LogOnce
 from swarm.node.sharing.admission import Admission, AssignedQuestions, Mixtures
 from swarm.node.sharing.contexts import LOOK_AGAIN
-from swarm.node.sharing.examination import ALIVE, CLEAN, REFUSED, STRANGER, Examination, FileNews
+from swarm.node.sharing.examination import ALIVE, CLEAN, REFUSED, STRANGER, Examination, FileNews, StageFiles
 from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
-from swarm.node.sharing.selection import IntakeCounts, Quarantine, Selection, random_order
+from swarm.node.sharing.selection import IntakeCounts, Quarantine, Selection
 from swarm.node.sharing.verification import TaskSource
 from swarm.records.listing import good_for
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
@@ -71,17 +71,6 @@ class WantedDraw:
     """Most informative groups of one peer that count; None: all."""
 
 
-@dataclass
-class ListedStage:
-    """Says what the listings of one stage showed."""
-
-    selection: Selection
-    nodes: frozenset[str] = frozenset()
-    """Nodes that had a file at the last one."""
-    at: float = -math.inf
-    """When that was, monotonic seconds."""
-
-
 class Intake:
     """Lists, reads, verifies, and keeps what a node may learn from."""
 
@@ -101,7 +90,6 @@ class Intake:
         """Mixtures of tasks, as peers ask them."""
         self._examination = Examination(ctx, self._admission, self.mixtures, task_source, tell)
         self._quarantine = Quarantine(ctx.settings.limits.quarantine_rounds)
-        self._stages: dict[RoundKey, ListedStage] = {}
         self._live: Set[str] = frozenset()
         self._clean: Set[str] = frozenset()
         """Who is alive, and who has a clean record, as of the last look."""
@@ -126,20 +114,20 @@ class Intake:
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
         """List these rounds, see whether what was read is still what it was, and examine what will be drawn."""
         for key in sorted(key for key in keys if key >= self._oldest and not self._was_just_listed(key)):
-            new = Selection(self._ctx.settings.limits.max_peers, random_order(self._ctx.process.secret, key))
-            stage = self._stages.setdefault(key, ListedStage(new))
+            stage = self._examination.stage(key)
             held = [peer for peer in self._quarantine.held(key.round) if peer not in stage.selection.taken]
             self._pass_over(key, held, stage.selection)
             await self._look_at(key, live, stage)
-            to_read = self._examination.to_read(key)
-            obstacles = [peer for peer, tag in to_read.items() if not tag and not self._examination.pool.has(key, peer)]
+            obstacles = [
+                peer for peer, tag in stage.tags.items() if not tag and not self._examination.pool.has(key, peer)
+            ]
             self._examine([((peer, key), NO_SLOT) for peer in obstacles], tasks)
             self._look_ahead(key, live, tasks)
 
     @property
     def good_for(self) -> float:
         """Returns the seconds for which another look would find the listings of the last one."""
-        return max((good_for(len(stage.nodes)) for stage in self._stages.values()), default=0.0)
+        return max((good_for(len(stage.listed)) for stage in self._examination.stages.values()), default=0.0)
 
     def foresee(self, wanted: Callable[[RoundKey], WantedDraw | None]) -> None:
         """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
@@ -148,8 +136,8 @@ class Intake:
 
     def _was_just_listed(self, key: RoundKey) -> bool:
         """Tells whether many names were gone through a moment ago: what has come since is seen at the next look."""
-        stage = self._stages.get(key)
-        return stage is not None and self._ctx.clock.monotonic() - stage.at < good_for(len(stage.nodes))
+        stage = self._examination.stage(key)
+        return self._ctx.clock.monotonic() - stage.listed_at < good_for(len(stage.listed))
 
     async def draw(self, wanted: WantedDraw, sources: Sequence[Source], until: float, tasks: TaskGroup) -> DrawnSample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""
@@ -171,13 +159,12 @@ class Intake:
 
     def listed(self, key: RoundKey) -> frozenset[str]:
         """Returns the nodes that had a file for a round when it was listed last."""
-        return self._stages[key].nodes if key in self._stages else frozenset()
+        return self._examination.stage(key).listed
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
         self._oldest = key
         self._examination.forget_before(key)
-        self._stages = {k: stage for k, stage in self._stages.items() if k >= key}
         self._copies = {name for name in self._copies if name.key >= key}
         self._drawings.clear()
         self._ranks.clear()
@@ -199,7 +186,7 @@ class Intake:
         self._quarantine.observe(row.round, row.accepted_by_peer, row.refused_by_peer)
 
     # ── whom to read ────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _look_at(self, key: RoundKey, live: Set[str], stage: ListedStage) -> None:
+    async def _look_at(self, key: RoundKey, live: Set[str], stage: StageFiles) -> None:
         clean = self._clean = self._quarantine.clean()
         self._examination.counts.alive |= live
         self._live = live
@@ -213,14 +200,14 @@ class Intake:
         self._unlistable.gone()
         if key < self._oldest:
             return  # the clock went on while the round was listed
-        if stage.at > -math.inf:
-            self._examination.came(key, tags.keys() - stage.nodes)
-        stage.nodes, stage.at = frozenset(tags), self._ctx.clock.monotonic()
+        if stage.listed_at > -math.inf:
+            stage.came.update(dict.fromkeys(tags.keys() - stage.listed, self._ctx.clock.wall()))
+        stage.listed, stage.listed_at = frozenset(tags), self._ctx.clock.monotonic()
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         selection.flooded |= flooded
         if choice.flood:
             self._examination.flood(key, choice.flood)
-        self._examination.may_read(key, choice.read)
+        stage.tags.update(dict.fromkeys(choice.read, ""))
         await self._examination.follow(key, tags, clean | live)
         self._pass_over(key, choice.passed_over, selection)
 
@@ -267,7 +254,7 @@ class Intake:
     def _look_ahead(self, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
         """Examines what is there by now of the groups that are drawn next if all live peers publish."""
         if wanted := self._foreseen(key):
-            there = (live | self._examination.to_read(key).keys()) - {self._ctx.node_id}
+            there = (live | self._examination.stage(key).tags.keys()) - {self._ctx.node_id}
             self._drawing(wanted, frozenset((peer, key) for peer in there))
             self._examine_next(wanted, key, tasks)
 
@@ -276,7 +263,7 @@ class Intake:
         return self._foresee(key) if key >= self._oldest and key > self._drawn else None
 
     def _examine_next(self, wanted: WantedDraw, key: RoundKey, tasks: TaskGroup) -> None:
-        tags = self._examination.to_read(key)
+        tags = self._examination.stage(key).tags
         _, drawing = self._drawings[wanted.purpose]
         unknown = drawing.wanted(self._found(wanted.trained))
         self._examine([place for place in unknown if tags.get(place[0][0])], tasks)

@@ -122,5 +122,5 @@ async def test_single_groups_cost_no_more_bytes_than_one_file_also_of_a_file_tha
     publish(layout, publish_early(layout, one))
     await intake.look()
     assert intake.refused() == {"eve": {"oversized": 1}}
-    (reading,) = intake.intake._examination._stages[R0].readings.values()
+    (reading,) = intake.intake._examination.stages[R0].readings.values()
     assert 0 < reading.size <= size // 2
