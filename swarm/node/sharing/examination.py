@@ -271,7 +271,7 @@ class Examination:
         return any(GroupName(key, peer, slot) in self.stage(key).without_context for slot in slots)
 
     def _counted(self, key: RoundKey, peer: str, verdict: GroupVerdict) -> ScoredGroup | None:
-        self.counts.killed += verdict.killed
+        self.counts.killed += verdict.cost.killed
         self.counts.errors += verdict.errors
         if verdict.false_claims:
             self.counts.false_claims[peer] += verdict.false_claims

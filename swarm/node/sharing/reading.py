@@ -199,16 +199,14 @@ class PeersFiles:
             blob = self._run.store.get(place, self._limit)
         except (FileNotFoundError, ProtocolError, StoreError):
             return before
-        if _digest(blob.data) != before.digest and self._is_its_authors(blob.data, place):
-            return None
-        return replace(before, tag=blob.tag, again=before.again + 1)
-
-    def _is_its_authors(self, data: bytes, place: str) -> bool:
+        now = replace(before, tag=blob.tag, again=before.again + 1)
+        if _digest(blob.data) == before.digest:
+            return now
         try:
-            self._run.trust.check(data, place)
+            self._run.trust.check(blob.data, place)
         except ProtocolError:
-            return False
-        return True
+            return now
+        return None
 
     def describe(self, key: RoundKey, peer: str) -> str:
         """Returns the file as people find it."""
@@ -255,12 +253,6 @@ class PublishedGroups:
         if refusal := next(filter(None, self._admission.refusals(peer, key, groups, mixture)), None):
             raise refusal
         return wanted
-
-    async def verified(self, source: TaskSource, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
-        """Returns the groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where
-        one of them is refused."""
-        wanted = await self.admitted(peer, key, slots)
-        return await verified(source, wanted)
 
     async def _file_of(self, peer: str, key: RoundKey) -> PeersFile:
         fetched = await until_readable(self._ctx, self._files.fetch, key, peer)

@@ -11,11 +11,10 @@ What a generator samples in a turn is a function of its weights, of what was sai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-import anyio
+from functools import partial
 
 from swarm.logs import get_logger
-from swarm.node.sharing.verification import TaskSource
+from swarm.node.sharing.verification import TaskSource, all_at_once
 from swarm.tasks.conversation import Conversations, Texts
 from swarm.types import Completion, Dialogue, Question
 
@@ -48,16 +47,13 @@ async def _replies(
     source: TaskSource, questions: Sequence[Question], asked: Mapping[int, Sequence[Texts]]
 ) -> dict[int, Sequence[str | None]]:
     """Asks for replies to all questions at the same time, so that they share a child."""
-    found: dict[int, Sequence[str | None]] = {}
 
-    async def ask(number: int) -> None:
+    async def ask(number: int) -> Sequence[str | None]:
         question = questions[number]
         replied = await source.reply(question.known_origin(), asked[number])
-        found[number] = replied.replies
         if replied.killed or replied.errors:
             logger.warning("reply.failed", task=question.task, killed=replied.killed, errors=replied.errors)
+        return replied.replies
 
-    async with anyio.create_task_group() as tasks:
-        for number in asked:
-            tasks.start_soon(ask, number)
-    return found
+    replies = await all_at_once([partial(ask, number) for number in asked])
+    return dict(zip(asked, replies, strict=True))
