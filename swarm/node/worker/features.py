@@ -3,7 +3,7 @@
 plugins               anywhere                       those that are on (Settings.plugins)
 a judge's questions   after the row, columns         always: a judge may come at any time
 hints                 after the row                  always
-foreseeing            after the own half, the row    always
+foreseeing            after the own half             always
 peers' rewards        columns                        an evaluator
 
 HeldOutAnswers answers a judge, who asks one held-out question per round if there is one at all.
@@ -19,7 +19,6 @@ HintLog and Foreseeing say in a node's own log, once each, what nothing fails of
 
 HintLog      every few rounds: what makes the node useless (swarm.records.hints)
 Foreseeing   in its first round: how long one takes, and whether the clock allows it (swarm.records.round_forecast)
-             after it: how long the others take and what it earned (swarm.records.first_round)
 """
 
 from __future__ import annotations
@@ -44,10 +43,8 @@ from swarm.node.worker.hooks import AfterAgain, ColumnsHook, Hooks, PluginHooks,
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import OwnHalf, PlayedRound
 from swarm.records.files import constant_j, read_clock, read_experiment
-from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.hints import FEW, KEPT, HintFacts, Recent, hints_of, recent
 from swarm.records.liveness import EVALUATOR
-from swarm.records.pace import age
 from swarm.records.reader import snapshot
 from swarm.records.round_forecast import RoundForecast
 from swarm.tasks.family import QuestionRequest
@@ -155,15 +152,9 @@ class HeldOutAnswers:
         except FileNotFoundError:
             return None
         if (question.node, question.round) != (node, round_):
-            raise ProtocolError(
-                "misplaced",
-                f"{where} expected to ask {node!r} in round {round_}, got {question.node!r} in round {question.round}",
-            )
+            raise ProtocolError("misplaced", f"{where} asks {question.node!r} in round {question.round}")
         if not 0 < len(question.prompt) <= LONGEST_PROMPT:
-            raise ProtocolError(
-                "oversized",
-                f"{where} expected a prompt of 1 to {LONGEST_PROMPT} characters, got {len(question.prompt)}",
-            )
+            raise ProtocolError("oversized", f"{where} has a prompt of {len(question.prompt)} characters")
         return question
 
     async def _publish(self, question: JudgeQuestion, completion: Completion, rounds_trained: int) -> None:
@@ -233,12 +224,11 @@ class HintLog:
 
 
 class Foreseeing:
-    """Logs one node's prospects once, in and after its first round with groups of its own."""
+    """Logs once how long a round takes, in the first with groups of this node's own."""
 
     def __init__(self, ctx: WorkerContext) -> None:
         self._ctx, self._settings = ctx, ctx.settings
         self._forecast = False
-        self._done = False
 
     async def after_own_half(self, half: OwnHalf) -> None:
         """Says how long a round takes, as soon as the own answers and their part of the update have shown it."""
@@ -262,15 +252,6 @@ class Foreseeing:
                 return state.round_interval
         return self._settings.round_interval
 
-    async def after_row(self, row: MetricsRow, _: int) -> None:
-        """Takes note of a stage of a round."""
-        settings, left = self._settings, self._settings.max_rounds - row.round - 1
-        if self._done or row.stage != settings.max_stages - 1 or left < 1:
-            return
-        if found := first_round([row], left, settings.generations):
-            self._done = True
-            _log(found, advice(found, settings.model) if row.round == 0 else "")
-
 
 def forecast(half: OwnHalf, interval: float) -> RoundForecast:
     """Returns what a round takes by its own half: an external group is learned from as long as an own one."""
@@ -284,22 +265,6 @@ def forecast(half: OwnHalf, interval: float) -> RoundForecast:
         interval=interval,
         answers=len(rewards),
         earned=sum(reward > 0 for reward in rewards),
-    )
-
-
-def _log(found: FirstRound, what_to_do: str) -> None:
-    logger.info(
-        "rounds.foreseen",
-        rounds_left=found.rounds_left,
-        take=age(found.seconds_left),
-        seconds_per_round=round(found.seconds, 2),
-        reward=round(found.reward.mean, 4),
-        reward_low=round(found.reward.low, 4),
-        reward_high=round(found.reward.high, 4),
-        tagged=round(found.tagged.mean, 3),
-        finished=round(found.finished.mean, 3),
-        signal=f"{found.with_signal}/{found.groups}",
-        **({"advice": what_to_do} if what_to_do else {}),
     )
 
 
@@ -318,11 +283,10 @@ def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hook
     held_out = HeldOutAnswers(ctx, generator)
     columns: list[ColumnsHook] = [held_out.fill]
     columns += [_fill_peer_rewards] if settings.role == EVALUATOR else []
-    foreseeing = Foreseeing(ctx)
     own = Hooks(
-        after_own_half=(foreseeing.after_own_half,),
+        after_own_half=(Foreseeing(ctx).after_own_half,),
         columns=tuple(columns),
-        after_row=(foreseeing.after_row, HintLog(ctx).after_row, held_out.after_row),
+        after_row=(HintLog(ctx).after_row, held_out.after_row),
         again=(held_out.again,),
     )
     return together([ctx.plugin_hooks.rounds(ctx, generator, trainer), own])
