@@ -28,18 +28,18 @@ import anyio
 from anyio.abc import TaskGroup
 
 from swarm.algo.drawing import NO_GROUP, Drawing, DrawnSample, NoGroup, random_ranks
-from swarm.errors import ProtocolError, StoreError
+from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext, Timeline
 from swarm.node.base.looking import LogOnce
 from swarm.node.sharing.admission import Admission, AssignedQuestions, Mixtures
 from swarm.node.sharing.contexts import LOOK_AGAIN
 from swarm.node.sharing.examination import ALIVE, CLEAN, REFUSED, STRANGER, Examination, FileNews, StageFiles
-from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
+from swarm.node.sharing.pool import GroupName, each_once
 from swarm.node.sharing.selection import IntakeCounts, Quarantine, Selection
 from swarm.node.sharing.verification import TaskSource
 from swarm.records.listing import good_for
-from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow
 
 logger = get_logger(__name__)
@@ -85,7 +85,7 @@ class Intake:
         self._ctx = ctx
         self._tell = tell
         self._admission = Admission(ctx.settings, assigned)
-        self._same_for_all = assigned.same_for_all  # else what is drawn is no copy
+        self._may_be_copies = assigned.same_for_all or ctx.settings.admit != "drawn"  # else what is drawn is none
         self.mixtures = Mixtures(assigned.universe)
         """Mixtures of tasks, as peers ask them."""
         self._examination = Examination(ctx, self._admission, self.mixtures, task_source, tell)
@@ -93,8 +93,6 @@ class Intake:
         self._live: Set[str] = frozenset()
         self._clean: Set[str] = frozenset()
         """Who is alive, and who has a clean record, as of the last look."""
-        self._copies: set[GroupName] = set()
-        """Groups that were counted as copied."""
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
         self._drawn = RoundKey(-1)
         """The latest round of the last draw."""
@@ -165,7 +163,6 @@ class Intake:
         """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
         self._oldest = key
         self._examination.forget_before(key)
-        self._copies = {name for name in self._copies if name.key >= key}
         self._drawings.clear()
         self._ranks.clear()
 
@@ -230,8 +227,7 @@ class Intake:
         asked = (wanted.slots, wanted.count, wanted.most_of_peer, sources)
         last = self._drawings.get(wanted.purpose)
         if last is None or last[0] != asked:
-            drawn = self._ctx.settings.admit == "drawn"
-            originals = self._originals if not drawn else each_once if self._same_for_all else list
+            originals = each_once if self._may_be_copies else list
             drawing = Drawing(sources, self._ranks_of(wanted), wanted.count, originals, wanted.most_of_peer)
             last = self._drawings[wanted.purpose] = (asked, drawing)
         return last[1]
@@ -273,18 +269,6 @@ class Intake:
             progress = self._progress
             self._examine(wave, tasks)
             await progress.wait()
-
-    def _originals(self, groups: list[ScoredGroup]) -> list[ScoredGroup]:
-        copied = {name_of(group): group for group in copies(groups, self._is_drawn)}
-        for name, group in copied.items():
-            if name not in self._copies:
-                self._copies.add(name)
-                detail = f"group {group.slot} is another one's, word for word"
-                self._examination.refuse(name.key, name.peer, ProtocolError("copied", detail))
-        return [scored for scored in groups if name_of(scored.group) not in copied]
-
-    def _is_drawn(self, group: RolloutGroup) -> bool:
-        return self._admission.is_drawn(group, self.mixtures.known(group.peer_id))
 
     # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
     def _examine(self, wave: Iterable[tuple[Source, int]], tasks: TaskGroup) -> None:

@@ -24,7 +24,7 @@ Foreseeing   in its first round: how long one takes, and whether the clock allow
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from swarm.errors import ProtocolError, StoreError, SwarmError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.conversing import converse
+from swarm.node.worker.conversing import answers_to
 from swarm.node.worker.hooks import AfterAgain, ColumnsHook, Hooks, PluginHooks, all_plugins, nothing, together
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import OwnHalf, PlayedRound
@@ -48,7 +48,7 @@ from swarm.records.liveness import EVALUATOR
 from swarm.records.reader import snapshot
 from swarm.records.round_forecast import RoundForecast
 from swarm.tasks.family import QuestionRequest
-from swarm.types import Completion, Dialogue, GenerationCall, Generator, Trainer
+from swarm.types import Completion, Generator, Groups, Question, Trainer
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode, turn_entries
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
@@ -132,17 +132,15 @@ class HeldOutAnswers:
         lately = self._asked is not None and round_ - self._asked <= APART
         return lately or round_ % APART == 0 or not self._ctx.settings.sparing
 
-    async def _answers(self, question: JudgeQuestion) -> Sequence[tuple[Completion, ...]]:
-        async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
-            purpose = (question.round, turn) if turn else (question.round,)
-            seed = derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, *purpose)
-            return await self._ctx.compute.generate(self._generator, GenerationCall(prompts, 1, seed))
+    async def _answers(self, question: JudgeQuestion) -> Groups:
+        made = await self._ctx.task_source.make([QuestionRequest.of(question.origin)]) if question.origin else []
+        asked = msgspec.structs.replace(made[0] if made else Question("", None), prompt=question.prompt)
 
-        first_turns = await generate([question.prompt])
-        if not question.origin:
-            return first_turns
-        made = await self._ctx.task_source.make([QuestionRequest.of(question.origin)])
-        return await converse(self._ctx.task_source, made, first_turns, generate)
+        def seed(turn: int) -> int:
+            purpose = (question.round, turn) if turn else (question.round,)
+            return derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, *purpose)
+
+        return await answers_to(self._ctx, self._generator, [asked], 1, seed)
 
     def _question(self, round_: int) -> JudgeQuestion | None:
         place, node = keys.judge_question(round_, self._ctx.node_id), self._ctx.node_id

@@ -49,7 +49,7 @@ from swarm.node.base.looking import until_readable
 from swarm.node.sharing.reading import gone
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import OwnQuestion, WorkerContext
-from swarm.node.worker.conversing import converse
+from swarm.node.worker.conversing import answers_to
 from swarm.node.worker.round_files import (
     LeftCompletions,
     RoundFiles,
@@ -65,8 +65,6 @@ from swarm.records.listing import rounds_in
 from swarm.tasks.scoring import GroupScore
 from swarm.types import (
     Completion,
-    Dialogue,
-    GenerationCall,
     Generator,
     Question,
     Ready,
@@ -359,22 +357,14 @@ class OwnGroups:
     ) -> list[RolloutGroup]:
         """G completions to each question, as the generator answers them now."""
 
-        async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
+        def seed(turn: int) -> int:
             purpose: tuple[str | int, ...] = (*key, turn) if turn else key
             purpose = (*purpose, "attempt", attempt) if attempt else purpose
-            call = GenerationCall(
-                prompts,
-                group_size=1 if turn else self._ctx.settings.generations,
-                seed=derive_seed(self._ctx.settings.seed, "generation", self._ctx.node_id, *purpose),
-                ready=None if turn else ready,
-            )
-            timed = partial(self._ctx.timed, seconds, "generate")
-            return await self._ctx.compute.generate(self._generator, call, timed)
+            return derive_seed(self._ctx.settings.seed, "generation", self._ctx.node_id, *purpose)
 
+        size, timed = self._ctx.settings.generations, partial(self._ctx.timed, seconds, "generate")
         asked_of = [asked.question for asked in questions]
-        first_turns = await generate([question.prompt for question in asked_of])
-        goes_on = any(question.turns > 1 for question in asked_of)
-        answers = await converse(self._ctx.task_source, asked_of, first_turns, generate) if goes_on else first_turns
+        answers = await answers_to(self._ctx, self._generator, asked_of, size, seed, timed=timed, ready=ready)
         return [
             self._group(key, *asked, completions)
             for asked, completions in zip(questions, answers, strict=True)

@@ -146,7 +146,7 @@ def test_a_peer_is_held_to_the_mixture_that_was_seen_first() -> None:
     assert reason(known, "bob", {"bf": 1}) == "other_mixture"
     assert reason(known, "bob", UNSET) == "other_mixture"
     known.registered("bob", {"bf": 1})
-    assert known.known("bob").weights == {"bf": 2, "arc_1d": 1}, "a registration changes nothing either"
+    assert known.of_file("bob", {"bf": 2, "arc_1d": 1}), "a registration changes nothing either"
 
 
 def test_who_registers_nothing_is_held_to_its_first_file() -> None:

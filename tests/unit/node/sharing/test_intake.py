@@ -78,18 +78,14 @@ async def test_forgeries_are_refused_without_being_scored(layout: Layout, forger
     assert intake.arrived == [(key, "mallory")], "nobody waits for it"
 
 
-async def test_regenerable_admits_what_was_not_drawn_but_no_copy(layout: Layout) -> None:
+async def test_regenerable_admits_what_was_not_drawn_and_each_text_once(layout: Layout) -> None:
     intake = TestedIntake(layout, admit="regenerable")
     publish(layout, make_rollouts("bob", R0))
     publish(layout, as_spoken_by(make_rollouts("bob", R0), "abe", R0))
     publish(layout, with_origin(make_rollouts("carol", R0), seed=5))
     await intake.look()
-    assert {scored.group.peer_id for scored in intake.groups("abe", "bob", "carol")} == {"bob", "carol"}
-    assert intake.refused() == {"abe": {"copied": 2}}
-    alone = TestedIntake(layout, admit="regenerable")
-    layout.rollout_file(R0, "bob").unlink()
-    await alone.look()
-    assert alone.groups("abe") != [], "who is not drawn beside the original is no copier, as far as anybody can tell"
+    assert len(intake.groups("abe", "bob", "carol")) == 4, "two of carol's, and two that are another's, too"
+    assert intake.refused() == {}
 
 
 # ── without origin ──────────────────────────────────────────────────────────────────────────────────────────────────
