@@ -91,8 +91,6 @@ class OwnGroups:
         self._generator = generator
         self._files = files
         self._asked: dict[RoundKey, list[OwnQuestion]] = {}
-        self._is_first = True
-        """No round was begun in this life."""
         self._never_made: set[RoundKey] | None = set()
         """Rounds without a question, where there never was one; None: there was."""
         self._of_a_former_life: frozenset[int] | None = None
@@ -298,8 +296,7 @@ class OwnGroups:
                 self._of_a_former_life = frozenset((*ahead, *published))
             if key.round not in self._of_a_former_life:
                 return LeftCompletions(None, None)
-        early, self._is_first = self._one_by_one or self._is_first, False
-        return await until_readable(self._ctx, partial(what_is_left, early=early), self._ctx, key)
+        return await until_readable(self._ctx, partial(what_is_left, early=self._one_by_one), self._ctx, key)
 
     def _sampled_before(
         self, left: LeftCompletions, questions: list[OwnQuestion], rounds_trained: int

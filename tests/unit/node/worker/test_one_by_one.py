@@ -127,13 +127,6 @@ async def test_a_node_that_publishes_at_once_learns_from_a_peer_that_does_not(la
     assert row.external_by_peer == {"bob": 1}
 
 
-async def test_who_publishes_at_once_after_it_died_publishing_one_by_one_leaves_no_group_twice(layout: Layout) -> None:
-    left = await die_while_publishing(layout)
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice"))
-    assert early(layout) == left
-    assert list(rollouts_of(layout, 0, "alice").rollouts) == ["1"]
-
-
 async def test_a_generator_that_tells_nothing_before_the_end_leaves_one_file(layout: Layout) -> None:
     class Silent(FakePolicy):
         def generate(self, prompts: Any, **more: Any) -> Any:
