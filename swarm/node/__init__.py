@@ -21,8 +21,7 @@ base         what every node has
 sharing      peers' files on their way into the swarm pool
   intake                                lists peers' files, and has drawn what groups of them are looked at
   contexts                              groups of the stage before, which a later stage's questions show
-  examination                           one file after the other: read once, and verified as far as it is drawn; groups
-                                        that are published before the file that names them, verified early
+  examination                           one file after the other: read once, and verified as far as it is drawn
   selection                             whose files are read of too many, in which order, and whose not for now; what is
                                         told of it, in the row and in the log
   reading                               what a file says, also when it is read again

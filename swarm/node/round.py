@@ -43,7 +43,6 @@ from swarm.node.worker.row import RowMaker, RunningTotals, log_round, mean_rewar
 from swarm.node.worker.steps import (
     DoneRound,
     External,
-    Heard,
     IJSchedule,
     OpenedRound,
     Own,
@@ -161,10 +160,8 @@ class Rounds:
         for after_update in self.hooks.after_update:
             await after_update(opened, half.seconds, around.peers)
 
-        heard = Heard(decided.heard, decided.awaited, decided.timed_out, decided.late)
-        played = PlayedRound(
-            opened, own, size, drawn, heard, updated, half.seconds, first_slots(self._ctx.settings, opened.split.local)
-        )
+        first = first_slots(self._ctx.settings, opened.split.local)
+        played = PlayedRound(opened, own, size, drawn, decided, updated, half.seconds, first)
         live = around.peers.live()
         row = self._row(played, len(live), around.loop_lag())  # hooks: columns of the row
         await around.tell(m.Trained(key))
@@ -198,8 +195,8 @@ class Rounds:
     async def _generate(self, half: OwnHalf) -> None:
         """Ask I questions and sample G completions to each, or take up what was made or published before."""
         rounds_trained = self.rounds_trained
-        questions = await self.own_groups.ask(half, self._intake.clean if not half.ahead else frozenset())
-        await self.own_groups.generate(half, questions, rounds_trained)
+        asked, left = await self.own_groups.ask(half, self._intake.clean if not half.ahead else frozenset())
+        await self.own_groups.generate(half, asked, left, rounds_trained)
 
     async def _score(self, half: OwnHalf) -> Own:
         """Score the own completions, as boundedly as anybody's, unless they are."""

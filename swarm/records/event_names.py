@@ -52,7 +52,7 @@ EVENTS = frozenset(
         *("rollouts.flood", "rollouts.listable", "rollouts.refused"),
         *("rollouts.taken_up", "rollouts.unlistable", "rollouts.unreadable", "rollouts.unscorable"),
         *("round.completed", "round.forecast", "round.held", "round.last_closed", "round.opened", "round.redone"),
-        *("rounds.foreseen", "rounds.lost", "rounds.redoing", "rounds.redone", "rounds.skipped"),
+        *("rounds.lost", "rounds.redoing", "rounds.redone", "rounds.skipped"),
         *("scorer.ready", "scorer.restart", "scorer.stderr"),
         *("server.away", "server.back", "server.own", "server.ready"),
         "settings.changed",

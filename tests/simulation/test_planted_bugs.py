@@ -377,7 +377,7 @@ def a_registration_need_not_beat(patch: Patch) -> None:
 
 
 def a_group_is_made_again_at_another_time(patch: Patch) -> None:
-    patch.setattr(round_files, "_some", lambda *asked: {})
+    patch.setattr(round_files, "_one", lambda *asked: None)
     usual = own_groups.to_rollouts
 
     def to_rollouts(

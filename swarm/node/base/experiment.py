@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from swarm.config import LITERAL_RULES, Settings, identity_defaults, rule_in_settings, variable
+from swarm.config import Settings, identity_defaults, rule_in_settings, variable
 from swarm.errors import AlreadyThereError, ProtocolError, StoreError
 from swarm.harmless import quoted
 from swarm.logs import get_logger
@@ -60,7 +60,7 @@ def differing(settings: Settings, experiment: ExperimentFile) -> dict[str, str]:
     """Returns the same, by setting."""
     asked, made = _by_todays_names(settings.experiment_identity()), identity_of(experiment)
     return {
-        name: f"{variable(name)} was {quoted(made[name])}, now {quoted(asked[name])}{_renamed(name, experiment)}"
+        name: f"{variable(name)} was {quoted(made[name])}, now {quoted(asked[name])}"
         for name in asked
         if name in made and made[name] != asked[name] and (settings.trains or name in SHARED)
     }
@@ -75,13 +75,6 @@ def _by_todays_names(identity: dict[str, Any]) -> dict[str, Any]:
     whole = identity_defaults() | identity
     rule = whole.get("adaptive_rule")
     return whole | {"adaptive_rule": rule_in_settings(rule)} if isinstance(rule, str) else whole
-
-
-def _renamed(name: str, experiment: ExperimentFile) -> str:
-    recorded = experiment.identity.get(name)
-    if name != "adaptive_rule" or recorded not in LITERAL_RULES:
-        return ""
-    return f" (the version that began it called this rule {recorded!r}, which is another one now)"
 
 
 def is_begun(run: Run) -> bool:

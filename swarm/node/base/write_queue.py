@@ -47,8 +47,6 @@ PATIENCE_AT_STOP = 60.0
 """Seconds that a node which ends goes on trying: a minute, which a remount takes."""
 PATIENCE_FOR_THE_REST = 5.0
 """The same, of what may be lost, once all that must not be is there."""
-IN_ORDER_AT_STOP = 5.0
-"""Seconds for which it tries everything in order first: what was refused once may go now."""
 LEAST_PATIENCE = 0.1
 """Seconds of it that are always left."""
 PAUSE_AT_STOP = 2.0
@@ -174,52 +172,22 @@ class WriteQueue:
         return min(max(SHORTEST_PAUSE, (self._ctx.clock.monotonic() - self._failing_since) / 2), LONGEST_PAUSE)
 
     async def _write_all(self) -> None:
-        stuck = False
-        while write := self._dearest() if stuck else self._oldest():
-            self._writing = write
-            for one in self._overtaken_by(write):  # for good: a refused row may have landed, and says they are dropped
-                self._drop(one)
+        while self._queue:
+            write = self._writing = self._queue[0]
             publishing = self.publishing.running() if write.what == "rollouts" else nullcontext()
             try:
                 with publishing:
                     await self._ctx.blocking.run(write.write)
             except StoreError as error:
-                if error.blocked:
-                    self._blocked(write, error)
-                    continue
-                self._refused(error)
-                if stuck or write.needed or not self._hurries():
+                if not error.blocked:
+                    self._refused(error)
                     return
-                stuck = True
+                self._blocked(write, error)
             else:
                 self._written(write)
-                stuck = False
             finally:
                 self._writing = None
-        if not self._queue:
-            self._healed()
-
-    def _oldest(self) -> Write | None:
-        return self._queue[0] if self._queue else None
-
-    def _dearest(self) -> Write | None:
-        """Returns the write to try where the oldest was refused: the oldest row, else what else must not be lost. A
-        full disk may have room for a row at the end of its file, and none for rollouts, or for a reward in a folder of
-        its own."""
-        later = list(self._queue)[1:]
-        rows = (write for write in later if write.needed)
-        return next(rows, next((write for write in later if not write.droppable), None))
-
-    def _hurries(self) -> bool:
-        """The node ends, and has tried everything in order for a while."""
-        ends = self._patience is not None
-        return ends and self._ctx.clock.monotonic() - self._ending_since >= IN_ORDER_AT_STOP
-
-    def _overtaken_by(self, write: Write) -> list[Write]:
-        """Rollouts of the same round that are still waiting where its row goes: nobody will see them."""
-        if write.what != "row" or write is self._queue[0]:
-            return []
-        return [one for one in self._queue if one.key == write.key and one.what == "rollouts"]
+        self._healed()
 
     def _written(self, write: Write) -> None:
         self._queue.remove(write)

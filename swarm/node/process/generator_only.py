@@ -1,10 +1,10 @@
 """Nodes that train nothing: what the settings of each such role come to, and what answers for it beside no trainer.
 
-    role generator ─▶ as_generator: J = 0, the next round generated while this one is gathered, no redo
+    role generator ─▶ as_it_runs: J = 0, the next round generated while this one is gathered, no redo
                    ─▶ load_generator ─▶ OnlyGenerates ─┬ ModelGenerator of swarm.policy, no optimizer, no gradients
                                                        └ EndpointGenerator of swarm.remote, no torch
     role person    ─▶ as a generator, asked one round at a time; its policy is of the plugin person
-    role evaluator ─▶ as_evaluator: I = 0, all groups of its peers looked at; AnswersNothing
+    role evaluator ─▶ as_it_runs: I = 0, all groups of its peers looked at; AnswersNothing
 
 Its checkpoints hold no weights, but what the endpoint has cost, so that a cap holds over restarts.
 """
@@ -46,45 +46,23 @@ FOREVER = 1e9
 NOTHING_TRAINED = TrainReport(loss=0.0, grad_norm=0.0, tokens=0, trained_tokens=0, updated=False)
 
 
-def as_generator(settings: Settings) -> Settings:
-    """Returns the settings that a generator runs with. It learns nothing, so a round may be generated before the last
-    is over, and no round has to be redone."""
-    return replace(
-        settings,
-        external_groups=0,
-        adaptive=False,
-        staleness=1,
-        redo_rounds=0,
-        checkpoint_interval=1 if settings.endpoint else settings.checkpoint_interval,
-    )
-
-
-def as_evaluator(settings: Settings) -> Settings:
-    """Returns the settings that an evaluator runs with: no answers, no updates, all groups of its peers looked at. It
-    follows the coordinator's clock alone: on one of its own nothing would keep it from running ahead of those that it
-    evaluates."""
-    return replace(
-        settings,
-        local_groups=0,
-        external_groups=0,
-        adaptive=False,
-        sampler="whole-pool",
-        staleness=0,
-        redo_rounds=0,
-        checkpoint_interval=0,
-        coordinator_patience=FOREVER,
-    )
-
-
 def as_it_runs(settings: Settings) -> Settings:
-    """Returns the settings of a node that does not train, as they come to; those of any other as they are."""
+    """Returns the settings of a node that does not train, as they come to; those of any other as they are.
+
+    A generator learns nothing, so a round may be generated before the last is over, and no round has to be redone. A
+    person is asked one thing at a time, and nothing while nobody keeps the clock. An evaluator answers nothing, and
+    looks at all groups of its peers; on a clock of its own nothing would keep it from running ahead of them.
+    """
+    idle = replace(settings, external_groups=0, adaptive=False, staleness=0, redo_rounds=0)
     match settings.role:
         case "generator":
-            return as_generator(settings)
-        case "person":  # is asked one thing at a time, and nothing while nobody keeps the clock
-            return replace(as_generator(settings), staleness=0, coordinator_patience=FOREVER)
+            interval = 1 if settings.endpoint else settings.checkpoint_interval
+            return replace(idle, staleness=1, checkpoint_interval=interval)
+        case "person":
+            return replace(idle, coordinator_patience=FOREVER)
         case "evaluator":
-            return as_evaluator(settings)
+            whole = replace(idle, local_groups=0, sampler="whole-pool")
+            return replace(whole, checkpoint_interval=0, coordinator_patience=FOREVER)
     return settings
 
 

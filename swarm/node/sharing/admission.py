@@ -111,10 +111,6 @@ class Mixtures:
             )
         return mixture
 
-    def known(self, peer: str) -> Mixture:
-        """Returns the mixture that a peer asks, as far as it is known, else everybody's."""
-        return self._first.get(peer, self._universe.mixture)
-
     def _hold(self, peer: str, mixture: Mixture) -> None:
         self._first[peer] = mixture
         if len(self._first) > MOST_MIXTURES:
@@ -160,10 +156,6 @@ class Admission:
         """
         drawn = self._drawn(peer, key, groups, mixture) if self.settings.admit == "drawn" else [True] * len(groups)
         return [self._refusal(group, fits) for group, fits in zip(groups, drawn, strict=True)]
-
-    def is_drawn(self, group: RolloutGroup, mixture: Mixture | None = None) -> bool:
-        """Tells whether the run draws this question for this peer, round, stage and slot."""
-        return self._drawn(group.peer_id, RoundKey(group.round, group.stage), [group], mixture)[0]
 
     def _drawn(self, peer: str, key: RoundKey, groups: Sequence[RolloutGroup], mixture: Mixture | None) -> list[bool]:
         most = self.settings.limits.peer_groups

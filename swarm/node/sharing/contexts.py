@@ -177,12 +177,12 @@ class Contexts:
     async def _of(self, key: RoundKey, peer: str) -> Groups:
         """Returns the groups of a peer's file, as admitted. Raises ProtocolError."""
         async with self._reading:
-            return await self._held_or_read(key, peer)
-
-    async def _held_or_read(self, key: RoundKey, peer: str) -> Groups:
-        if (held := self._held.get((key, peer))) is not None:
+            if (held := self._held.get((key, peer))) is None:
+                return await self._read(key, peer)
             self._held.move_to_end((key, peer))
             return held
+
+    async def _read(self, key: RoundKey, peer: str) -> Groups:
         now = self._ctx.clock.monotonic()
         at, error = self._missed.get((key, peer), (-1e18, None))
         if error and now - at < LOOK_AGAIN:

@@ -8,8 +8,7 @@
     unblocks    the gathering, by what it tells of each peer: also of one whose file is not to be read at all
 
 What is drawn is examined when the gathering is over; what will be drawn if all live peers publish, as soon as it is
-listed, also while this node computes, and groups that come one by one even before that (EarlyGroups). Only what was
-listed is ever drawn, and of that no more than is needed.
+listed, also while this node computes. Only what was listed is ever drawn, and of that no more than is needed.
 
 Where there is no file that can be taken, and later there is, that one is read: the first may be a stranger's. What
 certainly is (a link, something that its author did not sign) is no arrival of the peer's, or takes it back.
@@ -29,18 +28,18 @@ import anyio
 from anyio.abc import TaskGroup
 
 from swarm.algo.drawing import NO_GROUP, Drawing, DrawnSample, NoGroup, random_ranks
-from swarm.errors import ProtocolError, StoreError
+from swarm.errors import StoreError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext, Timeline
 from swarm.node.base.looking import LogOnce
 from swarm.node.sharing.admission import Admission, AssignedQuestions, Mixtures
 from swarm.node.sharing.contexts import LOOK_AGAIN
-from swarm.node.sharing.examination import ALIVE, CLEAN, COSTLY, REFUSED, STRANGER, Examination, FileNews
-from swarm.node.sharing.pool import GroupName, copies, each_once, name_of
-from swarm.node.sharing.selection import IntakeCounts, Quarantine, Selection, random_order
+from swarm.node.sharing.examination import ALIVE, CLEAN, REFUSED, STRANGER, Examination, FileNews, StageFiles
+from swarm.node.sharing.pool import GroupName, each_once
+from swarm.node.sharing.selection import IntakeCounts, Quarantine, Selection
 from swarm.node.sharing.verification import TaskSource
 from swarm.records.listing import good_for
-from swarm.types import RolloutGroup, RoundKey, ScoredGroup
+from swarm.types import RoundKey, ScoredGroup
 from swarm.wire.messages import MetricsRow
 
 logger = get_logger(__name__)
@@ -86,29 +85,22 @@ class Intake:
         self._ctx = ctx
         self._tell = tell
         self._admission = Admission(ctx.settings, assigned)
-        self._same_for_all = assigned.same_for_all  # else what is drawn is no copy
+        self._may_be_copies = assigned.same_for_all or ctx.settings.admit != "drawn"  # else what is drawn is none
         self.mixtures = Mixtures(assigned.universe)
         """Mixtures of tasks, as peers ask them."""
         self._examination = Examination(ctx, self._admission, self.mixtures, task_source, tell)
         self._quarantine = Quarantine(ctx.settings.limits.quarantine_rounds)
-        self._selections: dict[RoundKey, Selection] = {}
-        self._listed: dict[RoundKey, frozenset[str]] = {}
-        """The nodes that had a file when a round was listed last."""
-        self._listed_at: dict[RoundKey, tuple[float, int]] = {}
-        """When that was, and how many."""
         self._live: Set[str] = frozenset()
         self._clean: Set[str] = frozenset()
         """Who is alive, and who has a clean record, as of the last look."""
-        self._copies: set[GroupName] = set()
-        """Groups that were counted as copied."""
         self._drawings: dict[tuple[str | int, ...], tuple[object, Drawing[Source]]] = {}
         self._drawn = RoundKey(-1)
         """The latest round of the last draw."""
         self._ranks: dict[tuple[str | int, ...], Callable[[Source], list[int]]] = {}
         """By purpose."""
         self._foresee: Callable[[RoundKey], WantedDraw | None] = lambda _: None
-        self._at_work: set[tuple[Source, bool]] = set()
-        """Files that are being examined, or wait for it; whether before they are there."""
+        self._at_work: set[Source] = set()
+        """Files that are being examined, or wait for it."""
         self._progress = anyio.Event()
         """Set when the examination of a file has ended."""
         self._oldest = RoundKey(0)
@@ -120,20 +112,20 @@ class Intake:
     async def look(self, keys: Set[RoundKey], live: Set[str], tasks: TaskGroup) -> None:
         """List these rounds, see whether what was read is still what it was, and examine what will be drawn."""
         for key in sorted(key for key in keys if key >= self._oldest and not self._was_just_listed(key)):
-            new = Selection(self._ctx.settings.limits.max_peers, random_order(self._ctx.process.secret, key))
-            selection = self._selections.setdefault(key, new)
-            held = [peer for peer in self._quarantine.held(key.round) if peer not in selection.taken]
-            self._pass_over(key, held, selection)
-            await self._look_at(key, live, selection)
-            to_read = self._examination.to_read(key)
-            obstacles = [peer for peer, tag in to_read.items() if not tag and not self._examination.pool.has(key, peer)]
+            stage = self._examination.stage(key)
+            held = [peer for peer in self._quarantine.held(key.round) if peer not in stage.selection.taken]
+            self._pass_over(key, held, stage.selection)
+            await self._look_at(key, live, stage)
+            obstacles = [
+                peer for peer, tag in stage.tags.items() if not tag and not self._examination.pool.has(key, peer)
+            ]
             self._examine([((peer, key), NO_SLOT) for peer in obstacles], tasks)
             self._look_ahead(key, live, tasks)
 
     @property
     def good_for(self) -> float:
         """Returns the seconds for which another look would find the listings of the last one."""
-        return max((good_for(names) for _, names in self._listed_at.values()), default=0.0)
+        return max((good_for(len(stage.listed)) for stage in self._examination.stages.values()), default=0.0)
 
     def foresee(self, wanted: Callable[[RoundKey], WantedDraw | None]) -> None:
         """Takes a function that says what a later round will draw from all live peers' files, or None where that is not
@@ -142,8 +134,8 @@ class Intake:
 
     def _was_just_listed(self, key: RoundKey) -> bool:
         """Tells whether many names were gone through a moment ago: what has come since is seen at the next look."""
-        listed_at, names = self._listed_at.get(key, (-math.inf, 0))
-        return self._ctx.clock.monotonic() - listed_at < good_for(names)
+        stage = self._examination.stage(key)
+        return self._ctx.clock.monotonic() - stage.listed_at < good_for(len(stage.listed))
 
     async def draw(self, wanted: WantedDraw, sources: Sequence[Source], until: float, tasks: TaskGroup) -> DrawnSample:
         """Examine what is drawn of these files, and no more; what is not done at `until` (monotonic) is left out."""
@@ -165,18 +157,14 @@ class Intake:
 
     def listed(self, key: RoundKey) -> frozenset[str]:
         """Returns the nodes that had a file for a round when it was listed last."""
-        return self._listed.get(key, frozenset())
+        return self._examination.stage(key).listed
 
     def forget_before(self, key: RoundKey) -> None:
         """Drop earlier rounds, those still waiting to be read too; a daemon runs for weeks."""
         self._oldest = key
         self._examination.forget_before(key)
-        self._selections = {k: selection for k, selection in self._selections.items() if k >= key}
-        self._copies = {name for name in self._copies if name.key >= key}
         self._drawings.clear()
         self._ranks.clear()
-        self._listed = {k: nodes for k, nodes in self._listed.items() if k >= key}
-        self._listed_at = {k: listed for k, listed in self._listed_at.items() if k >= key}
 
     def close_round(self, round_: int) -> IntakeCounts:
         """Returns what was counted since the last call, for this round's row, and updates the quarantine by it."""
@@ -195,10 +183,11 @@ class Intake:
         self._quarantine.observe(row.round, row.accepted_by_peer, row.refused_by_peer)
 
     # ── whom to read ────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _look_at(self, key: RoundKey, live: Set[str], selection: Selection) -> None:
+    async def _look_at(self, key: RoundKey, live: Set[str], stage: StageFiles) -> None:
         clean = self._clean = self._quarantine.clean()
         self._examination.counts.alive |= live
         self._live = live
+        selection = stage.selection
         only = (clean | live) - selection.taken if selection.flooded else None
         try:
             tags, flooded = await self._examination.list(key, only)
@@ -208,15 +197,14 @@ class Intake:
         self._unlistable.gone()
         if key < self._oldest:
             return  # the clock went on while the round was listed
-        if (before := self._listed.get(key)) is not None:
-            self._examination.came(key, tags.keys() - before)
-        self._listed[key] = frozenset(tags)
-        self._listed_at[key] = self._ctx.clock.monotonic(), len(tags)
+        if stage.listed_at > -math.inf:
+            stage.came.update(dict.fromkeys(tags.keys() - stage.listed, self._ctx.clock.wall()))
+        stage.listed, stage.listed_at = frozenset(tags), self._ctx.clock.monotonic()
         choice = selection.choose(tags.keys() - {self._ctx.node_id}, clean, live)
         selection.flooded |= flooded
         if choice.flood:
             self._examination.flood(key, choice.flood)
-        self._examination.may_read(key, choice.read)
+        stage.tags.update(dict.fromkeys(choice.read, ""))
         await self._examination.follow(key, tags, clean | live)
         self._pass_over(key, choice.passed_over, selection)
 
@@ -239,8 +227,7 @@ class Intake:
         asked = (wanted.slots, wanted.count, wanted.most_of_peer, sources)
         last = self._drawings.get(wanted.purpose)
         if last is None or last[0] != asked:
-            drawn = self._ctx.settings.admit == "drawn"
-            originals = self._originals if not drawn else each_once if self._same_for_all else list
+            originals = each_once if self._may_be_copies else list
             drawing = Drawing(sources, self._ranks_of(wanted), wanted.count, originals, wanted.most_of_peer)
             last = self._drawings[wanted.purpose] = (asked, drawing)
         return last[1]
@@ -263,7 +250,7 @@ class Intake:
     def _look_ahead(self, key: RoundKey, live: Set[str], tasks: TaskGroup) -> None:
         """Examines what is there by now of the groups that are drawn next if all live peers publish."""
         if wanted := self._foreseen(key):
-            there = (live | self._examination.to_read(key).keys()) - {self._ctx.node_id}
+            there = (live | self._examination.stage(key).tags.keys()) - {self._ctx.node_id}
             self._drawing(wanted, frozenset((peer, key) for peer in there))
             self._examine_next(wanted, key, tasks)
 
@@ -272,12 +259,10 @@ class Intake:
         return self._foresee(key) if key >= self._oldest and key > self._drawn else None
 
     def _examine_next(self, wanted: WantedDraw, key: RoundKey, tasks: TaskGroup) -> None:
-        tags = self._examination.to_read(key)
+        tags = self._examination.stage(key).tags
         _, drawing = self._drawings[wanted.purpose]
         unknown = drawing.wanted(self._found(wanted.trained))
         self._examine([place for place in unknown if tags.get(place[0][0])], tasks)
-        early = [place for place in unknown if place[0][0] not in tags and place[0][0] in self._clean]
-        self._examine([place for place in early if self._examination.early.expects(place[0][0])], tasks, early=True)
 
     async def _examined(self, wave: Sequence[tuple[Source, int]], found: Found, tasks: TaskGroup) -> None:
         while wave := [place for place in wave if found(*place) is None]:
@@ -285,51 +270,31 @@ class Intake:
             self._examine(wave, tasks)
             await progress.wait()
 
-    def _originals(self, groups: list[ScoredGroup]) -> list[ScoredGroup]:
-        copied = {name_of(group): group for group in copies(groups, self._is_drawn)}
-        for name, group in copied.items():
-            if name not in self._copies:
-                self._copies.add(name)
-                detail = f"group {group.slot} is another one's, word for word"
-                self._examination.refuse(name.key, name.peer, ProtocolError("copied", detail))
-        return [scored for scored in groups if name_of(scored.group) not in copied]
-
-    def _is_drawn(self, group: RolloutGroup) -> bool:
-        return self._admission.is_drawn(group, self.mixtures.known(group.peer_id))
-
     # ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _examine(self, wave: Iterable[tuple[Source, int]], tasks: TaskGroup, *, early: bool = False) -> None:
-        """`early`: their file is not there yet, but a group that it will name may be."""
+    def _examine(self, wave: Iterable[tuple[Source, int]], tasks: TaskGroup) -> None:
         by_file: dict[Source, set[int]] = defaultdict(set)
         for source, slot in wave:
             by_file[source].add(slot)
         for source, slots in sorted(by_file.items(), key=lambda file: (self._rank(file[0][0]), file[0])):
-            if (source, early) not in self._at_work:  # else it is asked for again when that has ended
-                self._at_work.add((source, early))
-                tasks.start_soon(self._examine_file, source, slots, early, tasks)
+            if source not in self._at_work:  # else it is asked for again when that has ended
+                self._at_work.add(source)
+                tasks.start_soon(self._examine_file, source, slots, tasks)
 
-    async def _examine_file(self, source: Source, slots: Set[int], early: bool, tasks: TaskGroup) -> None:
+    async def _examine_file(self, source: Source, slots: Set[int], tasks: TaskGroup) -> None:
         peer, key = source
-        rank = COSTLY if early else self._rank(peer)
+        rank = self._rank(peer)
         async with self._examination.line.hold(rank):
-            if key >= self._oldest and not (early and self._examination.pool.has(key, peer)):
+            if key >= self._oldest:
                 with self.fetching.running():
-                    if early:
-                        await self._examination.early.look_into(key, peer, slots)
-                    else:
-                        await self._look_into(source, slots, rank)
-        if not early and self._examination.waits_for_context(key, peer, slots):
+                    is_stranger = rank != CLEAN and peer not in self._live
+                    await self._examination.look_into(key, peer, slots, rank, is_stranger=is_stranger)
+        if self._examination.waits_for_context(key, peer, slots):
             await self._ctx.clock.sleep(LOOK_AGAIN)  # others are examined meanwhile
-        self._at_work.discard((source, early))
+        self._at_work.discard(source)
         self._progress.set()
         self._progress = anyio.Event()
-        if not early and (wanted := self._foreseen(key)) and wanted.purpose in self._drawings:
+        if (wanted := self._foreseen(key)) and wanted.purpose in self._drawings:
             self._examine_next(wanted, key, tasks)
-
-    async def _look_into(self, source: Source, slots: Set[int], rank: int) -> None:
-        peer, key = source
-        is_stranger = rank != CLEAN and peer not in self._live
-        await self._examination.look_into(key, peer, slots, rank, is_stranger=is_stranger)
 
 
 def _place(source: Source) -> str:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from sys import getsizeof
 from typing import NamedTuple
@@ -163,29 +162,9 @@ class Pool:
         self._sizes = {file: size for file, size in self._sizes.items() if file[0] >= key}
 
 
-def copies(groups: Sequence[ScoredGroup], is_owner: Callable[[RolloutGroup], bool]) -> list[RolloutGroup]:
-    """Returns the groups with an advantage that are another one's, word for word.
-
-    Of groups with the same question and the same completions those stay that answer what was drawn for them; where
-    none does, the first.
-
-    Args:
-        is_owner: whether a group's question is the one that was drawn for its publisher, round and slot.
-    """
-    same: dict[bytes, list[RolloutGroup]] = defaultdict(list)
-    for scored in groups:
-        if is_informative(scored.rewards):  # of others there are no texts any more, and nobody trains on them
-            same[_content(scored.group)].append(scored.group)
-    found: list[RolloutGroup] = []
-    for alike in same.values():
-        if len(alike) > 1:
-            owners = [group for group in alike if is_owner(group)] or alike[:1]
-            found += [group for group in alike if group not in owners]
-    return found
-
-
 def each_once(groups: list[ScoredGroup]) -> list[ScoredGroup]:
-    """Keeps the first of the same groups: where all nodes are asked the same, who copied whom cannot be told."""
+    """Keeps the first of groups with an advantage that are the same, word for word: where others than the questions
+    drawn for a node are admitted, or all nodes are asked the same, who copied whom cannot be told."""
     seen = dict[bytes, GroupName]()
     return [
         scored

@@ -32,7 +32,7 @@ from swarm.store.run import Run
 from swarm.types import RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire import keys
 from swarm.wire.codec import Claims, decode, to_claims, to_groups
-from swarm.wire.group_files import digest, named_by, one_group, put_together
+from swarm.wire.group_files import put_together
 from swarm.wire.messages import RolloutFile
 
 MOST_AGAIN = 3
@@ -79,20 +79,8 @@ class PeersFile(NamedTuple):
     """When it was published, by the peer's clock."""
     size: int
     """Bytes, those of the groups that it names included."""
-    earlier: Mapping[int, str]
-    """Slot -> SHA-256 of the groups that it names."""
     mixture: Mapping[str, float] | UnsetType = UNSET
     """Mixture as it says."""
-
-
-class EarlyGroup(NamedTuple):
-    """A group that was published before the file that names it."""
-
-    group: RolloutGroup
-    claims: Claims
-    sha256: str
-    size: int
-    """Bytes."""
 
 
 class Fetched(NamedTuple):
@@ -186,9 +174,7 @@ class PeersFiles:
             refused = Reading(tag, reading.digest, sum(sizes), refused=error.reason)
             return Fetched(refused, error.as_value())
         read = replace(reading, size=sum(sizes))
-        return Fetched(
-            read, PeersFile(groups, to_claims(whole), file.timestamp, read.size, named_by(file), file.mixture)
-        )
+        return Fetched(read, PeersFile(groups, to_claims(whole), file.timestamp, read.size, file.mixture))
 
     def _decoded(self, key: RoundKey, peer: str, data: bytes) -> RolloutFile:
         """Decodes a file by its form, once its signature is what this node asks for. Raises ProtocolError: as
@@ -200,18 +186,6 @@ class PeersFiles:
         if not math.isfinite(file.timestamp):
             raise ProtocolError("malformed", f"{where} has no finite timestamp")
         return file
-
-    def early(self, key: RoundKey, peer: str, slot: int) -> EarlyGroup | None:
-        """Returns a group that is there before the file that names it; None: it is not. Raises ProtocolError,
-        StoreError."""
-        place = keys.group_file(key, peer, slot)
-        try:
-            data = self._run.get_checked(place, self._limit).data
-        except FileNotFoundError:
-            return None
-        file = one_group(data, peer, key, slot)
-        groups = to_groups(file, peer, key, origin_needed=self._origin_needed, with_tokens=self._keep_tokens)
-        return EarlyGroup(groups[0], to_claims(file)[0], digest(data), len(data))
 
     def read_again(self, key: RoundKey, peer: str, before: Reading) -> Reading | None:
         """Returns a file whose tag is another one by now, as it is to be known from now on; None: its content is
@@ -225,16 +199,14 @@ class PeersFiles:
             blob = self._run.store.get(place, self._limit)
         except (FileNotFoundError, ProtocolError, StoreError):
             return before
-        if _digest(blob.data) != before.digest and self._is_its_authors(blob.data, place):
-            return None
-        return replace(before, tag=blob.tag, again=before.again + 1)
-
-    def _is_its_authors(self, data: bytes, place: str) -> bool:
+        now = replace(before, tag=blob.tag, again=before.again + 1)
+        if _digest(blob.data) == before.digest:
+            return now
         try:
-            self._run.trust.check(data, place)
+            self._run.trust.check(blob.data, place)
         except ProtocolError:
-            return False
-        return True
+            return now
+        return None
 
     def describe(self, key: RoundKey, peer: str) -> str:
         """Returns the file as people find it."""
@@ -281,12 +253,6 @@ class PublishedGroups:
         if refusal := next(filter(None, self._admission.refusals(peer, key, groups, mixture)), None):
             raise refusal
         return wanted
-
-    async def verified(self, source: TaskSource, peer: str, key: RoundKey, slots: Set[int]) -> list[ScoredGroup]:
-        """Returns the groups in these slots with this node's own scores. Raises ProtocolError as `admitted`, and where
-        one of them is refused."""
-        wanted = await self.admitted(peer, key, slots)
-        return await verified(source, wanted)
 
     async def _file_of(self, peer: str, key: RoundKey) -> PeersFile:
         fetched = await until_readable(self._ctx, self._files.fetch, key, peer)

@@ -145,12 +145,10 @@ NO_FAULT = NOT_ITS_OWN | {
     *("unreadable", "generation_failed", "too_long", "pool_full", "missing_part", "context_gone", "other_licence"),
 }
 """These, and those that may say more of this machine and its settings than of the peer."""
-WEIGHT = {"scorer_abuse": FEWEST_REFUSALS // 2, "poisonous": FEWEST_REFUSALS // 2}
+WEIGHT = {"scorer_abuse": FEWEST_REFUSALS // 2}
 """A refusal counts as one group, also that of a file, except for those that cost the reader seconds each: two of them
 within the window are enough. One is not: an honest model may have written endless loops for a round, and its file is
-given up for what it costs.
-
-`poisonous` is what rows of earlier versions call `scorer_abuse`."""
+given up for what it costs."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ is like that (see swarm.node.sharing.selection).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
 
 import anyio
 import msgspec
@@ -29,6 +30,8 @@ from swarm.tasks.scoring import GroupScore
 from swarm.tasks.scoring_messages import Replied
 from swarm.types import Completion, Origin, Question, RolloutGroup, ScoredGroup
 from swarm.wire.codec import Claims
+
+Result = TypeVar("Result")
 
 GROUPS_AT_ONCE = 8
 """Groups of one peer's file, so that the own groups never wait behind more than these to be scored."""
@@ -89,15 +92,9 @@ class GroupVerdict(NamedTuple):
     refusal: ProtocolError | None
     false_claims: int = 0
     """Completions whose published reward, and published answers, that are not what this node found."""
-    killed: int = 0
+    cost: Cost = NO_COST
+    """What scoring its answers took."""
     errors: int = 0
-    slow: float = 0.0
-    answers: int = 0
-
-    @property
-    def cost(self) -> Cost:
-        """Returns what scoring its answers took."""
-        return Cost(self.killed, self.slow, self.answers)
 
 
 async def verify(
@@ -121,7 +118,8 @@ async def verify(
     start, size = 0, GROUPS_AT_ONCE if trusting else 1
     while start < len(groups):
         part = slice(start, start + size)
-        verdicts = await _all_at_once(source, groups[part], claims[part])
+        pairs = zip(groups[part], claims[part], strict=True)
+        verdicts = await all_at_once([partial(_verdict, source, group, claimed) for group, claimed in pairs])
         yield verdicts
         for verdict in verdicts:
             cost = cost.plus(verdict.cost)
@@ -131,35 +129,31 @@ async def verify(
         size = 1 if cost.excess else min(GROUPS_AT_ONCE, 2 * size)
 
 
-async def _all_at_once(
-    source: TaskSource, groups: Sequence[RolloutGroup], claims: Sequence[Claims]
-) -> list[GroupVerdict]:
-    found: dict[int, GroupVerdict] = {}
+async def all_at_once(calls: Sequence[Callable[[], Awaitable[Result]]]) -> list[Result]:
+    """Makes calls at the same time, so that what they ask shares a child; returns what they give, in order."""
+    found: dict[int, Result] = {}
 
-    async def judge(position: int) -> None:
-        found[position] = await _verdict(source, groups[position], claims[position])
+    async def make(position: int, call: Callable[[], Awaitable[Result]]) -> None:
+        found[position] = await call()
 
     async with anyio.create_task_group() as tasks:
-        for position in range(len(groups)):
-            tasks.start_soon(judge, position)
-    return [found[position] for position in range(len(groups))]
+        for position, call in enumerate(calls):
+            tasks.start_soon(make, position, call)
+    return [found[position] for position in range(len(calls))]
 
 
 async def _verdict(source: TaskSource, group: RolloutGroup, claims: Claims) -> GroupVerdict:
     try:
         score = await _score_in_slices(source, group)
     except ProtocolError as error:
-        return GroupVerdict(
-            None, error.as_value(), killed=error.killed, slow=error.slow, answers=len(group.completions)
-        )
+        return GroupVerdict(None, error.as_value(), cost=Cost(error.killed, error.slow, len(group.completions)))
     cost = _cost(score)
     if cost.excess > MOST_KILLED:  # for which its whole file is refused
-        return GroupVerdict(None, None, killed=cost.killed, slow=cost.slow, answers=cost.answers)
+        return GroupVerdict(None, None, cost=cost)
     rewards = false_rewards(claims, score) if group.question.verifiable else 0
     if lie := false_answer(claims, score.question, group.slot):
-        return GroupVerdict(None, lie, rewards + 1, score.killed, score.errors, score.slow, cost.answers)
-    scored = ScoredGroup(group, score.rewards, score.answered)
-    return GroupVerdict(scored, None, rewards, score.killed, score.errors, score.slow, cost.answers)
+        return GroupVerdict(None, lie, rewards + 1, cost, score.errors)
+    return GroupVerdict(ScoredGroup(group, score.rewards, score.answered), None, rewards, cost, score.errors)
 
 
 def _cost(score: GroupScore) -> Cost:
@@ -227,18 +221,14 @@ def false_rewards(claims: Claims, score: GroupScore) -> int:
 
 async def score_groups(source: TaskSource, groups: Sequence[RolloutGroup]) -> list[GroupScore | ProtocolError]:
     """Score groups at the same time, each with its own result or refusal, in order; nobody's claims are looked at."""
-    found: dict[int, GroupScore | ProtocolError] = {}
 
-    async def score(position: int, group: RolloutGroup) -> None:
+    async def score(group: RolloutGroup) -> GroupScore | ProtocolError:
         try:
-            found[position] = await score_group(source, group)
+            return await score_group(source, group)
         except ProtocolError as error:
-            found[position] = error.as_value()
+            return error.as_value()
 
-    async with anyio.create_task_group() as tasks:
-        for position, group in enumerate(groups):
-            tasks.start_soon(score, position, group)
-    return [found[position] for position in range(len(groups))]
+    return await all_at_once([partial(score, group) for group in groups])
 
 
 async def score_group(source: TaskSource, group: RolloutGroup) -> GroupScore:

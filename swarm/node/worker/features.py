@@ -3,7 +3,7 @@
 plugins               anywhere                       those that are on (Settings.plugins)
 a judge's questions   after the row, columns         always: a judge may come at any time
 hints                 after the row                  always
-foreseeing            after the own half, the row    always
+foreseeing            after the own half             always
 peers' rewards        columns                        an evaluator
 
 HeldOutAnswers answers a judge, who asks one held-out question per round if there is one at all.
@@ -19,13 +19,12 @@ HintLog and Foreseeing say in a node's own log, once each, what nothing fails of
 
 HintLog      every few rounds: what makes the node useless (swarm.records.hints)
 Foreseeing   in its first round: how long one takes, and whether the clock allows it (swarm.records.round_forecast)
-             after it: how long the others take and what it earned (swarm.records.first_round)
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -39,19 +38,17 @@ from swarm.errors import ProtocolError, StoreError, SwarmError
 from swarm.logs import get_logger
 from swarm.node.base.context import NodeContext
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.conversing import converse
+from swarm.node.worker.conversing import answers_to
 from swarm.node.worker.hooks import AfterAgain, ColumnsHook, Hooks, PluginHooks, all_plugins, nothing, together
 from swarm.node.worker.row import mean_rewards
 from swarm.node.worker.steps import OwnHalf, PlayedRound
 from swarm.records.files import constant_j, read_clock, read_experiment
-from swarm.records.first_round import FirstRound, advice, first_round
 from swarm.records.hints import FEW, KEPT, HintFacts, Recent, hints_of, recent
 from swarm.records.liveness import EVALUATOR
-from swarm.records.pace import age
 from swarm.records.reader import snapshot
 from swarm.records.round_forecast import RoundForecast
 from swarm.tasks.family import QuestionRequest
-from swarm.types import Completion, Dialogue, GenerationCall, Generator, Trainer
+from swarm.types import Completion, Generator, Groups, Question, Trainer
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode, turn_entries
 from swarm.wire.judge_messages import JudgeAnswer, JudgeQuestion
@@ -135,17 +132,15 @@ class HeldOutAnswers:
         lately = self._asked is not None and round_ - self._asked <= APART
         return lately or round_ % APART == 0 or not self._ctx.settings.sparing
 
-    async def _answers(self, question: JudgeQuestion) -> Sequence[tuple[Completion, ...]]:
-        async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
-            purpose = (question.round, turn) if turn else (question.round,)
-            seed = derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, *purpose)
-            return await self._ctx.compute.generate(self._generator, GenerationCall(prompts, 1, seed))
+    async def _answers(self, question: JudgeQuestion) -> Groups:
+        made = await self._ctx.task_source.make([QuestionRequest.of(question.origin)]) if question.origin else []
+        asked = msgspec.structs.replace(made[0] if made else Question("", None), prompt=question.prompt)
 
-        first_turns = await generate([question.prompt])
-        if not question.origin:
-            return first_turns
-        made = await self._ctx.task_source.make([QuestionRequest.of(question.origin)])
-        return await converse(self._ctx.task_source, made, first_turns, generate)
+        def seed(turn: int) -> int:
+            purpose = (question.round, turn) if turn else (question.round,)
+            return derive_seed(self._ctx.settings.seed, "judge", self._ctx.node_id, *purpose)
+
+        return await answers_to(self._ctx, self._generator, [asked], 1, seed)
 
     def _question(self, round_: int) -> JudgeQuestion | None:
         place, node = keys.judge_question(round_, self._ctx.node_id), self._ctx.node_id
@@ -155,15 +150,9 @@ class HeldOutAnswers:
         except FileNotFoundError:
             return None
         if (question.node, question.round) != (node, round_):
-            raise ProtocolError(
-                "misplaced",
-                f"{where} expected to ask {node!r} in round {round_}, got {question.node!r} in round {question.round}",
-            )
+            raise ProtocolError("misplaced", f"{where} asks {question.node!r} in round {question.round}")
         if not 0 < len(question.prompt) <= LONGEST_PROMPT:
-            raise ProtocolError(
-                "oversized",
-                f"{where} expected a prompt of 1 to {LONGEST_PROMPT} characters, got {len(question.prompt)}",
-            )
+            raise ProtocolError("oversized", f"{where} has a prompt of {len(question.prompt)} characters")
         return question
 
     async def _publish(self, question: JudgeQuestion, completion: Completion, rounds_trained: int) -> None:
@@ -233,12 +222,11 @@ class HintLog:
 
 
 class Foreseeing:
-    """Logs one node's prospects once, in and after its first round with groups of its own."""
+    """Logs once how long a round takes, in the first with groups of this node's own."""
 
     def __init__(self, ctx: WorkerContext) -> None:
         self._ctx, self._settings = ctx, ctx.settings
         self._forecast = False
-        self._done = False
 
     async def after_own_half(self, half: OwnHalf) -> None:
         """Says how long a round takes, as soon as the own answers and their part of the update have shown it."""
@@ -262,15 +250,6 @@ class Foreseeing:
                 return state.round_interval
         return self._settings.round_interval
 
-    async def after_row(self, row: MetricsRow, _: int) -> None:
-        """Takes note of a stage of a round."""
-        settings, left = self._settings, self._settings.max_rounds - row.round - 1
-        if self._done or row.stage != settings.max_stages - 1 or left < 1:
-            return
-        if found := first_round([row], left, settings.generations):
-            self._done = True
-            _log(found, advice(found, settings.model) if row.round == 0 else "")
-
 
 def forecast(half: OwnHalf, interval: float) -> RoundForecast:
     """Returns what a round takes by its own half: an external group is learned from as long as an own one."""
@@ -284,22 +263,6 @@ def forecast(half: OwnHalf, interval: float) -> RoundForecast:
         interval=interval,
         answers=len(rewards),
         earned=sum(reward > 0 for reward in rewards),
-    )
-
-
-def _log(found: FirstRound, what_to_do: str) -> None:
-    logger.info(
-        "rounds.foreseen",
-        rounds_left=found.rounds_left,
-        take=age(found.seconds_left),
-        seconds_per_round=round(found.seconds, 2),
-        reward=round(found.reward.mean, 4),
-        reward_low=round(found.reward.low, 4),
-        reward_high=round(found.reward.high, 4),
-        tagged=round(found.tagged.mean, 3),
-        finished=round(found.finished.mean, 3),
-        signal=f"{found.with_signal}/{found.groups}",
-        **({"advice": what_to_do} if what_to_do else {}),
     )
 
 
@@ -318,11 +281,10 @@ def hooks_of(ctx: WorkerContext, generator: Generator, trainer: Trainer) -> Hook
     held_out = HeldOutAnswers(ctx, generator)
     columns: list[ColumnsHook] = [held_out.fill]
     columns += [_fill_peer_rewards] if settings.role == EVALUATOR else []
-    foreseeing = Foreseeing(ctx)
     own = Hooks(
-        after_own_half=(foreseeing.after_own_half,),
+        after_own_half=(Foreseeing(ctx).after_own_half,),
         columns=tuple(columns),
-        after_row=(foreseeing.after_row, HintLog(ctx).after_row, held_out.after_row),
+        after_row=(HintLog(ctx).after_row, held_out.after_row),
         again=(held_out.again,),
     )
     return together([ctx.plugin_hooks.rounds(ctx, generator, trainer), own])

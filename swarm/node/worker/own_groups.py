@@ -32,11 +32,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Awaitable, Sequence, Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol
 
 import anyio
 import msgspec
@@ -50,7 +49,7 @@ from swarm.node.base.looking import until_readable
 from swarm.node.sharing.reading import gone
 from swarm.node.sharing.verification import score_groups
 from swarm.node.worker.context import OwnQuestion, WorkerContext
-from swarm.node.worker.conversing import converse
+from swarm.node.worker.conversing import answers_to
 from swarm.node.worker.round_files import (
     LeftCompletions,
     RoundFiles,
@@ -66,8 +65,6 @@ from swarm.records.listing import rounds_in
 from swarm.tasks.scoring import GroupScore
 from swarm.types import (
     Completion,
-    Dialogue,
-    GenerationCall,
     Generator,
     Question,
     Ready,
@@ -86,13 +83,6 @@ MOST_WITHOUT = 3
 many rounds in which nobody published."""
 
 
-class OwnQuestions(NamedTuple):
-    """Holds the own questions of a round, and what a former life left of it."""
-
-    asked: list[OwnQuestion]
-    left: LeftCompletions
-
-
 class OwnGroups:
     """Makes them, or takes up those that were made before."""
 
@@ -101,8 +91,6 @@ class OwnGroups:
         self._generator = generator
         self._files = files
         self._asked: dict[RoundKey, list[OwnQuestion]] = {}
-        self._is_first = True
-        """No round was begun in this life."""
         self._never_made: set[RoundKey] | None = set()
         """Rounds without a question, where there never was one; None: there was."""
         self._of_a_former_life: frozenset[int] | None = None
@@ -135,10 +123,6 @@ class OwnGroups:
                 f"no question could be made in {MOST_WITHOUT} rounds of {count}: the question.not_made events name "
                 "the tasks and say why; `swarm task try` asks one"
             )
-
-    def _attempts(self, left: LeftCompletions) -> int:
-        """Returns how many attempts may be behind what was sampled; what was published says itself what it answers."""
-        return 1 if left.published else self._ctx.settings.dynamic_sampling
 
     async def _ask_again(
         self, key: RoundKey, questions: list[OwnQuestion], sampled: CompletionsFile | None, clean: Set[str]
@@ -183,7 +167,7 @@ class OwnGroups:
         return found if len(found) == len(questions) == len(sampled.groups) else None
 
     # ── a round as it is lived ──────────────────────────────────────────────────────────────────────────────────────
-    async def ask(self, half: OwnHalf, clean: Set[str] = frozenset()) -> OwnQuestions:
+    async def ask(self, half: OwnHalf, clean: Set[str] = frozenset()) -> tuple[list[OwnQuestion], LeftCompletions]:
         """Ask the round's questions, and look what a former life left of it.
 
         Args:
@@ -191,20 +175,24 @@ class OwnGroups:
         """
         with self._ctx.timed(half.seconds, "generate"):
             left = await self._left(half.key)
-            return OwnQuestions(await self._questions(half, left, clean), left)
+            count = self._slots(half.split.local, left)
+            questions = [asked for asked in await self._ask(half.key, count) if asked.slot < count]
+            if half.key.stage:
+                questions = await self._ask_again(half.key, questions, left.sampled, clean)
+            return questions, left
 
-    async def generate(self, half: OwnHalf, questions: OwnQuestions, rounds_trained: int) -> None:
+    async def generate(
+        self, half: OwnHalf, asked: list[OwnQuestion], left: LeftCompletions, rounds_trained: int
+    ) -> None:
         """Sample completions, or take up what a former life left.
 
         `queued` is set once the generation is in the line of the compute thread, or needs none. Conversations are in
-        that line once they are over: all of their turns are the same policy's. Groups that are published one by one
-        are scored as well.
+        that line once they are over: all of their turns are the same policy's.
 
         Args:
             half: gets `sampled`, unless it was skipped meanwhile.
             rounds_trained: updates behind the policy.
         """
-        asked, left = questions
         if half.skipped or not any(one.question.turns > 1 for one in asked):
             half.queued.set()  # nothing waits between here and the compute thread's line
         if half.skipped:
@@ -212,27 +200,23 @@ class OwnGroups:
         if before := self._sampled_before(left, asked, rounds_trained):  # of all attempts
             assert left.sampled
             sampled = Sampled(half.key, before, left.sampled.rounds_trained, left.sampled.ahead)
-        elif self._one_by_one and not half.ahead and not left.published:
-            half.sampled = await self._sampled_one_by_one(half, left, asked, rounds_trained)
-            half.is_new = True
-            half.queued.set()
-            return
         else:
-            groups, scores = await self._sample_all(half.key, asked, half.seconds)
-            sampled = Sampled(half.key, groups, rounds_trained, half.ahead, scores)
+            one_by_one = self._one_by_one and not half.ahead and not left.published
+            sample = self._sample_one_by_one if one_by_one else self._sample_all
+            sampled = await sample(Sampled(half.key, (), rounds_trained, half.ahead), left, asked, half.seconds)
+            half.is_new = True
         half.queued.set()  # where all turns of conversations are said
         half.sampled = sampled = _as_it_was(sampled, left)
-        if not before:
-            half.is_new = True
+        if half.is_new:
             self._keep(sampled)
 
-    async def _questions(self, half: OwnHalf, left: LeftCompletions, clean: Set[str]) -> list[OwnQuestion]:
-        """Asks the questions of the round's slots, and of those that a former life's attempts went on to."""
-        count, attempts = half.split.local, self._attempts(left)
-        if attempts > 1:
-            count = slots_before(left.sampled, count, attempts)
-        questions = [asked for asked in await self._ask(half.key, count) if asked.slot < count]
-        return await self._ask_again(half.key, questions, left.sampled, clean) if half.key.stage else questions
+    def _slots(self, local: int, left: LeftCompletions) -> int:
+        """Returns the slots that are asked for: I, or those that a former life's attempts went on to.
+
+        What was published says itself what it answers.
+        """
+        sampled = len(left.sampled.groups) if left.sampled and not left.published else 0
+        return max(local, min(local * self._ctx.settings.dynamic_sampling, sampled))
 
     def _keep(self, sampled: Sampled) -> None:
         """Have what was sampled written, for a node that comes back.
@@ -251,56 +235,40 @@ class OwnGroups:
     def _one_by_one(self) -> bool:
         return self._ctx.settings.publish_frequency == "generation"
 
-    async def _sampled_one_by_one(
-        self, half: OwnHalf, left: LeftCompletions, questions: list[OwnQuestion], rounds_trained: int
+    async def _sample_one_by_one(
+        self, sampled: Sampled, left: LeftCompletions, questions: list[OwnQuestion], seconds: Seconds
     ) -> Sampled:
-        """Sample the groups, and publish each one while others are written; `own` is complete then."""
+        """Sample the groups; score and publish each that is ready while others are written, but for the last one."""
         send, receive = anyio.create_memory_object_stream[RolloutGroup](math.inf)
-        told, early, verdicts = set[int](), _Early(), _Verdicts()
-        empty = Sampled(half.key, (), rounds_trained, named=left.named)
+        scores, names, size = Scores(), dict[int, str](), 0
 
         def pass_on(group: RolloutGroup) -> None:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the node has ended meanwhile
                 send.send_nowait(group)
 
         def ready(number: int, completions: tuple[Completion, ...]) -> None:
-            if questions[number].question.turns > 1:
-                return  # it is only said in part
-            told.add(questions[number].slot)
-            self._ctx.compute.tell(partial(pass_on, self._group(half.key, *questions[number], completions)))
+            slot, question = questions[number]
+            if question.turns == 1 and slot not in left.some:  # else it is only said in part, or there already
+                group = self._group(sampled.key, slot, question, completions)
+                self._ctx.compute.tell(partial(pass_on, group))
 
         async def publish_each() -> None:
-            """But for the last one, and those that were ready with it, which the last file holds."""
+            nonlocal size
             with receive:
                 async for group in receive:
-                    group = early.as_it_was(group, left)
-                    with self._ctx.timed(half.seconds, "score"):
+                    with self._ctx.timed(seconds, "score"):
                         (score,) = await score_groups(self._ctx.task_source, [group])
-                    is_early = group.slot in told - early.names.keys() and len(verdicts.groups) + 1 < len(questions)
-                    scored = verdicts.add(group, score, adopted=early.adopted)
-                    if scored and is_early and not left.named:
-                        early.add(group.slot, *self._publish_early(empty, scored))
+                    scores[group.slot] = score
+                    if not isinstance(score, ProtocolError) and len(scores) + len(left.some) < len(questions):
+                        file = to_rollouts(self._ctx, self._generator, sampled, [_scored(group, score)], timestamp=0.0)
+                        names[group.slot], added = self._files.early(file, group.slot)
+                        size += added
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(publish_each)
             with send:
-                for group in await self.sample(half.key, questions, half.seconds, ready):
-                    if group.slot not in told:  # by a generator that cannot tell before the end
-                        pass_on(group)
-        own = sorted(verdicts.groups, key=lambda scored: scored.group.slot)
-        sampled = early.told_of(replace(empty, groups=[scored.group for scored in own]))
-        half.own = Own(sampled, own, verdicts.killed, verdicts.errors)
-        half.scored.set()
-        if left.some:
-            _say_taken_up(sampled, len(left.some))
-        self._keep(sampled)
-        return sampled
-
-    def _publish_early(self, sampled: Sampled, scored: ScoredGroup) -> tuple[str, int]:
-        """Give one group to the peers; returns its SHA-256 and bytes. It says no time: it is the same bytes whenever it
-        is made."""
-        file = to_rollouts(self._ctx, self._generator, sampled, [scored], timestamp=0.0)
-        return self._files.early(file, scored.group.slot)
+                groups = await self._sample(sampled.key, questions, seconds, ready)
+        return replace(sampled, groups=groups, scores=scores, earlier=names, bytes_published=size)
 
     async def publish(self, own: Own) -> int:
         """Give the groups to the peers, those that were published before by name; returns the bytes of all.
@@ -310,18 +278,12 @@ class OwnGroups:
         sampled = own.sampled
         if sampled.published or not own.groups:
             return sampled.bytes_published
-        early = _Early(dict(sampled.earlier), sampled.bytes_published)
-        for scored in own.groups:
-            if scored.group.slot in sampled.named.keys() - early.names.keys():
-                early.add(scored.group.slot, *self._publish_early(sampled, scored))
-        size = early.bytes
-        if early.names:
-            self._files.keep_early(sampled.key, early.names)
-        if not sampled.named or early.names != sampled.named:  # else all that the file names is there again, as it is
-            rest = [scored for scored in own.groups if scored.group.slot not in early.names]
-            file = to_rollouts(self._ctx, self._generator, sampled, rest, self._ctx.clock.wall(), early.names)
-            size += await self._files.rollouts(file)
-        return size
+        if sampled.earlier:
+            self._files.keep_early(sampled.key, sampled.earlier)
+        rest = [scored for scored in own.groups if scored.group.slot not in sampled.earlier]
+        now = self._ctx.clock.wall()
+        file = to_rollouts(self._ctx, self._generator, sampled, rest, now, sampled.earlier)
+        return sampled.bytes_published + await self._files.rollouts(file)
 
     async def _left(self, key: RoundKey) -> LeftCompletions:
         """Returns what a former life left of a round. Where requests are spared it is looked for in the first round, in
@@ -334,8 +296,7 @@ class OwnGroups:
                 self._of_a_former_life = frozenset((*ahead, *published))
             if key.round not in self._of_a_former_life:
                 return LeftCompletions(None, None)
-        early, self._is_first = self._one_by_one or self._is_first, False
-        return await until_readable(self._ctx, partial(what_is_left, early=early), self._ctx, key)
+        return await until_readable(self._ctx, partial(what_is_left, early=self._one_by_one), self._ctx, key)
 
     def _sampled_before(
         self, left: LeftCompletions, questions: list[OwnQuestion], rounds_trained: int
@@ -364,16 +325,26 @@ class OwnGroups:
         return same_size and file.tokenizer == self._generator.tokenizer
 
     async def _sample_all(
-        self, key: RoundKey, questions: list[OwnQuestion], seconds: Seconds
-    ) -> tuple[list[RolloutGroup], Scores]:
-        """Samples the groups; with dynamic sampling those of all attempts, and what was scored for it."""
-        questions = [one for one in questions if one.slot < self._ctx.settings.most_local_groups]
-        if self._ctx.settings.dynamic_sampling == 1:
-            return await self.sample(key, questions, seconds), {}
-        sample = partial(self.sample, key, seconds=seconds)
-        return await sample_until_informative(self._ctx, key, questions, sample)
+        self, sampled: Sampled, left: LeftCompletions, questions: list[OwnQuestion], seconds: Seconds
+    ) -> Sampled:
+        """Sample the groups. By dynamic sampling further ones, while some have no signal and attempts are left."""
+        settings, scores = self._ctx.settings, Scores()
+        questions = [one for one in questions if one.slot < settings.most_local_groups]
+        groups = fresh = await self._sample(sampled.key, questions, seconds)
+        asked, wanted = settings.local_groups, len(questions)
+        for attempt in range(1, settings.dynamic_sampling):
+            found = await score_groups(self._ctx.task_source, fresh)
+            scores |= {group.slot: score for group, score in zip(fresh, found, strict=True)}
+            known = [score for score in scores.values() if not isinstance(score, ProtocolError)]
+            if not (missing := wanted - sum(is_informative(score.rewards) for score in known)):
+                break
+            more = [one for one in await self._ctx.ask(sampled.key, asked + missing) if one.slot >= asked]
+            asked += missing
+            fresh = await self._sample(sampled.key, more, seconds, attempt=attempt)
+            groups = [*groups, *fresh]
+        return replace(sampled, groups=groups, scores=scores)
 
-    async def sample(
+    async def _sample(
         self,
         key: RoundKey,
         questions: list[OwnQuestion],
@@ -383,22 +354,14 @@ class OwnGroups:
     ) -> list[RolloutGroup]:
         """G completions to each question, as the generator answers them now."""
 
-        async def generate(prompts: Sequence[str | Dialogue], turn: int = 0) -> list[tuple[Completion, ...]]:
+        def seed(turn: int) -> int:
             purpose: tuple[str | int, ...] = (*key, turn) if turn else key
             purpose = (*purpose, "attempt", attempt) if attempt else purpose
-            call = GenerationCall(
-                prompts,
-                group_size=1 if turn else self._ctx.settings.generations,
-                seed=derive_seed(self._ctx.settings.seed, "generation", self._ctx.node_id, *purpose),
-                ready=None if turn else ready,
-            )
-            timed = partial(self._ctx.timed, seconds, "generate")
-            return await self._ctx.compute.generate(self._generator, call, timed)
+            return derive_seed(self._ctx.settings.seed, "generation", self._ctx.node_id, *purpose)
 
+        size, timed = self._ctx.settings.generations, partial(self._ctx.timed, seconds, "generate")
         asked_of = [asked.question for asked in questions]
-        first_turns = await generate([question.prompt for question in asked_of])
-        goes_on = any(question.turns > 1 for question in asked_of)
-        answers = await converse(self._ctx.task_source, asked_of, first_turns, generate) if goes_on else first_turns
+        answers = await answers_to(self._ctx, self._generator, asked_of, size, seed, timed=timed, ready=ready)
         return [
             self._group(key, *asked, completions)
             for asked, completions in zip(questions, answers, strict=True)
@@ -409,17 +372,29 @@ class OwnGroups:
         return RolloutGroup(self._ctx.node_id, *key, slot, question, completions, self._generator.name)
 
     async def score(self, half: OwnHalf) -> None:
-        """Score the completions, as boundedly as anybody's; fill `own` and set `scored`."""
+        """Score the completions, as boundedly as anybody's; fill `own` and set `scored`.
+
+        Raises:
+            ProtocolError: an own question cannot be regenerated: nothing that follows would be true.
+        """
         assert half.sampled
-        sampled, verdicts = half.sampled, _Verdicts()
+        sampled, own = half.sampled, list[ScoredGroup]()
         with self._ctx.timed(half.seconds, "score"):
-            known = {} if sampled.adopted else sampled.scores
-            unknown = [group for group in sampled.groups if group.slot not in known]
+            scores = {} if sampled.adopted else dict(sampled.scores)
+            unknown = [group for group in sampled.groups if group.slot not in scores]
             found = await score_groups(self._ctx.task_source, unknown)
-            scores = known | {group.slot: score for group, score in zip(unknown, found, strict=True)}
+            scores |= {group.slot: score for group, score in zip(unknown, found, strict=True)}
+        killed = errors = 0
         for group in sampled.groups:
-            verdicts.add(group, scores[group.slot], adopted=sampled.adopted)
-        half.own = Own(sampled, verdicts.groups, verdicts.killed, verdicts.errors)
+            score = scores[group.slot]
+            if not isinstance(score, ProtocolError):
+                own.append(_scored(group, score))
+                killed, errors = killed + score.killed, errors + score.errors
+            elif sampled.adopted:  # another version of its task made it
+                logger.warning("rollouts.unscorable", round=group.round, slot=group.slot, error=str(score))
+            else:
+                raise score
+        half.own = Own(sampled, own, killed, errors)
         half.scored.set()
 
     # ── a round as it was lived ─────────────────────────────────────────────────────────────────────────────────────
@@ -440,7 +415,7 @@ class OwnGroups:
         groups = await self._groups_again(left, key, count)
         scores = await score_groups(self._ctx.task_source, groups)
         return [
-            ScoredGroup(msgspec.structs.replace(group, question=score.question), score.rewards, score.answered)
+            _scored(group, score)
             for group, score in zip(groups, scores, strict=True)
             if not isinstance(score, ProtocolError)  # left out of the round as well
         ]
@@ -448,130 +423,42 @@ class OwnGroups:
     async def _groups_again(self, left: LeftCompletions, key: RoundKey, count: int) -> list[RolloutGroup]:
         if groups := self._as_published(left):
             return groups
-        if (attempts := self._attempts(left)) > 1:
-            count = slots_before(left.sampled, count, attempts)
-        questions = await self._ctx.ask(key, count)
+        questions = await self._ctx.ask(key, self._slots(count, left))
         if key.stage:
             questions = await self._asked_then(questions, left)
         if left.published is None and left.sampled and (groups := to_own_groups(left.sampled, questions)):
             return groups
-        sampled, _ = await self._sample_all(key, questions, defaultdict(float))
-        if left.published is None or same_texts(sampled, left.published.groups):
-            return sampled
+        sampled = await self._sample_all(Sampled(key, (), 0), left, questions, defaultdict(float))
+        if left.published is None or same_texts(sampled.groups, left.published.groups):
+            return list(sampled.groups)
         return left.published.groups
 
 
-# ── as they come ────────────────────────────────────────────────────────────────────────────────────────────────────
-@dataclass
-class _Early:
-    """Collects the groups that are published before the file that names them, those of a former life among them."""
-
-    names: dict[int, str] = field(default_factory=dict)
-    """Slot -> SHA-256."""
-    bytes: int = 0
-    adopted: bool = False
-
-    def add(self, slot: int, sha256: str, size: int) -> None:
-        self.names |= {slot: sha256} if sha256 else {}
-        self.bytes += size
-
-    def as_it_was(self, group: RolloutGroup, left: LeftCompletions) -> RolloutGroup:
-        """Returns what a former life has published of a group, whatever comes out now; else the group."""
-        if (one := left.some.get(group.slot)) is None:
-            return group
-        self.add(group.slot, one.sha256, one.bytes)
-        if same_texts([group], [one.group]):
-            return group
-        self.adopted = True
-        return one.group
-
-    def told_of(self, sampled: Sampled) -> Sampled:
-        return replace(sampled, earlier=self.names, bytes_published=self.bytes, adopted=self.adopted)
-
-
-@dataclass
-class _Verdicts:
-    """Collects the own groups with what they are worth."""
-
-    groups: list[ScoredGroup] = field(default_factory=list)
-    killed: int = 0
-    errors: int = 0
-
-    def add(self, group: RolloutGroup, score: GroupScore | ProtocolError, *, adopted: bool) -> ScoredGroup | None:
-        """Add a group; None for one that a former life published, and that another version of its task refuses.
-
-        Raises:
-            ProtocolError: an own question cannot be regenerated: nothing that follows would be true.
-        """
-        if isinstance(score, ProtocolError):
-            if not adopted:
-                raise score
-            logger.warning("rollouts.unscorable", round=group.round, slot=group.slot, error=str(score))
-            return None
-        asked = msgspec.structs.replace(group, question=score.question)
-        self.groups.append(ScoredGroup(asked, score.rewards, score.answered))
-        self.killed += score.killed
-        self.errors += score.errors
-        return self.groups[-1]
+def _scored(group: RolloutGroup, score: GroupScore) -> ScoredGroup:
+    return ScoredGroup(msgspec.structs.replace(group, question=score.question), score.rewards, score.answered)
 
 
 def _as_it_was(sampled: Sampled, left: LeftCompletions) -> Sampled:
     """Returns the groups with what a former life has published in the place of what comes out now."""
-    early = _Early()
-    groups = [early.as_it_was(group, left) for group in sampled.groups]
-    sampled = replace(early.told_of(sampled), groups=groups, named=left.named)
-    if left.some:
-        _say_taken_up(sampled, len(left.some))
     if left.published:
-        adopted = not same_texts(groups, left.published.groups)
-        groups = left.published.groups if adopted else groups
         size = left.published.bytes
+        adopted = not same_texts(sampled.groups, left.published.groups)
+        groups = left.published.groups if adopted else sampled.groups
         sampled = replace(sampled, groups=groups, adopted=adopted, published=True, bytes_published=size)
         _say_taken_up(sampled, len(groups))
+    elif left.some:
+        names = {slot: one.sha256 for slot, one in left.some.items()}
+        groups = [left.some[group.slot].group if group.slot in names else group for group in sampled.groups]
+        sampled = replace(
+            sampled,
+            groups=groups,
+            adopted=not same_texts(groups, sampled.groups),
+            earlier={**names, **sampled.earlier},
+            bytes_published=sampled.bytes_published + sum(one.bytes for one in left.some.values()),
+        )
+        _say_taken_up(sampled, len(names))
     return sampled
 
 
 def _say_taken_up(sampled: Sampled, groups: int) -> None:
     logger.info("rollouts.taken_up", round=sampled.key.round, groups=groups, rewritten=not sampled.adopted)
-
-
-class SampleFunction(Protocol):
-    """Gives completions to some questions."""
-
-    def __call__(self, questions: list[OwnQuestion], *, attempt: int = 0) -> Awaitable[list[RolloutGroup]]:
-        """Attempts are counted from 0."""
-
-
-def lacking(wanted: int, scores: Scores) -> int:
-    """Returns how many groups with a signal are still missing of those that are wanted."""
-    return wanted - sum(
-        not isinstance(score, ProtocolError) and is_informative(score.rewards) for score in scores.values()
-    )
-
-
-def slots_before(sampled: CompletionsFile | None, local: int, attempts: int) -> int:
-    """Returns the slots that a former life sampled for in so many attempts at most; I where it left nothing, or had
-    one."""
-    return max(local, min(local * attempts, len(sampled.groups) if sampled else 0))
-
-
-async def sample_until_informative(
-    ctx: WorkerContext, key: RoundKey, questions: list[OwnQuestion], sample: SampleFunction
-) -> tuple[list[RolloutGroup], Scores]:
-    """Groups to the questions of the first attempt and, while some have no signal and attempts are left, to the next.
-
-    Returns:
-        The groups of all attempts, by slot, and the scores of those that were looked at.
-    """
-    groups, scores, wanted = await sample(questions), Scores(), len(questions)
-    asked, fresh = ctx.settings.local_groups, groups
-    for attempt in range(1, ctx.settings.dynamic_sampling):
-        found = await score_groups(ctx.task_source, fresh)
-        scores |= {group.slot: score for group, score in zip(fresh, found, strict=True)}
-        if not (missing := lacking(wanted, scores)):
-            break
-        more = [one for one in await ctx.ask(key, asked + missing) if one.slot >= asked]
-        asked += missing
-        fresh = await sample(more, attempt=attempt)
-        groups = [*groups, *fresh]
-    return groups, scores

@@ -41,7 +41,7 @@ from swarm.store.run import Run
 from swarm.types import Completion, Generator, RolloutGroup, RoundKey, ScoredGroup, Turn
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode, to_groups, to_rollout_file
-from swarm.wire.group_files import digest, named_by, one_group, put_together
+from swarm.wire.group_files import digest, one_group, put_together
 from swarm.wire.messages import (
     CompletionsFile,
     PolicyInfo,
@@ -249,7 +249,7 @@ class OneGroup(NamedTuple):
 
     group: RolloutGroup
     sha256: str
-    """SHA-256 of its file; empty for a group in the last file itself."""
+    """SHA-256 of its file."""
     bytes: int
 
 
@@ -260,8 +260,6 @@ class LeftCompletions(NamedTuple):
     sampled: CompletionsFile | None
     some: Mapping[int, OneGroup] = {}
     """By slot, where not everything is published, or not any more."""
-    named: Mapping[int, str] = {}
-    """Slot -> SHA-256 of the groups that the last file names, of which one is not there any more."""
 
 
 def to_file(
@@ -327,55 +325,34 @@ def what_is_left(ctx: WorkerContext, key: RoundKey, *, early: bool = False) -> L
     Args:
         early: look for groups that no file names yet. They stay as they are, for somebody may have read them.
     """
-    sampled, found = _completions(ctx, key), _file(ctx, key)
-    if found and (published := _published(ctx, key, *found)):
+    sampled, published = _completions(ctx, key), _published(ctx, key)
+    if published or not early:
         return LeftCompletions(published, sampled)
-    if not found or not found[0].earlier:
-        slots = range(ctx.settings.most_local_groups if early else 0)
-        return LeftCompletions(None, sampled, _some(ctx, key, dict.fromkeys(slots, "")))
-    named, last = named_by(found[0]), ctx.as_sampled(found[0])
-    own = {group.slot: OneGroup(group, "", 0) for group in (to_groups(last, ctx.node_id, key) if last.rollouts else ())}
-    return LeftCompletions(None, sampled, own | _some(ctx, key, named), named)
+    found = {slot: _one(ctx, key, slot) for slot in range(ctx.settings.most_local_groups)}
+    return LeftCompletions(None, sampled, {slot: one for slot, one in found.items() if one})
 
 
-def _file(ctx: WorkerContext, key: RoundKey) -> tuple[RolloutFile, int] | None:
-    """Reads the file that this node published, with its bytes, those of the groups that it names left out."""
-    place = keys.rollout(key, ctx.node_id)
-    try:
-        data = ctx.run.get_checked(place, ctx.settings.limits.max_file_bytes).data
-        file = decode(data, RolloutFile, ctx.run.store.describe(place))
-        if not named_by(file):
-            to_groups(file, ctx.node_id, key)
-    except FileNotFoundError:
-        return None
-    except ProtocolError as error:  # nobody can have read it, so it may be replaced
-        logger.warning("rollouts.unreadable", round=key.round, error=str(error))
-        return None
-    with suppress(StoreError):
-        ctx.run.store.sync(place)
-    return file, len(data)
-
-
-def _published(ctx: WorkerContext, key: RoundKey, file: RolloutFile, size: int) -> _Published | None:
-    """Returns the file with the groups that it names; None where they are not what it names."""
-    sizes = [size]
+def _published(ctx: WorkerContext, key: RoundKey) -> _Published | None:
+    """Returns the groups that this node published, those that its file names included; None: not all are there."""
+    place, sizes = keys.rollout(key, ctx.node_id), list[int]()
 
     def get(place: str, most: int) -> bytes:
         sizes.append(len(data := ctx.run.get_checked(place, most).data))
         return data
 
+    most = ctx.settings.limits.max_file_bytes
     try:
-        whole = put_together(file, ctx.node_id, key, get, most_bytes=ctx.settings.limits.max_file_bytes)
-        return _Published(to_groups(ctx.as_sampled(whole), ctx.node_id, key), sum(sizes))
+        file = decode(get(place, most), RolloutFile, ctx.run.store.describe(place))
+        whole = put_together(file, ctx.node_id, key, get, most_bytes=most)
+        groups = to_groups(ctx.as_sampled(whole), ctx.node_id, key)
+    except FileNotFoundError:
+        return None
     except ProtocolError as error:  # nobody can have read it, but for who did before somebody wrote over a group
         logger.warning("rollouts.unreadable", round=key.round, error=str(error))
         return None
-
-
-def _some(ctx: WorkerContext, key: RoundKey, wanted: Mapping[int, str]) -> dict[int, OneGroup]:
-    """Returns the groups in files of their own that are there; `wanted`: slot -> SHA-256, empty for any."""
-    found = {slot: _one(ctx, key, slot) for slot in wanted}
-    return {slot: one for slot, one in found.items() if one and wanted[slot] in ("", one.sha256)}
+    with suppress(StoreError):
+        ctx.run.store.sync(place)
+    return _Published(groups, sum(sizes))
 
 
 def _one(ctx: WorkerContext, key: RoundKey, slot: int) -> OneGroup | None:

@@ -254,7 +254,7 @@ def _tokens_generated(played: PlayedRound) -> int:
 
 def _fill_sharing(row: MetricsRow, played: PlayedRound) -> None:
     """Tells what came from peers."""
-    external, sample, heard = played.drawn.groups, played.drawn.sample, played.heard
+    external, sample = played.drawn.groups, played.drawn.sample
     row.external_groups = len(external)
     row.trained_on = [str(name_of(scored.group)) for scored in external]
     row.external_unverified = sum(not s.group.question.verifiable for s in external)
@@ -269,10 +269,9 @@ def _fill_sharing(row: MetricsRow, played: PlayedRound) -> None:
     row.pool_groups = sample.pool_groups
     row.pool_informative = sample.pool_informative
     row.pool_reward = mean(reward for scored in sample.judged for reward in scored.rewards)
-    row.peers_heard = len(heard.heard)
-    row.peers_awaited = len(heard.awaited)
-    row.gather_timed_out = heard.timed_out
-    row.late = heard.late
+    if gathered := played.gathered:
+        row.peers_heard, row.peers_awaited = len(gathered.heard), len(gathered.awaited)
+        row.gather_timed_out, row.late = gathered.timed_out, gathered.late
     row.staleness = mean(played.key.round - scored.group.round for scored in external)
 
 

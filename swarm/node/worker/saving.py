@@ -119,17 +119,6 @@ def _append(run: Run, node: str, rows: Sequence[MetricsRow]) -> None:
         run.store.append_records(keys.metrics(node), [msgspec.json.encode(row) for row in rows], durable=True)
 
 
-def say_kept(last: LastState, state: NodeState, snapshot: Snapshot, rows: Sequence[MetricsRow]) -> None:
-    """Keep it, and say where it is, or why it is lost."""
-    try:
-        where = last.keep(state, snapshot, rows)
-    except (StoreError, CheckpointError) as error:
-        logger.error("checkpoint.lost", rounds_done=state.rounds_done, error=str(error))
-    else:
-        again = "start this node again once its place takes files: it goes on from there"
-        logger.warning("checkpoint.kept", folder=where, rounds_done=state.rounds_done, rows=len(rows), next=again)
-
-
 SAVE_PAUSE = 2.0
 """Seconds between attempts at the last checkpoint."""
 
@@ -208,9 +197,14 @@ class Saver:
         """The place takes no more, or not in time: what would be lost goes to this machine's own state folder."""
         if not self._ctx.kept:
             return
-        snapshot = await self._ctx.compute.run(self._policy.snapshot)
-        keep = partial(say_kept, self._last_state, self._state(done), snapshot, self._ctx.writes.rows())
-        await self._ctx.blocking.run(keep)
+        snapshot, rows = await self._ctx.compute.run(self._policy.snapshot), self._ctx.writes.rows()
+        try:
+            where = await self._ctx.blocking.run(self._last_state.keep, self._state(done), snapshot, rows)
+        except (StoreError, CheckpointError) as error:
+            logger.error("checkpoint.lost", rounds_done=done.round, error=str(error))
+        else:
+            again = "start this node again once its place takes files: it goes on from there"
+            logger.warning("checkpoint.kept", folder=where, rounds_done=done.round, rows=len(rows), next=again)
 
     async def _write(self, done: RoundKey, *, leave: bool) -> str:
         """`leave`: who cancels it does not wait for what is on its way."""

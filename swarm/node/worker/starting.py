@@ -40,10 +40,9 @@ from swarm.node.round import Rounds, to_train
 from swarm.node.sharing.admission import OTHERS_ARE_REFUSED
 from swarm.node.sharing.intake import Intake
 from swarm.node.sharing.pool import GroupName, name_of, parse_names
-from swarm.node.sharing.reading import PublishedGroups, gone
+from swarm.node.sharing.reading import PublishedGroups, gone, verified
 from swarm.node.worker.checkpoints import own_rounds, restore_newest
 from swarm.node.worker.context import WorkerContext
-from swarm.node.worker.hooks import AfterAgain
 from swarm.node.worker.row import mean
 from swarm.node.worker.saving import LastState
 from swarm.node.worker.steps import first_slots, measured
@@ -176,26 +175,20 @@ class Redo:
         more; nothing has changed then."""
         async with AsyncExitStack() as stack:
             after = [await stack.enter_async_context(hook(round_.row)) for hook in self._rounds.hooks.again]
-            await self._redo_with(after, round_, following, then_live=then_live)
-
-    async def _redo_with(
-        self, after: Sequence[AfterAgain], round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool
-    ) -> None:
-        external = await self._external(round_.external)
-        own = self._ahead.pop(round_.key, None) or await self._own(round_)
-        await self._look_ahead(round_, following, then_live=then_live)
-        begun = to_train(own, external=False, scaling=self._scaling)
-        await self._ctx.compute.run(self._trainer.begin_update, begun)
-        rest = to_train(external, external=True, scaling=self._scaling)
-        update = partial(self._trainer.finish_update, rest)
-        report = await self._ctx.compute.run(update)
-        self._rounds.rounds_trained += report.updated
-        answers = measured(own, first_slots(self._ctx.settings, round_.local))
-        exact = _measures_the_same(answers, report, round_.row)
-        self._exact += exact
-        logger.info("round.redone", round=round_.row.round, exact=exact)
-        for hook in after:
-            await hook(self._rounds.rounds_trained)
+            external = await self._external(round_.external)
+            own = self._ahead.pop(round_.key, None) or await self._own(round_)
+            await self._look_ahead(round_, following, then_live=then_live)
+            begun = to_train(own, external=False, scaling=self._scaling)
+            await self._ctx.compute.run(self._trainer.begin_update, begun)
+            rest = to_train(external, external=True, scaling=self._scaling)
+            report = await self._ctx.compute.run(partial(self._trainer.finish_update, rest))
+            self._rounds.rounds_trained += report.updated
+            answers = measured(own, first_slots(self._ctx.settings, round_.local))
+            exact = _measures_the_same(answers, report, round_.row)
+            self._exact += exact
+            logger.info("round.redone", round=round_.row.round, exact=exact)
+            for hook in after:
+                await hook(self._rounds.rounds_trained)
 
     async def _look_ahead(self, round_: RoundToRedo, following: Sequence[RoundToRedo], *, then_live: bool) -> None:
         """Writes what was written ahead, or what would be next, before the update, as the machine has it."""
@@ -215,7 +208,8 @@ class Redo:
         found: dict[GroupName, ScoredGroup] = {}
         for (key, peer), wanted in groupby(sorted(names), key=attrgetter("key", "peer")):
             slots = {name.slot for name in wanted}
-            groups = await self._published.verified(self._ctx.task_source, peer, key, slots)
+            admitted = await self._published.admitted(peer, key, slots)
+            groups = await verified(self._ctx.task_source, admitted)
             found |= {name_of(scored.group): scored for scored in groups}
         if lost := [name for name in names if name not in found]:
             raise gone(f"{lost[0].peer} has no group {lost[0].slot} in round {lost[0].key.round}")

@@ -29,6 +29,7 @@ from swarm.algo.registry import adaptive_rule
 from swarm.algo.seeds import derive_random
 from swarm.config import Settings
 from swarm.errors import ProtocolError
+from swarm.node.worker.events import Train
 from swarm.store.health import Room
 from swarm.tasks.scoring import GroupScore
 from swarm.types import MemoryUse, RolloutGroup, RoundKey, ScoredGroup, TrainReport
@@ -68,8 +69,6 @@ class Sampled:
     """Of `groups`, as far as dynamic sampling had to know them."""
     published: bool = False
     """The node died in this round after it had published: its groups are in the folder."""
-    named: Mapping[int, str] = field(default_factory=dict)
-    """Slot -> SHA-256, as the file says that a former life published."""
     earlier: Mapping[int, str] = field(default_factory=dict)
     """Slot -> SHA-256 of the groups that were published before the file that names them."""
     bytes_published: int = 0
@@ -98,18 +97,6 @@ class External:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """Says how the gathering ended."""
-
-    heard: frozenset[str] = frozenset()
-    """Peers who had published, or whose files were not to be read."""
-    awaited: frozenset[str] = frozenset()
-    """Live peers that were worth waiting for."""
-    timed_out: bool = False
-    late: bool = False
-
-
-@dataclass(frozen=True)
 class Updated:
     """Says what the update did, and how full device and place were then."""
 
@@ -126,7 +113,8 @@ class PlayedRound:
     own: Own
     bytes_published: int = 0
     drawn: External = field(default_factory=External)
-    heard: Heard = field(default_factory=Heard)
+    gathered: Train | None = None
+    """How the gathering ended; None: nobody was waited for."""
     updated: Updated = field(default_factory=Updated)
     seconds: Mapping[str, float] = field(default_factory=lambda: defaultdict(float))
     first: int | None = None

@@ -213,13 +213,6 @@ def bare_reward(layout: Layout, key: RoundKey, node: str) -> None:
     layout.rollout_file(key, node).unlink()
 
 
-def test_a_reward_with_its_rollouts_counts_and_proves_its_node(layout: Layout) -> None:
-    put_reward(layout, R0, "bob")
-    submissions = Submissions(run_of(layout))
-    assert submissions.of(R0) == {"bob"}
-    assert submissions.proven == {"bob"}
-
-
 def test_what_is_no_reward_or_another_ones_counts_for_nothing(layout: Layout) -> None:
     """Three fakes with files that held `x` moved a clock by 500 rounds."""
     put_reward(layout, R1, "bob")

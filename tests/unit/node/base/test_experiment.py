@@ -137,15 +137,6 @@ def test_other_settings_are_refused_all_by_name_and_with_the_two_ways_out(layout
     assert layout.experiment_file.read_bytes() == made, "never overwritten"
 
 
-def test_an_adaptive_experiment_goes_on_with_the_same_rule_only(layout: Layout) -> None:
-    claim(layout, adaptive=True, adaptive_rule="supply")
-    assert not claim(layout, adaptive=True, adaptive_rule="supply")
-    with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was 'supply', now 'random'"):
-        claim(layout, adaptive=True, adaptive_rule="random")
-    with pytest.raises(ExperimentError, match="ADAPTIVE_IJ_ENABLED was True, now False"):
-        claim(layout)
-
-
 def recorded_as(layout: Layout, rule: str) -> None:
     """The experiment's file as if its rule had been recorded so."""
     content = json.loads(layout.experiment_file.read_bytes())
@@ -159,10 +150,8 @@ def test_an_experiment_of_an_earlier_version_goes_on_with_its_own_formula_and_on
 ) -> None:
     claim(layout, adaptive=True, adaptive_rule=rule)
     recorded_as(layout, rule)
-    with pytest.raises(ExperimentError) as refusal:
+    with pytest.raises(ExperimentError, match=f"SWARM_ADAPTIVE_RULE was '{rule}-scaled', now '{rule}'"):
         claim(layout, adaptive=True, adaptive_rule=rule)
-    assert f"SWARM_ADAPTIVE_RULE was '{rule}-scaled', now '{rule}'" in str(refusal.value)
-    assert f"the version that began it called this rule '{rule}', which is another one now" in str(refusal.value)
     assert not claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
 
 
@@ -175,17 +164,6 @@ def test_a_node_of_an_earlier_version_does_not_join_a_literal_rule_with_the_form
     assert made_in(layout).identity["adaptive_rule"] != rule, "which is what that node would compare it with"
     with pytest.raises(ExperimentError, match="SWARM_ADAPTIVE_RULE was"):
         claim(layout, adaptive=True, adaptive_rule=f"{rule}-scaled")
-
-
-def test_the_range_of_j_is_part_of_an_experiment_and_was_all_splits_in_earlier_versions(layout: Layout) -> None:
-    claim(layout, adaptive=True, adaptive_rule="supply", adaptive_max_j=3)
-    assert not claim(layout, adaptive=True, adaptive_rule="supply")
-    for changed, said in (
-        ({"adaptive_min_j": 1}, "ADAPTIVE_IJ_MIN_J was 0, now 1"),
-        ({"adaptive_max_j": 2}, "ADAPTIVE_IJ_MAX_J was None, now 2"),
-    ):
-        with pytest.raises(ExperimentError, match=said):
-            claim(layout, adaptive=True, adaptive_rule="supply", **changed)
 
 
 def test_settings_that_an_older_version_did_not_know_make_no_difference(layout: Layout) -> None:

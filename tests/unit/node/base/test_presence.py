@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from swarm.config import Settings
 from swarm.errors import DuplicateNodeError, StoreError
 from swarm.node.base.context import Clock
-from swarm.node.base.presence import MOST_WATCHED, PROOF_BEATS, Heartbeats, Presence, read_registered
+from swarm.node.base.presence import MOST_WATCHED, Heartbeats, Presence, read_registered
 from swarm.node.process.host import host_identity, process_started_at, this_process
 from swarm.node.process.system import SYSTEM_CLOCK
 from swarm.records.files import PeerReader, read_peer
@@ -352,26 +352,6 @@ def test_a_registration_that_beats_is_read_again_at_once_or_after_a_pause(
 
 
 # ── what beats, and what merely lies there ────────────────────────────────────────────────────────────────────────────
-def looks(*beats: tuple[str, int]) -> bool:
-    """Whether a registration beats that was seen with these incarnations and beats, one after the other."""
-    hearts = Heartbeats()
-    return [hearts.observe(make_peer("bob", incarnation=life, beat=beat)) for life, beat in beats][-1]
-
-
-def test_one_that_beats_again_and_again_beats() -> None:
-    assert not looks(*(("a", beat) for beat in range(PROOF_BEATS)))
-    assert looks(*(("a", beat) for beat in range(PROOF_BEATS + 1)))
-
-
-def test_a_file_that_lies_there_or_comes_back_does_not_beat() -> None:
-    assert not looks(*[("a", 7)] * 20)
-    assert not looks(*[("a", 7), ("a", 8)] * 20)
-
-
-def test_lives_that_take_turns_do_not_beat() -> None:
-    assert not looks(*((life, beat) for beat in range(20) for life in ("a", "b")))
-
-
 def test_what_is_remembered_is_bounded() -> None:
     hearts = Heartbeats()
     for number in range(MOST_WATCHED + 50):

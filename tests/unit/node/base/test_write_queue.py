@@ -186,50 +186,6 @@ async def test_the_end_waits_for_the_folder_and_says_what_it_did_not_take(quick:
         assert logs == []
 
 
-async def test_of_a_node_that_ends_rows_go_first_where_the_disk_has_room_for_no_rollouts(
-    quick: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "IN_ORDER_AT_STOP", 0.0)
-    folder, full = Place(), Place(refuses=True)
-    async with delivering() as writes:
-        with capture_logs() as logs:
-            await writes.put(full.write("rollouts", 4, droppable=True))
-            await writes.put(folder.write("row", 4, needed=True))
-            await writes.put(full.write("reward", 4))
-            await writes.put(full.write("vote", 4, droppable=True))
-            assert folder.taken == [], "while it lives, everything goes in order"
-            await writes.flush(WITHIN, rows_alone=True)
-            assert folder.taken == ["row 4"]
-            await writes.flush_the_rest(0.1)
-            writes.report_loss()
-    (waits,) = [log for log in logs if log["event"] == "node.waits"]
-    assert waits["waiting"] == {"rollouts": 1, "row": 1, "reward": 1, "vote": 1}
-    (lost,) = [log for log in logs if log["event"] == "folder.not_written"]
-    assert lost["lost"] == {"reward": 1, "vote": 1}, "the rollouts were given up when their row had said so"
-
-
-async def test_a_row_that_was_refused_after_it_landed_says_the_same_when_it_is_tried_again(
-    quick: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a node that ends, while its folder comes back: the row said that its rollouts are not there."""
-    monkeypatch.setattr(module, "IN_ORDER_AT_STOP", 0.0)
-    folder, said = Place(refuses=True), list[bool]()
-    async with delivering() as writes:
-
-        def row() -> None:
-            said.append(writes.gave_up_rollouts(RoundKey(4)))
-            folder.refuses = False
-            if len(said) == 1:
-                raise StoreError("Connection timed out")
-
-        await writes.put(folder.write("rollouts", 4, droppable=True))
-        await writes.put(Write("row", RoundKey(4), row, 10, needed=True))
-        await writes.flush(WITHIN)
-        await writes.flush_the_rest(WITHIN)
-    assert said == [True, True]
-    assert folder.taken == [], "its rollouts stay given up"
-
-
 async def test_order_holds_whatever_fails_when(quick: None) -> None:
     """Every pattern of failing and working over a few attempts."""
     for pattern in range(32):

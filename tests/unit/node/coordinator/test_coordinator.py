@@ -198,17 +198,6 @@ async def test_a_clock_that_stands_for_want_of_rewards_says_so_once_and_that_it_
     assert (stands["round"], stands["workers"]) == (3, ["bob", "sleeper"])
 
 
-async def test_a_clock_that_stands_for_want_of_workers_says_so(layout: Layout) -> None:
-    with capture_logs() as logs:
-        async with running(make_coordinator(layout, max_rounds=50, round_interval=60.0, **QUICK)):
-            async with beating(layout, "bob"):
-                await until(lambda: round_now(layout) == 0)
-            await until(lambda: "clock.stands" in events_of(logs))
-            async with beating(layout, "bob"):
-                await until(lambda: "clock.goes_on" in events_of(logs))
-    assert events_of(logs).count("clock.stands") == 1
-
-
 @pytest.mark.parametrize(
     ("expected", "came", "missing"),
     [
@@ -230,18 +219,6 @@ async def test_rounds_that_begin_without_expected_workers_warn_once_of_who_is_mi
     ]
     opened_first = next(log for log in logs if log["event"] == "round.opened")
     assert opened_first["missing"] == (missing or [])
-
-
-async def test_round_0_waits_for_the_workers_that_are_expected_by_name_and_fakes_do_not_fill_their_places(
-    layout: Layout,
-) -> None:
-    for node in ("bob", "fake-0", "fake-1"):
-        make_ghost(layout, node)
-    async with running(make_coordinator(layout, expected_workers=("bob", "carol"), round_interval=60.0, **STAYS)):
-        await until(lambda: status_of(layout, "clock") == ACTIVE and beat_of(layout, "clock") > 3)
-        assert not layout.state_file.exists()
-        make_ghost(layout, "carol")
-        await until(lambda: round_now(layout) == 0)
 
 
 # ── a folder that is in trouble ─────────────────────────────────────────────────────────────────────────────────────

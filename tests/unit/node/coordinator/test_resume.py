@@ -95,10 +95,6 @@ def test_a_state_beyond_the_rounds_that_are_asked_for_now_is_believed_where_work
     assert resume_point(run_of(layout), 5)[0] == RoundKey(5)
 
 
-def test_a_new_experiment_begins_at_round_0(layout: Layout) -> None:
-    assert resume_point(run_of(layout), MOST) == (RoundKey(0), None, "")
-
-
 def test_stages_count(layout: Layout) -> None:
     make_ghost(layout, "alice")
     for key in (RoundKey(2), RoundKey(9, 0), RoundKey(9, 1)):

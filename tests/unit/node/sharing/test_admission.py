@@ -146,7 +146,7 @@ def test_a_peer_is_held_to_the_mixture_that_was_seen_first() -> None:
     assert reason(known, "bob", {"bf": 1}) == "other_mixture"
     assert reason(known, "bob", UNSET) == "other_mixture"
     known.registered("bob", {"bf": 1})
-    assert known.known("bob").weights == {"bf": 2, "arc_1d": 1}, "a registration changes nothing either"
+    assert known.of_file("bob", {"bf": 2, "arc_1d": 1}), "a registration changes nothing either"
 
 
 def test_who_registers_nothing_is_held_to_its_first_file() -> None:
@@ -172,11 +172,6 @@ def test_a_node_asks_what_its_mixture_has_and_nothing_else(weights: dict[str, fl
     asked, usual = (DRAWS.questions("anna", RoundKey(3), 64, one) for one in (mixture, None))
     assert {question.task for question in asked} <= weights.keys()
     assert [question.seed for question in asked] == [question.seed for question in usual]
-
-
-def test_equal_weights_of_all_tasks_are_no_mixture_of_ones_own() -> None:
-    assert UNIVERSE.mixture_of(dict.fromkeys(TASKS, 2.0)) == UNIVERSE.mixture
-    assert Universe(UNIVERSE.profiles, {"bf": 3.0, "arc_1d": 1.0, "base_conversion": 1.0}).mixture != UNIVERSE.mixture
 
 
 # ── which questions a node asks itself ────────────────────────────────────────────────────────────────────────────────

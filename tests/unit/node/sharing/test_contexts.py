@@ -338,12 +338,3 @@ async def test_answers_for_which_the_model_has_no_room_are_left_out_the_longest_
 
     questions = await contexts(layout).choose(SECOND, asked(), frozenset({"ben"}), has_room)
     assert [named(question) for question in questions] == [[ME, "carol"]] * 2
-
-
-async def test_a_question_whose_context_has_no_room_at_all_is_asked_as_in_the_first_stage(layout: Layout) -> None:
-    async def never(_prompt: str) -> bool:
-        return False
-
-    publish(layout, first_stage(ME))
-    questions = await contexts(layout).choose(SECOND, asked(), frozenset(), never)
-    assert questions == [question for _, question in asked()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 import msgspec
 import pytest
 
@@ -14,8 +13,8 @@ from swarm.wire.codec import encode
 from swarm.wire.group_files import digest
 from swarm.wire.messages import RolloutFile
 from tests.layout import Layout
-from tests.unit.node.factories import FakeTaskSource, fake_rewards, make_rollouts, put
-from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, everything, publish
+from tests.unit.node.factories import make_rollouts, put
+from tests.unit.node.intakes import R0, TestedIntake, TrustsTabs, publish
 
 pytestmark = pytest.mark.anyio
 R1 = RoundKey(1)
@@ -123,74 +122,5 @@ async def test_single_groups_cost_no_more_bytes_than_one_file_also_of_a_file_tha
     publish(layout, publish_early(layout, one))
     await intake.look()
     assert intake.refused() == {"eve": {"oversized": 1}}
-    (reading,) = intake.intake._examination._readings[R0].values()
+    (reading,) = intake.intake._examination.stages[R0].readings.values()
     assert 0 < reading.size <= size // 2
-
-
-# ── before the file is there ────────────────────────────────────────────────────────────────────────────────────────
-async def look_ahead(intake: TestedIntake, key: RoundKey, *live: str) -> None:
-    """A look while this node computes."""
-    intake.intake.foresee(lambda _: everything())
-    async with anyio.create_task_group() as tasks:
-        await intake.intake.look({key}, frozenset(live), tasks)
-
-
-async def knows(intake: TestedIntake, layout: Layout, peer: str) -> None:
-    """A round of this peer's, one by one, was good."""
-    publish(layout, publish_early(layout, make_rollouts(peer, R0)))
-    await intake.look(live=[peer])
-    intake.intake.close_round(0)
-
-
-async def test_groups_of_a_proven_peer_are_verified_before_the_last_file_and_not_again(layout: Layout) -> None:
-    source = FakeTaskSource()
-    intake = TestedIntake(layout, source)
-    await knows(intake, layout, "bob")
-    before, file = len(source.scored), publish_early(layout, make_rollouts("bob", R1))
-    await look_ahead(intake, R1, "bob")
-    assert len(source.scored) == before + 1
-    assert (R1, "bob") not in intake.arrived
-    publish(layout, file)
-    await intake.look(R1, live=["bob"])
-    assert len(source.scored) == before + 2
-    assert len(texts(intake, "bob", key=R1)) == 2
-    assert intake.intake.close_round(1).accepted_by_peer == {"bob": 2}
-
-
-async def test_a_group_that_the_file_does_not_name_counts_for_nothing_though_verified(layout: Layout) -> None:
-    intake = TestedIntake(layout)
-    await knows(intake, layout, "bob")
-    publish_early(layout, make_rollouts("bob", R1, seed=8))
-    await look_ahead(intake, R1, "bob")
-    publish(layout, publish_early(layout, make_rollouts("bob", R1)))
-    await intake.look(R1, live=["bob"])
-    named = [[entry.response for entry in entries] for entries in make_rollouts("bob", R1).rollouts.values()]
-    assert [scored.rewards for scored in intake.groups("bob", key=R1)] == [
-        fake_rewards(responses) for responses in named
-    ]
-
-
-async def test_groups_of_who_has_no_record_or_publishes_whole_files_are_not_looked_for(layout: Layout) -> None:
-    source = FakeTaskSource()
-    intake = TestedIntake(layout, source)
-    publish(layout, make_rollouts("bob", R0))
-    await intake.look(live=["bob"])
-    intake.intake.close_round(0)
-    before = len(source.scored)
-    for peer in ("bob", "eve"):
-        publish_early(layout, make_rollouts(peer, R1))
-    await look_ahead(intake, R1, "bob", "eve")
-    assert len(source.scored) == before
-
-
-async def test_who_publishes_a_broken_group_early_is_not_looked_at_again(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    intake = TestedIntake(layout)
-    await knows(intake, layout, "bob")
-    put(layout.group_file(R1, "bob", 0), b"x" * 1000)
-    read = reads(monkeypatch)
-    for _ in range(5):
-        await look_ahead(intake, R1, "bob")
-    assert read == ["rollouts/round_1/stage_0/bob.0.json"]
-    assert intake.refused(1) == {}

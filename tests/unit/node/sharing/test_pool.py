@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.algo.drawing import NO_GROUP
-from swarm.node.sharing.pool import GroupName, Pool, TrainedGroups, copies, name_of, parse_names
+from swarm.node.sharing.pool import GroupName, Pool, TrainedGroups, each_once, name_of, parse_names
 from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey, ScoredGroup
 from swarm.wire.codec import Claims, to_groups
 from tests.unit.node.factories import make_rollouts, make_row
@@ -41,47 +41,23 @@ def pool_of(*files: list[ScoredGroup], most_bytes: int = 2**20) -> Pool:
 
 
 # ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-def copied(groups: list[ScoredGroup], *owners: GroupName) -> list[GroupName]:
-    return [name_of(group) for group in copies(groups, lambda group: name_of(group) in owners)]
-
-
-def test_of_two_equal_groups_the_one_that_was_drawn_counts() -> None:
-    assert copied([scored("abe", 0, 7), scored("bob", 0, 7)], at(0, "bob", 0)) == [at(0, "abe", 0)]
-
-
-def test_where_none_was_drawn_the_first_counts() -> None:
-    alike = [scored("bob", 0, 7), scored("bob", 1, 7), scored("carol", 0, 7)]
-    assert copied(alike) == [at(0, "bob", 1), at(0, "carol", 0)]
-    assert copied(alike[::-1]) == [at(0, "bob", 1), at(0, "bob", 0)]
-
-
-def test_equal_groups_that_were_both_drawn_are_chance_and_both_count() -> None:
-    assert copied([scored("abe", 0, 7), scored("bob", 3, 7)], at(0, "abe", 0), at(0, "bob", 3)) == []
-
-
-def test_a_copy_of_an_older_round_is_one() -> None:
-    assert copied([scored("abe", 0, 7, round_=0), scored("bob", 0, 7, round_=1)]) == [at(1, "bob", 0)]
-
-
 def test_the_same_question_with_other_answers_is_no_copy() -> None:
     other = scored("bob", 0, 7)
     texts = (Completion("7", True), Completion("maybe", True))
     other = ScoredGroup(RolloutGroup("bob", 0, 0, 0, other.group.question, texts), other.rewards, other.answered)
-    assert copied([scored("abe", 0, 7), other]) == []
+    assert each_once([scored("abe", 0, 7), other]) == [scored("abe", 0, 7), other]
 
 
 def test_groups_that_nobody_trains_on_are_not_compared() -> None:
-    assert copied([scored(peer, 0, 7, rewards=(0.0, 0.0)) for peer in PEERS]) == []
+    groups = [scored(peer, 0, 7, rewards=(0.0, 0.0)) for peer in PEERS]
+    assert each_once(groups) == groups
 
 
-@given(st.lists(st.tuples(st.sampled_from(PEERS), st.integers(0, 3)), max_size=8), st.sets(st.integers(0, 7)))
-def test_every_copy_has_an_original_and_no_owner_is_one(made: list[tuple[str, int]], owned: set[int]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(PEERS), st.integers(0, 3)), max_size=8))
+def test_of_the_same_groups_the_first_stays(made: list[tuple[str, int]]) -> None:
     groups = [scored(peer, slot, content) for slot, (peer, content) in enumerate(made)]
-    owners = {name_of(one.group) for slot, one in enumerate(groups) if slot in owned}
-    found = set(copied(groups, *owners))
-    originals = [one.group.question for one in groups if name_of(one.group) not in found]
-    assert not found & owners
-    assert all(one.group.question in originals for one in groups)
+    first = {one.group.question.prompt: one for one in reversed(groups)}
+    assert each_once(groups) == [one for one in groups if first[one.group.question.prompt] is one]
 
 
 # ── what is known ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,10 +181,6 @@ def test_what_cannot_come_again_is_forgotten() -> None:
     trained.add(pool)
     trained.forget_before(4)
     assert {name.key.round for name in trained.names} == {4}
-
-
-def test_names_are_those_of_the_metrics_column() -> None:
-    assert str(name_of(trained_pool("bob", 3)[1].group)) == "bob/3/0/1"
 
 
 def test_what_is_no_name_is_left_out_of_what_a_row_says() -> None:

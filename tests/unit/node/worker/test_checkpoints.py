@@ -52,19 +52,6 @@ def left_behind(layout: Layout, node: str = "alice") -> list[Path]:
     return list(layout.temporary(node).rglob("*"))
 
 
-def test_what_is_saved_is_found_again(layout: Layout) -> None:
-    folder = save(layout, 3)
-    found = newest_checkpoint(layout, "alice")
-    assert found is not None
-    state, where = found
-    assert where == folder == layout.checkpoint(3, "alice")
-    assert state == NodeState(
-        node_id="alice", rounds_done=3, seed=42, cumulative_reward=1.5, model="fake", rounds_trained=3
-    )
-    assert FakeSnapshot.read(str(folder)) == "after 3"
-    assert left_behind(layout) == []
-
-
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), CheckpointError("full"), RuntimeError("x")])
 def test_a_checkpoint_that_breaks_midway_leaves_the_earlier_one_and_nothing_else(
     layout: Layout, error: Exception
@@ -211,16 +198,6 @@ def test_where_it_cannot_be_seen_what_was_left_behind_nothing_is_removed(
         run_of(layout, "alice").store.recover()
     run_of(layout, "alice").store.recover()
     assert newest_checkpoint(layout, "alice") is not None
-
-
-def test_what_a_killed_process_left_half_written_goes_at_the_next_start(layout: Layout) -> None:
-    for node in ("alice", "bob"):
-        half = layout.temporary(node) / "checkpoint-1"
-        half.mkdir(parents=True)
-        (half / "model.safetensors").touch()
-    run_of(layout, "alice").store.recover()
-    assert left_behind(layout) == []
-    assert left_behind(layout, "bob") != [], "others' may be in the writing"
 
 
 def test_completions_stay_as_long_as_a_checkpoint_that_is_kept_needs_them(layout: Layout) -> None:

@@ -14,12 +14,11 @@ from msgspec import UNSET
 from swarm.node.base.context import Clock, NodeContext
 from swarm.node.base.experiment import record_start
 from swarm.node.process.system import SYSTEM_CLOCK
-from swarm.node.worker.checkpoints import first_day, save_checkpoint
+from swarm.node.worker.checkpoints import first_day
 from swarm.policy.policy import load_generator, load_policy
 from swarm.policy.settings import GrpoConfig
-from swarm.wire.messages import NodeState
 from tests.layout import Layout
-from tests.unit.node.factories import FakePolicy, FakeSnapshot, newest_checkpoint
+from tests.unit.node.factories import FakePolicy, newest_checkpoint
 from tests.unit.node.nodes import make_context, make_worker, run_all
 from tests.unit.policy.chat_templates import GPT_OSS
 from tests.unit.policy.factories import make_module, make_tokenizer
@@ -50,27 +49,6 @@ async def test_it_is_today_at_the_first_start_and_that_day_ever_after(layout: La
     assert first_day(first) == "2026-01-31"
     await record_start(first)
     assert first_day(on_day(layout, "2026-02-01")) == "2026-01-31"
-
-
-def state_of(prompt_date: str) -> NodeState:
-    """What a checkpoint holds after two rounds."""
-    return NodeState(
-        node_id="alice", rounds_done=2, seed=42, cumulative_reward=1.5, model="fake", prompt_date=prompt_date
-    )
-
-
-async def test_a_checkpoint_keeps_it_where_the_logs_are_gone(layout: Layout) -> None:
-    ctx = on_day(layout, "2026-02-03")
-    save_checkpoint(ctx.run.store, state_of("2026-01-31"), FakeSnapshot("w"), keep=2)
-    assert first_day(ctx) == "2026-01-31"
-    await record_start(ctx, rounds_done=2)
-    assert first_day(ctx) == "2026-01-31"
-
-
-async def test_what_is_no_date_is_no_part_of_a_prompt(layout: Layout) -> None:
-    ctx = on_day(layout, "2026-02-03")
-    save_checkpoint(ctx.run.store, state_of("ignore all of it"), FakeSnapshot("w"), keep=2)
-    assert first_day(ctx) == "2026-02-03"
 
 
 async def test_a_workers_checkpoint_has_the_date_of_its_prompts_and_none_where_they_have_none(layout: Layout) -> None:

@@ -24,7 +24,6 @@ from tests.layout import Layout
 from tests.unit.node.factories import UNIVERSE, FakePolicy, make_ghost, make_rollouts, make_row, make_settings, put
 from tests.unit.node.nodes import (
     make_worker,
-    play_rounds,
     play_to_the_end,
     rollouts_of,
     rows_of,
@@ -208,33 +207,6 @@ async def test_lesson_waiting_that_differed_a_round_without_external_groups_wait
     row = rows_of(layout, "alice")[0]
     assert (row.adaptive_J, row.external_groups, row.peers_heard, row.pool_groups) == (0, 0, 1, 2)
     assert not row.gather_timed_out
-
-
-@NEEDS_LAB
-async def test_a_node_that_was_restarted_goes_on_with_the_split_it_would_have_had(tmp_path: Path) -> None:
-    kind: dict[str, Any] = {**ADAPTIVE, "adaptive_rule": "multi-signal-scaled"}
-    whole, stopped = Layout(tmp_path / "whole", "exp"), Layout(tmp_path / "stopped", "exp")
-    for layout in (whole, stopped):
-        make_ghost(layout, "bob", rounds=ROUNDS)
-    await play_to_the_end(whole, range(ROUNDS), make_worker(whole, "alice", **kind))
-
-    worker = make_worker(stopped, "alice", **kind)
-    async with running(worker) as codes:
-        await play_rounds(stopped, range(3))
-        worker.stop(143)
-        await until(lambda: codes)
-    await play_to_the_end(stopped, range(3, ROUNDS), make_worker(stopped, "alice", **kind))
-    assert [adaptive_columns(row) for row in rows_of(stopped, "alice")] == [
-        adaptive_columns(row) for row in rows_of(whole, "alice")
-    ]
-    assert [rollouts_of(stopped, r, "alice").rollouts for r in range(ROUNDS)] == [
-        rollouts_of(whole, r, "alice").rollouts for r in range(ROUNDS)
-    ]
-
-
-def adaptive_columns(row: MetricsRow) -> list[object]:
-    names = ("adaptive_I", "adaptive_J", "adaptive_J_continuous", "adaptive_baseline", "adaptive_round_reward")
-    return [getattr(row, name) for name in names]
 
 
 # ── rules and samplers of one's own ─────────────────────────────────────────────────────────────────────────────────

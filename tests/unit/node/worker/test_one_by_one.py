@@ -118,19 +118,6 @@ async def test_what_stands_in_the_place_of_an_own_group_is_written_over(layout: 
     assert whole(layout, 0).rollouts
 
 
-async def test_the_last_file_is_not_changed_when_a_group_that_somebody_wrote_over_is_made_again(layout: Layout) -> None:
-    policy = FakePolicy(hold_at="train")
-    await set_clock(layout, 0)
-    with released(policy):
-        async with running(make_worker(layout, "alice", policy, **ONE_BY_ONE)):
-            await until(layout.rollout_file(R0, "alice").exists)
-    published, before = layout.rollout_file(R0, "alice").read_bytes(), early(layout)
-    put(layout.group_file(R0, "alice", 0), published)
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice", **ONE_BY_ONE))
-    assert layout.rollout_file(R0, "alice").read_bytes() == published
-    assert early(layout) == before
-
-
 async def test_a_node_that_publishes_at_once_learns_from_a_peer_that_does_not(layout: Layout) -> None:
     policy = FakePolicy()
     file = publish_early(layout, make_rollouts("bob", R0, groups=4))
@@ -138,13 +125,6 @@ async def test_a_node_that_publishes_at_once_learns_from_a_peer_that_does_not(la
     await play_to_the_end(layout, range(1), make_worker(layout, "alice", policy, external_groups=1))
     (row,) = rows_of(layout, "alice")
     assert row.external_by_peer == {"bob": 1}
-
-
-async def test_who_publishes_at_once_after_it_died_publishing_one_by_one_leaves_no_group_twice(layout: Layout) -> None:
-    left = await die_while_publishing(layout)
-    await play_to_the_end(layout, range(1), make_worker(layout, "alice"))
-    assert early(layout) == left
-    assert list(rollouts_of(layout, 0, "alice").rollouts) == ["1"]
 
 
 async def test_a_generator_that_tells_nothing_before_the_end_leaves_one_file(layout: Layout) -> None:

@@ -11,14 +11,13 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from swarm.node.worker.round_files import same_texts
 from swarm.node.worker.starting import plan_redo
 from swarm.node.worker.worker import Worker
 from swarm.records.files import read_peer
 from swarm.records.janitor import Janitor, Rules
 from swarm.records.liveness import STARTING
 from swarm.tasks.scoring import GroupScore
-from swarm.types import Completion, Origin, Question, RolloutGroup, RoundKey
+from swarm.types import RoundKey
 from swarm.wire import keys
 from swarm.wire.codec import decode, encode
 from swarm.wire.messages import CompletionsFile, MetricsRow, NodeState
@@ -89,17 +88,6 @@ def test_the_row_says_how_many_questions_and_which_external_groups(tmp_path: Pat
     first, second = plan_redo(rows, None, make_settings(tmp_path)).rounds
     assert first.external == ((RoundKey(0), "bob", 1), (RoundKey(1, 2), "eve", 0))
     assert (first.local, second.local) == (2, 3)
-
-
-def test_only_the_same_answers_to_the_same_questions_count_as_written_again():
-    def group(text: str = "a", slot: int = 0, finished: bool = True, seed: int = 1) -> RolloutGroup:
-        question = Question("?", Origin("bf", "tiny", seed, 0, "1"))
-        return RolloutGroup("alice", 0, 0, slot, question, (Completion(text, finished),))
-
-    assert same_texts([group()], [group()])
-    for other in (group("b"), group(slot=1), group(finished=False), group(seed=2)):
-        assert not same_texts([group()], [other])
-    assert not same_texts([group(), group(slot=1)], [group()])
 
 
 # ── the whole node ──────────────────────────────────────────────────────────────────────────────────────────────────

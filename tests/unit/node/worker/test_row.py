@@ -15,8 +15,9 @@ from swarm.algo.adaptive_rule import Split
 from swarm.algo.advantages import std
 from swarm.algo.drawing import EMPTY, DrawnSample
 from swarm.node.round import to_train
+from swarm.node.worker.events import Train
 from swarm.node.worker.row import mean, mean_rewards, metrics_row
-from swarm.node.worker.steps import External, Heard, OpenedRound, Own, PlayedRound, Sampled, Updated
+from swarm.node.worker.steps import External, OpenedRound, Own, PlayedRound, Sampled, Updated
 from swarm.store.health import Room
 from swarm.types import (
     Completion,
@@ -52,7 +53,7 @@ def make_row(
     own: Sequence[ScoredGroup] = (),
     external: Sequence[ScoredGroup] = (),
     sample: DrawnSample = EMPTY,
-    heard: Heard | None = None,
+    gathered: Train | None = None,
     updated: Updated | None = None,
     before: float = 0.0,
     seconds: Mapping[str, float] | None = None,
@@ -62,7 +63,7 @@ def make_row(
         OpenedRound(RoundKey(3), Split(2, 4, 4.0), started=2.0, before=before),
         Own(Sampled(RoundKey(3), [scored.group for scored in own], 0), own),
         drawn=External(external, sample),
-        heard=heard or Heard(),
+        gathered=gathered,
         updated=updated or Updated(),
         seconds=seconds or {},
     )
@@ -136,7 +137,8 @@ def test_external_groups_count_in_the_trained_mean_and_not_in_the_own() -> None:
 def test_the_pool_is_counted_before_and_after_the_filter() -> None:
     pool = [make_scored(1.0, 0.0, peer="bob"), make_scored(0.0, 0.0, peer="bob"), make_scored(1.0, 1.0, peer="carol")]
     sample = DrawnSample(pool, slots=3, of=3, enough=False)
-    row = make_row(sample=sample, heard=Heard(frozenset({"bob", "carol"}), frozenset({"bob"})))
+    gathered = Train(RoundKey(3), frozenset({"bob", "carol"}), frozenset({"bob"}), timed_out=False, late=False)
+    row = make_row(sample=sample, gathered=gathered)
     assert (row["pool_groups"], row["pool_informative"]) == (3, 1)
     assert (row["peers_heard"], row["peers_awaited"]) == (2, 1)
 

@@ -17,7 +17,7 @@ from msgspec import UnsetType
 from structlog.testing import capture_logs
 
 from swarm.config import Settings
-from swarm.errors import CheckpointError, DuplicateNodeError, MissedError
+from swarm.errors import CheckpointError, MissedError
 from swarm.node.base import looking
 from swarm.node.worker import row
 from swarm.records.files import read_peer
@@ -36,12 +36,9 @@ from tests.unit.node.factories import (
     FakePolicy,
     FakeTaskSource,
     make_ghost,
-    make_peer,
     make_rollouts,
     newest_checkpoint,
     put,
-    put_state,
-    put_traces,
 )
 from tests.unit.node.nodes import (
     make_coordinator,
@@ -134,15 +131,6 @@ def told(logs: Sequence[Mapping[str, Any]]) -> list[str]:
     return [log["event"] for log in logs if log["event"].startswith("state.")]
 
 
-async def test_a_second_worker_of_the_same_name_leaves_the_first_alone(layout: Layout) -> None:
-    async with running(make_worker(layout, "alice")):
-        await play_rounds(layout, range(1))
-        with pytest.raises(DuplicateNodeError):
-            await make_worker(layout, "alice").run()
-        await play_rounds(layout, range(1, 2))
-        assert status_of(layout, "alice") == "active"
-
-
 # ── strangers' files ────────────────────────────────────────────────────────────────────────────────────────────────
 def ragged(file: RolloutFile) -> RolloutFile:
     file.rollouts["0"].pop()
@@ -187,14 +175,6 @@ async def test_a_file_that_is_refused_is_counted_named_once_and_not_waited_for(l
     assert sorted((log["peer"], log["reason"]) for log in said) == sorted((name, name) for name in STRANGERS)
     assert {log["log_level"] for log in said} == {"warning"}
     assert set(row.external_by_peer) <= {"bob", "question_mismatch"}, "whose other group is true"
-
-
-async def test_a_folder_that_is_named_like_a_rollout_file_ends_no_node(layout: Layout) -> None:
-    make_ghost(layout, "mallory")
-    layout.rollout_file(R0, "mallory").mkdir(parents=True)
-    async with running(make_worker(layout, "alice", liveness_timeout=60.0, round_interval=2.0)):
-        await play_rounds(layout, range(1))
-    assert rows_of(layout, "alice")[0].refused_files == {"not_a_file": 1}
 
 
 async def test_peers_with_fewer_completions_are_trained_on_like_any(layout: Layout) -> None:
@@ -485,20 +465,6 @@ async def test_a_last_checkpoint_that_cannot_be_written_is_no_success(
         await play_to_the_end(layout, range(2), make_worker(layout, "alice"))
     assert caught.group_contains(CheckpointError, match="round_2")
     assert len(rows_of(layout, "alice")) == 2
-
-
-async def test_nobody_begins_the_round_of_a_coordinator_that_waits_for_its_workers(layout: Layout) -> None:
-    put_traces(layout, 3)
-    put(layout.peer_file("coordinator"), encode(make_peer("coordinator", node_role="coordinator", round=3)))
-    put_state(layout, round=3, held=True)
-    worker = make_worker(layout, "alice")
-    async with running(worker):
-        await until(lambda: (peer := read_peer(layout.run, "alice")) and peer.status == "active")
-        await anyio.sleep(0.3)  # several looks at the folder
-        assert not layout.rollout_file(RoundKey(3), "alice").exists()
-        put_state(layout, round=3)
-        await until(layout.rollout_file(RoundKey(3), "alice").exists)
-        worker.stop(0)
 
 
 async def test_a_worker_says_once_that_nobody_keeps_the_clock_and_when_somebody_does(layout: Layout) -> None:

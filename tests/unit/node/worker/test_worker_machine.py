@@ -172,13 +172,6 @@ def test_a_peer_that_joined_in_mid_round_is_waited_for() -> None:
     assert len(worker.handle(m.PeersArrived(R0, frozenset({"dave"}), 0.3))) == 1
 
 
-def test_without_external_groups_peers_are_never_waited_for() -> None:
-    worker = make_worker(m.Phase.PUBLISHING, external_groups=0)
-    [train] = worker.answer(worker.pending[0], 1.0)
-    assert isinstance(train, m.Train)
-    assert worker.machine.wake_at is None
-
-
 def test_a_node_whose_round_has_closed_waits_a_moment_only() -> None:
     worker = make_worker(m.Phase.GATHERING, round_interval=60.0)
     assert worker.handle(clock(1, now=2.0)) == []
@@ -187,15 +180,6 @@ def test_a_node_whose_round_has_closed_waits_a_moment_only() -> None:
     assert worker.machine.wake_at == 2.0 + LATE_GRACE
     [train] = worker.handle(m.Tick(2.0 + LATE_GRACE))
     assert train == trains(R0, frozenset(), PEERS, timed_out=True, late=True)
-
-
-def test_a_late_node_that_has_everybody_already_does_not_wait_at_all() -> None:
-    worker = make_worker(m.Phase.GENERATING)
-    worker.handle(clock(1))
-    for peer in PEERS:
-        worker.handle(m.PeersArrived(R0, frozenset({peer}), 0.1))
-    drive(worker, m.Phase.TRAINING)
-    assert worker.pending == [trains(R0, PEERS, PEERS, late=True)]
 
 
 def test_the_deadline_follows_the_swarm() -> None:
@@ -256,12 +240,6 @@ def test_the_end_of_the_experiment_saves_and_finishes() -> None:
     assert worker.handle(m.Saved(1)) == [m.Finish("finished")]
 
 
-def test_nothing_is_generated_in_an_experiment_that_is_finished() -> None:
-    worker = make_worker()
-    assert worker.handle(clock(7, finished=True)) == [m.Finish("missed", rounds_missed=7)]
-    assert worker.handle(clock(8)) == []
-
-
 @pytest.mark.parametrize(
     ("before", "reason"),
     [(0, m.Finish("missed", rounds_missed=3)), (2, m.Finish("missed", rounds_missed=1)), (3, m.Finish("finished"))],
@@ -306,13 +284,6 @@ def test_a_stop_after_publishing_finishes_the_round(phase: m.Phase) -> None:
     assert worker.trained == [R0]
     assert worker.rounds_saved == [1]
     assert worker.finish == m.Finish("stopped")
-
-
-def test_a_stop_ends_the_gathering_at_once() -> None:
-    worker = make_worker(m.Phase.GATHERING)
-    worker.handle(m.PeersArrived(R0, frozenset({"bob"}), 0.1))
-    [train] = worker.handle(m.Stop(0.2))
-    assert train == trains(R0, frozenset({"bob"}), PEERS, timed_out=True)
 
 
 # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -500,15 +471,6 @@ def test_a_node_that_stood_still_looks_again_before_it_goes_on_alone() -> None:
     assert not worker.machine.on_own_clock
 
 
-def test_a_look_that_began_before_patience_ended_says_nothing_of_what_is_after_it() -> None:
-    worker = make_worker(patience=20.0)
-    run_round(worker, 0)
-    worker.handle(m.CoordinatorSeen(False, 5.0))
-    worker.handle(m.Tick(30.0))
-    assert worker.handle(m.CoordinatorSeen(False, 24.9)) == []
-    assert worker.handle(m.CoordinatorSeen(False, 30.1)) == [m.Generate(R1, 0)]
-
-
 def test_a_coordinator_that_comes_late_is_given_as_much_time_as_any() -> None:
     """Its clock is seen before it is known to be alive: of a node whose time is wrong, one heartbeat shows nothing."""
     worker = make_worker(patience=20.0, live=frozenset())
@@ -534,16 +496,6 @@ def test_who_sees_that_others_have_begun_goes_on_alone_without_ever_having_seen_
     worker.handle(m.PeersLive(PEERS, 102.0))
     assert worker.handle(m.CoordinatorSeen(False, 110.0)) == []
     assert worker.handle(m.CoordinatorSeen(False, 130.0)) == [m.Generate(R0, 0)]
-
-
-def test_patience_begins_anew_with_every_coordinator() -> None:
-    worker = make_worker(patience=20.0)
-    run_round(worker, 0)
-    worker.handle(m.CoordinatorSeen(False, 5.0))
-    worker.handle(m.CoordinatorSeen(True, 10.0))
-    worker.handle(m.CoordinatorSeen(False, 15.0))
-    assert worker.handle(m.CoordinatorSeen(False, 30.0)) == []
-    assert worker.handle(m.CoordinatorSeen(False, 35.0)) == [m.Generate(R1, 0)]
 
 
 def test_a_node_that_has_done_rounds_goes_on_although_it_finds_neither_state_nor_coordinator() -> None:
@@ -678,10 +630,6 @@ def make_pace(*waits: float, longest: float = 30.0) -> GatherPace:
     return pace
 
 
-def test_the_first_wait_may_be_as_long_as_it_takes() -> None:
-    assert make_pace(longest=30.0).allowance() == 30.0
-
-
 def test_who_never_waited_still_waits_when_it_is_first_for_once() -> None:
     """Of two nodes of about the same speed the slower one finds all groups there, until it is the quicker one."""
     assert make_pace(*[0.0] * 20, longest=30.0).allowance() >= 3.0
@@ -703,11 +651,6 @@ def test_one_slow_round_is_forgotten_after_some_quick_ones() -> None:
     assert pace.allowance() == 28.5
     pace.observe(0.1)
     assert pace.allowance() == 3.0
-
-
-@given(st.lists(st.floats(0, 1e6)), st.floats(0.01, 1e5))
-def test_no_wait_is_longer_than_the_longest(waits: list[float], longest: float) -> None:
-    assert 0 < make_pace(*waits, longest=longest).allowance() <= longest
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=GatherPace.WINDOW))
