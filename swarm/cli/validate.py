@@ -22,12 +22,11 @@ def validate(
     node: Annotated[tuple[str, ...], Parameter("--node")] = (),
     rounds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     nodes: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    external: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
     as_json: Annotated[bool, Parameter("--json")] = False,
 ) -> int:
     """Check the folder of a run; exit 1 if it is not whole.
 
-    It is held against what it has recorded of itself: its rounds, its workers, its external groups.
+    It is held against what it has recorded of itself: its rounds and its workers.
 
     Args:
         experiment_flags: which experiment.
@@ -35,7 +34,6 @@ def validate(
         node: Only what this node put there, whatever else lies there; give it again for another one.
         rounds: It must have so many rounds, and every worker its row of the last one.
         nodes: It must have rows of just so many workers.
-        external: Every row must want so many external groups, and every worker must have trained on some.
         as_json: JSON instead of text.
     """
     if node and nodes is not None:
@@ -43,7 +41,7 @@ def validate(
     run = open_experiment(settings_to_look(experiment_flags))
     if unknown := [*nodes_without_logs(node, run)]:
         raise ConfigError("; ".join(unknown))
-    expected = Expected(rounds=rounds, nodes=nodes, external=external)
+    expected = Expected(rounds=rounds, nodes=nodes)
     report = validate_view.validate(run, partial=partial, only=frozenset(node), expected=expected)
     print_result(report, validate_view.render, as_json=as_json)
     return 0 if report.ok else 1

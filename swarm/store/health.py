@@ -64,18 +64,6 @@ class Renaming(NamedTuple):
     """A rename over an existing file that failed; empty if none did."""
 
 
-class Naming(NamedTuple):
-    """Says what the file system made of some names that nodes may have."""
-
-    folds_case: bool
-    """`a` and `A` are one file."""
-    tried: int
-    refused: Sequence[str]
-    longest_path: int
-    """Bytes that the path of the experiment's deepest file would have."""
-    path_limit: int
-
-
 class Room(NamedTuple):
     """Says how much may still be written."""
 
@@ -85,18 +73,6 @@ class Room(NamedTuple):
     """Files; None where there is no such limit."""
     total: int = 0
     """Bytes that there are; 0: that cannot be told."""
-
-
-class Inotify(NamedTuple):
-    """Limits of this user and what is in use. A limit that is not told is None."""
-
-    watches: int | None
-    instances: int | None
-    queue: int | None
-    watches_used: int = 0
-    instances_used: int = 0
-    unseen: int = 0
-    """Processes of this user that could not be looked into."""
 
 
 class Sparse(NamedTuple):

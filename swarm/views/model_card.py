@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -71,10 +71,6 @@ def _line(cells: Sequence[str]) -> str:
 
 MOST_SPANS = 20
 """Rows of the table of rewards."""
-MOST_BARS = 60
-"""Characters of the curve."""
-_BARS = "▁▂▃▄▅▆▇█"
-T = TypeVar("T")
 
 
 def how_it_learned(lived: Sequence[MetricsRow]) -> list[str]:
@@ -86,30 +82,16 @@ def how_it_learned(lived: Sequence[MetricsRow]) -> list[str]:
     rows = measured(one_per_round(lived))
     if not rows:
         return []
-    first, last = _ends(rows)
     return [
         "## How it learned",
         "",
         "Mean rewards per completion, own questions, from 0 to 1. Tagged are completions with a closed `<answer>`.",
         "",
-        f"    {curve([row.my_reward for row in rows])}  rounds {rows[0].round} to {rows[-1].round}",
-        "",
         *table(
             ("rounds", "reward", "tagged", "reward given tagged", "groups of others"),
-            [_span(span) for span in _spans(rows, MOST_SPANS)],
-        ),
-        *table(
-            ("task", f"reward in the first {len(first)} rounds", f"in the last {len(last)}"),
-            [(shown(task), _mean_of(first, task), _mean_of(last, task)) for task in _tasks(rows)],
+            [_span(span) for span in _spans(rows)],
         ),
     ]
-
-
-def curve(values: Sequence[float]) -> str:
-    """Draws at most MOST_BARS bars, each the mean of as many values, from 0 to the largest."""
-    means = [fmean(span) for span in _spans(values, MOST_BARS)]
-    top = max(means, default=0.0)
-    return "".join(_BARS[int(mean / top * (len(_BARS) - 1) + 0.5) if top > 0 else 0] for mean in means)
 
 
 def exam_of(node: str, exam: Iterable[ExamRow]) -> list[str]:
@@ -143,10 +125,10 @@ def _both(column: str, before: ExamRow | None, after: ExamRow) -> tuple[str, str
     return _figure(getattr(before, column, None)), _figure(getattr(after, column))
 
 
-def _spans(values: Sequence[T], most: int) -> list[Sequence[T]]:
-    """Returns the values in their order, in at most so many parts of about equal length."""
-    parts = min(most, len(values))
-    return [values[len(values) * n // parts : len(values) * (n + 1) // parts] for n in range(parts)]
+def _spans(rows: Sequence[MetricsRow]) -> list[Sequence[MetricsRow]]:
+    """Returns the rows in their order, in at most MOST_SPANS parts of about equal length."""
+    parts = min(MOST_SPANS, len(rows))
+    return [rows[len(rows) * n // parts : len(rows) * (n + 1) // parts] for n in range(parts)]
 
 
 def _span(rows: Sequence[MetricsRow]) -> tuple[str, ...]:
@@ -159,21 +141,6 @@ def _span(rows: Sequence[MetricsRow]) -> tuple[str, ...]:
         _figure(fmean(given) if given else None),
         str(sum(row.external_groups for row in rows)),
     )
-
-
-def _ends(rows: Sequence[MetricsRow]) -> tuple[Sequence[MetricsRow], Sequence[MetricsRow]]:
-    """Returns a tenth of the rounds at either end, ten at least where there are twenty."""
-    count = min(max(10, len(rows) // 10), (len(rows) + 1) // 2)
-    return rows[:count], rows[-count:]
-
-
-def _tasks(rows: Sequence[MetricsRow]) -> list[str]:
-    return sorted({task for row in rows for task in row.task_rewards})[:MOST_NAMED]
-
-
-def _mean_of(rows: Sequence[MetricsRow], task: str) -> str:
-    rewards = [row.task_rewards[task] for row in rows if task in row.task_rewards]
-    return _figure(fmean(rewards) if rewards else None)
 
 
 def _figure(value: float | object | None) -> str:

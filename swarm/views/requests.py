@@ -25,7 +25,6 @@ from swarm.records.pace import seconds_per_round
 from swarm.records.progress import NodeProgress, RequestCounts
 from swarm.store.base import Spent
 from swarm.store.bucket.log import SEALED_LATEST, SEALED_SELDOM
-from swarm.store.bucket.objects import PIECE
 from swarm.views.text import size
 
 DAY = 86_400.0
@@ -59,8 +58,6 @@ def price_at(place: str) -> RequestPrice | None:
 COORDINATOR_LOOKS = RequestCounts(lists=14, reads=15)
 """Requests of a coordinator in ten of its looks, each after the reconcile interval, beside three writes a round: 20.7 a
 minute, as benchmarks/bucket_requests.py measured."""
-LOOK_EVERY = 1.0
-"""Seconds between two requests of a view that stays open, at least."""
 
 
 def of_the_coordinator(seconds: float, between_looks: float) -> RequestCounts:
@@ -83,8 +80,6 @@ class Requests(msgspec.Struct, frozen=True):
     reads_per_round: float
     bytes_per_round: float
     """Contents written and read."""
-    spared_per_round: float
-    """By which these were longer before they were packed."""
     per_minute: float | None
     """Requests of one worker; None while the pace is not known."""
     coordinator_per_minute: float | None
@@ -124,7 +119,6 @@ def requests_of(place: str, progress: Iterable[NodeProgress], spent: Spent | Non
         lists_per_round=total.lists / rounds,
         reads_per_round=total.reads / rounds,
         bytes_per_round=(total.sent + total.received) / rounds,
-        spared_per_round=total.spared / rounds,
         per_minute=60 * total.requests / rounds / pace if pace else None,
         coordinator_per_minute=60 * of_clock.requests / pace if led and pace else None,
         this_view=sum(spent.totals()[:3]) if spent else 0,
@@ -138,22 +132,19 @@ def render_requests(requests: Requests | None) -> str:
     if requests is None:
         return ""
     pace = f", {requests.per_minute:.0f} a minute" if requests.per_minute is not None else ""
-    spared = f", {size(round(requests.spared_per_round))} less by packing" if requests.spared_per_round else ""
     day = f", {requests.dollars_a_day:.3f} a day at this pace" if requests.dollars_a_day is not None else ""
     clock, whose = requests.coordinator_per_minute, f"{requests.workers} workers"
     others = f"their coordinator: some {clock:.0f} a minute; " if clock is not None else ""
     return (
         f"requests of a worker: {requests.per_round:.1f} a round ({requests.writes_per_round:.1f} writes, "
         f"{requests.lists_per_round:.1f} listings, {requests.reads_per_round:.1f} reads, "
-        f"{size(round(requests.bytes_per_round))}{spared}){pace}\n"
+        f"{size(round(requests.bytes_per_round))}){pace}\n"
         f"{others}this view so far: {requests.this_view}\n"
         f"at list prices of 2025, without storage, traffic and views: {requests.dollars:.3f} dollars by "
         f"{whose}{' and coordinator' if clock is not None else ''} so far{day}"
     )
 
 
-FILES_SAVED = 8
-"""Requests of a checkpoint beside those of its weights' parts."""
 FILES = 3
 """Objects of a round, without completions."""
 STATE_READS, JUDGE_READS = 5, 0.25
@@ -171,66 +162,22 @@ def of_one_round(settings: Settings, workers: int) -> RequestCounts:
     )
 
 
-class Saving(NamedTuple):
-    """Says how large a worker's checkpoints are. Bytes."""
-
-    one: int
-    adapter: int | None = None
-    """Of one that holds an adapter alone; None: it does, or nobody knows."""
-
-
-def render_expected(settings: Settings, workers: int, saving: Saving | None = None, line: float = 10.0) -> str:
-    """Returns some lines; empty where the place charges for nothing.
-
-    Args:
-        line: megabits a second that a worker's machine sends.
-    """
+def render_expected(settings: Settings, workers: int) -> str:
+    """Returns two or three lines on the requests to come; empty where the place charges for nothing."""
     if not settings.sparing:
         return ""
     asked, seconds, price = of_one_round(settings, workers), settings.round_interval, price_at(settings.place)
     clock = of_the_coordinator(seconds, settings.cadence.reconcile_interval)
-    saves = _requests_of_saving(saving, settings)
-    a_round = RequestCounts(*(workers * count for count in asked)).plus(clock) if settings.clock != "own" else asked
-    pace = f"{60 * asked.requests / seconds:.0f} a minute"
     day = ""
     if price:
-        dollars = (price.of(a_round) + workers * price.writes * saves / 1000) * DAY / seconds
-        open_view = price.lists / 1000 * DAY / LOOK_EVERY
+        of_clock = price.of(clock) if settings.clock != "own" else 0.0
+        dollars = (workers * price.of(asked) + of_clock) * DAY / seconds
         day = (
-            f"\nat list prices of 2025, without storage and traffic: {dollars:.2f} dollars a day for {workers} "
-            f"workers, coordinator and checkpoints; up to {open_view:.2f} for each view that stays open"
+            f"\nat list prices of 2025, without storage, traffic, checkpoints and views: {dollars:.2f} dollars a day "
+            f"for {workers} workers and coordinator"
         )
     return (
         f"requests of a worker to the bucket, for rounds of {seconds:g} s: some {asked.requests} a round "
-        f"({asked.writes} writes, {asked.lists} listings, {asked.reads} reads), {pace}\n"
-        f"requests of the coordinator: some {60 * clock.requests / seconds:.0f} a minute; of a view that stays open: "
-        f"{60 / LOOK_EVERY:.0f} at most{day}{_render_saving(saving, settings, line)}"
+        f"({asked.writes} writes, {asked.lists} listings, {asked.reads} reads), {60 * asked.requests / seconds:.0f} a "
+        f"minute\nrequests of the coordinator: some {60 * clock.requests / seconds:.0f} a minute{day}"
     )
-
-
-def _requests_of_saving(saving: Saving | None, settings: Settings) -> float:
-    """Returns the requests of a worker's checkpoints, by round."""
-    return (
-        (saving.one / PIECE + FILES_SAVED) / settings.checkpoint_interval
-        if saving and settings.checkpoint_interval
-        else 0
-    )
-
-
-def _render_saving(saving: Saving | None, settings: Settings, line: float) -> str:
-    if saving is None:
-        return ""
-    interval = settings.checkpoint_interval
-    often = f"every {interval} rounds and at the stop" if interval else "at the stop"
-    less = ""
-    if saving.adapter is not None and saving.one / PIECE > 1:
-        less = f"\nadapters alone (--adapter lora): {size(saving.adapter)}, {_minutes(saving.adapter, line)}"
-    return (
-        f"\na checkpoint of a worker: {size(saving.one)}, {_minutes(saving.one, line)} on a line of {line:g} Mbit/s "
-        f"(--line), {often}{less}"
-    )
-
-
-def _minutes(count: int, line: float) -> str:
-    minutes = count * 8 / line / 60e6
-    return f"{minutes:.1f} minutes" if minutes < 10 else f"{minutes:.0f} minutes"

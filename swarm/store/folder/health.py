@@ -1,7 +1,7 @@
 """Measures a folder's health: it is tried out in a folder of its own.
 
-writing, renames, names, room, clock, and one walk over everything that lies in an experiment: nothing is opened, no
-link is followed. The limits of inotify are swarm.store.folder.inotify's.
+writing, renames, room, clock, and one walk over everything that lies in an experiment: nothing is opened, no link is
+followed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 
 from swarm.errors import StoreError
-from swarm.store.folder import inotify
 from swarm.store.folder.beneath import Within
 from swarm.store.folder.filesystem import filesystem_of, room_at
 from swarm.store.folder.publish import publish
@@ -26,8 +25,6 @@ from swarm.store.health import (
     MOST_ENTRIES,
     FileSystem,
     Health,
-    Inotify,
-    Naming,
     Renaming,
     Room,
     Sparse,
@@ -42,10 +39,6 @@ ROLLOUT_BYTES = 60_000
 SEEN_IN, PAUSE = 10.0, 0.1
 """Seconds for which a new version is looked for, and between two looks."""
 TRIALS = 7
-NAMES = ("a" * 59 + ".json", "A.b_c-d.json", "0.json", "aux.json", "nul.json", "com1.json")
-"""A node id may have 64 characters, and be a device to Windows."""
-DEEPEST = keys.checkpoint(999_999_999, "n" * 64) + "/model/special_tokens_map.json"
-FALLBACK_PATH_MAX = 4096
 WRITTEN = (keys.STATE.partition("/")[0], keys.PEERS, keys.ROLLOUTS, keys.REWARDS, keys.LOGS)
 """Where nodes write in an experiment."""
 
@@ -131,15 +124,6 @@ class FolderHealth(Health):
             time.sleep(PAUSE)
         return Renaming(TRIALS, late, "")
 
-    def naming(self) -> Naming:
-        """Try names out."""
-        folder = self.probe / "names"
-        folder.mkdir()
-        (folder / "case-a").touch()
-        folds = (folder / "case-A").exists()
-        refused = [name for name in NAMES if not _takes(folder, name)]
-        return Naming(folds, len(NAMES), refused, len(os.fsencode(self._root / DEEPEST)), _path_limit(folder))
-
     def room(self) -> Room:
         """Ask how much may still be written."""
         return room_at(nearest_existing(self._path))
@@ -159,31 +143,12 @@ class FolderHealth(Health):
         """Finds out on which file system the place lies."""
         return filesystem_of(self._path)
 
-    def inotify(self) -> Inotify:
-        """Read the limits of this host, and count what this user's processes hold."""
-        return inotify.measure()
-
     def survey(self) -> Survey:
         return survey(self._root, ignore=self.probe)
 
 
 def _may_write_in(place: Path) -> bool:
     return os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)
-
-
-def _takes(folder: Path, name: str) -> bool:
-    try:
-        (folder / name).write_bytes(b"{}")
-        return name in os.listdir(folder)
-    except OSError:
-        return False
-
-
-def _path_limit(folder: Path) -> int:
-    try:
-        return os.pathconf(folder, "PC_PATH_MAX")
-    except (OSError, ValueError, AttributeError):
-        return FALLBACK_PATH_MAX
 
 
 # ── survey ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,12 +17,10 @@ Check = Callable[[CheckContext], Iterator[Finding]]
 CHECKS: dict[str, Check] = {
     "folder": place.check_writing,
     "rename": place.check_renaming,
-    "names": place.check_names,
     "space": place.check_space,
     "bucket": remote.check_bucket,
     "clocks": place.check_clock,
     "events": place.check_events,
-    "inotify": place.check_inotify,
     "delay": place.check_delay,
     "replication": remote.check_replication,
     "maker": nodes.check_maker,

@@ -1,4 +1,4 @@
-"""This machine: versions, open files, memory that a node may use; the models and the device of a node that is started
+"""This machine: open files, memory that a node may use; the models and the device of a node that is started
 here; and which bars the kernel puts up around the children in which peers' answers are scored.
 """
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import subprocess
 from collections.abc import Iterator, Sequence
 
@@ -23,29 +22,15 @@ from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import size
 
 MACHINE = Area("machine")
-DISTRIBUTION = "swarm-sapo"
-OLDEST_PYTHON = (3, 11)
 MANY_FILES = 1024
 """Open files: below them several nodes in one process may fail."""
 LITTLE_MEMORY = 2**30
 """Bytes. One worker with an embedded model takes about 0.6 GB."""
 
 
-class Package(msgspec.Struct, frozen=True):
-    """One thing that swarm needs."""
-
-    name: str
-    wanted: str
-    """Such as `>=2.11,<2.14`."""
-    there: str
-    """Empty where it is not installed."""
-
-
 class MachineFacts(msgspec.Struct, frozen=True):
     """This machine, for a node started from this environment."""
 
-    python: tuple[int, int]
-    packages: tuple[Package, ...]
     open_files: float
     """How many may be open at once."""
     memory: int | None
@@ -55,34 +40,18 @@ class MachineFacts(msgspec.Struct, frozen=True):
 
 
 def check_machine(context: CheckContext) -> Iterator[Finding]:
-    """Versions, open files, memory."""
+    """Open files, memory."""
     yield from judge_machine(measure_machine())
 
 
 def measure_machine() -> MachineFacts:
-    """Ask the system; no package is imported for it."""
-    major, minor = platform.python_version_tuple()[:2]
+    """Ask the system."""
     try:
         free = host_memory()[0]
     except OSError:
         free = None
     raise_limit()  # as nodes do
-    return MachineFacts((int(major), int(minor)), packages(), limit(), free, tuple(missing()))
-
-
-def packages() -> tuple[Package, ...]:
-    """Returns the packages that swarm needs in any case, each with its installed version; none where swarm is not
-    installed."""
-    from importlib.metadata import PackageNotFoundError, requires  # here: it imports the half of `email`
-
-    from packaging.requirements import Requirement
-
-    try:
-        needed = [line for line in requires(DISTRIBUTION) or () if "extra ==" not in line]
-    except PackageNotFoundError:
-        return ()
-    wanted = [Requirement(line) for line in needed]
-    return tuple(Package(one.name, str(one.specifier), installed_version(one.name)) for one in wanted)
+    return MachineFacts(limit(), free, tuple(missing()))
 
 
 def installed_version(name: str) -> str:
@@ -95,17 +64,8 @@ def installed_version(name: str) -> str:
         return ""
 
 
-def satisfies(there: str, wanted: str) -> bool:
-    """Tells whether a version is within bounds such as `>=2.11,<2.14`; pre-releases count as others do."""
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(wanted).contains(there, prereleases=True)
-
-
 def judge_machine(machine: MachineFacts) -> Iterator[Finding]:
     """Yields the figures as findings."""
-    yield _python(machine.python)
-    yield _packages(machine.packages)
     yield _open_files(machine.open_files)
     if machine.lacking:
         yield MACHINE.warning("system", why_not([*machine.lacking]), instead())
@@ -117,25 +77,6 @@ def judge_machine(machine: MachineFacts) -> Iterator[Finding]:
         )
     else:
         yield MACHINE.ok("memory", f"{size(machine.memory)} available; `swarm plan` says what a swarm needs")
-
-
-def _python(python: tuple[int, int]) -> Finding:
-    got, wanted = (".".join(map(str, number)) for number in (python, OLDEST_PYTHON))
-    if python < OLDEST_PYTHON:
-        return MACHINE.failure("Python", f"{got}, at least {wanted} is needed", f"install Python {wanted} or newer")
-    return MACHINE.ok("Python", got)
-
-
-def _packages(found: tuple[Package, ...]) -> Finding:
-    wrong = [p for p in found if not p.there or not satisfies(p.there, p.wanted)]
-    if not found:
-        return MACHINE.warning(
-            "packages", "swarm is not installed here, so nothing says what it needs", "pip install -e ."
-        )
-    if not wrong:
-        return MACHINE.ok("packages", f"{len(found)} needed, all within their ranges")
-    named = ", ".join(f"{p.name} {p.there or 'missing'} (needs {p.wanted or 'any'})" for p in wrong)
-    return MACHINE.failure("packages", named, "pip install " + " ".join(f"'{p.name}{p.wanted}'" for p in wrong))
 
 
 def _open_files(most: float) -> Finding:

@@ -1,4 +1,4 @@
-"""The nodes: liveness, doubled ids, coordinators, rounds behind, clocks, hosts; the round clock, the checkpoints that
+"""The nodes: liveness, doubled ids, coordinators, rounds behind, clocks; the round clock, the checkpoints that
 they would resume from, the ends of their logs; and what they logged: peers that they refuse, versions and models.
 """
 
@@ -12,11 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.files import WatchedClock, id_of, read_clock, read_form
+from swarm.records.files import WatchedClock, read_clock, read_form
 from swarm.records.listing import count_stage, entries, rounds_in, saved_rounds
 from swarm.records.made_by import made_by
 from swarm.records.reader import snapshot
-from swarm.records.starts import last_starts
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.registry import Families
@@ -55,7 +54,6 @@ def check_nodes(context: CheckContext) -> Iterator[Finding]:
     window = 0 if context.wants_coordinator else context.settings.staleness_window
     yield behind(watched, LAG_TOLERATED + window)
     yield clocks(watched)
-    yield hosts(watched)
 
 
 def stale(watched: WatchedNodes, now: float, timeout: float) -> Finding:
@@ -131,18 +129,6 @@ def clocks(watched: WatchedNodes) -> Finding:
         )
     worst = max(map(abs, skews.values()), default=0.0)
     return NODES.ok("clocks", f"{len(skews)} seen beating, at most {worst:.2f} s off")
-
-
-def hosts(watched: WatchedNodes) -> Finding:
-    """Says where the live nodes run: a process id tells whether a node lives only within one machine and namespace."""
-    places = {watch.peer.host for watch in watched.nodes.values() if watch.alive}
-    if not places:
-        return NODES.ok("hosts", "nobody is alive")
-    machines = {place.rpartition("/")[0] for place in places}
-    how = "by process id" if len(places) == 1 else "by heartbeat between them"
-    return NODES.ok(
-        "hosts", f"{len(machines)} machines, {len(places)} process namespaces; an id's holder is known {how}"
-    )
 
 
 STATE, SAVED = Area("state"), Area("saved")
@@ -310,8 +296,6 @@ def check_trust(context: CheckContext) -> Iterator[Finding]:
     """Refused and quarantined peers."""
     if context.run:
         yield from judge_trust(measure_trust(context.logs))
-        if any(start.settings.get("signing", "off") != "off" for start in last_starts(context.run)):
-            yield judge_signatures(id_of(context.run))
 
 
 def check_hints(context: CheckContext) -> Iterator[Finding]:
@@ -352,21 +336,6 @@ def judge_trust(found: Mapping[str, PeerRefusals]) -> Iterator[Finding]:
         held = f"; quarantined by {len(refusals.quarantined_by)} nodes" if refusals.quarantined_by else ""
         measured = f"{shorten(peer, 64)}: {counts(refusals.reasons)}, by {len(refusals.by)} nodes{held}"
         yield TRUST.warning("refused peer", measured, fix_for(refusals.reasons))
-
-
-def judge_signatures(id_: str | None) -> Finding:
-    """Tells whether signatures hold for this run alone.
-
-    Args:
-        id_: the experiment's; empty where it has none, None where nobody can tell.
-    """
-    if id_:
-        return TRUST.ok("signatures", "they name the experiment by its id: they hold for this run and its copies alone")
-    if id_ is None:
-        fix = "restore it from a copy: until then nodes that start believe nobody"
-        return TRUST.warning("signatures", "experiment.json is gone, or is none", fix)
-    fix = "begin a new experiment: what was signed elsewhere for one of this name is believed here too"
-    return TRUST.warning("signatures", "they name the experiment by its name alone: an earlier version began it", fix)
 
 
 def fix_for(reasons: Mapping[str, int]) -> str:

@@ -1,6 +1,6 @@
-"""A shared folder: writing and its speed, renames, names, its clock; free space against what the run will still write,
-and what lies around; file events, by which nodes look sooner than they would: whether those of other hosts arrive, and
-inotify's limits; how late others see what a node published.
+"""A shared folder: writing and its speed, renames, its clock; free space against what the run will still write, and
+what lies around; whether file events of other hosts arrive, by which nodes look sooner than they would; how late others
+see what a node published.
 
 A place such as Google Drive shows new files minutes late. One machine alone cannot measure that: its own files are
 there at once. So before anybody has trained on a peer's groups, the doctor goes by what such mounts are called.
@@ -11,10 +11,8 @@ from __future__ import annotations
 import math
 import re
 import shutil
-import socket
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from statistics import median
 from typing import NamedTuple
@@ -24,13 +22,9 @@ from swarm.errors import ModelError
 from swarm.planner.footprint import checkpoint_bytes
 from swarm.planner.shape import model_shape
 from swarm.records.files import read_clock
-from swarm.records.listing import nodes_in
 from swarm.store.health import (
     MOST_ENTRIES,
-    NEWEST_WATCHED,
     FileSystem,
-    Inotify,
-    Naming,
     Renaming,
     Room,
     Survey,
@@ -38,20 +32,15 @@ from swarm.store.health import (
 )
 from swarm.views.doctor.check import Area, CheckContext, Finding
 from swarm.views.text import age, shorten, size
-from swarm.wire import keys
 
-FOLDER, RENAME, NAMES, CLOCKS = Area("folder"), Area("rename"), Area("names"), Area("clocks")
+FOLDER, RENAME, CLOCKS = Area("folder"), Area("rename"), Area("clocks")
 SLOW = 0.5
 """Seconds for a durable write, from which publishing shows in a round of a few seconds."""
 SHARE_OF_ROUND = 0.25
 """Share of the round interval; a node writes about four files in a round, one after another."""
 SKEW_TOLERATED = 5.0
 """Seconds. Nodes judge each other by change, not by time, so this only skews what people see: ages and delays."""
-EVENTS, INOTIFY = Area("events"), Area("inotify")
-WATCHES_PER_ROUND = 2
-"""Each worker watches the newest folders of rollouts/: round_R and stage_0 in it; a coordinator those of rewards/."""
-BURST = 16
-"""Events per node and round that may wait in one queue."""
+EVENTS = Area("events")
 
 
 def check_writing(context: CheckContext) -> Iterator[Finding]:
@@ -98,41 +87,6 @@ def judge_renaming(seen: Renaming) -> Finding:
     return RENAME.graded("seen at once", figures, fix, warning=seen.late > 0)
 
 
-def check_names(context: CheckContext) -> Iterator[Finding]:
-    """Case, refused names, length of paths."""
-    if (folder := context.health.folder) and not context.health.problem:
-        nodes = nodes_in(context.run.store, keys.PEERS) if context.run else ()
-        yield from judge_names(folder.naming(), nodes)
-
-
-def judge_names(naming: Naming, nodes: Iterable[str] = ()) -> Iterator[Finding]:
-    """Yields the figures as findings.
-
-    Args:
-        nodes: of the experiment.
-    """
-    alike = defaultdict(list)
-    for node in sorted(nodes):
-        alike[node.casefold()].append(node)
-    pairs = ", ".join(" and ".join(group) for group in alike.values() if len(group) > 1)
-    if pairs:
-        fix = "give one of them another NODE_ID: anybody who copies this folder to macOS or Windows loses one of them"
-        yield NAMES.warning("case", f"{pairs} differ only in case", fix)
-    elif naming.folds_case:
-        fix = "choose node ids that differ in more than case, such as the generated ones"
-        yield NAMES.warning("case", "a and A are one file: NODE_IDs that differ only in case overwrite each other", fix)
-    else:
-        yield NAMES.ok("case", "a and A are two files, no node ids differ only in case")
-    if naming.refused:
-        fix = "leave such NODE_IDs out; the generated ones work"
-        yield NAMES.warning("node ids", f"refused here: {', '.join(naming.refused)}", fix)
-    else:
-        yield NAMES.ok("node ids", f"{naming.tried} odd and long ones taken")
-    length = f"{naming.longest_path} bytes at most, the system takes {naming.path_limit}"
-    too_long = naming.longest_path >= naming.path_limit
-    yield NAMES.graded("path length", length, "use a shorter --path or --experiment", failure=too_long)
-
-
 def check_clock(context: CheckContext) -> Iterator[Finding]:
     """A file made now is as old as it should be."""
     if not context.health.problem:
@@ -163,41 +117,6 @@ def judge_filesystem(filesystem: FileSystem, interval: float) -> Finding:
         return EVENTS.ok("file system", f"{where}: events arrive for all that this host writes")
     measured = f"{where}: no events for what other hosts write; nodes find it by listing, every {interval:g} s"
     return EVENTS.warning("file system", measured, "nothing breaks; for quicker rounds lower SWARM_RECONCILE_INTERVAL")
-
-
-def check_inotify(context: CheckContext) -> Iterator[Finding]:
-    """Limits against use and need; running out while running is silent."""
-    if folder := context.health.folder:
-        yield from judge_inotify(folder.inotify(), nodes_here(context), context.settings.max_rounds)
-
-
-def nodes_here(context: CheckContext) -> int:
-    """Returns nodes that run on this host, or will: those alive, at least the workers expected and a coordinator."""
-    here = socket.gethostname()
-    of_nodes = context.watched.nodes.values()
-    alive = sum(watch.alive and watch.peer.host.partition("/")[0] == here for watch in of_nodes)
-    return max(alive, (context.settings.expected_count or 1) + 1)
-
-
-def judge_inotify(found: Inotify, nodes: int, rounds: int) -> Iterator[Finding]:
-    """Yields the figures as findings."""
-    if found.watches is None or found.instances is None:
-        yield INOTIFY.ok("limits", "this system has none, or does not tell")
-        return
-    unseen = f", {found.unseen} processes not readable" if found.unseen else ""
-    need = nodes * (min(rounds, NEWEST_WATCHED) * WATCHES_PER_ROUND + 4)
-    measured = f"{found.watches_used} of {found.watches} used{unseen}; {nodes} nodes need {need}"
-    yield _judge("max_user_watches", measured, found.watches, found.watches_used, need)
-    measured = f"{found.instances_used} of {found.instances} used{unseen}; {nodes} nodes need {nodes}"
-    yield _judge("max_user_instances", measured, found.instances, found.instances_used, nodes)
-    if found.queue is not None:
-        need = nodes * BURST
-        yield _judge("max_queued_events", f"{found.queue}; a round needs {need}", found.queue, 0, need)
-
-
-def _judge(name: str, measured: str, limit: int, used: int, need: int) -> Finding:
-    fix = f"sudo sysctl fs.inotify.{name}={2 * (used + need)} (nodes go on by listing, but slower)"
-    return INOTIFY.graded(name, measured, fix, warning=limit - used < need)
 
 
 SPACE, FILES = Area("space"), Area("files")

@@ -139,9 +139,3 @@ def test_a_read_only_folder_is_found(tmp_path: Path) -> None:
     make_experiment(tmp_path)
     report = examined(tmp_path, f"mount --bind {tmp_path} {tmp_path}; mount -o remount,ro,bind {tmp_path}")
     assert "Read-only file system" in failures(report)["folder: writable"]
-
-
-def test_a_user_without_inotify_instances_is_warned(tmp_path: Path) -> None:
-    report = examined(tmp_path, "echo 0 > /proc/sys/user/max_inotify_instances", expected=0)
-    warned = {finding["check"]: finding for finding in report["findings"] if finding["verdict"] == "warning"}
-    assert "of 0 used" in warned["max_user_instances"]["measured"]

@@ -11,7 +11,7 @@ import pytest
 from swarm.config import load_settings
 from swarm.records.progress import NodeProgress
 from swarm.store.base import Spent
-from swarm.views.requests import DAY, Saving, of_one_round, render_expected, render_requests, requests_of
+from swarm.views.requests import DAY, of_one_round, render_expected, render_requests, requests_of
 from tests.layout import Layout
 from tests.unit.views.factories import make_row
 
@@ -60,13 +60,3 @@ def test_the_plan_says_what_a_bucket_will_be_asked() -> None:
     assert of_one_round(bucket, 2).requests == pytest.approx(14, abs=1), "as benchmarks/bucket_requests.py measured"
     assert "for rounds of 60 s: some 14 a round (4 writes, 2 listings, 8 reads)" in render_expected(bucket, 2)
     assert render_expected(load_settings({"path": "runs"}, {}), 2) == ""
-
-
-def test_the_plan_says_how_long_checkpoints_take_on_a_thin_line_and_proposes_adapters() -> None:
-    bucket = load_settings({"path": "s3://mine", "device": "cpu", "checkpoint_interval": 50}, {})
-    said = render_expected(bucket, 2, Saving(5_900_000_000, 33_000_000), line=10.0)
-    assert "5.9 GB, 79 minutes on a line of 10 Mbit/s (--line), every 50 rounds and at the stop" in said
-    assert "adapters alone (--adapter lora): 33 MB, 0.4 minutes" in said
-    assert "coordinator and checkpoints; up to 0.43 for each view that stays open" in said
-    small = render_expected(bucket, 2, Saving(2_000_000, 33_000))
-    assert "adapters" not in small, "nobody waits for two megabytes"

@@ -35,7 +35,7 @@ from tests.unit.views.factories import ROUND_SECONDS, START, append, make_row, r
 from tests.unit.web.web_factory import BASE, a_browser, a_look, a_service, make_shown
 
 RUN = "/api/run/exp"
-READ = ["/", "/api/place", "/metrics", *(f"{RUN}/{what}" for what in ("standing", "tasks", "matrix", "settings"))]
+READ = ["/", "/api/place", *(f"{RUN}/{what}" for what in ("standing", "tasks", "matrix", "settings"))]
 READ += [f"{RUN}/series?columns=my_reward", f"{RUN}/stages/0", f"{RUN}/answers/0/0/alice", "/static/main.js"]
 
 
@@ -100,17 +100,6 @@ def test_what_is_not_there_is_not_found_and_what_makes_no_sense_is_refused(tmp_p
     assert {browser.get(f"{RUN}/{what}").status_code for what in odd} == {400}
     writing = browser.post("/api/place")
     assert (writing.status_code, writing.headers["allow"]) == (405, "GET, HEAD")
-
-
-def test_metrics_are_in_prometheus_form(tmp_path: Path) -> None:
-    make_shown(tmp_path)
-    answer = a_browser(tmp_path).get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    lines = answer.text.splitlines()
-    assert 'swarm_rounds_done{experiment="exp"} 3' in lines
-    assert 'swarm_node_reward{experiment="exp",node="alice"} 0.12' in lines
-    assert "# TYPE swarm_node_published_bytes_total counter" in lines
-    assert 'swarm_node_published_bytes_total{experiment="exp",node="bob"} 2700' in lines
 
 
 def events_of(lines: list[str]) -> list[dict[str, Any]]:

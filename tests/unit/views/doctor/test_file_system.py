@@ -1,22 +1,17 @@
-"""Writing, renaming, names, clocks, room and events, as measured and as judged."""
+"""Writing, renaming, clocks, room and events, as measured and as judged."""
 
 from __future__ import annotations
 
 import os
-import socket
-import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
-import watchfiles
 
 from swarm.planner.shape import ModelShape
-from swarm.store.folder import inotify
 from swarm.store.folder.health import folder_health
-from swarm.store.health import FileSystem, Inotify, Naming, Renaming, Room, Writing
+from swarm.store.health import FileSystem, Renaming, Room, Writing
 from swarm.views.doctor import machine, place
-from swarm.views.doctor.examine import Check
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
@@ -41,9 +36,10 @@ def test_a_write_time_is_held_against_the_round(seconds: float, verdict: object)
     assert [finding.verdict for finding in findings] == [OK, verdict]
 
 
-@pytest.mark.parametrize("check", [place.check_renaming, place.check_names])
-def test_a_folder_of_this_machine_is_in_order(check: Check, tmp_path: Path) -> None:
-    assert {finding.verdict for finding in look(check, make_patient(tmp_path / "shared")).values()} == {OK}
+def test_a_folder_of_this_machine_is_in_order(tmp_path: Path) -> None:
+    assert {finding.verdict for finding in look(place.check_renaming, make_patient(tmp_path / "shared")).values()} == {
+        OK
+    }
 
 
 @pytest.mark.parametrize("what_is_read", [FileNotFoundError, b"the old one"], ids=["bindfs, SSHFS", "NFS"])
@@ -79,17 +75,6 @@ def test_a_folder_in_which_a_new_version_is_never_read_is_broken(
 )
 def test_a_rename_that_fails_or_is_seen_late_is_told(seen: Renaming, verdict: object) -> None:
     assert place.judge_renaming(seen).verdict is verdict
-
-
-def test_nodes_that_differ_only_in_case_are_named(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path / "shared", workers=("alice", "Alice"))
-    found = look(place.check_names, make_patient(layout.path))["case"]
-    assert (found.verdict, found.measured) == (WARNING, "Alice and alice differ only in case")
-
-
-def test_folded_cases_and_refused_names_are_warnings_and_a_path_that_grows_too_long_a_failure() -> None:
-    found = {f.check: f.verdict for f in place.judge_names(Naming(True, 6, ("aux.json",), 5000, 4096))}
-    assert [found[name] for name in ("case", "node ids", "path length")] == [WARNING, WARNING, FAILURE]
 
 
 def test_a_file_made_now_is_as_old_as_this_host_says(tmp_path: Path) -> None:
@@ -173,54 +158,6 @@ def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
 def test_a_network_file_system_is_a_warning_and_a_local_one_is_none() -> None:
     assert place.judge_filesystem(FileSystem("nfs4", "/mnt", False), 2.0).verdict is WARNING
     assert place.judge_filesystem(FileSystem("ext4", "/", True), 2.0).verdict is OK
-
-
-def test_inotify_in_use_by_this_process_is_counted(tmp_path: Path) -> None:
-    processes, watched, over = tmp_path / "proc", tmp_path / "watched", threading.Event()
-    processes.mkdir()
-    (processes / "1").symlink_to(f"/proc/{os.getpid()}")  # no other one's watches come and go in here
-    for number in range(5):
-        (watched / f"{number}").mkdir(parents=True)
-    before = inotify.measure(processes=processes)
-    watching = watchfiles.watch(watched, stop_event=over, rust_timeout=10, yield_on_timeout=True)
-    next(watching)
-    during = inotify.measure(processes=processes)
-    over.set()
-    list(watching)
-    assert during.watches_used - before.watches_used == 6
-    assert during.instances_used - before.instances_used == 1
-    assert during.watches is not None
-
-
-@pytest.mark.parametrize(
-    ("found", "warned"),
-    [
-        (Inotify(100_000, 128, 16384), []),
-        (Inotify(8192, 128, 16384, watches_used=8100), ["max_user_watches"]),
-        (Inotify(100_000, 128, 16384, instances_used=126), ["max_user_instances"]),
-        (Inotify(100_000, 128, 32), ["max_queued_events"]),
-        (Inotify(None, None, None), []),
-    ],
-)
-def test_inotify_limits_are_held_against_a_long_run(found: Inotify, warned: list[str]) -> None:
-    findings = list(place.judge_inotify(found, nodes=5, rounds=2000))
-    assert [finding.check for finding in findings if finding.verdict is WARNING] == warned
-
-
-def test_the_lower_one_of_machine_and_namespace_limits_holds(tmp_path: Path) -> None:
-    for name, number in (("fs/inotify/max_user_watches", 8192), ("user/max_inotify_watches", 100)):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(f"{number}\n")
-    found = inotify.measure(tmp_path, processes=tmp_path)
-    assert (found.watches, found.instances, found.queue) == (100, None, None)
-
-
-def test_watches_are_counted_for_the_live_nodes_of_this_host(tmp_path: Path) -> None:
-    layout, scene = Layout(tmp_path / "shared", "exp"), Scene()
-    for node in ("alice", "bob", "carol"):
-        scene.beats(layout, node, host=f"{socket.gethostname()}/boot/ns")
-    scene.beats(layout, "far", host="elsewhere/boot/ns")
-    assert place.nodes_here(make_patient(layout.path, scene)) == 3
 
 
 def probe_parent(layout: Layout) -> Path:

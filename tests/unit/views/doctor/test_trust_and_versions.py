@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swarm.views.doctor import nodes as logs
-from swarm.views.doctor.check import RECENT, Verdict
+from swarm.views.doctor.check import RECENT
 from swarm.wire import keys
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, look, make_patient
@@ -27,7 +27,6 @@ def test_nobody_is_refused_in_a_good_swarm(tmp_path: Path) -> None:
     make_experiment(tmp_path / "shared")
     found = look(logs.check_trust, make_patient(tmp_path / "shared"))
     assert found["refused peers"].verdict is OK
-    assert "signatures" not in found, "nobody signs"
 
 
 def test_a_refused_and_quarantined_peer_is_named_with_reason_and_mend(tmp_path: Path) -> None:
@@ -107,8 +106,3 @@ def test_what_no_version_can_be_comes_into_no_command(said: str) -> None:
     nodes = {"alice": {GYM: "0.1.25"}, "mallory": {GYM: said, "swarm": said}}
     for finding in (logs.judge_package(GYM, nodes, "0.1.30"), logs.judge_ours(nodes)):
         assert said not in finding.fix
-
-
-@pytest.mark.parametrize(("id_", "verdict"), [("0" * 32, OK), ("", WARNING), (None, WARNING)])
-def test_signatures_that_hold_for_more_than_this_run_are_named(id_: str | None, verdict: Verdict) -> None:
-    assert logs.judge_signatures(id_).verdict is verdict
