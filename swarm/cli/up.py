@@ -50,10 +50,10 @@ from swarm.node.base.experiment import differences, is_begun, other_experiment, 
 from swarm.node.process.daemon import run_loop
 from swarm.node.process.system import INTERRUPTED, on_signals
 from swarm.records.files import read_clock
+from swarm.records.history import NodeHistory, read_to_sum_up
 from swarm.records.made_by import refuse_foreign
 from swarm.records.reader import snapshot
 from swarm.records.starts import changed_settings, last_start, last_starts
-from swarm.records.sums import NodeSums, read_to_sum_up
 from swarm.remote.server_config import server_config
 from swarm.spelling import named
 from swarm.store.run import Run
@@ -441,7 +441,7 @@ def _conclude(
         for line in failed.lines:
             say(f"  {failed.node_id} | {line}")
         say(f"all of its log: {run.store.describe(keys.stdout(failed.node_id))}")
-    sums: dict[str, NodeSums] = {}
+    sums: dict[str, NodeHistory] = {}
     with surviving.view("the summary"):
         sums, now = read_to_sum_up(run)
         if sums:

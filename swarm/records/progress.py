@@ -254,12 +254,12 @@ class NodeProgress:
         false_claims: Mapping[str, int],
         refused_by_peer: Mapping[str, Mapping[str, int]],
     ) -> bool:
-        whole = not accepted_by_peer or _add(self.accepted_by_peer, accepted_by_peer, MOST_SAID_OF)
-        whole &= not refused_files or _add(self.refused, refused_files, MOST_REASONS)
-        whole &= not false_claims or _add(self.false_claims, false_claims, MOST_SAID_OF)
+        whole = not accepted_by_peer or add_names(self.accepted_by_peer, accepted_by_peer, MOST_SAID_OF)
+        whole &= not refused_files or add_names(self.refused, refused_files, MOST_REASONS)
+        whole &= not false_claims or add_names(self.false_claims, false_claims, MOST_SAID_OF)
         for peer, reasons in refused_by_peer.items():
-            fits = not reasons or _fits(self.refused_by_peer, peer, MOST_SAID_OF)
-            whole &= fits and (not reasons or _add(self.refused_by_peer[peer], reasons, MOST_REASONS))
+            has_room = not reasons or fits(self.refused_by_peer, peer, MOST_SAID_OF)
+            whole &= has_room and (not reasons or add_names(self.refused_by_peer[peer], reasons, MOST_REASONS))
         return whole
 
     @property
@@ -345,7 +345,7 @@ def _are_sound(totals: Totals) -> bool:
     return RoundSet(totals.rounds).are_sound() and (not totals.unmeasured or unmeasured.are_sound())
 
 
-def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
+def add_names(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
     """Names cost who writes a row nothing: of those beyond `most`, and of those that are too long, nothing is held.
 
     Returns:
@@ -355,14 +355,15 @@ def _add(total: Counter[str], counted: Mapping[str, int], most: int) -> bool:
     for name, count in counted.items():
         if name in total:
             total[name] += count
-        elif _fits(total, name, most):
+        elif fits(total, name, most):
             total[name] = count
         else:
             whole = False
     return whole
 
 
-def _fits(held: Mapping[str, object], name: str, most: int) -> bool:
+def fits(held: Mapping[str, object], name: str, most: int) -> bool:
+    """Tells whether a name is held, or may be: it is not too long, and fewer than `most` are."""
     return name in held or (len(held) < most and len(name) <= LONGEST_NAME)
 
 
