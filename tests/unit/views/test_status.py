@@ -260,16 +260,6 @@ def test_why_fewer_external_groups_were_trained_on_than_wanted_is_said_by_count(
     assert "  1/4  " in text
 
 
-def test_how_many_nodes_took_part_when(tmp_path: Path) -> None:
-    layout = make_experiment(tmp_path, rounds=3)
-    for number in (3, 4):
-        make_round(layout, "alice", number)
-    set_clock(layout, 5, max_rounds=5, finished=True)
-    status = read(layout)
-    assert [(span.first, span.last, span.nodes) for span in status.nodes_over_time] == [(0, 2, 2), (3, 4, 1)]
-    assert "nodes that took part: 2 in rounds 0 to 2, 1 in rounds 3 to 4" in render(status)
-
-
 def test_tokens_are_shown_with_their_rate(tmp_path: Path) -> None:
     layout = make_experiment(tmp_path, rounds=0)
     make_peer(layout, "alice", last_seen=NOW)
