@@ -186,7 +186,7 @@ class NodeProgress:
             unmeasured=unmeasured.spans,
             reward=self.cumulative_reward,
             own_rounds_done=self.own_rounds_done,
-            sums=self.sums,
+            sums=dict(self.sums),
             counts={name: dict(counted) for name, counted in self.counts.items()},
             refused_by_peer={peer: dict(reasons) for peer, reasons in self.refused_by_peer.items()},
         )

@@ -156,7 +156,7 @@ def test_totals_that_cannot_be_are_not_believed(changes: dict[str, Any]) -> None
 def test_a_log_without_totals_and_one_of_an_earlier_version_are_read_whole() -> None:
     rows = [row(number, tokens_generated=7, my_reward=0.5) for number in range(3 * KEPT)]
     earlier = [msgspec.json.encode(one) for one in rows]
-    assert counted(earlier)[0].tokens_generated == 7 * len(rows)
+    assert counted(earlier)[0].sums["tokens_generated"] == 7 * len(rows)
     totals = RunningTotals()
     totals.take(rows)
     later = lines_of([row(3 * KEPT + number, tokens_generated=7) for number in range(TOTALS_EVERY)], totals)
