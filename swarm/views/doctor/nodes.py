@@ -1,10 +1,10 @@
-"""The nodes: liveness, doubled ids, coordinators, rounds behind, clocks; the round clock, the checkpoints that
+"""The nodes: liveness, doubled ids, coordinators, clocks; the round clock, the checkpoints that
 they would resume from, the ends of their logs; and what they logged: peers that they refuse, versions and models.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -15,20 +15,18 @@ from swarm.errors import ProtocolError
 from swarm.records.files import WatchedClock, read_clock, read_form
 from swarm.records.listing import count_stage, entries, rounds_in, saved_rounds
 from swarm.records.made_by import made_by
-from swarm.records.reader import snapshot
 from swarm.store.base import Kind
 from swarm.store.run import Run
 from swarm.tasks.registry import Families
 from swarm.types import OTHER_VERSION
-from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, NodeLogs, Watch, WatchedNodes
+from swarm.views.distrust import Distrust, distrusted
+from swarm.views.doctor.check import RECENT, Area, CheckContext, Finding, Watch, WatchedNodes
 from swarm.views.doctor.machine import installed_version
 from swarm.views.text import age, counts, shorten
 from swarm.wire import keys
 from swarm.wire.messages import NodeState, StateFile
 
 NODES = Area("nodes")
-LAG_TOLERATED = 1
-"""Rounds behind the clock: the round that opens while a node still trains is no lag."""
 SKEW_TOLERATED = 5.0
 """Seconds, for the same reason as that of the file server (place.py)."""
 
@@ -51,8 +49,6 @@ def check_nodes(context: CheckContext) -> Iterator[Finding]:
     yield stale(watched, now, context.settings.cadence.liveness_timeout)
     yield duplicates(watched)
     yield coordinators(watched, read_clock(context.run).state, wanted=context.wants_coordinator)
-    window = 0 if context.wants_coordinator else context.settings.staleness_window
-    yield behind(watched, LAG_TOLERATED + window)
     yield clocks(watched)
 
 
@@ -105,17 +101,6 @@ def coordinators(watched: WatchedNodes, state: StateFile | None, *, wanted: bool
         return NODES.ok("coordinator", figures if wanted else f"{figures}; the experiment wants none")
     fix = "start one: swarm node --role coordinator; till then workers wait, and go on by themselves after a while"
     return NODES.failure("coordinator", f"{figures} without one", fix)
-
-
-def behind(watched: WatchedNodes, tolerated: int) -> Finding:
-    """Live workers that are several rounds back."""
-    lags = {name: lag for name in watched.alive("worker") if (lag := watched.nodes[name].lag) is not None}
-    late = {name: lag for name, lag in lags.items() if lag > tolerated}
-    if not late:
-        return NODES.ok("pace", f"{len(lags)} workers at work, none more than {tolerated} rounds behind")
-    named = ", ".join(f"{name} {lag} rounds" for name, lag in late.items())
-    fix = "raise COORDINATOR_ROUND_INTERVAL, or give these nodes less to do (their logs say where the time goes)"
-    return NODES.warning("pace", f"behind: {named}", fix)
 
 
 def clocks(watched: WatchedNodes) -> Finding:
@@ -278,31 +263,19 @@ OTHERWISE = "look at its `swarm logs --node`, and stop it if nobody knows it: it
 
 MOST_REFUSED = 20
 """Peers that are named; who writes rows may name any number."""
-MOST_HELD = 10_000
-
-
-class PeerRefusals(NamedTuple):
-    """Holds what the recent rows say of one peer."""
-
-    reasons: Counter[str]
-    """Files and groups refused."""
-    by: set[str]
-    """Nodes that refused it."""
-    quarantined_by: set[str]
-    """Nodes whose last row has it in quarantine."""
 
 
 def check_trust(context: CheckContext) -> Iterator[Finding]:
     """Refused and quarantined peers."""
     if context.run:
-        yield from judge_trust(measure_trust(context.logs))
+        yield from judge_trust(distrusted({node: log.recent for node, log in context.logs.items()}))
 
 
 def check_hints(context: CheckContext) -> Iterator[Finding]:
     """Yields the hints that say why nodes learn nothing although there is no error."""
-    if not context.run:
+    if context.now is None:
         return
-    hints = snapshot(context.run).hints()
+    hints = context.now.hints()
     if not hints:
         yield HINTS.ok("hints", "none")
     for hint in hints:
@@ -310,32 +283,16 @@ def check_hints(context: CheckContext) -> Iterator[Finding]:
         yield HINTS.warning(hint.code, measured, f"{hint.remedy} ({hint.page})")
 
 
-def measure_trust(logs: Mapping[str, NodeLogs]) -> dict[str, PeerRefusals]:
-    """Add up the last rows of every node: peer -> what became of it."""
-    found: dict[str, PeerRefusals] = defaultdict(lambda: PeerRefusals(Counter(), set(), set()))
-    for node, log in logs.items():
-        for row in log.recent:
-            for peer, reasons in row.refused_by_peer.items():
-                if peer not in found and len(found) >= MOST_HELD:
-                    continue
-                found[peer].reasons.update(reasons)
-                found[peer].by.add(node)
-        for peer in log.recent[-1].quarantined if log.recent else ():
-            found[peer].quarantined_by.add(node)
-    return dict(found)
-
-
-def judge_trust(found: Mapping[str, PeerRefusals]) -> Iterator[Finding]:
+def judge_trust(found: Sequence[Distrust]) -> Iterator[Finding]:
     """One finding per peer that is refused."""
     if not found:
         yield TRUST.ok("refused peers", f"none in the last {RECENT} rounds of any node")
-    ordered = sorted(found.items(), key=lambda one: (-len(one[1].quarantined_by), -one[1].reasons.total(), one[0]))
-    if (more := len(ordered) - MOST_REFUSED) > 0:
+    if (more := len(found) - MOST_REFUSED) > 0:
         yield TRUST.warning("refused peers", f"{more} more, none refused more than those named", OTHERWISE)
-    for peer, refusals in ordered[:MOST_REFUSED]:
-        held = f"; quarantined by {len(refusals.quarantined_by)} nodes" if refusals.quarantined_by else ""
-        measured = f"{shorten(peer, 64)}: {counts(refusals.reasons)}, by {len(refusals.by)} nodes{held}"
-        yield TRUST.warning("refused peer", measured, fix_for(refusals.reasons))
+    for peer in found[:MOST_REFUSED]:
+        held = f"; quarantined by {len(peer.quarantined_by)} nodes" if peer.quarantined_by else ""
+        measured = f"{shorten(peer.peer, 64)}: {counts(peer.refused)}, by {len(peer.refused_by)} nodes{held}"
+        yield TRUST.warning("refused peer", measured, fix_for(peer.refused))
 
 
 def fix_for(reasons: Mapping[str, int]) -> str:
