@@ -22,7 +22,6 @@ from swarm.systems import require_for
 from swarm.tasks.python.questions import turns_of
 from swarm.tasks.registry import NO_TASKS
 from swarm.tasks.universe import check_tasks
-from swarm.views.requests import render_expected
 from swarm.views.text import size, table
 
 REPLY_TOKENS = 128
@@ -63,7 +62,7 @@ def plan(
 
 
 def _text(made: Plan, found: Sequence[Remedy], settings: Settings) -> str:
-    parts = (render_plan(made, settings), render_remedies(found), render_expected(settings, made.nodes))
+    parts = (render_plan(made, settings), render_remedies(found))
     return "\n".join(filter(None, parts))
 
 

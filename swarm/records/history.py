@@ -18,7 +18,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -289,10 +289,9 @@ class HistoryReader:
     history["anna"].column("my_reward")
     """
 
-    def __init__(self, run: Run, only: Set[str] = frozenset()) -> None:
-        """`only`: the nodes that are looked at; empty: all."""
+    def __init__(self, run: Run) -> None:
         self.history: dict[str, NodeHistory] = {}
-        self.run = RunReader(run, only, self._begin)
+        self.run = RunReader(run, begin=self._begin)
         """Follows the run by the same rows: they are read once for both."""
         self._room = HistoryRoom()
 

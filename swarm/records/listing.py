@@ -193,10 +193,6 @@ class Counted(NamedTuple):
         """Yields stage and node of each file, in this order."""
         return ((key, node) for key in sorted(self.nodes) for node in sorted(self.nodes[key]))
 
-    def of(self, nodes: Set[str], rounds: int) -> Counted:
-        """Returns the part of these nodes, in the rounds before `rounds`."""
-        return Counted({key: there & nodes for key, there in self.nodes.items() if key.round < rounds}, [])
-
 
 def count_files(store: Store, prefix: str, rounds: Collection[int] | None = None) -> Counted:
     """Returns all of rollouts/ or rewards/. Raises StoreError if the prefix itself cannot be listed.

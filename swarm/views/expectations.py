@@ -25,7 +25,7 @@ def as_many_as_expected(run: RunRecords) -> Iterator[str]:
     there = _workers(run)
     if asked.nodes is not None and len(there) != asked.nodes:
         yield f"{_workers_sentence(run, there, asked.nodes, '--nodes')}{_how_it_counts(run, there, asked.nodes)}"
-    elif asked.nodes is None and not run.only:
+    elif asked.nodes is None:
         if missing := sorted(of_run.names - there):
             yield f"{run.where(keys.LOGS)}: expected rows of {shorten(', '.join(missing), 200)}, {RECORDED}; got none"
         elif of_run.nodes is not None and len(there) < of_run.nodes:

@@ -106,8 +106,6 @@ class RunRecords(NamedTuple):
     """After they were counted."""
     partial: bool
     """It need not have finished."""
-    only: Set[str]
-    """The nodes whose records are checked; empty: all, and that nothing else lies there."""
     expected: Expected
     """What somebody asks for."""
     rollouts: Counted
@@ -130,20 +128,17 @@ class RunRecords(NamedTuple):
         return self.now.run.store.describe(key)
 
 
-def read_records(
-    run: Run, *, partial: bool, only: Set[str] = frozenset(), expected: Expected = NOTHING_EXPECTED
-) -> RunRecords:
-    """Read a run, or what `only` some of its nodes have put there in the rounds that it had."""
-    reader = RunReader(run, only, begin=lambda node: NodeProgress())
+def read_records(run: Run, *, partial: bool, expected: Expected = NOTHING_EXPECTED) -> RunRecords:
+    """Read a run."""
+    reader = RunReader(run, begin=lambda node: NodeProgress())
     before = _before(reader.refresh())
     rewards, published = count_files(run.store, keys.REWARDS), RolloutFiles(run)
     rollouts, cleaned = published.counted, read_cleaned(run)
     now = reader.refresh()
-    found = RunRecords(
+    return RunRecords(
         before=before,
         now=now,
         partial=partial,
-        only=only,
         expected=expected,
         rollouts=rollouts,
         published=published,
@@ -152,10 +147,6 @@ def read_records(
         rows={node: read_columns(run, node, CHECKED) for node in now.logged},
         printed={node: read_printed(run, node) for node in now.logged},
     )
-    if not only:
-        return found
-    rounds = rounds_begun(found)
-    return found._replace(rewards=rewards.of(only, rounds), rollouts=rollouts.of(only, rounds))
 
 
 def _before(now: RunSnapshot) -> Before:

@@ -266,8 +266,8 @@ def lines_are_whole(run: RunRecords) -> Iterator[str]:
 
 
 def names_are_clean(run: RunRecords) -> Iterator[str]:
-    """Yields temporary, conflicting or foreign names where files are counted; of some nodes alone nobody can say."""
-    for stray in () if run.only else _strays(run):
+    """Yields temporary, conflicting or foreign names where files are counted."""
+    for stray in _strays(run):
         if not _of_a_system(stray):
             yield f"{run.where(stray)}: expected only the documented names in this folder"
 
@@ -293,7 +293,7 @@ def _no_nodes(run: RunRecords, prefix: str) -> list[str]:
 
 
 def checkpoints_are_named_by_round(run: RunRecords) -> Iterator[str]:
-    for entry in () if run.only else entries(run.now.run.store, keys.CHECKPOINTS):
+    for entry in entries(run.now.run.store, keys.CHECKPOINTS):
         if keys.round_of(entry.name) is None and not is_of_a_system(entry.name):
             yield f"{run.where(f'{keys.CHECKPOINTS}/{entry.name}')}: expected only round_<number> here"
 
@@ -336,7 +336,7 @@ def notes(run: RunRecords) -> Iterator[str]:
         yield f"rollouts were cleaned up before round {run.cleaned_before}: {kept}{deletions}"
     if run.now.made_by:
         yield f"made by {run.now.made_by}: checked as far as its records go, rewards as means per completion"
-    if others := [] if run.only else sorted(filter(_of_a_system, _strays(run))):
+    if others := sorted(filter(_of_a_system, _strays(run))):
         yield f"{len(others)} files of other programs lie among the run's, such as {run.where(others[0])}"
     for node, found in run.rows.items():
         if found.odd.clamped:
@@ -414,17 +414,14 @@ class ValidationReport(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def validate(
-    run: Run, *, partial: bool = False, only: Set[str] = frozenset(), expected: Expected = NOTHING_EXPECTED
-) -> ValidationReport:
+def validate(run: Run, *, partial: bool = False, expected: Expected = NOTHING_EXPECTED) -> ValidationReport:
     """Check a run, against what it has recorded that it was to be, too.
 
     Args:
         partial: accept a run that has not finished.
-        only: the nodes whose records are checked, whatever others have put there; empty: all.
         expected: what it must have been, whatever it has recorded.
     """
-    found = read_records(run, partial=partial, only=only, expected=expected)
+    found = read_records(run, partial=partial, expected=expected)
     checks = tuple(_result(name, check(found)) for name, check in CHECKS.items())
     return ValidationReport(
         experiment=run.experiment,
