@@ -32,7 +32,6 @@ CHECKS: dict[str, Check] = {
     "files": place.check_files,
     "saved": nodes.check_saved,
     "machine": machine.check_machine,
-    "start": machine.check_start,
     "scoring": machine.check_scoring,
 }
 """Every area, in the order in which it is reported."""

@@ -1,6 +1,5 @@
-"""This machine: open files, memory that a node may use; the models and the device of a node that is started
-here; and which bars the kernel puts up around the children in which peers' answers are scored.
-"""
+"""This machine: open files, memory that a node may use; which bars the kernel puts up around the children that score
+peers' answers."""
 
 from __future__ import annotations
 
@@ -15,7 +14,6 @@ from swarm import forms
 from swarm.children import child_environment, module_command
 from swarm.planner.free_memory import host_memory
 from swarm.planner.open_files import LEAST, limit, raise_limit
-from swarm.planner.planner import device_problem, model_problem
 from swarm.systems import instead, missing, why_not
 from swarm.tasks.bars import Bar
 from swarm.views.doctor.check import Area, CheckContext, Finding
@@ -83,25 +81,6 @@ def _open_files(most: float) -> Finding:
     measured = "as many as one likes" if most == math.inf else f"{most:.0f} may be open"
     fix = "ulimit -n 4096 before starting nodes"
     return MACHINE.graded("open files", measured, fix, failure=most < LEAST, warning=most < MANY_FILES)
-
-
-START = Area("start")
-
-
-def check_start(context: CheckContext) -> Iterator[Finding]:
-    """Models and device of the settings, as `swarm up` looks at them; nothing where no node runs."""
-    if missing():
-        return
-    settings = context.settings
-    for name in dict.fromkeys(settings.model):
-        fix = "see there, or choose another MODEL_NAME; nodes with it end before their first round"
-        yield _problem_or(f"model {name}", model_problem(name, settings.hub_token), "can be had", fix)
-    fix = "see there, or leave SWARM_DEVICE, SWARM_PRECISION and SWARM_ATTENTION out"
-    yield _problem_or("device", device_problem(settings), settings.device or "a GPU if there is one, else the CPU", fix)
-
-
-def _problem_or(check_start: str, problem: str, fine: str, fix: str) -> Finding:
-    return START.failure(check_start, problem, fix) if problem else START.ok(check_start, fine)
 
 
 SCORING = Area("scoring")

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import msgspec
 
 from swarm.errors import ProtocolError
-from swarm.records.files import WatchedClock, read_clock, read_form
-from swarm.records.listing import count_stage, entries, rounds_in, saved_rounds
+from swarm.records.files import read_form
+from swarm.records.listing import rounds_in, saved_rounds
 from swarm.records.made_by import made_by
 from swarm.store.base import Kind
 from swarm.store.run import Run
@@ -40,7 +39,7 @@ def check_maker(context: CheckContext) -> Iterator[Finding]:
 
 def check_nodes(context: CheckContext) -> Iterator[Finding]:
     """Everything that watching the registrations shows."""
-    if context.run is None:
+    if context.now is None:
         return
     watched, now = context.watched, context.timing.wall() + context.server_skew
     if not watched.nodes:
@@ -48,7 +47,7 @@ def check_nodes(context: CheckContext) -> Iterator[Finding]:
         return
     yield stale(watched, now, context.settings.cadence.liveness_timeout)
     yield duplicates(watched)
-    yield coordinators(watched, read_clock(context.run).state, wanted=context.wants_coordinator)
+    yield coordinators(watched, context.now.state, wanted=context.wants_coordinator)
     yield clocks(watched)
 
 
@@ -117,17 +116,7 @@ def clocks(watched: WatchedNodes) -> Finding:
 
 
 STATE, SAVED = Area("state"), Area("saved")
-AHEAD_TOLERATED = 2
-"""Rounds without any reward before the open one: in a short one it may be that nobody was quick enough."""
 LARGEST_STATE, LARGEST_MANIFEST = 2**20, 16 * 2**20
-
-
-class ClockFile(NamedTuple):
-    """The round clock, and the rewards beside it."""
-
-    clock: WatchedClock
-    last_rewarded: int
-    """The newest round with a reward, -1 for none."""
 
 
 class _Stamp(msgspec.Struct):
@@ -141,65 +130,48 @@ class _Manifest(msgspec.Struct):
 
 
 def check_state(context: CheckContext) -> Iterator[Finding]:
-    """The round clock is readable, of this experiment, and in step with the rewards."""
-    if context.run:
-        alive = bool(context.watched.alive("worker"))
-        found = measure_state(context.run)
-        yield judge_state(found, context.run.experiment, wanted=context.wants_coordinator, workers_alive=alive)
-
-
-def measure_state(run: Run) -> ClockFile:
-    """Look for rewards, then read it: in this order, a round that opens meanwhile is no contradiction."""
-    last_rewarded = next((r for r in reversed(rounds_in(run.store, keys.REWARDS)) if _is_rewarded(run, r)), -1)
-    return ClockFile(read_clock(run), last_rewarded)
-
-
-def _is_rewarded(run: Run, round_: int) -> bool:
-    of_round = f"{keys.REWARDS}/round_{round_}"
-    stages = [entry.name for entry in entries(run.store, of_round) if entry.kind is Kind.PREFIX]
-    return any(count_stage(run.store, f"{of_round}/{stage}")[0] for stage in stages)
-
-
-def judge_state(found: ClockFile, experiment: str, *, wanted: bool, workers_alive: bool) -> Finding:
-    """Judges the state file: its form, its experiment, and whether it keeps step with the rewards."""
-    state, problem = found.clock
-    restore = (
-        "start the coordinator (swarm node --role coordinator): it restores the file from the rounds in the folder"
-    )
-    if problem:
-        return STATE.failure("clock", shorten(problem, 200), restore)
-    if state is None and wanted and found.last_rewarded >= 0:
-        return STATE.failure("clock", f"no state file, yet there are rewards of round {found.last_rewarded}", restore)
-    if state is None:
-        return STATE.ok("clock", "not started yet" if wanted else "none: every node is on its own clock")
-    if state.experiment_name != experiment:
+    """The round clock can be read, is of this experiment, and is there where there are rewards."""
+    if context.now is None:
+        return
+    run, state, wanted = context.now.run, context.now.state, context.wants_coordinator
+    restore = "start the coordinator (swarm node --role coordinator): it restores the file from the folder's rounds"
+    if context.now.problem:
+        yield STATE.failure("clock", shorten(context.now.problem, 200), restore)
+    elif state is None and wanted and rounds_in(run.store, keys.REWARDS):
+        yield STATE.failure("clock", "no state file, yet there are rewards", restore)
+    elif state is None:
+        yield STATE.ok("clock", "not started yet" if wanted else "none: every node is on its own clock")
+    elif state.experiment_name != run.experiment:
         fix = "the folder was copied or renamed: give it back its name, or begin a new --experiment"
-        return STATE.failure("clock", f"of experiment {shorten(state.experiment_name, 64)!r}", fix)
-    return _in_step(state, found.last_rewarded, workers_alive=workers_alive)
-
-
-def _in_step(state: StateFile, last_rewarded: int, *, workers_alive: bool) -> Finding:
-    measured = f"{state.round}/{state.max_rounds or '?'} rounds done, newest reward of round {last_rewarded}"
-    if last_rewarded > state.round:
-        fix = "workers went on without a coordinator: nothing is lost, and one that is started goes to where they are"
-        return STATE.warning("clock", f"behind the rewards: {measured}", fix)
-    if workers_alive and not state.finished and state.round - last_rewarded > 1 + AHEAD_TOLERATED:
-        fix = "raise COORDINATOR_ROUND_INTERVAL: rounds close before anybody submits (see `swarm logs --level warning`)"
-        return STATE.warning("clock", f"ahead of the rewards: {measured}", fix)
-    return STATE.ok("clock", measured)
+        yield STATE.failure("clock", f"of experiment {shorten(state.experiment_name, 64)!r}", fix)
+    else:
+        yield STATE.ok("clock", f"{state.round}/{state.max_rounds or '?'} rounds done")
 
 
 def check_saved(context: CheckContext) -> Iterator[Finding]:
     """Checkpoints and the ends of logs."""
-    if context.run:
-        yield from judge_checkpoints(measure_checkpoints(context.run))
-        yield judge_ends({node for node, log in context.logs.items() if log.torn} - context.alive)
+    if context.run is None:
+        return
+    saved = saved_rounds(context.run)
+    damages = [finding for node, rounds in saved.items() for finding in _damages(context.run, node, rounds)]
+    total = sum(map(len, saved.values()))
+    whole = SAVED.ok("checkpoints", f"{total} of {len(saved)} nodes, all files there in full length")
+    yield from damages or [whole]
+    torn = sorted({node for node, log in context.logs.items() if log.torn} - context.alive)
+    fix = "start these nodes again, which closes the line; if they stay away, remove what follows the last newline"
+    measured = f"a last line without its end: {shorten(', '.join(torn), 120)}" if torn else "all end with a whole line"
+    yield SAVED.graded("ends of logs", measured, fix, warning=bool(torn))
 
 
-def measure_checkpoints(run: Run) -> dict[str, list[str]]:
-    """Returns node -> what is wrong with each of its checkpoints, newest first; an empty text for a sound one."""
-    saved = saved_rounds(run).items()
-    return {node: [damage(run, keys.checkpoint(r, node)) for r in reversed(rounds)] for node, rounds in saved}
+def _damages(run: Run, node: str, rounds: Sequence[int]) -> Iterator[Finding]:
+    """Yields the damage of a node's newest checkpoint, or those of older ones."""
+    newest, *older = (damage(run, keys.checkpoint(round_, node)) for round_ in reversed(rounds))
+    if newest:
+        fix = "move that folder away: the node goes on from the one before, or begins anew"
+        yield SAVED.failure("checkpoint", shorten(newest, 240), fix)
+        return
+    for problem in filter(None, older):
+        yield SAVED.warning("older checkpoint", shorten(problem, 240), "delete that folder; the node has a newer one")
 
 
 def damage(run: Run, checkpoint: str) -> str:
@@ -222,28 +194,6 @@ def damage(run: Run, checkpoint: str) -> str:
     except (ProtocolError, ValueError) as error:  # a manifest may name what is no key
         return f"{where}: {error}"
     return ""
-
-
-def judge_checkpoints(checkpoints: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Yields the damages as findings."""
-    newest = {node: problems[0] for node, problems in checkpoints.items() if problems[0]}
-    older = [p for node, problems in checkpoints.items() if node not in newest for p in problems[1:] if p]
-    for problem in newest.values():
-        fix = "move that folder away: the node goes on from the one before, or begins anew"
-        yield SAVED.failure("checkpoint", shorten(problem, 240), fix)
-    for problem in older:
-        yield SAVED.warning("older checkpoint", shorten(problem, 240), "delete that folder; the node has a newer one")
-    if not newest and not older:
-        total = sum(map(len, checkpoints.values()))
-        yield SAVED.ok("checkpoints", f"{total} of {len(checkpoints)} nodes, all files there in full length")
-
-
-def judge_ends(torn: set[str]) -> Finding:
-    """Nodes whose logs end within a line, and that are not there to go on with it."""
-    if not torn:
-        return SAVED.ok("ends of logs", "every log ends with a whole line")
-    fix = "start these nodes again, which closes the line; if they stay away, remove what follows the last newline"
-    return SAVED.warning("ends of logs", f"a last line without its end: {shorten(', '.join(sorted(torn)), 120)}", fix)
 
 
 TRUST, VERSIONS, HINTS = Area("trust"), Area("versions"), Area("hints")
@@ -302,15 +252,13 @@ def fix_for(reasons: Mapping[str, int]) -> str:
 
 
 def check_versions(context: CheckContext) -> Iterator[Finding]:
-    """Versions by the nodes' own last starts, and the models that they run."""
+    """Versions by the nodes' own last starts."""
     if not context.run:
         return
     said = {node: log.versions for node, log in context.logs.items() if log.versions}
     for package in Families(context.settings.task_families).packages:
         yield judge_package(package, said, installed_version(package))
     yield judge_ours(said)
-    models = {node: watch.peer.model for node, watch in context.watched.nodes.items() if watch.peer.model}
-    yield VERSIONS.ok("models", _by_value(models) or "none loaded yet")  # they may differ
 
 
 def judge_package(package: str, said: Mapping[str, Mapping[str, str]], here: str) -> Finding:

@@ -11,7 +11,7 @@ import pytest
 from swarm.planner.shape import ModelShape
 from swarm.store.folder.health import folder_health
 from swarm.store.health import FileSystem, Renaming, Room, Writing
-from swarm.views.doctor import machine, place
+from swarm.views.doctor import place
 from tests.layout import Layout
 from tests.unit.views.doctor.patients import FAILURE, OK, WARNING, Scene, look, make_patient
 from tests.unit.views.factories import make_experiment, make_state, write
@@ -136,16 +136,6 @@ def test_of_adapters_the_checkpoints_are_small(tmp_path: Path) -> None:
     )
     assert (whole, adapters) == (8 * 2 * 12 * 861_312, 8 * 2 * 12 * 155_648)
     assert place.measure_need(make_patient(tmp_path / "unknown", model=("./nothere",))).checkpoints == 0
-
-
-def test_the_models_and_the_device_of_the_settings_are_looked_at_as_a_start_would(tmp_path: Path) -> None:
-    found = look(
-        machine.check_start, make_patient(tmp_path / "shared", model=("tiny-2-qwen2", "./nothere"), device="cuda:7")
-    )
-    assert found["model tiny-2-qwen2"].verdict is OK
-    assert found["model ./nothere"].verdict is FAILURE
-    assert "no folder is at" in found["model ./nothere"].measured
-    assert "'cuda:7' cannot be used" in found["device"].measured
 
 
 def test_too_few_inodes_and_no_temporary_space_are_found() -> None:
