@@ -60,7 +60,7 @@ from swarm.store.run import Run
 from swarm.systems import require_for
 from swarm.tasks.universe import check_tasks
 from swarm.views.studies import AgainstRequest
-from swarm.views.summary import render, summarise, told
+from swarm.views.summary import render, summary_of
 from swarm.wire import keys
 
 POLL_SECONDS = 0.1
@@ -341,7 +341,7 @@ def _said_if_finished(settings: Settings) -> str:
     if experiment is None or differences(settings, experiment) or not (over := _finished(settings, run)):
         return ""
     sums, now = read_to_sum_up(run)
-    return f"{render(summarise(sums, *told(now)))}\n{over}"
+    return f"{render(summary_of(sums, now))}\n{over}"
 
 
 async def _run(
@@ -445,7 +445,7 @@ def _conclude(
     with surviving.view("the summary"):
         sums, now = read_to_sum_up(run)
         if sums:
-            say("\n" + render(summarise(sums, *told(now))))
+            say("\n" + render(summary_of(sums, now)))
     with surviving.view("the plot"):
         if sums:
             _plot({node: of_node.measured_rewards for node, of_node in sums.items()}, run)

@@ -117,12 +117,8 @@ def summarise_run(run: Run) -> Summary:
 
 def summary_of(sums: Mapping[str, NodeHistory], now: RunSnapshot) -> Summary:
     """Returns the same of a run that was read. Raises StoreError: its place fails."""
-    return without(summarise(sums, *told(now)), unknown_columns(now.run), made_by(now.run))
-
-
-def told(now: RunSnapshot) -> tuple[list[Hint], Requests | None]:
-    """Returns what a summary says besides the figures of its rows: hints, and the requests made to a bucket."""
-    return now.hints(), requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent)
+    requests = requests_of(now.run.place, now.progress.values(), now.run.store.facts().spent)
+    return without(summarise(sums, now.hints(), requests), unknown_columns(now.run), made_by(now.run))
 
 
 def without(summary: Summary, unknown: Set[str], maker: str) -> Summary:

@@ -21,7 +21,7 @@ from swarm.records.events import FINISHED
 from swarm.records.files import SMALL_FILE, read_form
 from swarm.records.listing import COPIED_TOGETHER, Counted, entries, is_of_a_system
 from swarm.records.liveness import EVALUATOR
-from swarm.records.progress import ProgressFollower
+from swarm.records.progress import ProgressFollower, RoundSet
 from swarm.records.table import measured
 from swarm.store.base import Kind
 from swarm.store.run import Run
@@ -365,9 +365,7 @@ def _rows(run: RunRecords) -> Iterator[tuple[str, MetricsRow]]:
 
 def spans(numbers: set[int]) -> str:
     """`rounds 1, 3-5, 9`."""
-    runs = itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
-    parts = [[number for _, number in pairs] for _, pairs in runs]
-    return named([range(part[0], part[-1] + 1) for part in parts])
+    return named([range(first, last + 1) for first, last in RoundSet.of(numbers).spans])
 
 
 def gaps(end: int, there: Set[int]) -> list[range]:
